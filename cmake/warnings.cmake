@@ -1,0 +1,10 @@
+# Warnings are errors in muster's own code; sanitizers apply to every target.
+add_library(muster_warnings INTERFACE)
+target_compile_options(muster_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
+  -Woverloaded-virtual -Wnull-dereference -Wno-missing-field-initializers -Werror)
+
+if(MUSTER_SANITIZER)
+  add_compile_options(-fsanitize=${MUSTER_SANITIZER} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${MUSTER_SANITIZER})
+endif()
