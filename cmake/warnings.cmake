@@ -2,7 +2,7 @@
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
-  -Woverloaded-virtual -Wnull-dereference -Wno-missing-field-initializers -Werror)
+  -Woverloaded-virtual -Wno-missing-field-initializers -Werror)
 
 if(MUSTER_SANITIZER)
   add_compile_options(-fsanitize=${MUSTER_SANITIZER} -fno-omit-frame-pointer -g)

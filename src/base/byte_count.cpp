@@ -41,7 +41,7 @@ Result<ByteCount> parse_byte_count(std::string_view text) {
   const std::string_view unit = unit_start == std::string_view::npos ? "" : trim(whole.substr(unit_start));
   const auto number = parse_number<double>(digits);
   if (!number || !std::isfinite(*number)) return not_a_size(text, accepted);
-  if (unit.size() > 1 && unit.back() == 'b') {
+  if (unit.size() > 1 && unit.back() == 'b' && unit != to_lower(unit)) {
     const std::string bytes_unit = std::string(unit.substr(0, unit.size() - 1)) + "B";
     return not_a_size(text, fmt::format("a lower-case b means bits; write {}{} for bytes", digits, bytes_unit));
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "gpu/snapshot.hpp"
@@ -21,8 +22,16 @@ class Inventory {
   virtual Result<Snapshot> read(Detail detail) = 0;
 };
 
+// What the kernel tells beside the driver: parameters for tests.
+struct MachinePaths {
+  std::filesystem::path proc = "/proc";
+  std::filesystem::path sys = "/sys";
+  std::filesystem::path kernel_log = "/dev/kmsg";
+};
+
 // The NVIDIA management library, opened at run time; never creates a CUDA context. library overrides where it is found.
-std::unique_ptr<Inventory> open_nvml_inventory(std::optional<std::filesystem::path> library = std::nullopt);
+std::unique_ptr<Inventory> open_nvml_inventory(std::optional<std::filesystem::path> library = std::nullopt,
+                                               MachinePaths paths = {});
 
 // A YAML or JSON file (docs/inventory-file.md); read anew each time.
 std::unique_ptr<Inventory> open_file_inventory(std::filesystem::path file);

@@ -47,16 +47,17 @@ struct GpuFacts {
 
 // Facts that change from moment to moment.
 struct GpuReading {
-  std::optional<ByteCount> memory_used;      // by processes, device-wide; driver-reserved memory is not in it
-  std::optional<ByteCount> memory_reserved;  // by the driver and firmware
-  std::optional<ByteCount> memory_free;      // what an allocation can still get; plan on this, never on total - used
-  std::optional<int> utilization;            // percent
-  std::optional<int> memory_utilization;     // percent of bandwidth time
-  std::optional<int> temperature;            // Celsius
-  std::optional<double> power;               // W
-  std::optional<double> power_limit;         // W
-  std::optional<int> clock_sm;               // MHz
-  std::optional<int> clock_memory;           // MHz
+  // By processes, device-wide. Driver-reserved memory is in it only where a driver cannot tell it (reserved is absent).
+  std::optional<ByteCount> memory_used;
+  std::optional<ByteCount> memory_reserved;     // by the driver and firmware
+  std::optional<ByteCount> memory_free;         // what an allocation can still get; plan on this, never on total - used
+  std::optional<int> utilization;               // percent
+  std::optional<int> memory_utilization;        // percent of bandwidth time
+  std::optional<int> temperature;               // Celsius
+  std::optional<double> power;                  // W
+  std::optional<double> power_limit;            // W
+  std::optional<int> clock_sm;                  // MHz
+  std::optional<int> clock_memory;              // MHz
   std::optional<std::int64_t> ecc_corrected;    // since the driver was loaded
   std::optional<std::int64_t> ecc_uncorrected;  // since the driver was loaded
   std::optional<bool> row_remap_pending;
@@ -79,7 +80,7 @@ struct Gpu {
   GpuFacts facts;
   GpuReading reading;
   std::vector<GpuProcess> processes;
-  bool lost = false;                           // fell off the bus: listed, never selected
+  bool lost = false;                              // fell off the bus: listed, never selected
   std::optional<std::string> declared_unhealthy;  // an inventory file's own verdict
   bool operator==(const Gpu&) const = default;
 };
@@ -91,7 +92,7 @@ struct Link {
   GpuIndex a{};
   GpuIndex b{};
   LinkKind kind = LinkKind::sys;
-  int lanes = 0;  // NVLink only: how many links, nvidia-smi's NV#
+  int lanes = 0;  // NVLink only: how many links, nvidia-smi's NV#; 0 when that is not known
   bool operator==(const Link&) const = default;
 };
 

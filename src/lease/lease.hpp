@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_count.hpp"
@@ -18,6 +19,8 @@
 #include "base/result.hpp"
 
 namespace muster::lease {
+
+class Ticket;
 
 // What is leased: a GPU's or MIG instance's UUID.
 using ResourceName = std::string;
@@ -27,10 +30,13 @@ struct Holder {
   std::optional<pid_t> pid;  // absent when the record could not be written (a full disk)
   std::optional<std::string> user;
   std::optional<std::string> command;
-  std::optional<std::int64_t> since;        // seconds since 1970
-  std::optional<ByteCount> memory_before;   // used on the device when it was taken: what must come back at the end
+  std::optional<std::int64_t> since;       // seconds since 1970
+  std::optional<ByteCount> memory_before;  // used on the device when it was taken: what must come back at the end
   bool operator==(const Holder&) const = default;
 };
+
+// "pid 4711 (alice, python train.py) since 2026-01-31 14:02:11", as far as it is known.
+std::string describe(const Holder& holder);
 
 // What the lease is for, recorded for others to read.
 struct Purpose {
@@ -48,7 +54,8 @@ class Lease {
   // Who held each resource before, where that is known: what a new holder must wait for (memory that is not back yet).
   const std::vector<std::optional<Holder>>& previous_holders() const { return previous_; }
 
-  // Records what was used on the device when it was taken, so that the next holder can tell when it is back.
+  // Records what was used on the device when it was taken, so that the next holder can tell when it is back. The
+  // resource must be one of the lease's.
   void record_memory_before(const ResourceName& resource, ByteCount used);
 
   // Lets programs started with exec keep the lease. Returns the environment variable (name, value) that tells muster
@@ -76,7 +83,8 @@ struct Occupancy {
 
 class LeaseTable {
  public:
-  // The folder shared by all users of the machine. Created on first use; see default_folder().
+  // The folder shared by all users of the machine. Created on first use; see default_folder(). Reads MUSTER_LEASE of
+  // this process's environment once, here.
   explicit LeaseTable(std::filesystem::path folder);
 
   // $MUSTER_LEASE_DIR, else /run/lock/muster where /run/lock is open to all users, else /tmp/muster-leases: a property
@@ -95,6 +103,7 @@ class LeaseTable {
   // release through this table, and returns the set it wants or why it cannot have one (a refusal may become possible
   // later; bad input cannot). candidates are all resources it could accept: nobody who comes later gets them first.
   //   wait absent: one try.   wait present: first come, first served, until the span is over.
+  // on_waiting is called once, with the refusal, when the waiting begins.
   using Choose = std::function<Result<std::vector<ResourceName>>(const Occupancy&)>;
   Result<Lease> acquire(std::span<const ResourceName> candidates, const Choose& choose, const Purpose& purpose,
                         std::optional<std::chrono::milliseconds> wait = std::nullopt,
@@ -105,7 +114,13 @@ class LeaseTable {
                         std::optional<std::chrono::milliseconds> wait = std::nullopt);
 
  private:
+  struct Request;
+  Result<Lease> try_once(const Request& request, std::optional<std::uint64_t> place) const;
+  Result<Lease> wait_for_turn(const Request& request, Ticket ticket, Error refusal,
+                              std::chrono::milliseconds wait) const;
+
   std::filesystem::path folder_;
+  std::optional<std::string> inherited_;  // MUSTER_LEASE, unverified
 };
 
 }  // namespace muster::lease

@@ -1,0 +1,41 @@
+// What every command of the program gets and gives back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "service/host.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace muster::cli {
+
+// A command that was chosen on the command line: runs, and returns the process's exit code.
+using Action = std::function<int()>;
+
+// Each adds its command to the program; parsing sets `action`. tail is what follows `--`: somebody else's command line.
+void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::string>& tail);
+void add_doctor_command(CLI::App& program, Action& action);
+void add_config_command(CLI::App& program, Action& action);
+void add_train_command(CLI::App& program, Action& action);
+
+// Prints an error on standard error in the program's one form and returns its exit code.
+int report(const Error& error);
+
+// A line on standard error that is no error: "muster: …".
+void note(const std::string& text);
+
+// --gpus-from FILE, which MUSTER_GPUS stands for in the environment.
+struct InventoryOption {
+  std::optional<std::string> file;
+};
+std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command);
+service::Host open_host(const InventoryOption& option);
+
+}  // namespace muster::cli

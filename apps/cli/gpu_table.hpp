@@ -1,0 +1,19 @@
+// The GPUs of a view as text for people.
+#pragma once
+
+#include <string>
+
+#include "service/host.hpp"
+
+namespace muster::cli {
+
+// One line per GPU with memory, load and who holds it, below "Available GPUs: N".
+std::string gpu_table(const service::HostView& view, bool colour);
+
+// "GPU 0: NAME (T MB total, U MB used (P.P%), Compute a.b)", visible GPUs only, below "Available GPUs: N".
+std::string gpu_lines(const service::HostView& view);
+
+// nvidia-smi's matrix of links between all GPUs.
+std::string link_matrix(const service::HostView& view, bool colour);
+
+}  // namespace muster::cli

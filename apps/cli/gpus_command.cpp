@@ -1,0 +1,163 @@
+// muster gpus: see the GPUs; pick some; hold some for a command.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/duration.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/gpu_json.hpp"
+#include "cli/gpu_query.hpp"
+#include "cli/gpu_table.hpp"
+#include "cli/selection_options.hpp"
+#include "cli/terminal.hpp"
+
+namespace muster::cli {
+namespace {
+
+struct ShowOptions {
+  std::shared_ptr<InventoryOption> inventory;
+  bool plain = false;
+  bool json = false;
+  bool topology = false;
+  bool watch = false;
+  std::string watch_span = "2s";
+  std::string query;
+  std::string format = "csv";
+};
+
+Result<std::string> render(const service::HostView& view, const ShowOptions& options) {
+  if (!options.query.empty()) return query_gpus(view, options.query, options.format);
+  if (options.json) return gpu_json(view) + "\n";
+  if (options.topology) return link_matrix(view, output_has_colour());
+  if (options.plain) return gpu_lines(view);
+  return gpu_table(view, output_has_colour());
+}
+
+int show_once(service::Host& host, const ShowOptions& options, std::string_view before) {
+  const auto view = host.look();
+  if (!view) return report(view.error());
+  const auto text = render(*view, options);
+  if (!text) return report(text.error());
+  fmt::print("{}{}", before, *text);
+  std::fflush(stdout);
+  return 0;
+}
+
+int show(const ShowOptions& options) {
+  service::Host host = open_host(*options.inventory);
+  if (!options.watch) return show_once(host, options, "");
+  const auto period = parse_duration(options.watch_span.empty() ? "2s" : options.watch_span);
+  if (!period) return report(period.error());
+  if (period->count() < 100) return report({Error::Kind::bad_input, fmt::format("--watch {} asks the driver more than ten times a second", options.watch_span), "use 100ms or more"});
+  const std::string_view clear_screen = ::isatty(STDOUT_FILENO) == 1 ? "\033[H\033[2J" : "";
+  while (true) {
+    if (const int failed = show_once(host, options, clear_screen); failed != 0) return failed;
+    if (std::ferror(stdout) != 0) return 0;  // whoever read it is gone
+    std::this_thread::sleep_for(*period);
+  }
+}
+
+struct PickOptions {
+  std::shared_ptr<InventoryOption> inventory;
+  std::shared_ptr<SelectionOptions> selection;
+  bool json = false;
+};
+
+int pick(const PickOptions& options) {
+  const auto request = selection_request(*options.selection);
+  if (!request) return report(request.error());
+  service::Host host = open_host(*options.inventory);
+  const auto view = host.look();
+  if (!view) return report(view.error());
+  const auto chosen = host.pick(*request);
+  if (!chosen) return report(chosen.error());
+  const auto mask = service::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+  if (!mask) return report(mask.error());
+  if (options.json) {
+    nlohmann::ordered_json json = {{"mask", *mask}, {"gpus", nlohmann::ordered_json::array()}};
+    for (const gpu::VisibleIndex index : *chosen) {
+      const gpu::VisibleDevice& device = view->visible[static_cast<std::size_t>(gpu::number(index))];
+      json["gpus"].push_back({{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
+    }
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}\n", *mask);
+  }
+  return 0;
+}
+
+struct HoldOptions {
+  std::shared_ptr<InventoryOption> inventory;
+  std::shared_ptr<SelectionOptions> selection;
+  std::shared_ptr<LeaseOptions> lease;
+};
+
+// The command takes this process's place, with the lease in its hands: its exit code and signals are its own.
+int hold(const HoldOptions& options, std::vector<std::string> command) {
+  if (command.empty()) return report({Error::Kind::bad_input, "no command to run", "muster gpus hold -n 2 -- python train.py"});
+  const auto request = selection_request(*options.selection);
+  if (!request) return report(request.error());
+  const auto wish = lease_wish(*options.lease, join(command, " "));
+  if (!wish) return report(wish.error());
+  service::Host host = open_host(*options.inventory);
+  auto grant = host.hold(*request, *wish, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+  if (!grant) return report(grant.error());
+  for (const auto& [name, value] : grant->environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  return report({Error::Kind::bad_input, fmt::format("cannot run {}: {}", command[0], system_reason()), "check the name, or give the path"});
+}
+
+}  // namespace
+
+void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::string>& tail) {
+  CLI::App* command = program.add_subcommand("gpus", "show the GPUs, pick some, or hold some for a command");
+  command->require_subcommand(0, 1);
+  auto options = std::make_shared<ShowOptions>();
+  options->inventory = add_inventory_option(*command);
+  command->add_flag("--plain", options->plain, "one line per GPU, without columns");
+  command->add_flag("--json", options->json, "as JSON");
+  command->add_flag("--topology", options->topology, "how the GPUs are linked");
+  auto* watch = command->add_option("--watch", options->watch_span, "again and again; with a span, that often, as in --watch=500ms")->expected(0, 1);
+  watch->each([options](const std::string&) { options->watch = true; });
+  command->add_option("--query,--query-gpu", options->query, "these facts, as nvidia-smi names them: " + query_field_names());
+  command->add_option("--format", options->format, "with --query: csv[,noheader][,nounits]")->capture_default_str();
+  command->callback([&action, options] {
+    if (!action) action = [options] { return show(*options); };
+  });
+
+  CLI::App* pick_command = command->add_subcommand("pick", "print a mask for CUDA_VISIBLE_DEVICES, without taking the GPUs");
+  auto pick_options = std::make_shared<PickOptions>();
+  pick_options->inventory = add_inventory_option(*pick_command);
+  pick_options->selection = add_selection_options(*pick_command);
+  pick_command->add_flag("--json", pick_options->json, "as JSON");
+  pick_command->callback([&action, options, pick_options] {
+    action = [options, pick_options] {
+      if (!pick_options->inventory->file) pick_options->inventory = options->inventory;
+      return pick(*pick_options);
+    };
+  });
+
+  CLI::App* hold_command = command->add_subcommand("hold", "lease GPUs, mask them and run a command on them: hold -n 2 -- CMD");
+  auto hold_options = std::make_shared<HoldOptions>();
+  hold_options->inventory = add_inventory_option(*hold_command);
+  hold_options->selection = add_selection_options(*hold_command);
+  hold_options->lease = add_lease_options(*hold_command);
+  hold_command->callback([&action, options, hold_options, &tail] {
+    action = [options, hold_options, tail] {
+      if (!hold_options->inventory->file) hold_options->inventory = options->inventory;
+      return hold(*hold_options, tail);
+    };
+  });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,82 @@
+#include "cli/selection_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+
+namespace muster::cli {
+
+std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command) {
+  auto options = std::make_shared<SelectionOptions>();
+  auto* count = command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal (default 1)");
+  auto* up_to = command.add_option("--up-to", options->up_to, "at most that many, at least one");
+  up_to->excludes(count);
+  command.add_option("--gpu-ids", options->ids, "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID; the order is kept")->expected(1, -1);
+  command.add_option("--free", options->free, "only GPUs with this much free memory, as in 20GiB");
+  command.add_option("--max-utilization", options->maximum_utilization, "only GPUs at most this busy, in percent");
+  command.add_option("--model-size", options->model_size, "the smallest set of GPUs that holds a model of this size");
+  command.add_option("--margin", options->margin, "with --model-size: room for what the work adds")->capture_default_str();
+  command.add_flag("--least-loaded", options->least_loaded, "the emptiest GPUs first");
+  command.add_flag("--unhealthy", options->unhealthy, "take GPUs that report errors, too");
+  command.add_flag("--uuid", options->uuid, "write the mask as UUIDs instead of numbers");
+  return options;
+}
+
+Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options) {
+  gpu::SelectionRequest request;
+  for (const std::string& word : options.ids)
+    for (const std::string& id : split(word, ',')) request.ids.emplace_back(trim(id));
+  request.count = options.up_to ? options.up_to : options.count;
+  request.up_to = options.up_to.has_value();
+  if (!request.count && request.ids.empty() && !options.model_size) request.count = 1;
+  if (options.free) {
+    auto free = parse_byte_count(*options.free);
+    if (!free) return Error{free.error().kind, "--free: " + free.error().what, free.error().remedy};
+    request.minimum_free = *free;
+  }
+  if (options.model_size) {
+    auto size = parse_byte_count(*options.model_size);
+    if (!size) return Error{size.error().kind, "--model-size: " + size.error().what, size.error().remedy};
+    request.model = gpu::ModelNeed{*size, options.margin};
+  }
+  request.maximum_utilization = options.maximum_utilization;
+  request.least_loaded = options.least_loaded;
+  request.allow_unhealthy = options.unhealthy;
+  return request;
+}
+
+std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
+  auto options = std::make_shared<LeaseOptions>();
+  auto* share = command.add_flag("--share", options->share, "use the GPUs whoever holds them, and lease nothing");
+  auto* wait = command.add_option("--wait", options->wait_span, "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m")->expected(0, 1);
+  wait->excludes(share);
+  wait->each([options](const std::string&) { options->wait = true; });
+  command.add_option("--reclaim", options->reclaim, "how long to wait for the last holder's memory to come back; 0s: not at all")->capture_default_str();
+  return options;
+}
+
+Result<service::LeaseWish> lease_wish(const LeaseOptions& options, std::string command) {
+  service::LeaseWish wish;
+  wish.command = std::move(command);
+  wish.share = options.share;
+  if (options.wait) {
+    constexpr auto as_long_as_it_takes = std::chrono::hours(24 * 365);
+    wish.wait = as_long_as_it_takes;
+    if (!options.wait_span.empty()) {
+      auto span = parse_duration(options.wait_span);
+      if (!span) return Error{span.error().kind, "--wait: " + span.error().what, span.error().remedy};
+      wish.wait = *span;
+    }
+  }
+  auto reclaim = parse_duration(options.reclaim);
+  if (!reclaim) return Error{reclaim.error().kind, "--reclaim: " + reclaim.error().what, reclaim.error().remedy};
+  wish.reclaim = *reclaim;
+  wish.on_waiting = [](const std::string& reason) { note("waiting: " + reason); };
+  return wish;
+}
+
+}  // namespace muster::cli

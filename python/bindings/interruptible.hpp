@@ -1,0 +1,19 @@
+// Long waits that leave the interpreter free: other threads run, and Ctrl-C ends the wait.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "service/host.hpp"
+
+namespace muster::python {
+
+// Host::hold, called with the GIL held. on_waiting is called in this thread. A signal handler that raises ends the wait
+// with its exception: see Note [Abandoned wait] in interruptible.cpp.
+Result<service::Grant> hold_interruptibly(const service::HostSources& sources, gpu::SelectionRequest request,
+                                          service::LeaseWish wish,
+                                          const std::function<void(const std::string&)>& on_waiting);
+
+}  // namespace muster::python

@@ -1,0 +1,55 @@
+#include "lease/lease.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <stdexcept>
+
+#include "lease/nesting.hpp"
+#include "lease/record.hpp"
+
+namespace muster::lease {
+
+// Note [Nested leases]
+// A command that holds a lease starts others below it: a sweep its trials, a script a training. They must neither be
+// refused by the lease around them nor ignore it. So the holder passes on
+// MUSTER_LEASE=<depth>:<id>:<resource>,<resource>, and a table in a process that has it takes its locks one level
+// deeper (GPU-1+1.lock), among its siblings only, and only on the resources named. The variable is believed when each
+// of those is locked one level up by a lease with that id: one that has outlived its lease counts for nothing.
+std::pair<std::string, std::string> Lease::pass_on_exec() {
+  for (const FileDescriptor& lock : locks_)
+    if (const int flags = ::fcntl(lock.number(), F_GETFD); flags >= 0)
+      ::fcntl(lock.number(), F_SETFD, flags & ~FD_CLOEXEC);
+  return {nesting_variable, to_variable(depth_ + 1, id_, resources_)};
+}
+
+void Lease::record_memory_before(const ResourceName& resource, ByteCount used) {
+  const auto found = std::ranges::find(resources_, resource);
+  if (found == resources_.end()) throw std::invalid_argument(fmt::format("{} is not in this lease", resource));
+  auto record = parse_record(record_);
+  if (!record) throw std::logic_error("a lease cannot read its own record");
+  record->holder.memory_before = used;
+  write_record(locks_[static_cast<std::size_t>(found - resources_.begin())], to_line(*record));
+}
+
+std::string describe(const Holder& holder) {
+  std::string text = holder.pid ? fmt::format("pid {}", *holder.pid) : "an unknown process";
+  if (holder.user && holder.command)
+    text += fmt::format(" ({}, {})", *holder.user, *holder.command);
+  else if (holder.user || holder.command)
+    text += fmt::format(" ({})", holder.user ? *holder.user : *holder.command);
+  if (holder.since) {
+    const std::time_t moment = *holder.since;
+    std::tm local{};
+    std::array<char, 32> when{};
+    if (::localtime_r(&moment, &local) != nullptr &&
+        std::strftime(when.data(), when.size(), "%Y-%m-%d %H:%M:%S", &local) > 0)
+      text += fmt::format(" since {}", when.data());
+  }
+  return text;
+}
+
+}  // namespace muster::lease

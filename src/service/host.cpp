@@ -1,0 +1,208 @@
+#include "service/host.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "gpu/health.hpp"
+#include "service/reclaim.hpp"
+
+namespace muster::service {
+namespace {
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::unique_ptr<gpu::Inventory> open_inventory(const HostSources& sources) {
+  if (sources.inventory_file) return gpu::open_file_inventory(*sources.inventory_file);
+  return gpu::open_nvml_inventory(sources.nvml_library);
+}
+
+using HolderOf = std::function<std::optional<std::string>(const std::string& uuid)>;
+
+std::vector<gpu::Candidate> candidates_of(const HostView& view, const HolderOf& holder_of) {
+  std::vector<gpu::Candidate> candidates;
+  for (const gpu::VisibleDevice& device : view.visible) {
+    const gpu::Gpu& gpu = view.gpu_of(device);
+    gpu::Candidate candidate;
+    candidate.gpu = device.gpu;
+    if (!gpu.lost) candidate.uuid = device.uuid;
+    if (device.mig) {
+      candidate.total = gpu.facts.mig_instances[*device.mig].memory_total;
+    } else {
+      candidate.total = gpu.facts.memory_total;
+      candidate.used = gpu.reading.memory_used;
+      candidate.free = gpu.reading.memory_free;
+      candidate.utilization = gpu.reading.utilization;
+    }
+    candidate.sickness = gpu::sickness(gpu);
+    if (device.uuid) candidate.holder = holder_of(device.uuid->text);
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+gpu::Topology topology_of(const HostView& view) {
+  std::vector<gpu::GpuIndex> gpu_of;
+  for (const gpu::VisibleDevice& device : view.visible) gpu_of.push_back(device.gpu);
+  return {view.snapshot.gpus, view.snapshot.links, gpu_of};
+}
+
+Result<std::vector<gpu::VisibleIndex>> select_from(const HostView& view, const gpu::SelectionRequest& request, const HolderOf& holder_of) {
+  auto chosen = gpu::select(request, candidates_of(view, holder_of), topology_of(view));
+  if (!chosen && view.visible.empty() && !view.snapshot.explanation.empty()) {
+    Error error = chosen.error();
+    error.what += " (" + view.snapshot.explanation + ")";
+    return error;
+  }
+  return chosen;
+}
+
+// Everything the request could be content with: what nobody who comes later may take first.
+std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRequest& request) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < view.visible.size(); ++i) {
+    const auto& uuid = view.visible[i].uuid;
+    if (!uuid) continue;
+    const bool named = std::ranges::any_of(request.ids, [&](const std::string& id) { return id == std::to_string(i) || uuid->text.starts_with(id); });
+    if (request.ids.empty() || named) names.push_back(uuid->text);
+  }
+  return names;
+}
+
+}  // namespace
+
+HostSources sources_from_environment() {
+  HostSources sources;
+  sources.inventory_file = environment_variable("MUSTER_GPUS");
+  sources.nvml_library = environment_variable("MUSTER_NVML_LIBRARY");
+  sources.mask = environment_variable("CUDA_VISIBLE_DEVICES");
+  sources.lease_folder = lease::LeaseTable::default_folder();
+  return sources;
+}
+
+const gpu::Gpu& HostView::gpu_of(const gpu::VisibleDevice& device) const {
+  const auto found = std::ranges::find(snapshot.gpus, device.gpu, [](const gpu::Gpu& gpu) { return gpu.facts.index; });
+  if (found == snapshot.gpus.end()) throw std::logic_error("a visible device belongs to no GPU of its snapshot");
+  return *found;
+}
+
+std::optional<gpu::VisibleIndex> HostView::visible_index(gpu::GpuIndex gpu) const {
+  for (std::size_t i = 0; i < visible.size(); ++i)
+    if (visible[i].gpu == gpu) return static_cast<gpu::VisibleIndex>(i);
+  return std::nullopt;
+}
+
+Host::Host(HostSources sources) : sources_(std::move(sources)), inventory_(open_inventory(sources_)), leases_(sources_.lease_folder) {}
+
+Result<HostView> Host::look(gpu::Detail detail) {
+  auto snapshot = inventory_->read(detail);
+  if (!snapshot) return snapshot.error();
+  auto visible = gpu::read_mask(sources_.mask, snapshot->gpus);
+  if (!visible) return visible.error();
+  HostView view{std::move(*snapshot), sources_.mask, std::move(*visible), {}};
+  const auto note_holder = [&](const std::optional<gpu::GpuUuid>& uuid) {
+    if (!uuid) return;
+    if (auto holder = leases_.holder_of(uuid->text)) view.holders.emplace(uuid->text, std::move(*holder));
+  };
+  for (const gpu::Gpu& gpu : view.snapshot.gpus) {
+    note_holder(gpu.facts.uuid);
+    for (const gpu::MigInstance& instance : gpu.facts.mig_instances) note_holder(instance.uuid);
+  }
+  return view;
+}
+
+Result<std::vector<gpu::VisibleIndex>> Host::pick(const gpu::SelectionRequest& request) {
+  const auto view = look();
+  if (!view) return view.error();
+  return select_from(*view, request, [&](const std::string& uuid) -> std::optional<std::string> {
+    const auto found = view->holders.find(uuid);
+    return found == view->holders.end() ? std::nullopt : std::optional(describe(found->second));
+  });
+}
+
+Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form) {
+  auto view = look();
+  if (!view) return view.error();
+  std::vector<gpu::VisibleIndex> chosen;
+  Grant grant;
+  if (wish.share) {
+    gpu::SelectionRequest shared = request;
+    shared.allow_leased = true;
+    auto selected = select_from(*view, shared, [](const std::string&) { return std::nullopt; });
+    if (!selected) return selected.error();
+    chosen = std::move(*selected);
+  } else {
+    bool first = true;
+    const auto choose = [&](const lease::Occupancy& occupancy) -> Result<std::vector<lease::ResourceName>> {
+      if (!std::exchange(first, false)) {  // a later try: look again
+        view = look();
+        if (!view) return view.error();
+      }
+      auto selected = select_from(*view, request, [&](const std::string& uuid) -> std::optional<std::string> {
+        if (const auto holder = occupancy.holder_of(uuid)) return describe(*holder);
+        if (const auto waiter = occupancy.earlier_waiter_for(uuid)) return describe(*waiter) + ", who waits for it";
+        return std::nullopt;
+      });
+      if (!selected) return selected.error();
+      chosen = std::move(*selected);
+      std::vector<lease::ResourceName> names;
+      for (const gpu::VisibleIndex index : chosen) names.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))].uuid->text);
+      return names;
+    };
+    const auto on_waiting = [&](const Error& reason) {
+      if (wish.on_waiting) wish.on_waiting(reason.what);
+    };
+    auto held = leases_.acquire(acceptable(*view, request), choose, {wish.command}, wish.wait, on_waiting);
+    if (!held) return held.error();
+    if (auto back = wait_for_memory(*held, wish); !back) return back.error();
+    grant.lease = std::move(*held);
+  }
+  auto mask = mask_for(*view, chosen, form);
+  if (!mask) return mask.error();
+  grant.mask = std::move(*mask);
+  for (const gpu::VisibleIndex index : chosen) grant.devices.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))]);
+  grant.environment = gpu::mask_environment(grant.mask);
+  if (grant.lease) grant.environment.push_back(grant.lease->pass_on_exec());
+  return grant;
+}
+
+Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
+  const auto deadline = std::chrono::steady_clock::now() + wish.reclaim;
+  bool told = false;
+  while (true) {
+    const auto snapshot = inventory_->read(gpu::Detail::memory);
+    if (!snapshot) return snapshot.error();
+    std::string missing;
+    for (std::size_t i = 0; i < held.resources().size(); ++i) {
+      for (const gpu::Gpu& gpu : snapshot->gpus) {
+        if (!gpu.facts.uuid || gpu.facts.uuid->text != held.resources()[i]) continue;
+        const auto& last = held.previous_holders()[i];
+        if (last && wish.reclaim > std::chrono::milliseconds(0) && !memory_is_back(*last, gpu))
+          missing += fmt::format("\n  GPU {}: {} in use, {} when {} took it", gpu::number(gpu.facts.index), to_string(*gpu.reading.memory_used), to_string(*last->memory_before), describe(*last));
+        else if (gpu.reading.memory_used)
+          held.record_memory_before(held.resources()[i], *gpu.reading.memory_used);
+      }
+    }
+    if (missing.empty()) return {};
+    if (std::chrono::steady_clock::now() >= deadline)
+      return Error{Error::Kind::refused, fmt::format("memory of the last holder is not back after {}{}", to_string(wish.reclaim), missing), "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
+    if (!std::exchange(told, true) && wish.on_waiting) wish.on_waiting("memory of the last holder is not back yet" + missing);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {
+  // CUDA counts only the GPUs it can reach: beside a lost one, its numbers and the driver's differ.
+  const bool any_lost = std::ranges::any_of(view.snapshot.gpus, [](const gpu::Gpu& gpu) { return gpu.lost; });
+  return gpu::compose_mask(view.visible, chosen, any_lost ? gpu::MaskForm::uuid : form);
+}
+
+}  // namespace muster::service

@@ -1,0 +1,89 @@
+// This machine's GPUs as one process may use them: inventory, inherited mask and leases put together. The command line and
+// the Python module call this and nothing below it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "gpu/inventory.hpp"
+#include "gpu/mask.hpp"
+#include "gpu/selection.hpp"
+#include "lease/lease.hpp"
+
+namespace muster::service {
+
+// Where a Host looks.
+struct HostSources {
+  std::optional<std::filesystem::path> inventory_file;  // instead of the driver
+  std::optional<std::filesystem::path> nvml_library;    // instead of the one that is found
+  std::optional<std::string> mask;                      // CUDA_VISIBLE_DEVICES; absent: not set
+  std::filesystem::path lease_folder;
+};
+
+// MUSTER_GPUS, MUSTER_NVML_LIBRARY, CUDA_VISIBLE_DEVICES and MUSTER_LEASE_DIR of this process.
+HostSources sources_from_environment();
+
+// One look at everything.
+struct HostView {
+  gpu::Snapshot snapshot;
+  std::optional<std::string> mask;                  // as inherited
+  std::vector<gpu::VisibleDevice> visible;          // position: VisibleIndex
+  std::map<std::string, lease::Holder> holders;     // leased UUIDs
+
+  const gpu::Gpu& gpu_of(const gpu::VisibleDevice& device) const;
+  // The position a GPU is seen at, if the mask shows it.
+  std::optional<gpu::VisibleIndex> visible_index(gpu::GpuIndex gpu) const;
+};
+
+// How a lease is asked for.
+struct LeaseWish {
+  std::string command;                                      // recorded for others to read
+  bool share = false;                                       // use the GPUs whoever holds them, and lease nothing
+  std::optional<std::chrono::milliseconds> wait;            // absent: now or not at all
+  std::chrono::milliseconds reclaim{30000};                 // longest wait for the last holder's memory; 0: none
+  std::function<void(const std::string&)> on_waiting = {};  // told once what is being waited for
+};
+
+// GPUs that are this process's to use.
+struct Grant {
+  std::optional<lease::Lease> lease;                         // absent when shared
+  std::vector<gpu::VisibleDevice> devices;                   // in the order of use
+  std::string mask;                                          // CUDA_VISIBLE_DEVICES for a child that may use them all
+  std::vector<std::pair<std::string, std::string>> environment;  // everything a child needs
+};
+
+class Host {
+ public:
+  explicit Host(HostSources sources);
+
+  const HostSources& sources() const { return sources_; }
+  const lease::LeaseTable& leases() const { return leases_; }
+
+  Result<HostView> look(gpu::Detail detail = gpu::Detail::everything);
+
+  // Chooses without taking.
+  Result<std::vector<gpu::VisibleIndex>> pick(const gpu::SelectionRequest& request);
+
+  // Chooses and takes, as one step.
+  Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form);
+
+ private:
+  Result<void> wait_for_memory(lease::Lease& held, const LeaseWish& wish);
+
+  HostSources sources_;
+  std::unique_ptr<gpu::Inventory> inventory_;
+  lease::LeaseTable leases_;
+};
+
+// The mask for these devices of a view. Numbers are only used where they cannot be misread.
+Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form);
+
+}  // namespace muster::service

@@ -1,0 +1,74 @@
+#include "service/host_probe.hpp"
+
+#include <cstdlib>
+#include <thread>
+
+#include "service/machine_probe.hpp"
+#include "service/network_probe.hpp"
+#include "service/worker_probe.hpp"
+
+namespace muster::service {
+namespace {
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+// The GPUs, their holders, and what the mask shows of them as far as it can be read.
+HostView look(const HostSources& sources, HostFacts& facts) {
+  HostSources unmasked = sources;
+  unmasked.mask.reset();  // a mask that cannot be read must not hide the GPUs from the other checks
+  Host host(unmasked);
+  facts.leases = host.leases().check();
+  HostView view;
+  view.mask = sources.mask;
+  if (auto seen = host.look()) {
+    view.snapshot = std::move(seen->snapshot);
+    view.holders = std::move(seen->holders);
+    facts.snapshot = view.snapshot;
+    facts.holders = view.holders;
+  } else {
+    facts.snapshot = seen.error();
+  }
+  if (auto visible = gpu::read_mask(sources.mask, view.snapshot.gpus)) view.visible = std::move(*visible);
+  return view;
+}
+
+}  // namespace
+
+ProbeSettings settings_from_environment() {
+  ProbeSettings settings;
+  std::error_code removed;
+  if (const auto folder = std::filesystem::current_path(removed); !removed) settings.working_folder = folder;
+  if (const auto folder = environment_variable("TMPDIR"); folder && !folder->empty())
+    settings.temporary_folder = *folder;
+  return settings;
+}
+
+HostFacts probe_host(const HostSources& sources, const ProbeSettings& settings) {
+  const ClockProbe clock;
+  HostFacts facts;
+  facts.instruction_sets = try_instruction_sets(settings.instruction_sets);
+  facts.network.host_name = own_host_name();
+  {
+    const std::jthread resolution([&] { resolve_host_name(facts.network, settings.name_limit); });
+    const HostView view = look(sources, facts);
+    facts.workers = probe_workers(view, sources, settings.worker, settings.worker_limit);
+  }
+  facts.network.loopback_failure = try_loopback(settings.loopback_limit);
+  facts.inventory_file = sources.inventory_file;
+  facts.driver = probe_driver(settings.proc, settings.sys, settings.dev);
+  facts.mask = sources.mask;
+  facts.device_order = environment_variable("CUDA_DEVICE_ORDER");
+  facts.lease_folder = sources.lease_folder;
+  facts.memory = probe_memory(settings.proc, settings.sys, settings.dev);
+  facts.folders.push_back(probe_folder("working folder", settings.working_folder));
+  facts.folders.push_back(probe_folder("temporary folder", settings.temporary_folder));
+  facts.open_files = probe_open_files();
+  facts.onednn_maximum = environment_variable("ONEDNN_MAX_CPU_ISA");
+  facts.clock = clock.finish(settings.proc);
+  return facts;
+}
+
+}  // namespace muster::service

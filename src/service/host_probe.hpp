@@ -1,0 +1,37 @@
+// Gathers the facts that `muster doctor` judges. Nothing here stops at a failure: what is wrong is a fact.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/instruction_sets.hpp"
+#include "service/host.hpp"
+#include "service/host_facts.hpp"
+
+namespace muster::service {
+
+// Where the probe looks; parameters for tests.
+struct ProbeSettings {
+  std::filesystem::path proc = "/proc";
+  std::filesystem::path sys = "/sys";
+  std::filesystem::path dev = "/dev";
+  std::filesystem::path working_folder = ".";
+  std::filesystem::path temporary_folder = "/tmp";
+  // This program, in the form that prints worker_report; also when its file was replaced or removed since it started.
+  std::vector<std::string> worker = {"/proc/self/exe", "doctor", "--report-worker"};
+  // A driver without persistence takes seconds to wake up eight GPUs.
+  std::chrono::milliseconds worker_limit{30000};
+  std::chrono::milliseconds name_limit{1000};
+  std::chrono::milliseconds loopback_limit{500};
+  std::span<const InstructionSet> instruction_sets = known_instruction_sets();
+};
+
+// The working folder of this process, and the temporary folder that TMPDIR names.
+ProbeSettings settings_from_environment();
+
+HostFacts probe_host(const HostSources& sources, const ProbeSettings& settings);
+
+}  // namespace muster::service

@@ -1,0 +1,25 @@
+// Starts real processes, each with the mask of one GPU, and hears from each what it sees.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "service/host.hpp"
+#include "service/host_facts.hpp"
+
+namespace muster::service {
+
+// What a worker prints: this process's mask, and what it shows through its own look at the GPUs. One line of JSON.
+std::string worker_report(const HostSources& sources);
+
+Result<WorkerReport> parse_worker_report(std::string_view text);
+
+// At most eight workers, one for each visible GPU that can be reached; two CPU workers when there is none. They run at
+// the same time. command is this program in the form that prints worker_report.
+std::vector<WorkerFacts> probe_workers(const HostView& view, const HostSources& sources,
+                                       const std::vector<std::string>& command, std::chrono::milliseconds limit);
+
+}  // namespace muster::service

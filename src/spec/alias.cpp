@@ -1,0 +1,89 @@
+#include "spec/alias.hpp"
+
+#include <array>
+
+namespace muster::spec {
+namespace {
+
+constexpr std::array alias_table{
+    Alias{"experiment_name", "experiment.name"},
+    Alias{"output_dir", "experiment.output"},
+    Alias{"experiment.output_dir", "experiment.output"},
+    Alias{"training.output_dir", "experiment.output"},
+    Alias{"resume_from", "experiment.resume"},
+    Alias{"seed", "experiment.seed"},
+    Alias{"rounds_of_training", "experiment.rounds_of_training"},
+    Alias{"run", "sweep.name"},
+    Alias{"gpu_list", "distributed.gpu_ids"},
+    Alias{"gpu_ids", "distributed.gpu_ids"},
+    Alias{"num_gpus", "distributed.num_gpus"},
+    Alias{"use_multi_gpu", "distributed.enabled"},
+    Alias{"backend", "distributed.backend"},
+    Alias{"timeout_minutes", "distributed.timeout_minutes"},
+    Alias{"tensor_parallel", "distributed.tensor_parallel"},
+    Alias{"pipeline_parallel", "distributed.pipeline_parallel"},
+    Alias{"find_unused_parameters", "distributed.find_unused_parameters"},
+    Alias{"master_port", "distributed.master_port"},
+    Alias{"fsdp_cpu_offload", "distributed.fsdp_cpu_offload"},
+    Alias{"model_name", "model.path"},
+    Alias{"model.model_name_or_path", "model.path"},
+    Alias{"model.tokenizer_name_or_path", "model.tokenizer"},
+    Alias{"torch_dtype", "model.dtype"},
+    Alias{"model.torch_dtype", "model.dtype"},
+    Alias{"dtype", "model.dtype"},
+    Alias{"system.dtype", "model.dtype"},
+    Alias{"device_map", "model.device_map"},
+    Alias{"auto_device_map", "model.auto_device_map"},
+    Alias{"max_memory", "model.max_memory"},
+    Alias{"load_in_8bit", "model.load_in_8bit"},
+    Alias{"load_in_4bit", "model.load_in_4bit"},
+    Alias{"max_seq_length", "training.sequence_length"},
+    Alias{"per_device_train_batch_size", "training.micro_batch_size"},
+    Alias{"training.per_device_train_batch_size", "training.micro_batch_size"},
+    Alias{"gradient_accumulation_steps", "training.gradient_accumulation_steps"},
+    Alias{"gradient_checkpointing", "training.gradient_checkpointing"},
+    Alias{"use_gradient_checkpointing", "training.gradient_checkpointing"},
+    Alias{"warmup_steps", "training.warmup_steps"},
+    Alias{"max_steps", "training.max_steps"},
+    Alias{"learning_rate", "training.learning_rate"},
+    Alias{"logging_steps", "training.logging_steps"},
+    Alias{"fp16", "training.fp16"},
+    Alias{"bf16", "training.bf16"},
+    Alias{"dataloader_num_workers", "training.dataloader_num_workers"},
+    Alias{"dataloader_pin_memory", "training.dataloader_pin_memory"},
+    Alias{"trainer.total_timesteps", "training.total_timesteps"},
+    Alias{"use_parallel_execution", "system.use_parallel_execution"},
+};
+
+constexpr std::array refused_table{
+    RefusedKey{"num_samples", "more samples do not make more jobs to spread over GPUs; name more algorithms, families or data sets. Answers per prompt are generation.samples"},
+    RefusedKey{"training.auto_scale_lr", "the result would depend on the number of GPUs; set training.learning_rate"},
+};
+
+constexpr std::array reserved_table{
+    ReservedVariable{"MUSTER_CONFIG", "the configuration file, as --config"},
+    ReservedVariable{"MUSTER_GPUS", "inventory file that stands for this machine's GPUs, as --gpus-from"},
+    ReservedVariable{"MUSTER_LEASE", "set by muster for the programs it starts: the lease they run under"},
+    ReservedVariable{"MUSTER_LEASE_DIR", "folder of the GPU leases, shared by all users of the machine"},
+    ReservedVariable{"MUSTER_NVML_LIBRARY", "path of the NVIDIA management library, where it is not found by itself"},
+    ReservedVariable{"MUSTER_PYTHON", "Python interpreter that set-up uses"},
+    ReservedVariable{"MUSTER_SETUP", "never: set-up installs nothing and says what is missing"},
+    ReservedVariable{"MUSTER_SETUP_VERBOSE", "1: set-up shows everything its steps print"},
+    ReservedVariable{"GPU_LIST", "another spelling of MUSTER_DISTRIBUTED_GPU_IDS"},
+};
+
+constexpr std::array short_table{
+    ShortOption{"--num-gpus", "distributed.num_gpus"}, ShortOption{"--gpu-ids", "distributed.gpu_ids", true}, ShortOption{"--device", "distributed.device"},
+    ShortOption{"--ranks", "distributed.ranks"},       ShortOption{"--strategy", "distributed.strategy"},     ShortOption{"--seed", "experiment.seed"},
+    ShortOption{"--dtype", "model.dtype"},             ShortOption{"--output", "experiment.output"},          ShortOption{"--name", "experiment.name"},
+    ShortOption{"--resume", "experiment.resume"},
+};
+
+}  // namespace
+
+std::span<const Alias> aliases() { return alias_table; }
+std::span<const RefusedKey> refused_keys() { return refused_table; }
+std::span<const ReservedVariable> reserved_variables() { return reserved_table; }
+std::span<const ShortOption> short_options() { return short_table; }
+
+}  // namespace muster::spec

@@ -1,0 +1,37 @@
+// Other spellings of keys that people's files and habits bring along, and keys that are refused with a reason.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace muster::spec {
+
+struct Alias {
+  std::string_view spelling;
+  std::string_view key;
+};
+
+struct RefusedKey {
+  std::string_view key;
+  std::string_view reason;
+};
+
+// An environment variable that is no setting, or one that is under another name.
+struct ReservedVariable {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+// A short form on the command line: "--num-gpus" for distributed.num_gpus.
+struct ShortOption {
+  std::string_view option;
+  std::string_view key;
+  bool many = false;  // takes several values: --gpu-ids 0 2 3
+};
+
+std::span<const Alias> aliases();
+std::span<const RefusedKey> refused_keys();
+std::span<const ReservedVariable> reserved_variables();
+std::span<const ShortOption> short_options();
+
+}  // namespace muster::spec

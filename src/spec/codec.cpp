@@ -1,0 +1,161 @@
+#include "spec/codec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+
+namespace muster::spec {
+namespace {
+
+bool is_scalar(const Node& node) { return node.kind == Node::Kind::scalar; }
+
+// Text that YAML reads back as the same text without quotes.
+bool is_plain(const std::string& text) {
+  constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
+  if (text.empty() || text.find_first_not_of(safe) != std::string::npos || text.front() == '-') return false;
+  const std::string lower = to_lower(text);
+  return lower != "null" && lower != "none" && lower != "true" && lower != "false";
+}
+
+}  // namespace
+
+bool is_absent(const Node& node) {
+  if (node.kind == Node::Kind::null) return true;
+  return is_scalar(node) && !node.quoted && (node.text == "null" || node.text == "~" || node.text == "None");
+}
+
+Error unexpected(const Node& node, const std::string& accepted_values) {
+  return {Error::Kind::bad_input, "is " + describe(node), "accepted: " + accepted_values};
+}
+
+std::string list_of_words(const std::vector<std::string>& words) { return join(words, ", "); }
+
+Result<bool> read(const Node& node, const bool* type) {
+  const std::string word = is_scalar(node) && !node.quoted ? to_lower(node.text) : "";
+  if (word == "true") return true;
+  if (word == "false") return false;
+  return unexpected(node, accepted(type));
+}
+
+Result<std::int64_t> read(const Node& node, const std::int64_t* type) {
+  if (is_scalar(node) && !node.quoted)
+    if (const auto value = parse_number<std::int64_t>(node.text)) return *value;
+  return unexpected(node, accepted(type));
+}
+
+Result<double> read(const Node& node, const double* type) {
+  if (is_scalar(node) && !node.quoted)
+    if (const auto value = parse_number<double>(node.text); value && std::isfinite(*value)) return *value;
+  return unexpected(node, accepted(type));
+}
+
+Result<std::string> read(const Node& node, const std::string* type) {
+  if (is_scalar(node) && !is_absent(node) && !trim(node.text).empty()) return node.text;
+  return unexpected(node, accepted(type));
+}
+
+Result<std::vector<std::string>> read(const Node& node, const std::vector<std::string>* type) {
+  if (is_absent(node)) return std::vector<std::string>{};
+  std::vector<std::string> values;
+  if (is_scalar(node)) {
+    if (trim(node.text).empty()) return unexpected(node, accepted(type));
+    for (const std::string& part : split(node.text, ',')) {
+      if (trim(part).empty()) return Error{Error::Kind::bad_input, fmt::format("is {}, with an empty entry", describe(node)), "accepted: " + accepted(type)};
+      values.emplace_back(trim(part));
+    }
+    return values;
+  }
+  if (node.kind != Node::Kind::list) return unexpected(node, accepted(type));
+  for (const Node& item : node.items) {
+    auto value = read(item, static_cast<const std::string*>(nullptr));
+    if (!value) return Error{Error::Kind::bad_input, "holds an entry that " + value.error().what, "accepted: " + accepted(type)};
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
+Result<DeviceMap> read(const Node& node, const DeviceMap* type) {
+  if (is_scalar(node)) {
+    auto rule = read(node, static_cast<const MapRule*>(nullptr));
+    if (!rule) return unexpected(node, accepted(type));
+    return DeviceMap{*rule};
+  }
+  if (node.kind != Node::Kind::table || node.entries.empty()) return unexpected(node, accepted(type));
+  std::map<std::string, std::string> modules;
+  for (const Node::Entry& entry : node.entries) {
+    auto device = read(entry.value, static_cast<const std::string*>(nullptr));
+    if (!device) return Error{Error::Kind::bad_input, fmt::format("puts {} on a device that {}", entry.key, device.error().what), "accepted: " + accepted(type)};
+    modules[entry.key] = std::move(*device);
+  }
+  return DeviceMap{std::move(modules)};
+}
+
+Result<DeviceLimits> read(const Node& node, const DeviceLimits* type) {
+  if (is_absent(node)) return DeviceLimits{};
+  if (node.kind != Node::Kind::table) return unexpected(node, accepted(type));
+  DeviceLimits limits;
+  for (const Node::Entry& entry : node.entries) {
+    const auto index = parse_number<int>(entry.key);
+    if (!(index && *index >= 0) && entry.key != "cpu" && entry.key != "disk")
+      return Error{Error::Kind::bad_input, fmt::format("names the device \"{}\"", entry.key), "accepted: GPU numbers, cpu and disk"};
+    const auto limit = is_scalar(entry.value) ? parse_byte_count(entry.value.text) : Result<ByteCount>(unexpected(entry.value, "a size"));
+    if (!limit) return Error{Error::Kind::bad_input, fmt::format("gives device {} a limit that {}", entry.key, is_scalar(entry.value) ? "is " + describe(entry.value) : limit.error().what), limit.error().remedy};
+    limits[entry.key] = *limit;
+  }
+  return limits;
+}
+
+Result<ParallelDegree> read(const Node& node, const ParallelDegree* type) {
+  if (auto flag = read(node, static_cast<const bool*>(nullptr))) {
+    if (!*flag) return ParallelDegree{1};
+    return Error{Error::Kind::bad_input, "is true, which does not say over how many GPUs", "accepted: a whole number such as 2; 1 or false is off"};
+  }
+  const auto degree = read(node, static_cast<const std::int64_t*>(nullptr));
+  if (!degree || *degree < 1) return unexpected(node, accepted(type));
+  return ParallelDegree{*degree};
+}
+
+std::string write(bool value) { return value ? "true" : "false"; }
+std::string write(std::int64_t value) { return std::to_string(value); }
+std::string write(double value) { return fmt::format("{}", value); }
+
+std::string write(const std::string& value) {
+  if (is_plain(value)) return value;
+  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string write(const std::vector<std::string>& value) {
+  std::vector<std::string> items;
+  for (const std::string& item : value) items.push_back(write(item));
+  return "[" + join(items, ", ") + "]";
+}
+
+std::string write(const DeviceMap& value) {
+  if (const auto* rule = std::get_if<MapRule>(&value)) return write(*rule);
+  std::vector<std::string> items;
+  for (const auto& [module, device] : std::get<std::map<std::string, std::string>>(value)) items.push_back(write(module) + ": " + write(device));
+  return "{" + join(items, ", ") + "}";
+}
+
+std::string write(const DeviceLimits& value) {
+  std::vector<std::string> items;
+  for (const auto& [device, limit] : value) items.push_back(fmt::format("{}: {}", device, limit.value));
+  return "{" + join(items, ", ") + "}";
+}
+
+std::string write(const ParallelDegree& value) { return std::to_string(value.value); }
+
+std::string accepted(const bool*) { return "true or false"; }
+std::string accepted(const std::int64_t*) { return "a whole number"; }
+std::string accepted(const double*) { return "a number"; }
+std::string accepted(const std::string*) { return "text"; }
+std::string accepted(const std::vector<std::string>*) { return "a list, as in [a, b] or a,b"; }
+std::string accepted(const DeviceMap*) { return accepted(static_cast<const MapRule*>(nullptr)) + ", or a table of module: device"; }
+std::string accepted(const DeviceLimits*) { return "a table of device: size, as in {0: 10GiB, cpu: 30GiB}"; }
+std::string accepted(const ParallelDegree*) { return "a whole number, 1 or more; false is 1"; }
+
+}  // namespace muster::spec

@@ -1,0 +1,45 @@
+#include "spec/values.hpp"
+
+namespace muster::spec {
+
+std::vector<Word<Device>> words(Device) { return {{"auto", Device::automatic}, {"cuda", Device::cuda}, {"cpu", Device::cpu}}; }
+
+std::vector<Word<Strategy>> words(Strategy) {
+  return {{"auto", Strategy::automatic}, {"single", Strategy::single}, {"ddp", Strategy::ddp},           {"fsdp", Strategy::fsdp},
+          {"tensor", Strategy::tensor},  {"pipeline", Strategy::pipeline}, {"deepspeed", Strategy::deepspeed}};
+}
+
+std::vector<Word<Backend>> words(Backend) {
+  return {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"gloo", Backend::gloo}, {"mpi", Backend::mpi}};
+}
+
+std::vector<Word<ShardingStrategy>> words(ShardingStrategy) {
+  return {{"full_shard", ShardingStrategy::full_shard},
+          {"shard_grad_op", ShardingStrategy::shard_grad_op},
+          {"no_shard", ShardingStrategy::no_shard},
+          {"hybrid_shard", ShardingStrategy::hybrid_shard}};
+}
+
+std::vector<Word<DataType>> words(DataType) {
+  return {{"auto", DataType::automatic}, {"float32", DataType::float32}, {"bfloat16", DataType::bfloat16}, {"float16", DataType::float16},
+          {"fp32", DataType::float32},   {"bf16", DataType::bfloat16},   {"fp16", DataType::float16},      {"None", DataType::automatic}};
+}
+
+std::vector<Word<Attention>> words(Attention) {
+  return {{"eager", Attention::eager}, {"sdpa", Attention::sdpa}, {"flash_attention_2", Attention::flash_attention_2}};
+}
+
+std::vector<Word<Algorithm>> words(Algorithm) {
+  return {{"sft", Algorithm::sft}, {"dpo", Algorithm::dpo}, {"grpo", Algorithm::grpo}, {"ppo", Algorithm::ppo}, {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
+}
+
+std::vector<Word<RateSchedule>> words(RateSchedule) {
+  return {{"constant", RateSchedule::constant}, {"linear", RateSchedule::linear}, {"cosine", RateSchedule::cosine}};
+}
+
+std::vector<Word<MapRule>> words(MapRule) {
+  return {{"auto", MapRule::automatic},         {"balanced", MapRule::balanced}, {"balanced_low_0", MapRule::balanced_low_0},
+          {"sequential", MapRule::sequential}, {"cuda", MapRule::cuda},         {"cpu", MapRule::cpu}};
+}
+
+}  // namespace muster::spec
