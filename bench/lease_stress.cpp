@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "../tests/lease/contention.hpp"
+#include "testing/lease_contention.hpp"
 #include "base/text.hpp"
 #include "testing/scratch_folder.hpp"
 

@@ -109,7 +109,8 @@ record_progress() {
     cat >>"$log"
     return
   fi
-  read -r _ width < <(stty size <&2 2>/dev/null) || width=80
+  # A terminal that does not know its size says 0.
+  read -r _ width < <(stty size <&2 2>/dev/null) && ((width > 1)) || width=80
   while IFS= read -r line || [[ -n $line ]]; do
     printf '%s\n' "$line" >&8
     if [[ $line == \[*/*\]* ]]; then printf '\r\033[K%s' "${line:0:width-1}" >&2; fi

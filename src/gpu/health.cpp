@@ -68,10 +68,9 @@ std::optional<std::string> sickness(const Gpu& gpu) {
         fmt::format("{} uncorrected memory {} since the driver was loaded", errors, errors == 1 ? "error" : "errors"));
   add_xids(reading.recent_xids, findings);
   const std::string found = join(findings, "; ");
+  if (!gpu.declared_unhealthy) return found.empty() ? std::nullopt : std::optional(found);
   // A file that another muster wrote declares what its own facts already say.
-  if (!gpu.declared_unhealthy || *gpu.declared_unhealthy == found)
-    return found.empty() ? std::nullopt : std::optional(found);
-  return found.empty() ? *gpu.declared_unhealthy : *gpu.declared_unhealthy + "; " + found;
+  return gpu.declared_unhealthy->ends_with(found) ? gpu.declared_unhealthy : *gpu.declared_unhealthy + "; " + found;
 }
 
 }  // namespace muster::gpu

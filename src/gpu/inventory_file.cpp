@@ -46,10 +46,11 @@ class Assembly {
     for (auto& [gpu, position] : gpus_) snapshot.gpus.push_back(std::move(gpu));
     std::ranges::sort(snapshot.gpus, {}, [](const Gpu& gpu) { return gpu.facts.index; });
     snapshot.links = links();
-    if (snapshot.gpus.empty()) {
-      snapshot.driver = DriverState::no_devices;
-      snapshot.explanation = fmt::format("{} lists no GPU", reader_.source());
-    }
+    if (snapshot.gpus.empty()) describe_emptiness(snapshot);
+    if (!snapshot.gpus.empty() && entries_.driver != DriverState::ready)
+      reader_.refuse(entries_.driver_position,
+                     fmt::format("a driver_state without GPUs, and {} GPUs", snapshot.gpus.size()),
+                     "leave driver_state out, or write gpus: []");
     return snapshot;
   }
 
@@ -58,6 +59,13 @@ class Assembly {
     Gpu gpu;
     TextPosition position;
   };
+
+  void describe_emptiness(Snapshot& snapshot) const {
+    const bool no_driver = entries_.driver == DriverState::no_driver;
+    snapshot.driver = no_driver ? DriverState::no_driver : DriverState::no_devices;
+    snapshot.explanation =
+        fmt::format("{} {}", reader_.source(), no_driver ? "describes a machine without a driver" : "lists no GPU");
+  }
 
   // A count beside "gpus" repeats the only entry.
   void spread_count() {

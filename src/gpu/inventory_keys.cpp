@@ -61,6 +61,16 @@ std::optional<LinkKind> read_link_kind(NodeReader& reader, const Node& node) {
   return std::nullopt;
 }
 
+std::optional<DriverState> read_driver_state(NodeReader& reader, const Node& node) {
+  if (node.kind == Node::Kind::scalar) {
+    if (node.text == "ready") return DriverState::ready;
+    if (node.text == "no_driver") return DriverState::no_driver;
+    if (node.text == "no_devices") return DriverState::no_devices;
+  }
+  reader.refuse_value(node, "ready, no_driver or no_devices");
+  return std::nullopt;
+}
+
 // For what only the output of `muster gpus --json` has.
 template <class Target>
 void ignored(NodeReader&, const Node&, Target&) {}
@@ -74,10 +84,11 @@ constexpr std::array mig_keys{
                      [](NodeReader& r, const Node& v, MigInstance& m) { m.compute_instance = r.count(v).value_or(0); }},
     Key<MigInstance>{"memory_total", [](NodeReader& r, const Node& v, MigInstance& m) { m.memory_total = r.size(v); }},
     Key<MigInstance>{"name", [](NodeReader& r, const Node& v, MigInstance& m) { m.name = r.text(v); }},
+    Key<MigInstance>{"lease", ignored<MigInstance>},
 };
 
 constexpr std::array process_keys{
-    Key<GpuProcess>{"pid", [](NodeReader& r, const Node& v, GpuProcess& p) { p.pid = r.count(v, 1).value_or(0); }},
+    Key<GpuProcess>{"pid", [](NodeReader& r, const Node& v, GpuProcess& p) { p.pid = r.count(v).value_or(0); }},
     Key<GpuProcess>{"user", [](NodeReader& r, const Node& v, GpuProcess& p) { p.user = r.text(v); }},
     Key<GpuProcess>{"command", [](NodeReader& r, const Node& v, GpuProcess& p) { p.command = r.text(v); }},
     Key<GpuProcess>{"memory", [](NodeReader& r, const Node& v, GpuProcess& p) { p.memory = r.size(v); }},
@@ -238,7 +249,13 @@ constexpr std::array inventory_keys{
                           [](Reader& r, const Node& v, InventoryEntries& e) { e.driver_version = r.text(v); }},
     Key<InventoryEntries>{"cuda_version",
                           [](Reader& r, const Node& v, InventoryEntries& e) { e.cuda_version = r.text(v); }},
+    Key<InventoryEntries>{"driver_state",
+                          [](Reader& r, const Node& v, InventoryEntries& e) {
+                            e.driver = read_driver_state(r, v).value_or(DriverState::ready);
+                            e.driver_position = v.position;
+                          }},
     Key<InventoryEntries>{"mask", ignored<InventoryEntries>},
+    Key<InventoryEntries>{"source", ignored<InventoryEntries>},
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ struct LinkEntry {
 struct InventoryEntries {
   std::optional<std::string> driver_version;
   std::optional<std::string> cuda_version;
+  DriverState driver = DriverState::ready;
+  TextPosition driver_position;
   std::optional<int> count;
   TextPosition count_position;
   std::vector<GpuEntry> gpus;

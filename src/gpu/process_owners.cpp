@@ -34,7 +34,7 @@ void add_owner(GpuProcess& process, const fs::path& proc) {
   const auto facts = read_process(process.pid, proc);
   if (!facts) return;
   process.user = facts->user;
-  process.command = facts->command;
+  if (facts->command && !facts->command->empty()) process.command = facts->command;
 }
 
 }  // namespace muster::gpu

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <string.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 
 #include "base/duration.hpp"
@@ -78,7 +79,7 @@ Check check_clock(const HostFacts& facts) {
     verdict.pass(now);
   if (clock.jump > largest_jump || clock.jump < -largest_jump)
     verdict.fail(
-        fmt::format("the system time jumped {} {} during this check", to_string(std::chrono::abs(clock.jump)),
+        fmt::format("the system time jumped {} {} during this check", muster::to_string(std::chrono::abs(clock.jump)),
                     clock.jump > 0ms ? "ahead" : "back"),
         "find what sets it (date, ntpdate, a hypervisor) and let one service steer it: sudo timedatectl set-ntp true");
   if (!clock.synchronised)

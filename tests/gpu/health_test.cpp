@@ -66,8 +66,12 @@ TEST(Health, SaysOnceWhatADeclarationTookFromTheFacts) {
   Gpu gpu;
   gpu.lost = true;
   gpu.reading.recent_xids = {79};
+  gpu.declared_unhealthy = "declared unhealthy in rack.yaml";
   gpu.declared_unhealthy = sickness(gpu);
-  EXPECT_EQ(sickness(gpu), "lost: the driver cannot reach it; Xid 79 in the kernel log: the GPU fell off the bus");
+  EXPECT_EQ(
+      sickness(gpu),
+      "declared unhealthy in rack.yaml; lost: the driver cannot reach it; Xid 79 in the kernel log: the GPU fell off "
+      "the bus");
 }
 
 }  // namespace

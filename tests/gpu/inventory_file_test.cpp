@@ -112,6 +112,19 @@ TEST(InventoryFile, TakesAnEmptyListForAMachineWithoutDevices) {
   EXPECT_TRUE(contains(snapshot.explanation, "gpus.yaml"));
 }
 
+TEST(InventoryFile, CanDescribeAMachineWithoutADriver) {
+  EXPECT_EQ(accepted("{gpus: [], driver_state: no_driver}").driver, DriverState::no_driver);
+  EXPECT_EQ(accepted("{gpus: [], driver_state: no_devices}").driver, DriverState::no_devices);
+  EXPECT_TRUE(contains(refusal("{gpus: [{memory_total: 1GiB}], driver_state: no_driver}"), "leave driver_state out"));
+}
+
+TEST(InventoryFile, ReadsInstancesAsTheJsonOutputWritesThem) {
+  const Snapshot snapshot = accepted(R"({"gpus": [{"memory": {"total": 8589934592}, "mig": [
+    {"uuid": "MIG-1", "gpu_instance": 2, "compute_instance": 1, "memory_total": null, "name": null, "lease": null}]}]})");
+  const MigInstance expected{GpuUuid{"MIG-1"}, 2, 1, std::nullopt, std::nullopt};
+  EXPECT_EQ(snapshot.gpus[0].facts.mig_instances, std::vector{expected});
+}
+
 TEST(InventoryFile, KeepsUsedMemoryAbsentWhenOnlyFreeIsGiven) {
   const Snapshot snapshot = accepted("gpus: [{memory_total: 80GiB, memory_free: 10GiB}]");
   EXPECT_EQ(snapshot.gpus[0].reading.memory_used, std::nullopt);
@@ -139,12 +152,13 @@ TEST(InventoryFile, ReadsBackWhatTheJsonOutputWrites) {
   const Snapshot snapshot = accepted(R"({"gpus": [
     {"index": 0, "uuid": "GPU-11111111-2222-3333-4444-555555555555", "name": "A100", "visible_index": null,
      "memory": {"total": 85899345920, "used": 1073741824, "free": 84825604096, "reserved": null}, "utilization": null,
-     "power": null, "mig": null, "processes": [{"pid": 7, "user": "ada", "command": "python x.py", "memory": null}],
+     "power": null, "mig": null, "memory_utilization": 3, "processes": [{"pid": 7, "user": "ada", "command": "python x.py", "memory": null}],
      "healthy": false, "unhealthy_because": "Xid 79 in the kernel log: the GPU fell off the bus", "xids": [79],
      "lease": {"pid": 7, "user": "ada", "command": "muster train", "since": 1700000000}},
     {"index": 1, "uuid": null, "lost": true, "memory": {"total": null, "used": null, "free": null}, "healthy": false,
      "unhealthy_because": "lost: the driver cannot reach it"}],
-    "links": [{"between": [1, 0], "kind": "nvlink", "lanes": 12}], "mask": {"variable": null}})");
+    "links": [{"between": [1, 0], "kind": "nvlink", "lanes": 12}], "mask": {"variable": null},
+    "driver_state": "ready", "source": "NVML", "driver_version": "580.159.03", "cuda_version": null})");
   ASSERT_EQ(snapshot.gpus.size(), 2u);
   const Gpu& gpu = snapshot.gpus[0];
   EXPECT_EQ(gpu.facts.memory_total, gibibytes(80));

@@ -1,4 +1,4 @@
-#include "contention.hpp"
+#include "testing/lease_contention.hpp"
 
 #include "lease_fixture.hpp"
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "child.hpp"
 #include "lease_fixture.hpp"
@@ -85,6 +86,7 @@ TEST_F(LeaseFolderCheck, NoticesThatNewLockFilesCannotBeMade) {
               return existing && !fresh && !table.check() ? fresh.error().what : "wrong";
             }),
             "cannot create " + (folder_ / "GPU-b.lock").string() + ": Permission denied");
+  ::chmod(folder_.c_str(), 01777);  // so that it can be removed
 }
 
 TEST_F(LeaseFolderCheck, FollowsTheEnvironmentThenTheMachine) {
@@ -99,7 +101,7 @@ TEST_F(LeaseFolderCheck, FollowsTheEnvironmentThenTheMachine) {
   EXPECT_EQ(folder, open_to_all ? "/run/lock/muster" : "/tmp/muster-leases");
 }
 
-// Fills the disk that holds the folder, or forbids this process to write where no disk can be mounted.
+// Fills the disk that holds the folder.
 void run_out_of_space(const std::filesystem::path& folder) {
   const std::string filler = (folder.parent_path() / "filler").string();
   const FileDescriptor file(::open(filler.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -108,12 +110,22 @@ void run_out_of_space(const std::filesystem::path& folder) {
   }
 }
 
+// In a mount namespace of this process's own, so that it goes with it. Without root, in a user namespace where we are
+// root.
 bool mount_small_disk(const std::filesystem::path& where) {
-  if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  if (::unshare(CLONE_NEWNS) != 0) {
+    const std::string user = "0 " + std::to_string(::geteuid()) + " 1";
+    const std::string group = "0 " + std::to_string(::getegid()) + " 1";
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    for (const auto& [file, text] :
+         {std::pair{"setgroups", std::string("deny")}, {"uid_map", user}, {"gid_map", group}})
+      if (!(std::ofstream(std::string("/proc/self/") + file) << text << std::flush)) return false;
+  }
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
   return ::mount("tmpfs", where.c_str(), "tmpfs", 0, "size=128k,nr_inodes=32") == 0;
 }
 
+// The same to a writer, where no disk can be mounted.
 void forbid_writing() {
   ::signal(SIGXFSZ, SIG_IGN);
   const rlimit nothing{0, 0};

@@ -37,12 +37,6 @@ class LeaseTest : public ::testing::Test {
 
  protected:
   testing::ScratchFolder scratch_;
-  // Open to all users from the start, for tests whose first lease is another user's.
-  std::filesystem::path open_folder() const {
-    ::mkdir(folder_.c_str(), 0777);
-    ::chmod(folder_.c_str(), 01777);
-    return folder_;
-  }
   const std::filesystem::path folder_ = scratch_.path() / "leases";
   LeaseTable table_{folder_};
 };
