@@ -17,9 +17,16 @@ run_stoppable() {
   return "$status"
 }
 
+# The group's leader may end before the rest of it; what is still there after ten seconds is killed.
 stop_group() {
+  local attempt
   trap '' INT TERM HUP
   kill -s "$1" -- "-$stoppable_group" 2>/dev/null || true
   wait "$stoppable_group" 2>/dev/null || true
+  for ((attempt = 0; attempt < 200; ++attempt)); do
+    kill -s 0 -- "-$stoppable_group" 2>/dev/null || exit "$2"
+    sleep 0.05
+  done
+  kill -s KILL -- "-$stoppable_group" 2>/dev/null || true
   exit "$2"
 }

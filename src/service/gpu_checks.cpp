@@ -186,7 +186,7 @@ Check check_device_order(const HostFacts& facts) {
   if (facts.device_order == "PCI_BUS_ID") {
     verdict.pass(order + ": CUDA counts as nvidia-smi does");
   } else if (names.size() < 2) {
-    verdict.pass(order + ": no matter, the GPUs are of one model");
+    verdict.pass(order + (names.empty() ? ": no matter without a GPU" : ": no matter, the GPUs are of one model"));
   } else if (!facts.mask || !names_numbers(*facts.mask)) {
     verdict.pass(order + ": no matter, no numbers are inherited; muster sets it for what it starts");
   } else {

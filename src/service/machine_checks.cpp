@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +28,10 @@ void judge_bytes(Verdict& verdict, const std::string& finding, ByteCount amount,
     verdict.warn(fmt::format("{}, less than {}", finding, to_string(warning)), remedy);
   else
     verdict.pass(finding);
+}
+
+std::string count_or_any(std::uint64_t limit) {
+  return limit == RLIM_INFINITY ? "any number of" : std::to_string(limit);
 }
 
 std::string describe(const InstructionSetReport& report) {
@@ -163,15 +168,15 @@ Check check_open_files(const HostFacts& facts) {
   constexpr std::uint64_t enough = 4096;
   const OpenFilesFacts& limits = facts.open_files;
   Verdict verdict("open files");
-  const std::string finding =
-      fmt::format("a process may open {} files (up to {} on request)", limits.soft_limit, limits.hard_limit);
+  const std::string finding = fmt::format("a process may open {} files", count_or_any(limits.soft_limit));
+  const std::string too_few =
+      fmt::format("{}, less than {} ({} on request)", finding, enough, count_or_any(limits.hard_limit));
   if (limits.soft_limit >= enough)
-    verdict.pass(fmt::format("a process may open {} files", limits.soft_limit));
+    verdict.pass(finding);
   else if (limits.hard_limit >= enough)
-    verdict.warn(fmt::format("{}, less than {}", finding, enough),
-                 fmt::format("ulimit -n {}", std::min<std::uint64_t>(limits.hard_limit, 65536)));
+    verdict.warn(too_few, fmt::format("ulimit -n {}", std::min<std::uint64_t>(limits.hard_limit, 65536)));
   else
-    verdict.warn(fmt::format("{}, less than {}", finding, enough),
+    verdict.warn(too_few,
                  "docker run --ulimit nofile=65536; elsewhere \"* - nofile 65536\" in /etc/security/limits.conf, then "
                  "log in again");
   return verdict.take();

@@ -43,23 +43,6 @@ bool is_local(const addrinfo& address) {
   return socket && ::bind(socket.number(), address.ai_addr, address.ai_addrlen) == 0;
 }
 
-// In a child: one line per address, "local 10.0.0.7" or "other 10.0.0.8", or "failed why".
-std::string resolve(const std::string& name) {
-  addrinfo wish = {};
-  wish.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(name.c_str(), nullptr, &wish, &found); code != 0)
-    return fmt::format("failed {}\n", code == EAI_SYSTEM ? system_reason() : ::gai_strerror(code));
-  std::string lines;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    std::array<char, NI_MAXHOST> text{};
-    if (::getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
-      lines += fmt::format("{} {}\n", is_local(*one) ? "local" : "other", text.data());
-  }
-  ::freeaddrinfo(found);
-  return lines;
-}
-
 void take_line(const std::string& line, NetworkFacts& facts) {
   const auto blank = line.find(' ');
   if (blank == std::string::npos) return;
@@ -105,7 +88,23 @@ std::optional<std::string> try_loopback(milliseconds limit) {
   return std::nullopt;
 }
 
-void resolve_host_name(NetworkFacts& facts, milliseconds limit) {
+std::string look_up(const std::string& host_name) {
+  addrinfo wish = {};
+  wish.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host_name.c_str(), nullptr, &wish, &found); code != 0)
+    return fmt::format("failed {}\n", code == EAI_SYSTEM ? system_reason() : ::gai_strerror(code));
+  std::string lines;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+      lines += fmt::format("{} {}\n", is_local(*one) ? "local" : "other", text.data());
+  }
+  ::freeaddrinfo(found);
+  return lines;
+}
+
+void resolve_host_name(NetworkFacts& facts, milliseconds limit, std::string (*lookup)(const std::string&)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     facts.resolution_failure = fmt::format("cannot open a pipe: {}", system_reason());
@@ -114,7 +113,7 @@ void resolve_host_name(NetworkFacts& facts, milliseconds limit) {
   FileDescriptor from(ends[0]), to(ends[1]);
   // In a child, because a name service that does not answer cannot be interrupted otherwise.
   const auto work = [&] {
-    const std::string lines = resolve(facts.host_name);
+    const std::string lines = lookup(facts.host_name);
     return ::write(to.number(), lines.data(), lines.size()) == std::ssize(lines) ? 0 : 1;
   };
   const auto end = run_in_child(work, limit);

@@ -1,5 +1,6 @@
 #include "base/instruction_sets.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -86,7 +87,7 @@ TEST(InstructionSets, AreAnnouncedAsTheKernelLists) {
   }
   const std::string flags = text->substr(begin + 1, text->find('\n', begin + 1) - begin - 1) + " ";
   for (const InstructionSet& set : known_instruction_sets())
-    EXPECT_EQ(set.announced(), flags.find(" " + std::string(set.name) + " ") != std::string::npos) << set.name;
+    EXPECT_EQ(set.announced(), flags.find(fmt::format(" {} ", set.name)) != std::string::npos) << set.name;
 }
 
 TEST(InstructionSets, OfThisMachineAreTriedWithoutHarm) {

@@ -83,7 +83,9 @@ TEST(Mask, ReadsTheWholeGrammarAsCudaDoes) {
     EXPECT_EQ(view.cut.has_value(), example.cut) << shown << ": " << view.cut.value_or("");
     const auto ours = read_mask(example.text, gpus);
     EXPECT_EQ(static_cast<bool>(ours), !example.cut) << shown;
-    if (ours) EXPECT_EQ(indices(*ours), example.cuda_sees) << shown;
+    if (ours) {
+      EXPECT_EQ(indices(*ours), example.cuda_sees) << shown;
+    }
   }
 }
 
@@ -178,7 +180,9 @@ TEST(MaskProperty, AnyTextIsReadOrRefusedNeverGuessed) {
     const CudaView view = read_as_cuda(text, gpus);
     const auto ours = read_mask(text, gpus);
     ASSERT_EQ(static_cast<bool>(ours), !view.cut.has_value()) << text;
-    if (ours) ASSERT_EQ(*ours, view.devices) << text;
+    if (ours) {
+      ASSERT_EQ(*ours, view.devices) << text;
+    }
     for (std::size_t i = 0; i < view.devices.size(); ++i)
       for (std::size_t j = 0; j < i; ++j) ASSERT_NE(view.devices[i].gpu, view.devices[j].gpu) << text;
   }

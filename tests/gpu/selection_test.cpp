@@ -207,7 +207,9 @@ TEST(SelectionProperty, WhatIsGrantedMeetsEveryCondition) {
     if (request.least_loaded)
       for (std::size_t i = 0; i < candidates.size(); ++i)
         for (const VisibleIndex index : *chosen)
-          if (!taken[i] && qualifies(candidates[i])) ASSERT_GE(candidates[i].used->value >> 29, candidates[static_cast<std::size_t>(number(index))].used->value >> 29);
+          if (!taken[i] && qualifies(candidates[i])) {
+            ASSERT_GE(candidates[i].used->value >> 29, candidates[static_cast<std::size_t>(number(index))].used->value >> 29);
+          }
   }
   EXPECT_GT(granted, 500);
   EXPECT_GT(refused, 500);
