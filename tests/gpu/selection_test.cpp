@@ -176,14 +176,14 @@ TEST(SelectionProperty, WhatIsGrantedMeetsEveryCondition) {
   for (int round = 0; round < 5000; ++round) {
     auto candidates = idle(1 + static_cast<int>(random() % 10));
     for (Candidate& candidate : candidates) {
-      use(candidate, gibibytes(random() % 40), static_cast<int>(random() % 101));
+      use(candidate, gibibytes(static_cast<std::int64_t>(random() % 40)), static_cast<int>(random() % 101));
       if (random() % 5 == 0) candidate.holder = "someone";
       if (random() % 7 == 0) candidate.sickness = "sick";
       if (random() % 11 == 0) candidate.uuid.reset();
     }
     SelectionRequest request;
     request.count = 1 + static_cast<int>(random() % 4);
-    if (random() % 2 == 0) request.minimum_free = gibibytes(random() % 30);
+    if (random() % 2 == 0) request.minimum_free = gibibytes(static_cast<std::int64_t>(random() % 30));
     if (random() % 2 == 0) request.maximum_utilization = static_cast<int>(random() % 101);
     request.least_loaded = random() % 2 == 0;
     const auto qualifies = [&](const Candidate& c) {

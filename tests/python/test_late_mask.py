@@ -66,7 +66,7 @@ def driver(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "first, last_word",
-    [("pass", "masked"), (f"driver = ctypes.CDLL({{}})", "masked"), (f"ctypes.CDLL({{}}).cuInit(0)", "late")],
+    [("pass", "masked"), ("driver = ctypes.CDLL({})", "masked"), ("ctypes.CDLL({}).cuInit(0)", "late")],
     ids=["not loaded", "loaded, not initialised", "initialised"],
 )
 def test_the_driver_itself_is_asked_whether_it_is_initialised(machine, driver, first, last_word):

@@ -11,22 +11,25 @@ from muster import _native
 COUNT = 8
 UUIDS = [uuid_of(index) for index in range(COUNT)]
 
-# What torch makes of each mask: the list it parses, and the physical GPUs that are left of it on this machine.
+# What torch makes of each mask: the physical GPUs that are left of it on this machine. torch looks for duplicates in the whole
+# list; the driver (580, tried) stops at the first number that is no GPU and never sees what comes behind, so neither does torch
+# here.
 TORCH = """
 import json, os, sys
 import torch
 masks, uuids = json.load(sys.stdin)
-answers = []
-for mask in masks:
+def parse(mask):
     os.environ["CUDA_VISIBLE_DEVICES"] = mask
-    parsed = torch.cuda._parse_visible_devices()
-    if parsed and isinstance(parsed[0], str):
-        indices = torch.cuda._transform_uuid_to_ordinals(parsed, uuids)
-    else:
-        beyond = [place for place, index in enumerate(parsed) if index >= len(uuids)]
-        indices = parsed[: beyond[0]] if beyond else parsed
-    answers.append([len(parsed), indices])
-json.dump(answers, sys.stdout)
+    return torch.cuda._parse_visible_devices()
+def indices(mask):
+    if mask.startswith("GPU-"):
+        return torch.cuda._transform_uuid_to_ordinals(parse(mask), uuids)
+    entries = mask.split(",")
+    for place, entry in enumerate(entries):
+        if any(not isinstance(index, int) or index >= len(uuids) for index in parse(entry)):
+            return parse(",".join(entries[:place]))
+    return parse(mask)
+json.dump([indices(mask) for mask in masks], sys.stdout)
 """
 
 
@@ -77,7 +80,7 @@ def view(machine):
 
 
 def test_there_are_hundreds_of_masks_of_every_kind(answers):
-    whole = [mask for mask, (_, indices) in answers if indices and len(indices) == len(mask.split(","))]
+    whole = [mask for mask, indices in answers if indices and len(indices) == len(mask.split(","))]
     assert len(answers) > 600
     assert sum(mask.startswith("GPU-") for mask in whole) > 100
     assert sum(not mask.startswith("GPU-") for mask in whole) > 100
@@ -86,7 +89,7 @@ def test_there_are_hundreds_of_masks_of_every_kind(answers):
 
 def test_cuda_reads_every_mask_as_torch_does(answers, view):
     differences = []
-    for mask, (_, indices) in answers:
+    for mask, indices in answers:
         ours = [device.index for device in _native.read_as_cuda(mask, view).devices]
         if ours != indices:
             differences.append((mask, ours, indices))
@@ -94,14 +97,14 @@ def test_cuda_reads_every_mask_as_torch_does(answers, view):
 
 
 def test_a_mask_that_torch_takes_as_a_whole_is_accepted_with_the_same_gpus(answers, view):
-    for mask, (_, indices) in answers:
+    for mask, indices in answers:
         if indices and len(indices) == len(mask.split(",")):
             assert _native.read_as_cuda(mask, view).cut is None, mask
             assert [device.index for device in _native.read_mask(mask, view)] == indices, mask
 
 
 def test_a_mask_that_torch_cuts_is_refused(answers, view):
-    for mask, (_, indices) in answers:
+    for mask, indices in answers:
         if len(indices) == len(mask.split(",")) or mask.strip() in ("", "-1"):
             continue
         assert _native.read_as_cuda(mask, view).cut is not None, mask

@@ -1,0 +1,25 @@
+import re
+from pathlib import Path
+
+import pytest
+from machine import python_output
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_page_shows_programs_that_run_and_print_what_it_says(machine, number):
+    assert len(BLOCKS) == 3
+    machine.has_a100s(8, used=[1234])
+    output = python_output(BLOCKS[number]).splitlines()
+    for promise in re.findall(r"#\s+(Available.*|GPU 0.*|cuda:\d|4,5|\[0, 1\])$", BLOCKS[number], re.MULTILINE):
+        assert promise in output
+
+
+def test_the_page_tells_every_function():
+    import muster
+
+    page = PAGE.read_text()
+    for name in [*muster.distributed.__all__, "lease_gpus", "RefusedError"]:
+        assert f"`{name}(" in page or f"muster.{name}" in page
