@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/duration.hpp"
+
 namespace muster::cli {
 
 int report(const Error& error) {
@@ -24,6 +26,24 @@ service::Host open_host(const InventoryOption& option) {
   service::HostSources sources = service::sources_from_environment();
   if (option.file) sources.inventory_file = *option.file;
   return service::Host(std::move(sources));
+}
+
+Result<std::optional<std::chrono::milliseconds>> SpanOption::span_or(std::chrono::milliseconds fallback) const {
+  if (given.empty()) return std::optional<std::chrono::milliseconds>{};
+  if (given.front().empty()) return std::optional(fallback);
+  auto span = parse_duration(given.front());
+  if (!span) return Error{span.error().kind, name + ": " + span.error().what, span.error().remedy};
+  return std::optional(*span);
+}
+
+std::shared_ptr<SpanOption> add_span_option(CLI::App& command, const std::string& name, const std::string& help) {
+  auto option = std::make_shared<SpanOption>();
+  option->name = name;
+  command.add_option_function<std::vector<std::string>>(
+             name, [option](const std::vector<std::string>& values) { option->given = values.empty() ? std::vector<std::string>{""} : values; }, help)
+      ->expected(0, 1)
+      ->type_name("[SPAN]");
+  return option;
 }
 
 }  // namespace muster::cli

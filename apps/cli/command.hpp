@@ -1,13 +1,14 @@
 // What every command of the program gets and gives back.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error.hpp"
+#include "base/result.hpp"
 #include "service/host.hpp"
 
 namespace CLI {
@@ -37,5 +38,14 @@ struct InventoryOption {
 };
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command);
 service::Host open_host(const InventoryOption& option);
+
+// An option whose span of time may be left out: --watch, --watch=500ms.
+struct SpanOption {
+  std::string name;
+  std::vector<std::string> given;  // empty: the option is not there
+  // The span, fallback when the option stands alone, nothing when it is not there.
+  Result<std::optional<std::chrono::milliseconds>> span_or(std::chrono::milliseconds fallback) const;
+};
+std::shared_ptr<SpanOption> add_span_option(CLI::App& command, const std::string& name, const std::string& help);
 
 }  // namespace muster::cli

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -26,8 +25,7 @@ struct ShowOptions {
   bool plain = false;
   bool json = false;
   bool topology = false;
-  bool watch = false;
-  std::string watch_span = "2s";
+  std::shared_ptr<SpanOption> watch;
   std::string query;
   std::string format = "csv";
 };
@@ -52,15 +50,15 @@ int show_once(service::Host& host, const ShowOptions& options, std::string_view 
 
 int show(const ShowOptions& options) {
   service::Host host = open_host(*options.inventory);
-  if (!options.watch) return show_once(host, options, "");
-  const auto period = parse_duration(options.watch_span.empty() ? "2s" : options.watch_span);
+  const auto period = options.watch->span_or(std::chrono::seconds(2));
   if (!period) return report(period.error());
-  if (period->count() < 100) return report({Error::Kind::bad_input, fmt::format("--watch {} asks the driver more than ten times a second", options.watch_span), "use 100ms or more"});
+  if (!*period) return show_once(host, options, "");
+  if (**period < std::chrono::milliseconds(100)) return report({Error::Kind::bad_input, fmt::format("--watch={}ms asks the driver more than ten times a second", (*period)->count()), "use 100ms or more"});
   const std::string_view clear_screen = ::isatty(STDOUT_FILENO) == 1 ? "\033[H\033[2J" : "";
   while (true) {
     if (const int failed = show_once(host, options, clear_screen); failed != 0) return failed;
     if (std::ferror(stdout) != 0) return 0;  // whoever read it is gone
-    std::this_thread::sleep_for(*period);
+    std::this_thread::sleep_for(**period);
   }
 }
 
@@ -127,8 +125,7 @@ void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::
   command->add_flag("--plain", options->plain, "one line per GPU, without columns");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--topology", options->topology, "how the GPUs are linked");
-  auto* watch = command->add_option("--watch", options->watch_span, "again and again; with a span, that often, as in --watch=500ms")->expected(0, 1);
-  watch->each([options](const std::string&) { options->watch = true; });
+  options->watch = add_span_option(*command, "--watch", "again and again; with a span, that often, as in --watch=500ms");
   command->add_option("--query,--query-gpu", options->query, "these facts, as nvidia-smi names them: " + query_field_names());
   command->add_option("--format", options->format, "with --query: csv[,noheader][,nounits]")->capture_default_str();
   command->callback([&action, options] {

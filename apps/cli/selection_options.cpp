@@ -52,9 +52,8 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
 std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   auto options = std::make_shared<LeaseOptions>();
   auto* share = command.add_flag("--share", options->share, "use the GPUs whoever holds them, and lease nothing");
-  auto* wait = command.add_option("--wait", options->wait_span, "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m")->expected(0, 1);
-  wait->excludes(share);
-  wait->each([options](const std::string&) { options->wait = true; });
+  options->wait = add_span_option(command, "--wait", "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m");
+  command.get_option("--wait")->excludes(share);
   command.add_option("--reclaim", options->reclaim, "how long to wait for the last holder's memory to come back; 0s: not at all")->capture_default_str();
   return options;
 }
@@ -63,15 +62,9 @@ Result<service::LeaseWish> lease_wish(const LeaseOptions& options, std::string c
   service::LeaseWish wish;
   wish.command = std::move(command);
   wish.share = options.share;
-  if (options.wait) {
-    constexpr auto as_long_as_it_takes = std::chrono::hours(24 * 365);
-    wish.wait = as_long_as_it_takes;
-    if (!options.wait_span.empty()) {
-      auto span = parse_duration(options.wait_span);
-      if (!span) return Error{span.error().kind, "--wait: " + span.error().what, span.error().remedy};
-      wish.wait = *span;
-    }
-  }
+  auto wait = options.wait->span_or(std::chrono::hours(24 * 365));
+  if (!wait) return wait.error();
+  wish.wait = *wait;
   auto reclaim = parse_duration(options.reclaim);
   if (!reclaim) return Error{reclaim.error().kind, "--reclaim: " + reclaim.error().what, reclaim.error().remedy};
   wish.reclaim = *reclaim;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/command.hpp"
 #include "gpu/selection.hpp"
 #include "service/host.hpp"
 
@@ -36,8 +37,7 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
 
 struct LeaseOptions {
   bool share = false;
-  bool wait = false;
-  std::string wait_span;  // empty: as long as it takes
+  std::shared_ptr<SpanOption> wait;  // without a span: as long as it takes
   std::string reclaim = "30s";
 };
 

@@ -1,6 +1,6 @@
 """muster: find, choose, mask and lease GPUs. The functions are in muster.distributed and muster.lease."""
 
-from . import _native, distributed
+from . import distributed
 from ._native import RefusedError, __version__
 from .distributed import *  # noqa: F403
 from .lease import HeldGpus, lease_gpus

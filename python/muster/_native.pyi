@@ -154,7 +154,17 @@ def read_mask(text: str | None, view: HostView) -> list[VisibleDevice]:
 class SelectionRequest:
     """Which GPUs are asked for. Sizes in bytes."""
 
-    def __init__(self, *, ids: Sequence[str] = [], count: int | None = None, minimum_free: int | None = None, model_size: int | None = None, margin: float = 1.5, allow_leased: bool = False, allow_unhealthy: bool = False) -> None: ...
+    def __init__(
+        self,
+        *,
+        ids: Sequence[str] = ...,
+        count: int | None = None,
+        minimum_free: int | None = None,
+        model_size: int | None = None,
+        margin: float = 1.5,
+        allow_leased: bool = False,
+        allow_unhealthy: bool = False,
+    ) -> None: ...
 
 class Grant:
     """GPUs that are this process's to use, until released."""
@@ -186,7 +196,15 @@ class Host:
     def pick(self, request: SelectionRequest) -> list[int]:
         """Chooses visible ids without taking them."""
 
-    def hold(self, request: SelectionRequest, command: str, *, share: bool = False, wait: int | None = None, on_waiting: Callable[[str], None] | None = None) -> Grant:
+    def hold(
+        self,
+        request: SelectionRequest,
+        command: str,
+        *,
+        share: bool = False,
+        wait: int | None = None,
+        on_waiting: Callable[[str], None] | None = None,
+    ) -> Grant:
         """
         Chooses and leases as one step. wait: at most that many milliseconds; None: now or not at all.
         """

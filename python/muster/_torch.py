@@ -34,4 +34,4 @@ def _driver_is_initialized() -> bool:
     except OSError:
         return False  # nobody in this process has loaded it
     count = ctypes.c_int()
-    return driver.cuDeviceGetCount(ctypes.byref(count)) != _CUDA_ERROR_NOT_INITIALIZED
+    return bool(driver.cuDeviceGetCount(ctypes.byref(count)) != _CUDA_ERROR_NOT_INITIALIZED)

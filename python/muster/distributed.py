@@ -1,8 +1,8 @@
 """GPUs of this machine, as this process may use them: list, choose, mask.
 
-Ids count from 0 within CUDA_VISIBLE_DEVICES, which is read anew on each call, as is MUSTER_GPUS (an inventory file in place
-of the driver). Nothing here imports torch or creates a CUDA context. Bad arguments are ValueError or TypeError; what does
-not fit or is busy is RefusedError; a driver that fails is RuntimeError.
+Ids count from 0 within CUDA_VISIBLE_DEVICES, which is read anew on each call, as is MUSTER_GPUS (an inventory file in
+place of the driver). Nothing here imports torch or creates a CUDA context. Bad arguments are ValueError or TypeError;
+what does not fit or is busy is RefusedError; a driver that fails is RuntimeError.
 """
 
 import os
@@ -59,8 +59,8 @@ def get_gpu_info() -> list[dict[str, Any]]:
     """What is known about each visible GPU; None: not known.
 
     Keys: id, name, compute_capability ("8.0"), memory_total, memory_used, memory_free (MiB, device-wide),
-    multi_processor_count, uuid, index (on the machine, as nvidia-smi counts), utilization (percent), and lease (None, or pid,
-    user, command and since of the holder).
+    multi_processor_count, uuid, index (on the machine, as nvidia-smi counts), utilization (percent), and lease (None,
+    or pid, user, command and since of the holder).
     """
     return [
         {
@@ -81,7 +81,7 @@ def get_gpu_info() -> list[dict[str, Any]]:
 
 
 def print_gpu_info(gpu_ids: Optional[Sequence[int]] = None) -> None:
-    """Prints "Available GPUs: N" and a line for each visible GPU, or for each of gpu_ids. Used memory is device-wide."""
+    """Prints "Available GPUs: N" and a line for each visible GPU, or for each of gpu_ids; used memory device-wide."""
     devices = devices_of(_native.Host().look())
     shown = devices if gpu_ids is None else [find_device(devices, gpu_id) for gpu_id in gpu_ids]
     print(f"Available GPUs: {len(devices)}")
@@ -103,9 +103,9 @@ def select_gpus(
 ) -> list[int]:
     """Ids of GPUs that are healthy, not leased by others, and have min_memory_mb MiB of free memory.
 
-    gpu_ids: exactly these (ids or UUIDs), in this order; [] means none. num_gpus: exactly so many, the best connected. Neither:
-    all that qualify. Fewer than asked for is a RefusedError that says what stood in the way of each. Without any GPU, and with
-    nothing asked for: [].
+    gpu_ids: exactly these (ids or UUIDs), in this order; [] means none. num_gpus: exactly so many, the best connected.
+    Neither: all that qualify. Fewer than asked for is a RefusedError that says what stood in the way of each. Without
+    any GPU, and with nothing asked for: [].
     """
     count = gpu_count(num_gpus)
     ids = None if gpu_ids is None else id_texts(gpu_ids)
@@ -114,7 +114,9 @@ def select_gpus(
         minimum_free = byte_count(whole_number(min_memory_mb, "min_memory_mb") << 20, "min_memory_mb in bytes")
     if ids is not None and not ids:
         if count is not None:
-            raise ValueError(f"no GPU named, and {count} asked for\n  try: give the ids or the count, or make them agree")
+            raise ValueError(
+                f"no GPU named, and {count} asked for\n  try: give the ids or the count, or make them agree"
+            )
         return []
     host = _native.Host()
     if ids is None and count is None and minimum_free is None and not host.look(everything=False).visible:
@@ -135,8 +137,8 @@ def set_visible_gpus(gpu_ids: Sequence[GpuId]) -> None:
     """Makes only these GPUs visible to this process and its children, in this order; [] hides all.
 
     Writes CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. The ids are relative to the mask in force, which can only become
-    narrower; afterwards ids count from 0 again. RuntimeError where CUDA is initialised in this process already: it reads the
-    mask in that moment and never again.
+    narrower; afterwards ids count from 0 again. RuntimeError where CUDA is initialised in this process already: it
+    reads the mask in that moment and never again.
     """
     ids = id_texts(gpu_ids)
     host = _native.Host()
@@ -161,9 +163,9 @@ def set_visible_gpus(gpu_ids: Sequence[GpuId]) -> None:
 def get_optimal_device(gpu_ids: Optional[Sequence[GpuId]] = None) -> Any:
     """The device to put a model on: "cuda:N", or "cpu" without a GPU or for []. A torch.device where torch is imported.
 
-    N counts within the mask in force: the first of gpu_ids, else 0. Right after set_visible_gpus(ids), the same ids mean the
-    GPUs it made visible: set_visible_gpus([4, 6]) and get_optimal_device([4, 6]) give cuda:0. Below a launcher that sets
-    LOCAL_RANK, the GPU at that position in place of the first, unless there is only one.
+    N counts within the mask in force: the first of gpu_ids, else 0. Right after set_visible_gpus(ids), the same ids
+    mean the GPUs it made visible: set_visible_gpus([4, 6]) and get_optimal_device([4, 6]) give cuda:0. Below a
+    launcher that sets LOCAL_RANK, the GPU at that position in place of the first, unless there is only one.
     """
     ids = None if gpu_ids is None else id_texts(gpu_ids)
     host = _native.Host()
@@ -180,8 +182,8 @@ def get_optimal_device(gpu_ids: Optional[Sequence[GpuId]] = None) -> Any:
 def setup_gpu_environment(gpu_ids: Optional[Sequence[GpuId]] = None, num_gpus: Optional[int] = None) -> Any:
     """Selects GPUs, makes only them visible, prints them, and returns the device to use.
 
-    The device is cuda:0 of the new mask (cuda:LOCAL_RANK below a launcher). "cpu" only for gpu_ids=[], or where there is no
-    GPU and none was asked for.
+    The device is cuda:0 of the new mask (cuda:LOCAL_RANK below a launcher). "cpu" only for gpu_ids=[], or where there
+    is no GPU and none was asked for.
     """
     selected = select_gpus(gpu_ids=gpu_ids, num_gpus=num_gpus)
     view = _native.Host().look()
@@ -227,8 +229,8 @@ def set_gpu_device(gpu_id: int) -> None:
 def get_gpu_memory_info(gpu_id: Optional[int] = None) -> dict[str, Optional[int]]:
     """Bytes of one GPU, by default the current one; None: not known.
 
-    allocated, reserved and max_allocated are this process's, from torch where it has initialised CUDA. total, used and free
-    are device-wide. Without a GPU all are None.
+    allocated, reserved and max_allocated are this process's, from torch where it has initialised CUDA. total, used and
+    free are device-wide. Without a GPU all are None.
     """
     devices = devices_of(_native.Host().look(everything=False))
     chosen = get_current_gpu_index() if gpu_id is None else gpu_id

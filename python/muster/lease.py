@@ -32,12 +32,13 @@ def lease_gpus(
 ) -> Iterator[HeldGpus]:
     """Chooses GPUs and holds them until the block ends, or the process does, however it dies.
 
-    num_gpus: exactly so many, 1 when neither is given. gpu_ids: exactly these. min_free: free memory each must have, in bytes or
-    as "20GiB". wait: how long to wait for GPUs that others hold, in seconds or as "10m", first come, first served; None: now or
-    RefusedError. share: use them whoever holds them, and hold nothing. Ctrl-C ends the wait.
+    num_gpus: exactly so many, 1 when neither is given. gpu_ids: exactly these. min_free: free memory each must have,
+    in bytes or as "20GiB". wait: how long to wait for GPUs that others hold, in seconds or as "10m", first come, first
+    served; None: now or RefusedError. share: use them whoever holds them, and hold nothing. Ctrl-C ends the wait.
 
-    This process's own mask stays as it is: give environment to children, or call set_visible_gpus(gpus). A child that inherits
-    the open descriptors (subprocess with close_fds=False, or a fork) keeps the lease alive until it is dead, too.
+    This process's own mask stays as it is: give environment to children, or call set_visible_gpus(gpus). A child that
+    inherits the open descriptors (subprocess with close_fds=False, or a fork) keeps the lease alive until it is dead,
+    too.
     """
     if share and wait is not None:
         raise ValueError("share and wait contradict each other\n  try: one of them")
@@ -51,9 +52,7 @@ def lease_gpus(
         minimum_free=None if min_free is None else byte_count(min_free, "min_free"),
     )
     host = _native.Host()
-    grant = host.hold(
-        request, _command(), share=share, wait=wait_milliseconds(wait), on_waiting=_tell_of_waiting
-    )
+    grant = host.hold(request, _command(), share=share, wait=wait_milliseconds(wait), on_waiting=_tell_of_waiting)
     try:
         visible = [device.uuid for device in host.look(everything=False).visible]
         gpus = [visible.index(device.uuid) for device in grant.devices]

@@ -175,7 +175,10 @@ Result<Lease> LeaseTable::try_once(const Request& request, std::optional<std::ui
   for (const FileDescriptor& lock : lease.locks_) {
     const auto previous = read_record(lock);
     lease.previous_.push_back(previous ? std::optional(previous->holder) : std::nullopt);
-    write_record(lock, lease.record_);
+    // What the last holder owes stays written down until this one has measured for itself.
+    Record own = record;
+    if (previous) own.holder.memory_before = previous->holder.memory_before;
+    write_record(lock, to_line(own));
   }
   return lease;
 }

@@ -1,5 +1,5 @@
-"""The Python snippets of the GPU selection guide, with the package's name put in. Where the guide lists alternatives one after
-the other, each is a snippet of its own: a mask is made once in a process.
+"""The Python snippets of the GPU selection guide, with the package's name put in. Where the guide lists alternatives
+one after the other, each is a snippet of its own: a mask is made once in a process.
 
 name: (code, standard input, lines that must appear in the output)
 """
@@ -32,7 +32,8 @@ SNIPPETS = {
         ["cuda:0"],
     ),
     "basic selection": (
-        IMPORT + """(
+        IMPORT
+        + """(
     setup_gpu_environment,
     get_available_gpus,
     select_gpus,
@@ -61,7 +62,8 @@ device = setup_gpu_environment(num_gpus=4)
         ],
     ),
     "advanced selection": (
-        IMPORT + """(
+        IMPORT
+        + """(
     select_gpus,
     auto_select_gpus_for_model,
     get_gpu_memory_usage,
@@ -90,7 +92,9 @@ for gpu_id in [0, 1, 2, 3]:
         ],
     ),
     "manual control": (
-        MODEL + IMPORT + """set_visible_gpus, get_optimal_device
+        MODEL
+        + IMPORT
+        + """set_visible_gpus, get_optimal_device
 import torch
 
 # Set visible GPUs manually
@@ -113,7 +117,8 @@ print(torch.cuda._parse_visible_devices())
         ["model on cuda:0"],
     ),
     "scenario 5, a subset": (
-        IMPORT + """setup_gpu_environment, get_available_gpus
+        IMPORT
+        + """setup_gpu_environment, get_available_gpus
 
 # These GPUs will be remapped to 0,1,2,3 internally
 device = setup_gpu_environment(gpu_ids=[2, 3, 5, 7])
@@ -123,7 +128,8 @@ print(device, get_available_gpus())
         ["cuda:0 [0, 1, 2, 3]"],
     ),
     "best practice 1": (
-        IMPORT + """get_available_gpus, print_gpu_info
+        IMPORT
+        + """get_available_gpus, print_gpu_info
 
 # Always check before training
 available = get_available_gpus()
@@ -137,7 +143,9 @@ else:
         ["Found 8 GPUs", "Available GPUs: 8"],
     ),
     "best practice 2": (
-        "gpu_ids = [0, 7]\n" + IMPORT + """get_gpu_memory_usage
+        "gpu_ids = [0, 7]\n"
+        + IMPORT
+        + """get_gpu_memory_usage
 
 # Before and after loading model
 for gpu_id in gpu_ids:
@@ -150,7 +158,8 @@ print(f"{util:.1f}")
         ["0.0"],
     ),
     "best practice 4": (
-        IMPORT + """auto_select_gpus_for_model
+        IMPORT
+        + """auto_select_gpus_for_model
 
 # For 7B model (~14GB with gradients/optimizer)
 gpus = auto_select_gpus_for_model(model_size_gb=14)
@@ -169,7 +178,8 @@ print(gpus)
         ["[0, 1, 2, 3, 4, 5, 6, 7]"],
     ),
     "example 1, interactive": (
-        IMPORT + """get_available_gpus, setup_gpu_environment
+        IMPORT
+        + """get_available_gpus, setup_gpu_environment
 
 # Show available GPUs
 gpus = get_available_gpus()
@@ -187,7 +197,8 @@ print(f"Using device: {device}")
         ["Available GPUs: [0, 1, 2, 3, 4, 5, 6, 7]", "Using device: cuda:0"],
     ),
     "example 2, least loaded": (
-        IMPORT + """get_gpu_info, get_gpu_memory_usage, setup_gpu_environment
+        IMPORT
+        + """get_gpu_info, get_gpu_memory_usage, setup_gpu_environment
 
 # Find least loaded GPU
 gpu_info = get_gpu_info()
@@ -210,7 +221,8 @@ device = setup_gpu_environment(gpu_ids=[best_gpu])
         ["Using least loaded GPU: 1 (0.0% used)", "Using 1 of 8 GPUs (CUDA_VISIBLE_DEVICES=1)"],
     ),
     "example 3, conditional": (
-        IMPORT + """select_gpus, setup_gpu_environment
+        IMPORT
+        + """select_gpus, setup_gpu_environment
 
 # Training config
 model_size_gb = 7  # 7B model
@@ -244,7 +256,8 @@ print(f"Using {strategy} strategy on {device}")
         ["cuda:0"],
     ),
     "device management of the multi-GPU guide": (
-        IMPORT + """(
+        IMPORT
+        + """(
     get_current_gpu_index,
     set_gpu_device,
     get_gpu_memory_info,

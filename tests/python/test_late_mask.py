@@ -41,7 +41,8 @@ def test_a_mask_is_in_time_with_the_real_torch(machine):
     output = python_output(
         "import torch, os, muster\n"
         "device = muster.setup_gpu_environment(gpu_ids=[4, 6])\n"
-        "print(os.environ['CUDA_VISIBLE_DEVICES'], type(device) is torch.device, device, torch.cuda._parse_visible_devices())"
+        "parsed = torch.cuda._parse_visible_devices()\n"
+        "print(os.environ['CUDA_VISIBLE_DEVICES'], type(device) is torch.device, device, parsed)"
     )
     assert output.splitlines()[-1] == "4,6 True cuda:0 [4, 6]"
 
@@ -60,7 +61,9 @@ def driver(tmp_path_factory):
     (folder / "driver.c").write_text(DRIVER)
     library = folder / "libcuda.so.1"
     compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", library, folder / "driver.c"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", library, folder / "driver.c"], check=True
+    )
     return library
 
 

@@ -86,7 +86,8 @@ def test_a_child_process_sees_the_mask_and_counts_from_0(machine):
             "getenv = ctypes.CDLL(None).getenv\n"
             "getenv.restype = ctypes.c_char_p\n"
             "print(json.dumps([os.environ['CUDA_VISIBLE_DEVICES'], getenv(b'CUDA_VISIBLE_DEVICES').decode(),\n"
-            "  os.environ['CUDA_DEVICE_ORDER'], muster.get_available_gpus(), [g['index'] for g in muster.get_gpu_info()]]))"
+            "  os.environ['CUDA_DEVICE_ORDER'], muster.get_available_gpus(),\n"
+            "  [gpu['index'] for gpu in muster.get_gpu_info()]]))"
         )
     )
     assert seen == ["4,5", "4,5", "PCI_BUS_ID", [0, 1], [4, 5]]

@@ -11,9 +11,9 @@ from muster import _native
 COUNT = 8
 UUIDS = [uuid_of(index) for index in range(COUNT)]
 
-# What torch makes of each mask: the physical GPUs that are left of it on this machine. torch looks for duplicates in the whole
-# list; the driver (580, tried) stops at the first number that is no GPU and never sees what comes behind, so neither does torch
-# here.
+# What torch makes of each mask: the physical GPUs that are left of it on this machine. torch looks for duplicates in
+# the whole list; the driver (tried on an H200) stops at the first number that is no GPU and never sees what comes
+# behind. So torch is not shown it either.
 TORCH = """
 import json, os, sys
 import torch
@@ -59,7 +59,21 @@ def uuid_entry(chance: random.Random) -> str:
 
 def generated_masks() -> list[str]:
     chance = random.Random(20260131)
-    masks = ["", " ", ",", "0,", ",0", "-1", "0,1,2,3,4,5,6,7", "7,6,5,4,3,2,1,0", "0,0", "0,1,0", "1gpu2,2ampere", "0,-1,1", "3,8,1"]
+    masks = [
+        "",
+        " ",
+        ",",
+        "0,",
+        ",0",
+        "-1",
+        "0,1,2,3,4,5,6,7",
+        "7,6,5,4,3,2,1,0",
+        "0,0",
+        "0,1,0",
+        "1gpu2,2ampere",
+        "0,-1,1",
+        "3,8,1",
+    ]
     for entry in (numeric_entry, uuid_entry):
         for _ in range(600):
             length = chance.choice([1, 1, 2, 2, 3, 4, 6])

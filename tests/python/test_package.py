@@ -25,7 +25,9 @@ def test_every_public_name_is_in_the_package_and_in_its_list():
     assert set(distributed.__all__) <= set(muster.__all__)
     for name in muster.__all__:
         assert hasattr(muster, name)
-    public = {name for name, value in vars(distributed).items() if inspect.isfunction(value) and not name.startswith("_")}
+    public = {
+        name for name, value in vars(distributed).items() if inspect.isfunction(value) and not name.startswith("_")
+    }
     defined_here = {name for name in public if getattr(distributed, name).__module__ == "muster.distributed"}
     assert defined_here == set(distributed.__all__)
 
