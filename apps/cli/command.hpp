@@ -17,11 +17,18 @@ class App;
 
 namespace muster::cli {
 
-// A command that was chosen on the command line: runs, and returns the process's exit code.
-using Action = std::function<int()>;
+// What follows a lone -- on the command line: the command line of another program.
+using Tail = std::vector<std::string>;
 
-// Each adds its command to the program; parsing sets `action`. tail is what follows `--`: somebody else's command line.
-void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::string>& tail);
+// The command that was chosen: runs, and returns the process's exit code. It gets the tail, which is refused beforehand
+// where the command has no use for one.
+struct Action {
+  std::function<int(const Tail&)> run;
+  bool takes_tail = false;
+};
+
+// Each adds its command to the program; parsing sets the action.
+void add_gpus_command(CLI::App& program, Action& action);
 void add_doctor_command(CLI::App& program, Action& action);
 void add_config_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);

@@ -28,7 +28,7 @@ void add_config_command(CLI::App& program, Action& action) {
   command->add_option("--find", *only, "list only the settings whose key contains this");
   command->add_flag("--json", options->json, "with --config, settings or --print-config: as JSON");
   command->callback([&action, options, page, only] {
-    action = [options, page, only] {
+    action.run = [options, page, only](const Tail&) {
       const spec::Schema schema;
       if (*page) {
         fmt::print("{}", spec::configuration_page(schema));

@@ -101,7 +101,7 @@ void add_doctor_command(CLI::App& program, Action& action) {
   command->add_flag("--json", options->json, "as JSON");
   // What the processes that doctor spawns are started with; an empty group keeps it out of --help.
   command->add_flag("--report-worker", options->report_worker, "print what this process sees, and end")->group("");
-  command->callback([&action, options] { action = [options] { return examine_host(*options); }; });
+  command->callback([&action, options] { action.run = [options](const Tail&) { return examine_host(*options); }; });
 }
 
 }  // namespace muster::cli

@@ -129,6 +129,16 @@ std::string gpu_lines(const service::HostView& view) {
   return text;
 }
 
+std::string gpu_names(const service::HostView& view) {
+  std::string text;
+  for (const gpu::Gpu& gpu : view.snapshot.gpus) {
+    text += fmt::format("GPU {}: {} (UUID: {})\n", gpu::number(gpu.facts.index), gpu.facts.name.value_or("unknown GPU"), gpu.facts.uuid ? gpu.facts.uuid->text : "unknown");
+    for (std::size_t i = 0; i < gpu.facts.mig_instances.size(); ++i)
+      text += fmt::format("  {} Device {}: (UUID: {})\n", gpu.facts.mig_instances[i].name.value_or("MIG"), i, gpu.facts.mig_instances[i].uuid.text);
+  }
+  return text;
+}
+
 std::string link_matrix(const service::HostView& view, bool colour) {
   std::string text = heading(view);
   std::vector<std::vector<Cell>> rows(1);

@@ -22,6 +22,7 @@ namespace {
 
 struct ShowOptions {
   std::shared_ptr<InventoryOption> inventory;
+  bool list = false;
   bool plain = false;
   bool json = false;
   bool topology = false;
@@ -34,12 +35,13 @@ Result<std::string> render(const service::HostView& view, const ShowOptions& opt
   if (!options.query.empty()) return query_gpus(view, options.query, options.format);
   if (options.json) return gpu_json(view) + "\n";
   if (options.topology) return link_matrix(view, output_has_colour());
+  if (options.list) return gpu_names(view);
   if (options.plain) return gpu_lines(view);
   return gpu_table(view, output_has_colour());
 }
 
 int show_once(service::Host& host, const ShowOptions& options, std::string_view before) {
-  const auto view = host.look();
+  const auto view = host.look(options.list ? gpu::Detail::memory : gpu::Detail::everything);
   if (!view) return report(view.error());
   const auto text = render(*view, options);
   if (!text) return report(text.error());
@@ -117,11 +119,12 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
 
 }  // namespace
 
-void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::string>& tail) {
+void add_gpus_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("gpus", "show the GPUs, pick some, or hold some for a command");
   command->require_subcommand(0, 1);
   auto options = std::make_shared<ShowOptions>();
   options->inventory = add_inventory_option(*command);
+  command->add_flag("-L,--list", options->list, "names and UUIDs of all GPUs, as nvidia-smi -L");
   command->add_flag("--plain", options->plain, "one line per GPU, without columns");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--topology", options->topology, "how the GPUs are linked");
@@ -129,7 +132,7 @@ void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::
   command->add_option("--query,--query-gpu", options->query, "these facts, as nvidia-smi names them: " + query_field_names());
   command->add_option("--format", options->format, "with --query: csv[,noheader][,nounits]")->capture_default_str();
   command->callback([&action, options] {
-    if (!action) action = [options] { return show(*options); };
+    if (!action.run) action.run = [options](const Tail&) { return show(*options); };
   });
 
   CLI::App* pick_command = command->add_subcommand("pick", "print a mask for CUDA_VISIBLE_DEVICES, without taking the GPUs");
@@ -138,7 +141,7 @@ void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::
   pick_options->selection = add_selection_options(*pick_command);
   pick_command->add_flag("--json", pick_options->json, "as JSON");
   pick_command->callback([&action, options, pick_options] {
-    action = [options, pick_options] {
+    action.run = [options, pick_options](const Tail&) {
       if (!pick_options->inventory->file) pick_options->inventory = options->inventory;
       return pick(*pick_options);
     };
@@ -149,8 +152,9 @@ void add_gpus_command(CLI::App& program, Action& action, const std::vector<std::
   hold_options->inventory = add_inventory_option(*hold_command);
   hold_options->selection = add_selection_options(*hold_command);
   hold_options->lease = add_lease_options(*hold_command);
-  hold_command->callback([&action, options, hold_options, &tail] {
-    action = [options, hold_options, tail] {
+  hold_command->callback([&action, options, hold_options] {
+    action.takes_tail = true;
+    action.run = [options, hold_options](const Tail& tail) {
       if (!hold_options->inventory->file) hold_options->inventory = options->inventory;
       return hold(*hold_options, tail);
     };

@@ -27,7 +27,7 @@ void add_train_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("train", "train a model (not in this version: checks the configuration only)");
   auto options = add_configuration_options(*command);
   command->add_flag("--json", options->json, "with --print-config: as JSON");
-  command->callback([&action, options] { action = [options] { return train(*options); }; });
+  command->callback([&action, options] { action.run = [options](const Tail&) { return train(*options); }; });
 }
 
 }  // namespace muster::cli

@@ -13,14 +13,8 @@
 namespace muster::python {
 namespace {
 
-// Note [Abandoned wait]
-// Host::hold cannot be told to stop. So it runs in a thread that never touches the interpreter and owns all it uses;
-// when the wait is interrupted, that thread is left alone. Its grant, if it still comes, is released in the same
-// moment.
-struct Wait {
-  explicit Wait(const service::HostSources& sources) : host(sources) {}
-
-  service::Host host;
+// What the waiting thread, which never touches the interpreter, tells the calling one.
+struct Progress {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> reason;  // what is being waited for, until it is told
@@ -28,23 +22,18 @@ struct Wait {
   std::exception_ptr bug;
 };
 
-void run(const std::shared_ptr<Wait>& wait, const gpu::SelectionRequest& request, service::LeaseWish wish) {
-  wish.on_waiting = [&](const std::string& reason) {
-    const std::lock_guard lock(wait->mutex);
-    wait->reason = reason;
-    wait->changed.notify_one();
-  };
+void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& request, const service::LeaseWish& wish) {
   std::optional<Result<service::Grant>> outcome;
   std::exception_ptr bug;
   try {
-    outcome = wait->host.hold(request, wish, gpu::MaskForm::as_inherited);
+    outcome = host.hold(request, wish, gpu::MaskForm::as_inherited);
   } catch (...) {
     bug = std::current_exception();
   }
-  const std::lock_guard lock(wait->mutex);
-  wait->outcome = std::move(outcome);
-  wait->bug = bug;
-  wait->changed.notify_one();
+  const std::lock_guard lock(progress.mutex);
+  progress.outcome = std::move(outcome);
+  progress.bug = bug;
+  progress.changed.notify_one();
 }
 
 }  // namespace
@@ -53,17 +42,27 @@ Result<service::Grant> hold_interruptibly(const service::HostSources& sources, g
                                           service::LeaseWish wish,
                                           const std::function<void(const std::string&)>& on_waiting) {
   constexpr std::chrono::milliseconds between_signal_checks(50);
-  const auto wait = std::make_shared<Wait>(sources);
-  std::thread([wait, request = std::move(request), wish = std::move(wish)] { run(wait, request, wish); }).detach();
+  Progress progress;
+  service::Host host(sources);
+  wish.on_waiting = [&](const std::string& reason) {
+    const std::lock_guard lock(progress.mutex);
+    progress.reason = reason;
+    progress.changed.notify_one();
+  };
+  // An exception that leaves this function stops the thread and joins it: its place in the line is given up.
+  const std::jthread thread([&](std::stop_token stop) {
+    wish.stop = std::move(stop);
+    run(progress, host, request, wish);
+  });
   while (true) {
     std::optional<std::string> reason;
     {
       const nanobind::gil_scoped_release released;
-      std::unique_lock lock(wait->mutex);
-      wait->changed.wait_for(lock, between_signal_checks, [&] { return wait->outcome || wait->bug || wait->reason; });
-      if (wait->bug) std::rethrow_exception(wait->bug);
-      if (wait->outcome) return std::move(*wait->outcome);
-      reason = std::exchange(wait->reason, std::nullopt);
+      std::unique_lock lock(progress.mutex);
+      progress.changed.wait_for(lock, between_signal_checks, [&] { return progress.outcome || progress.bug || progress.reason; });
+      if (progress.bug) std::rethrow_exception(progress.bug);
+      if (progress.outcome) return std::move(*progress.outcome);
+      reason = std::exchange(progress.reason, std::nullopt);
     }
     if (reason && on_waiting) on_waiting(*reason);
     if (PyErr_CheckSignals() != 0) throw nanobind::python_error();

@@ -181,6 +181,7 @@ class Grant:
     def environment(self) -> list[tuple[str, str]]:
         """Everything a child needs."""
 
+    def descriptors(self) -> list[int]: ...
     def release(self) -> None:
         """Gives the GPUs back; a second call does nothing."""
 

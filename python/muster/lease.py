@@ -20,6 +20,7 @@ class HeldGpus:
     gpus: list[int]
     mask: str  # CUDA_VISIBLE_DEVICES of a child that may use them all
     environment: dict[str, str]  # to be added to a child's environment
+    file_descriptors: list[int]  # for subprocess's pass_fds: a child that has them keeps the lease until it is dead
 
 
 @contextmanager
@@ -37,8 +38,8 @@ def lease_gpus(
     served; None: now or RefusedError. share: use them whoever holds them, and hold nothing. Ctrl-C ends the wait.
 
     This process's own mask stays as it is: give environment to children, or call set_visible_gpus(gpus). A child that
-    inherits the open descriptors (subprocess with close_fds=False, or a fork) keeps the lease alive until it is dead,
-    too.
+    inherits the open descriptors (subprocess with pass_fds=held.file_descriptors, or a fork) keeps the lease alive
+    until it is dead, too.
     """
     if share and wait is not None:
         raise ValueError("share and wait contradict each other\n  try: one of them")
@@ -56,7 +57,7 @@ def lease_gpus(
     try:
         visible = [device.uuid for device in host.look(everything=False).visible]
         gpus = [visible.index(device.uuid) for device in grant.devices]
-        yield HeldGpus(gpus=gpus, mask=grant.mask, environment=dict(grant.environment))
+        yield HeldGpus(gpus=gpus, mask=grant.mask, environment=dict(grant.environment), file_descriptors=grant.descriptors())
     finally:
         grant.release()
 

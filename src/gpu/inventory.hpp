@@ -12,7 +12,10 @@
 namespace muster::gpu {
 
 // How much to ask the driver for. Everything costs milliseconds; a waiting loop asks for memory alone.
-enum class Detail { memory, everything };
+enum class Detail {
+  memory,      // identities, memory and processes
+  everything,  // and load, health and links, which the GPU itself has to be asked for
+};
 
 class Inventory {
  public:

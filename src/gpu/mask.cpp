@@ -73,10 +73,17 @@ Resolution resolve_index(const std::string& entry, std::span<const Gpu> gpus) {
   return stop(fmt::format("there is no GPU {}; {}", *value, available_indices(gpus)));
 }
 
+// As the driver compares them: letters in either case, shortened while unique, what follows a whole one ignored.
+bool names_uuid(std::string_view entry, const GpuUuid& uuid) {
+  const std::string written = to_lower(entry), known = to_lower(uuid.text);
+  return known.starts_with(written) || written.starts_with(known);
+}
+
 Resolution resolve_gpu_uuid(const std::string& entry, std::span<const Gpu> gpus) {
+  if (entry == "GPU-") return stop("\"GPU-\" names no GPU");
   const Gpu* found = nullptr;
   for (const Gpu& gpu : gpus) {
-    if (!gpu.facts.uuid || !gpu.facts.uuid->text.starts_with(entry)) continue;
+    if (!gpu.facts.uuid || !names_uuid(entry, *gpu.facts.uuid)) continue;
     if (found != nullptr) return stop(fmt::format("\"{}\" is the beginning of more than one GPU's UUID", entry));
     found = &gpu;
   }
@@ -91,11 +98,12 @@ std::string old_mig_name(const Gpu& gpu, const MigInstance& mig) {
 }
 
 Resolution resolve_mig_uuid(const std::string& entry, std::span<const Gpu> gpus) {
+  if (entry == "MIG-") return stop("\"MIG-\" names no instance");
   std::optional<VisibleDevice> found;
   for (const Gpu& gpu : gpus) {
     for (std::size_t mig = 0; mig < gpu.facts.mig_instances.size(); ++mig) {
       const bool old_form = old_mig_name(gpu, gpu.facts.mig_instances[mig]) == entry;
-      if (!old_form && !gpu.facts.mig_instances[mig].uuid.text.starts_with(entry)) continue;
+      if (!old_form && !names_uuid(entry, gpu.facts.mig_instances[mig].uuid)) continue;
       if (found) return stop(fmt::format("\"{}\" is the beginning of more than one MIG instance's UUID", entry));
       found = instance(gpu, mig, entry);
     }

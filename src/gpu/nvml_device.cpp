@@ -187,7 +187,12 @@ std::optional<int> read_numa_node(Questions& questions, std::optional<PciAddress
   return nodes.size() == 1 ? std::optional(nodes.front()) : std::nullopt;
 }
 
-std::optional<std::string> read_cpu_affinity(Questions& questions) {
+// The kernel tells at once what the driver takes ten milliseconds to find out.
+std::optional<std::string> read_cpu_affinity(Questions& questions, std::optional<PciAddress> address,
+                                             const std::filesystem::path& sys) {
+  if (address)
+    if (const auto text = read_file(sys / "bus/pci/devices" / sysfs_name(*address) / "local_cpulist"))
+      if (!trim(*text).empty()) return std::string(trim(*text));
   std::array<unsigned long, 64> words{};
   if (!questions.answers(questions.calls().cpu_affinity, static_cast<unsigned>(words.size()), words.data()))
     return std::nullopt;
@@ -201,11 +206,16 @@ std::optional<PciAddress> address_of(Questions& questions) {
   return PciAddress{info.domain, info.bus, info.device};
 }
 
+void read_identity(Questions& questions, GpuFacts& facts) {
+  if (const auto uuid = questions.text(questions.calls().uuid)) facts.uuid = GpuUuid{*uuid};
+  facts.name = questions.text(questions.calls().name);
+  if (const auto address = address_of(questions)) facts.pci_bus_id = to_string(*address);
+  read_instances(questions, facts);
+}
+
 void read_facts(Questions& questions, GpuFacts& facts, const std::filesystem::path& sys) {
   const Calls& calls = questions.calls();
-  facts.name = questions.text(calls.name);
-  const auto address = address_of(questions);
-  if (address) facts.pci_bus_id = to_string(*address);
+  const auto address = parse_pci_address(facts.pci_bus_id.value_or(""));
   ComputeCapability capability;
   if (questions.answers(calls.compute_capability, &capability.major, &capability.minor))
     facts.compute_capability = capability;
@@ -215,8 +225,7 @@ void read_facts(Questions& questions, GpuFacts& facts, const std::filesystem::pa
   if (cores && per_multiprocessor)
     facts.multiprocessor_count = to_int(*cores / static_cast<unsigned>(*per_multiprocessor));
   facts.numa_node = read_numa_node(questions, address, sys);
-  facts.cpu_affinity = read_cpu_affinity(questions);
-  read_instances(questions, facts);
+  facts.cpu_affinity = read_cpu_affinity(questions, address, sys);
 }
 
 std::optional<int> read_clock(Questions& questions, int domain) {
@@ -264,7 +273,7 @@ Gpu read_gpu(const Calls& calls, GpuIndex index, Device device, Detail detail, c
   Gpu gpu;
   gpu.facts.index = index;
   Questions questions(calls, device);
-  if (const auto uuid = questions.text(calls.uuid)) gpu.facts.uuid = GpuUuid{*uuid};
+  read_identity(questions, gpu.facts);
   if (detail == Detail::everything) read_facts(questions, gpu.facts, paths.sys);
   read_memory(questions, gpu);
   gpu.processes = read_processes(questions, paths.proc);

@@ -51,20 +51,6 @@ Error to_error(const nvml::Calls& calls, Return code, std::string_view question,
   }
 }
 
-// NVML from nvmlInit to nvmlShutdown.
-class Session {
- public:
-  Session(nvml::SharedLibrary library, nvml::Calls calls) : library_(std::move(library)), calls_(calls) {}
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { calls_.shutdown(); }
-  const nvml::Calls& calls() const { return calls_; }
-
- private:
-  nvml::SharedLibrary library_;
-  nvml::Calls calls_;
-};
-
 Snapshot without_gpus(DriverState state, std::string explanation) {
   Snapshot snapshot;
   snapshot.driver = state;
@@ -83,22 +69,25 @@ void read_versions(const nvml::Calls& calls, Snapshot& snapshot) {
     snapshot.cuda_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
 }
 
+// Note [NVML stays open]: starting NVML takes longer than everything that is asked of it, and stopping it takes a while,
+// too. It counts its users itself, so a second inventory of this process starts it at no cost; the end of the process
+// closes it.
 class NvmlInventory final : public Inventory {
  public:
   NvmlInventory(std::optional<std::filesystem::path> library, MachinePaths paths)
       : library_(std::move(library)), paths_(std::move(paths)), xids_(paths_.kernel_log) {}
 
   Result<Snapshot> read(Detail detail) override {
-    if (!session_) {
+    if (!calls_) {
       auto missing = start();
       if (!missing) return missing.error();
       if (*missing) return std::move(**missing);
     }
-    return read_devices(session_->calls(), detail);
+    return read_devices(*calls_, detail);
   }
 
  private:
-  // Opens the session; a machine without a driver is the snapshot that says so. Tried anew at each read until it
+  // Starts NVML; a machine without a driver is the snapshot that says so. Tried anew at each read until it
   // succeeds, because a driver can be loaded later.
   Result<std::optional<Snapshot>> start() {
     std::string explanation;
@@ -113,7 +102,7 @@ class NvmlInventory final : public Inventory {
                                               "module is not loaded (modprobe nvidia)",
                                               nvml::describe(*calls, code))));
     if (code != Return::success) return to_error(*calls, code, "a session", paths_);
-    session_ = std::make_unique<Session>(std::move(*library), *calls);
+    calls_ = *calls;  // Note [NVML stays open]
     return std::optional<Snapshot>{};
   }
 
@@ -161,7 +150,7 @@ class NvmlInventory final : public Inventory {
   std::optional<std::filesystem::path> library_;
   MachinePaths paths_;
   XidLog xids_;
-  std::unique_ptr<Session> session_;
+  std::optional<nvml::Calls> calls_;  // once NVML is started
 };
 
 }  // namespace

@@ -44,7 +44,6 @@ std::vector<std::string> bind_basic(const SharedLibrary& library, Calls& calls) 
     if (!bind(library, slot, names)) missing.emplace_back(*names.begin());
   };
   need(calls.init, {"nvmlInit_v2", "nvmlInit"});
-  need(calls.shutdown, {"nvmlShutdown"});
   need(calls.device_count, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
   need(calls.device_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   need(calls.uuid, {"nvmlDeviceGetUUID"});
@@ -87,7 +86,7 @@ void bind_optional(const SharedLibrary& library, Calls& calls) {
 }  // namespace
 
 std::optional<SharedLibrary> SharedLibrary::load(const std::filesystem::path& path, std::string& reason) {
-  if (void* handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) return SharedLibrary(handle);
+  if (void* handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE)) return SharedLibrary(handle);
   const char* words = ::dlerror();
   reason = words != nullptr ? words : "the loader gives no reason";
   return std::nullopt;

@@ -118,6 +118,7 @@ struct Calls {
 // A loaded shared library; unloaded when destroyed.
 class SharedLibrary {
  public:
+  // Stays in the process once it is loaded: Note [NVML stays open] in nvml_inventory.cpp.
   // Nothing when it cannot be loaded; reason then says why.
   static std::optional<SharedLibrary> load(const std::filesystem::path& path, std::string& reason);
   SharedLibrary(SharedLibrary&& other) noexcept;

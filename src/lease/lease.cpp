@@ -26,6 +26,12 @@ std::pair<std::string, std::string> Lease::pass_on_exec() {
   return {nesting_variable, to_variable(depth_ + 1, id_, resources_)};
 }
 
+std::vector<int> Lease::descriptors() const {
+  std::vector<int> numbers;
+  for (const FileDescriptor& lock : locks_) numbers.push_back(lock.number());
+  return numbers;
+}
+
 void Lease::record_memory_before(const ResourceName& resource, ByteCount used) {
   const auto found = std::ranges::find(resources_, resource);
   if (found == resources_.end()) throw std::invalid_argument(fmt::format("{} is not in this lease", resource));

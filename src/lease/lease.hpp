@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,9 @@ class Lease {
   // commands below that they are inside it: Note [Nested leases] in lease.cpp.
   std::pair<std::string, std::string> pass_on_exec();
 
+  // The locked descriptors, for programs that choose one by one what a child inherits.
+  std::vector<int> descriptors() const;
+
  private:
   friend class LeaseTable;
   Lease() = default;
@@ -102,12 +106,12 @@ class LeaseTable {
   // Takes a whole set at once or nothing. choose is called with the occupancy, while no other process can take or
   // release through this table, and returns the set it wants or why it cannot have one (a refusal may become possible
   // later; bad input cannot). candidates are all resources it could accept: nobody who comes later gets them first.
-  //   wait absent: one try.   wait present: first come, first served, until the span is over.
+  //   wait absent: one try.   wait present: first come, first served, until the span is over or stop is asked for.
   // on_waiting is called once, with the refusal, when the waiting begins.
   using Choose = std::function<Result<std::vector<ResourceName>>(const Occupancy&)>;
   Result<Lease> acquire(std::span<const ResourceName> candidates, const Choose& choose, const Purpose& purpose,
                         std::optional<std::chrono::milliseconds> wait = std::nullopt,
-                        const std::function<void(const Error&)>& on_waiting = {});
+                        const std::function<void(const Error&)>& on_waiting = {}, std::stop_token stop = {});
 
   // The given set, as it is.
   Result<Lease> acquire(std::span<const ResourceName> resources, const Purpose& purpose,
@@ -117,7 +121,7 @@ class LeaseTable {
   struct Request;
   Result<Lease> try_once(const Request& request, std::optional<std::uint64_t> place) const;
   Result<Lease> wait_for_turn(const Request& request, Ticket ticket, Error refusal,
-                              std::chrono::milliseconds wait) const;
+                              std::chrono::milliseconds wait, const std::stop_token& stop) const;
 
   std::filesystem::path folder_;
   std::optional<std::string> inherited_;  // MUSTER_LEASE, unverified

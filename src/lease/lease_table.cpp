@@ -183,7 +183,8 @@ Result<Lease> LeaseTable::try_once(const Request& request, std::optional<std::ui
   return lease;
 }
 
-Result<Lease> LeaseTable::wait_for_turn(const Request& request, Ticket taken, Error refusal, milliseconds wait) const {
+Result<Lease> LeaseTable::wait_for_turn(const Request& request, Ticket taken, Error refusal, milliseconds wait,
+                                        const std::stop_token& stop) const {
   std::optional<Ticket> ticket(std::move(taken));
   const auto began = Clock::now();
   const auto end = began + std::min<milliseconds>(wait, std::chrono::hours(24 * 365));
@@ -193,7 +194,7 @@ Result<Lease> LeaseTable::wait_for_turn(const Request& request, Ticket taken, Er
   constexpr milliseconds first_pause(1);
   milliseconds pause = first_pause;
   while (true) {
-    const bool last = Clock::now() >= end;
+    const bool last = Clock::now() >= end || stop.stop_requested();
     if (last || !outlook.is_hopeless()) {
       const auto gate = Gate::enter(request.folder);
       if (!gate) return gate.error();
@@ -220,7 +221,7 @@ Result<Lease> LeaseTable::wait_for_turn(const Request& request, Ticket taken, Er
 
 Result<Lease> LeaseTable::acquire(std::span<const ResourceName> candidates, const Choose& choose,
                                   const Purpose& purpose, std::optional<milliseconds> wait,
-                                  const std::function<void(const Error&)>& on_waiting) {
+                                  const std::function<void(const Error&)>& on_waiting, std::stop_token stop) {
   const std::vector<ResourceName> names(candidates.begin(), candidates.end());
   for (const ResourceName& name : names)
     if (auto checked = check_resource_name(name); !checked) return checked.error();
@@ -242,7 +243,7 @@ Result<Lease> LeaseTable::acquire(std::span<const ResourceName> candidates, cons
     ticket.emplace(std::move(*taken));
   }
   if (on_waiting) on_waiting(refusal);
-  return wait_for_turn(request, std::move(*ticket), std::move(refusal), *wait);
+  return wait_for_turn(request, std::move(*ticket), std::move(refusal), *wait, stop);
 }
 
 Result<Lease> LeaseTable::acquire(std::span<const ResourceName> resources, const Purpose& purpose,

@@ -160,7 +160,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
     const auto on_waiting = [&](const Error& reason) {
       if (wish.on_waiting) wish.on_waiting(reason.what);
     };
-    auto held = leases_.acquire(acceptable(*view, request), choose, {wish.command}, wish.wait, on_waiting);
+    auto held = leases_.acquire(acceptable(*view, request), choose, {wish.command}, wish.wait, on_waiting, wish.stop);
     if (!held) return held.error();
     if (auto back = wait_for_memory(*held, wish); !back) return back.error();
     grant.lease = std::move(*held);
@@ -192,7 +192,7 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
       }
     }
     if (missing.empty()) return {};
-    if (std::chrono::steady_clock::now() >= deadline)
+    if (std::chrono::steady_clock::now() >= deadline || wish.stop.stop_requested())
       return Error{Error::Kind::refused, fmt::format("memory of the last holder is not back after {}{}", to_string(wish.reclaim), missing), "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
     if (!std::exchange(told, true) && wish.on_waiting) wish.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,7 @@ struct LeaseWish {
   std::optional<std::chrono::milliseconds> wait;            // absent: now or not at all
   std::chrono::milliseconds reclaim{30000};                 // longest wait for the last holder's memory; 0: none
   std::function<void(const std::string&)> on_waiting = {};  // told once what is being waited for
+  std::stop_token stop = {};                                // asked for: every wait ends in a refusal
 };
 
 // GPUs that are this process's to use.

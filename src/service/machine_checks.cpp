@@ -191,8 +191,8 @@ Check check_instruction_sets(const HostFacts& facts) {
     if (report.outcome != InstructionSetOutcome::traps || !cap)
       verdict.pass(describe(report));
     else
-      verdict.warn(describe(report), fmt::format("{} would end in SIGILL; muster caps oneDNN by itself; for other "
-                                                 "programs: export ONEDNN_MAX_CPU_ISA={}{}",
+      verdict.warn(describe(report), fmt::format("{} would end in SIGILL; before programs that use oneDNN or "
+                                                 "PyTorch: export ONEDNN_MAX_CPU_ISA={}{}",
                                                  capped_work(*cap), *cap, pytorch_cap(*cap)));
   }
   if (any_cap && !cap)

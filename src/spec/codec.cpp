@@ -131,20 +131,20 @@ std::string write(const std::string& value) {
 std::string write(const std::vector<std::string>& value) {
   std::vector<std::string> items;
   for (const std::string& item : value) items.push_back(write(item));
-  return "[" + join(items, ", ") + "]";
+  return fmt::format("[{}]", join(items, ", "));
 }
 
 std::string write(const DeviceMap& value) {
   if (const auto* rule = std::get_if<MapRule>(&value)) return write(*rule);
   std::vector<std::string> items;
   for (const auto& [module, device] : std::get<std::map<std::string, std::string>>(value)) items.push_back(write(module) + ": " + write(device));
-  return "{" + join(items, ", ") + "}";
+  return fmt::format("{{{}}}", join(items, ", "));
 }
 
 std::string write(const DeviceLimits& value) {
   std::vector<std::string> items;
   for (const auto& [device, limit] : value) items.push_back(fmt::format("{}: {}", device, limit.value));
-  return "{" + join(items, ", ") + "}";
+  return fmt::format("{{{}}}", join(items, ", "));
 }
 
 std::string write(const ParallelDegree& value) { return std::to_string(value.value); }

@@ -30,7 +30,9 @@ class Muster:
 
     def inventory(self, text: str) -> pathlib.Path:
         file = self.folder / "gpus.yaml"
-        file.write_text(text)
+        beside = self.folder / "gpus.yaml.part"
+        beside.write_text(text)
+        beside.rename(file)  # a reader sees the old machine or the new one
         self.environment["MUSTER_GPUS"] = str(file)
         return file
 

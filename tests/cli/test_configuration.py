@@ -63,3 +63,4 @@ def test_help_and_version(muster):
     assert wrong.returncode == 2 and "muster --help" in wrong.stderr
     assert muster("gpus", "--jsn").returncode == 2
     assert muster("train", "--", "x").returncode == 2
+    assert muster("gpus", "--", "x").returncode == 2

@@ -84,6 +84,11 @@ def test_query_speaks_nvidia_smis_csv(eight):
     assert eight("gpus", "--query", "index", "--format", "xml").returncode == 2
 
 
+def test_list_is_nvidia_smis(eight):
+    lines = eight("gpus", "-L").stdout.splitlines()
+    assert len(lines) == 8 and lines[3].startswith("GPU 3: NVIDIA A100-SXM4-40GB (UUID: GPU-")
+
+
 def test_topology_is_a_matrix(muster):
     muster.inventory("gpus: [{memory_total: 1GiB, numa_node: 0}, {memory_total: 1GiB, numa_node: 1}]\nlinks: [{between: [1, 0], kind: nvlink, lanes: 18}]\n")
     lines = muster("gpus", "--topology").stdout.splitlines()
@@ -179,7 +184,7 @@ class TestHold:
         assert result.stdout == "-n|--json|--|a b|"
 
     def test_holds_exclude_each_other_and_end_with_the_command(self, eight):
-        holder = eight.start("gpus", "hold", "-n", "6", "--", "sh", "-c", "echo ready; read x; sleep 600")
+        holder = eight.start("gpus", "hold", "-n", "6", "--", "sh", "-c", "echo ready; exec sleep 600")
         assert holder.stdout.readline() == "ready\n", holder.stderr.read()
         shown = json.loads(eight("gpus", "--json").stdout)
         assert [gpu["lease"]["pid"] for gpu in shown["gpus"] if gpu["lease"]] == [holder.pid] * 6
@@ -192,7 +197,7 @@ class TestHold:
         assert eight("gpus", "hold", "-n", "8", "--wait=10s", "--", "true").returncode == 0
 
     def test_waits_for_its_turn(self, eight):
-        holder = eight.start("gpus", "hold", "-n", "8", "--", "sh", "-c", "echo ready; sleep 600")
+        holder = eight.start("gpus", "hold", "-n", "8", "--", "sh", "-c", "echo ready; exec sleep 600")
         holder.stdout.readline()
         waiter = eight.start("gpus", "hold", "-n", "1", "--wait", "--", "echo", "mine")
         assert "waiting" in waiter.stderr.readline()

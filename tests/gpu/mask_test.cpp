@@ -69,6 +69,8 @@ TEST(Mask, ReadsTheWholeGrammarAsCudaDoes) {
       {"GPU-b0000000-1111-2222-3333-444455556666,GPU-a", "1,0", false},
       {"GPU-", "", true},
       {"GPU-zzzz", "", true},
+      {"GPU-A0000000-1111-2222-3333-444455556666", "0", false},
+      {"GPU-a0000000-1111-2222-3333-444455556666x,GPU-b", "0,1", false},
       {"GPU-a,GPU-a0", "", true},
       {"GPU-a,1", "0", true},
       {"1,GPU-a", "1", true},
@@ -94,6 +96,10 @@ TEST(Mask, RefusesACutListWithTheEntryAndTheReason) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Error::Kind::bad_input);
   EXPECT_NE(refused.error().what.find("there is no GPU 9; this machine has 0 to 3"), std::string::npos) << refused.error().what;
+}
+
+TEST(Mask, RefusesAnIdentifierWithoutDigitsEvenWhereThereIsOneGpu) {
+  EXPECT_TRUE(read_as_cuda("GPU-", machine(1)).cut);
 }
 
 TEST(Mask, FindsMigInstancesInBothForms) {

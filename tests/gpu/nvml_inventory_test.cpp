@@ -169,9 +169,10 @@ TEST_F(NvmlInventory, LeavesAbsentWhatAnOldDriverHasNoCallFor) {
   EXPECT_EQ(seen.gpus[0].processes.size(), 2u);
 }
 
-TEST_F(NvmlInventory, AsksForNothingButMemoryWhenMemoryIsAllThatIsWanted) {
+TEST_F(NvmlInventory, AsksForIdentityAndMemoryAloneWhenMemoryIsAllThatIsWanted) {
   const Snapshot seen = snapshot("", Detail::memory);
-  EXPECT_EQ(seen.gpus[0].facts.name, std::nullopt);
+  EXPECT_NE(seen.gpus[0].facts.name, std::nullopt) << "who it is comes with it";
+  EXPECT_EQ(seen.gpus[0].facts.multiprocessor_count, std::nullopt);
   EXPECT_EQ(seen.gpus[0].reading.power, std::nullopt);
   EXPECT_TRUE(seen.links.empty());
   EXPECT_EQ(seen.gpus[0].processes.size(), 2u);

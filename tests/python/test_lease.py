@@ -145,7 +145,7 @@ def test_a_child_that_inherits_the_descriptors_keeps_the_lease(machine):
         child = subprocess.Popen(
             [sys.executable, "-c", "import sys; sys.stdin.read()"],
             stdin=subprocess.PIPE,
-            close_fds=False,
+            pass_fds=held.file_descriptors,
             env={**os.environ, **held.environment},
         )
     with pytest.raises(muster.RefusedError, match="leased by"), muster.lease_gpus():

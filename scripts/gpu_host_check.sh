@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# On a host with a GPU: builds the control plane, runs its native and command-line tests against the real driver, times
+# listing and leases, and prints a short table last. Needs what scripts/setup.sh control and tests need.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+unset CUDA_VISIBLE_DEVICES
+
+cmake --preset control >/tmp/muster-configure.log 2>&1 || { cat /tmp/muster-configure.log; exit 1; }
+ninja -C build/control >/tmp/muster-build.log 2>&1 || { tail -40 /tmp/muster-build.log; exit 1; }
+program=build/control/apps/cli/muster
+status=0
+ctest --preset control -j8 >/tmp/muster-ctest.log 2>&1 || { status=1; tail -60 /tmp/muster-ctest.log; }
+python3 -m pytest -q tests/cli >/tmp/muster-pytest.log 2>&1 || { status=1; tail -40 /tmp/muster-pytest.log; }
+
+$program gpus
+$program gpus --topology
+$program gpus --query index,uuid,memory.total,memory.used,memory.free,temperature.gpu,power.draw,compute_cap --format csv
+nvidia-smi --query-gpu=index,uuid,memory.total,memory.used,memory.free,temperature.gpu,power.draw,compute_cap --format=csv
+$program doctor || status=1
+$program gpus hold -n 1 -- python3 -c 'import torch; print("torch sees", torch.cuda.device_count(), torch.cuda.get_device_name(0))' || status=1
+
+echo "--- numbers"
+python3 bench/gpus_bench.py
+build/control/bench/lease_bench
+build/control/bench/selection_bench
+tail -3 /tmp/muster-ctest.log | head -1
+tail -1 /tmp/muster-pytest.log
+exit $status

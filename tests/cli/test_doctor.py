@@ -1,0 +1,36 @@
+import json
+import os
+
+
+def checks(result) -> dict:
+    return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+
+
+def test_spawns_a_worker_per_gpu_and_believes_only_what_it_reports(eight):
+    result = eight("doctor", "--json", CUDA_VISIBLE_DEVICES="6,2")
+    workers = checks(result)["workers"]
+    assert workers["outcome"] == "pass" and "2" in workers["finding"], workers
+
+
+def test_goes_on_after_a_mask_that_cannot_be_read(eight):
+    result = eight("doctor", "--json", CUDA_VISIBLE_DEVICES="0,9")
+    assert result.returncode == 1
+    found = checks(result)
+    assert found["mask"]["outcome"] == "failure" and "no GPU 9" in found["mask"]["finding"] and found["mask"]["remedy"]
+    assert found["ports"]["outcome"] in ("pass", "warning")
+
+
+def test_names_a_lease_folder_that_cannot_be_used(eight, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    result = eight("doctor", "--json", MUSTER_LEASE_DIR=str(file))
+    assert result.returncode == 1 and checks(result)["leases"]["outcome"] == "failure"
+
+
+def test_prints_a_list_for_people_with_the_counts_last(eight):
+    result = eight("doctor")
+    assert result.returncode == 0, result.stdout
+    lines = result.stdout.splitlines()
+    assert "passed" in lines[-1] and "failed" in lines[-1]
+    assert any(line.strip().startswith(("✓ pass", "pass")) or "pass" in line for line in lines[:-1])
+    assert os.linesep.join(lines).count("FAIL") == 0
