@@ -8,8 +8,8 @@
 #include <optional>
 #include <string_view>
 
-#include "testing/lease_contention.hpp"
 #include "base/text.hpp"
+#include "testing/lease_contention.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace {

@@ -1,4 +1,5 @@
-// How long one selection takes on a machine of 1,000 GPUs (125 NVLink islands of eight, 250 NUMA nodes): selection_bench.
+// How long one selection takes on a machine of 1,000 GPUs (125 NVLink islands of eight, 250 NUMA nodes):
+// selection_bench.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -38,7 +39,8 @@ Topology make_topology() {
     gpus[static_cast<std::size_t>(a)].facts.index = static_cast<GpuIndex>(a);
     gpus[static_cast<std::size_t>(a)].facts.numa_node = a / 4;
     gpu_of.push_back(static_cast<GpuIndex>(a));
-    for (int b = a + 1; b < gpu_count && b / 8 == a / 8; ++b) links.push_back({static_cast<GpuIndex>(a), static_cast<GpuIndex>(b), LinkKind::nvlink, 18});
+    for (int b = a + 1; b < gpu_count && b / 8 == a / 8; ++b)
+      links.push_back({static_cast<GpuIndex>(a), static_cast<GpuIndex>(b), LinkKind::nvlink, 18});
   }
   return {gpus, links, gpu_of};
 }
@@ -63,5 +65,6 @@ int main() {
     granted += chosen ? chosen->size() : 0;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{{\"bench\": \"selection\", \"gpus\": {}, \"selections\": {}, \"granted\": {}, \"seconds\": {:.3f}}}\n", gpu_count, selections, granted, seconds);
+  fmt::print("{{\"bench\": \"selection\", \"gpus\": {}, \"selections\": {}, \"granted\": {}, \"seconds\": {:.3f}}}\n",
+             gpu_count, selections, granted, seconds);
 }

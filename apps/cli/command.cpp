@@ -18,7 +18,8 @@ void note(const std::string& text) { fmt::print(stderr, "muster: {}\n", text); }
 
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command) {
   auto option = std::make_shared<InventoryOption>();
-  command.add_option("--gpus-from", option->file, "read the GPUs from this YAML or JSON file instead of the driver (also MUSTER_GPUS)");
+  command.add_option("--gpus-from", option->file,
+                     "read the GPUs from this YAML or JSON file instead of the driver (also MUSTER_GPUS)");
   return option;
 }
 
@@ -39,8 +40,13 @@ Result<std::optional<std::chrono::milliseconds>> SpanOption::span_or(std::chrono
 std::shared_ptr<SpanOption> add_span_option(CLI::App& command, const std::string& name, const std::string& help) {
   auto option = std::make_shared<SpanOption>();
   option->name = name;
-  command.add_option_function<std::vector<std::string>>(
-             name, [option](const std::vector<std::string>& values) { option->given = values.empty() ? std::vector<std::string>{""} : values; }, help)
+  command
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [option](const std::vector<std::string>& values) {
+            option->given = values.empty() ? std::vector<std::string>{""} : values;
+          },
+          help)
       ->expected(0, 1)
       ->type_name("[SPAN]");
   return option;

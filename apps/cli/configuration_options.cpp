@@ -36,7 +36,8 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
   for (const spec::ShortOption& shortened : spec::short_options()) {
     const std::string name(shortened.option);
     const std::string names = name == "--num-gpus" ? "-n," + name : name;
-    auto* option = command.add_option(names, options->short_values[name], fmt::format("{} ({})", schema.find(shortened.key)->help, shortened.key));
+    auto* option = command.add_option(names, options->short_values[name],
+                                      fmt::format("{} ({})", schema.find(shortened.key)->help, shortened.key));
     if (shortened.many)
       option->expected(1, -1);
     else
@@ -94,7 +95,8 @@ void print_resolved(const spec::Schema& schema, const spec::ResolvedSpec& resolv
   nlohmann::ordered_json values;
   for (const spec::Field& field : schema.fields()) {
     const auto origin = resolved.origins.find(field.key);
-    values[field.key] = {{"value", field.write(resolved.spec)}, {"origin", origin == resolved.origins.end() ? "built-in" : origin->second.where}};
+    values[field.key] = {{"value", field.write(resolved.spec)},
+                         {"origin", origin == resolved.origins.end() ? "built-in" : origin->second.where}};
   }
   fmt::print("{}\n", values.dump(2));
 }

@@ -24,13 +24,19 @@ Json lease_of(const service::HostView& view, const std::optional<gpu::GpuUuid>& 
   const auto found = view.holders.find(uuid->text);
   if (found == view.holders.end()) return nullptr;
   const lease::Holder& holder = found->second;
-  return {{"pid", known(holder.pid)}, {"user", known(holder.user)}, {"command", known(holder.command)}, {"since", known(holder.since)}};
+  return {{"pid", known(holder.pid)},
+          {"user", known(holder.user)},
+          {"command", known(holder.command)},
+          {"since", known(holder.since)}};
 }
 
 Json processes_of(const gpu::Gpu& gpu) {
   Json processes = Json::array();
   for (const gpu::GpuProcess& process : gpu.processes)
-    processes.push_back({{"pid", process.pid}, {"user", known(process.user)}, {"command", known(process.command)}, {"memory", known(process.memory)}});
+    processes.push_back({{"pid", process.pid},
+                         {"user", known(process.user)},
+                         {"command", known(process.command)},
+                         {"memory", known(process.memory)}});
   return processes;
 }
 
@@ -56,7 +62,10 @@ Json gpu_object(const service::HostView& view, const gpu::Gpu& gpu) {
   json["uuid"] = known(facts.uuid);
   json["name"] = known(facts.name);
   json["visible_index"] = visible ? Json(gpu::number(*visible)) : Json(nullptr);
-  json["memory"] = {{"total", known(facts.memory_total)}, {"used", known(reading.memory_used)}, {"reserved", known(reading.memory_reserved)}, {"free", known(reading.memory_free)}};
+  json["memory"] = {{"total", known(facts.memory_total)},
+                    {"used", known(reading.memory_used)},
+                    {"reserved", known(reading.memory_reserved)},
+                    {"free", known(reading.memory_free)}};
   json["utilization"] = known(reading.utilization);
   json["memory_utilization"] = known(reading.memory_utilization);
   json["temperature"] = known(reading.temperature);
@@ -64,7 +73,10 @@ Json gpu_object(const service::HostView& view, const gpu::Gpu& gpu) {
   json["power_limit"] = known(reading.power_limit);
   json["clock_sm"] = known(reading.clock_sm);
   json["clock_memory"] = known(reading.clock_memory);
-  json["compute_capability"] = facts.compute_capability ? Json(fmt::format("{}.{}", facts.compute_capability->major, facts.compute_capability->minor)) : Json(nullptr);
+  json["compute_capability"] =
+      facts.compute_capability
+          ? Json(fmt::format("{}.{}", facts.compute_capability->major, facts.compute_capability->minor))
+          : Json(nullptr);
   json["multiprocessor_count"] = known(facts.multiprocessor_count);
   json["pci_bus_id"] = known(facts.pci_bus_id);
   json["numa_node"] = known(facts.numa_node);
@@ -85,21 +97,30 @@ Json gpu_object(const service::HostView& view, const gpu::Gpu& gpu) {
 
 std::string_view link_word(gpu::LinkKind kind) {
   switch (kind) {
-    case gpu::LinkKind::nvlink: return "nvlink";
-    case gpu::LinkKind::pix: return "pix";
-    case gpu::LinkKind::pxb: return "pxb";
-    case gpu::LinkKind::phb: return "phb";
-    case gpu::LinkKind::node: return "node";
-    case gpu::LinkKind::sys: return "sys";
+    case gpu::LinkKind::nvlink:
+      return "nvlink";
+    case gpu::LinkKind::pix:
+      return "pix";
+    case gpu::LinkKind::pxb:
+      return "pxb";
+    case gpu::LinkKind::phb:
+      return "phb";
+    case gpu::LinkKind::node:
+      return "node";
+    case gpu::LinkKind::sys:
+      return "sys";
   }
   return "";
 }
 
 std::string_view driver_word(gpu::DriverState state) {
   switch (state) {
-    case gpu::DriverState::ready: return "ready";
-    case gpu::DriverState::no_driver: return "no_driver";
-    case gpu::DriverState::no_devices: return "no_devices";
+    case gpu::DriverState::ready:
+      return "ready";
+    case gpu::DriverState::no_driver:
+      return "no_driver";
+    case gpu::DriverState::no_devices:
+      return "no_devices";
   }
   return "";
 }

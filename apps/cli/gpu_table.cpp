@@ -13,14 +13,16 @@ namespace {
 
 std::string heading(const service::HostView& view) {
   std::string text = fmt::format("Available GPUs: {}\n", view.visible.size());
-  if (view.snapshot.gpus.empty() && !view.snapshot.explanation.empty()) text += fmt::format("({})\n", view.snapshot.explanation);
+  if (view.snapshot.gpus.empty() && !view.snapshot.explanation.empty())
+    text += fmt::format("({})\n", view.snapshot.explanation);
   return text;
 }
 
 std::string memory_bar(const gpu::Gpu& gpu) {
   if (!gpu.facts.memory_total || !gpu.reading.memory_used || gpu.facts.memory_total->value == 0) return "";
   constexpr int width = 10;
-  const double share = static_cast<double>(gpu.reading.memory_used->value) / static_cast<double>(gpu.facts.memory_total->value);
+  const double share =
+      static_cast<double>(gpu.reading.memory_used->value) / static_cast<double>(gpu.facts.memory_total->value);
   const int filled = std::clamp(static_cast<int>(share * width + 0.5), 0, width);
   std::string bar;
   for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
@@ -29,7 +31,8 @@ std::string memory_bar(const gpu::Gpu& gpu) {
 
 Colour load_colour(const gpu::Gpu& gpu) {
   if (!gpu.facts.memory_total || !gpu.reading.memory_used) return Colour::dim;
-  const double share = static_cast<double>(gpu.reading.memory_used->value) / static_cast<double>(std::max<std::int64_t>(1, gpu.facts.memory_total->value));
+  const double share = static_cast<double>(gpu.reading.memory_used->value) /
+                       static_cast<double>(std::max<std::int64_t>(1, gpu.facts.memory_total->value));
   return share > 0.9 ? Colour::red : share > 0.1 ? Colour::yellow : Colour::green;
 }
 
@@ -40,7 +43,8 @@ std::string known(const std::optional<Value>& value, std::string_view unit) {
 
 std::string power(const gpu::GpuReading& reading) {
   if (!reading.power) return "–";
-  return reading.power_limit ? fmt::format("{:.0f}/{:.0f} W", *reading.power, *reading.power_limit) : fmt::format("{:.0f} W", *reading.power);
+  return reading.power_limit ? fmt::format("{:.0f}/{:.0f} W", *reading.power, *reading.power_limit)
+                             : fmt::format("{:.0f} W", *reading.power);
 }
 
 // Who uses a GPU, most important first: sick, leased, in use, free.
@@ -61,7 +65,8 @@ Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::option
   if (!gpu.processes.empty()) {
     std::vector<std::string> users;
     for (const gpu::GpuProcess& process : gpu.processes)
-      users.push_back(fmt::format("{} (pid {}{})", process.user.value_or("unknown holder"), process.pid, process.memory ? ", " + to_string(*process.memory) : ""));
+      users.push_back(fmt::format("{} (pid {}{})", process.user.value_or("unknown holder"), process.pid,
+                                  process.memory ? ", " + to_string(*process.memory) : ""));
     facts.push_back("in use by " + join(users, ", "));
     if (colour == Colour::green) colour = Colour::yellow;
   }
@@ -70,7 +75,8 @@ Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::option
   return {join(facts, "; "), hidden ? Colour::dim : colour};
 }
 
-std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> id, const gpu::MigInstance* instance) {
+std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> id,
+                      const gpu::MigInstance* instance) {
   const bool hidden = !id.has_value();
   const Colour text = hidden ? Colour::dim : Colour::plain;
   std::string name = gpu.facts.name.value_or("unknown GPU");
@@ -78,18 +84,22 @@ std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::o
   const auto total = instance != nullptr ? instance->memory_total : gpu.facts.memory_total;
   const bool whole = instance == nullptr;
   const std::string used = whole && gpu.reading.memory_used ? to_string(*gpu.reading.memory_used) : "–";
-  return {{id ? std::to_string(*id) : "-", hidden ? Colour::dim : Colour::bold, true},
-          {std::to_string(gpu::number(gpu.facts.index)), Colour::dim, true},
-          {name, text},
-          {whole ? memory_bar(gpu) : "", hidden ? Colour::dim : load_colour(gpu)},
-          {fmt::format("{} / {}", used, total ? to_string(*total) : "–"), text, true},
-          {known(gpu.reading.utilization, "%"), text, true},
-          {known(gpu.reading.temperature, "°C"), text, true},
-          {power(gpu.reading), text, true},
-          state(view, gpu, instance != nullptr ? std::optional(instance->uuid) : gpu.facts.uuid, hidden)};
+  std::vector<Cell> cells{{id ? std::to_string(*id) : "-", hidden ? Colour::dim : Colour::bold, true}};
+  if (view.mask) cells.push_back({std::to_string(gpu::number(gpu.facts.index)), Colour::dim, true});
+  const std::vector<Cell> rest{
+      {name, text},
+      {whole ? memory_bar(gpu) : "", hidden ? Colour::dim : load_colour(gpu)},
+      {fmt::format("{} / {}", used, total ? to_string(*total) : "–"), text, true},
+      {known(gpu.reading.utilization, "%"), text, true},
+      {known(gpu.reading.temperature, "°C"), text, true},
+      {power(gpu.reading), text, true},
+      state(view, gpu, instance != nullptr ? std::optional(instance->uuid) : gpu.facts.uuid, hidden)};
+  cells.insert(cells.end(), rest.begin(), rest.end());
+  return cells;
 }
 
-std::optional<std::size_t> visible_position(const service::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> mig) {
+std::optional<std::size_t> visible_position(const service::HostView& view, const gpu::Gpu& gpu,
+                                            std::optional<std::size_t> mig) {
   for (std::size_t i = 0; i < view.visible.size(); ++i)
     if (view.visible[i].gpu == gpu.facts.index && view.visible[i].mig == mig) return i;
   return std::nullopt;
@@ -104,11 +114,16 @@ std::string gpu_table(const service::HostView& view, bool colour) {
   rows.push_back({});
   for (const char* title : {"id", "gpu", "name", "", "memory", "util", "temp", "power", "state"}) {
     const std::string_view name = title;
-    rows.back().push_back({title, Colour::dim, name == "id" || name == "gpu" || name == "memory" || name == "util" || name == "temp" || name == "power"});
+    if (name == "gpu" && !view.mask) continue;  // without a mask it is the id
+    rows.back().push_back(
+        {title, Colour::dim,
+         name == "id" || name == "gpu" || name == "memory" || name == "util" || name == "temp" || name == "power"});
   }
   for (const gpu::Gpu& gpu : view.snapshot.gpus) {
-    if (!gpu.facts.mig_mode || gpu.facts.mig_instances.empty()) rows.push_back(row(view, gpu, visible_position(view, gpu, std::nullopt), nullptr));
-    for (std::size_t i = 0; i < gpu.facts.mig_instances.size(); ++i) rows.push_back(row(view, gpu, visible_position(view, gpu, i), &gpu.facts.mig_instances[i]));
+    if (!gpu.facts.mig_mode || gpu.facts.mig_instances.empty())
+      rows.push_back(row(view, gpu, visible_position(view, gpu, std::nullopt), nullptr));
+    for (std::size_t i = 0; i < gpu.facts.mig_instances.size(); ++i)
+      rows.push_back(row(view, gpu, visible_position(view, gpu, i), &gpu.facts.mig_instances[i]));
   }
   return text + format_table(rows, colour);
 }
@@ -122,8 +137,11 @@ std::string gpu_lines(const service::HostView& view) {
     std::vector<std::string> facts;
     facts.push_back(total ? fmt::format("{} MB total", in_mebibytes(*total)) : "memory unknown");
     if (const auto& used = gpu.reading.memory_used; used && total && total->value > 0 && !view.visible[i].mig)
-      facts.push_back(fmt::format("{} MB used ({:.1f}%)", in_mebibytes(*used), 100.0 * static_cast<double>(used->value) / static_cast<double>(total->value)));
-    if (gpu.facts.compute_capability) facts.push_back(fmt::format("Compute {}.{}", gpu.facts.compute_capability->major, gpu.facts.compute_capability->minor));
+      facts.push_back(fmt::format("{} MB used ({:.1f}%)", in_mebibytes(*used),
+                                  100.0 * static_cast<double>(used->value) / static_cast<double>(total->value)));
+    if (gpu.facts.compute_capability)
+      facts.push_back(
+          fmt::format("Compute {}.{}", gpu.facts.compute_capability->major, gpu.facts.compute_capability->minor));
     text += fmt::format("GPU {}: {} ({})\n", i, gpu.facts.name.value_or("unknown GPU"), join(facts, ", "));
   }
   return text;
@@ -132,9 +150,11 @@ std::string gpu_lines(const service::HostView& view) {
 std::string gpu_names(const service::HostView& view) {
   std::string text;
   for (const gpu::Gpu& gpu : view.snapshot.gpus) {
-    text += fmt::format("GPU {}: {} (UUID: {})\n", gpu::number(gpu.facts.index), gpu.facts.name.value_or("unknown GPU"), gpu.facts.uuid ? gpu.facts.uuid->text : "unknown");
+    text += fmt::format("GPU {}: {} (UUID: {})\n", gpu::number(gpu.facts.index), gpu.facts.name.value_or("unknown GPU"),
+                        gpu.facts.uuid ? gpu.facts.uuid->text : "unknown");
     for (std::size_t i = 0; i < gpu.facts.mig_instances.size(); ++i)
-      text += fmt::format("  {} Device {}: (UUID: {})\n", gpu.facts.mig_instances[i].name.value_or("MIG"), i, gpu.facts.mig_instances[i].uuid.text);
+      text += fmt::format("  {} Device {}: (UUID: {})\n", gpu.facts.mig_instances[i].name.value_or("MIG"), i,
+                          gpu.facts.mig_instances[i].uuid.text);
   }
   return text;
 }
@@ -143,7 +163,8 @@ std::string link_matrix(const service::HostView& view, bool colour) {
   std::string text = heading(view);
   std::vector<std::vector<Cell>> rows(1);
   rows[0].push_back({""});
-  for (const gpu::Gpu& gpu : view.snapshot.gpus) rows[0].push_back({fmt::format("GPU{}", gpu::number(gpu.facts.index)), Colour::bold});
+  for (const gpu::Gpu& gpu : view.snapshot.gpus)
+    rows[0].push_back({fmt::format("GPU{}", gpu::number(gpu.facts.index)), Colour::bold});
   rows[0].push_back({"CPU affinity", Colour::bold});
   rows[0].push_back({"NUMA node", Colour::bold});
   for (const gpu::Gpu& a : view.snapshot.gpus) {
@@ -153,7 +174,8 @@ std::string link_matrix(const service::HostView& view, bool colour) {
       if (a.facts.index == b.facts.index)
         rows.back().push_back({"X", Colour::dim});
       else
-        rows.back().push_back({link ? gpu::to_string(*link) : "?", link && link->kind == gpu::LinkKind::nvlink ? Colour::green : Colour::plain});
+        rows.back().push_back({link ? gpu::to_string(*link) : "?",
+                               link && link->kind == gpu::LinkKind::nvlink ? Colour::green : Colour::plain});
     }
     rows.back().push_back({a.facts.cpu_affinity.value_or("?")});
     rows.back().push_back({a.facts.numa_node ? std::to_string(*a.facts.numa_node) : "?"});

@@ -55,7 +55,10 @@ int show(const ShowOptions& options) {
   const auto period = options.watch->span_or(std::chrono::seconds(2));
   if (!period) return report(period.error());
   if (!*period) return show_once(host, options, "");
-  if (**period < std::chrono::milliseconds(100)) return report({Error::Kind::bad_input, fmt::format("--watch={}ms asks the driver more than ten times a second", (*period)->count()), "use 100ms or more"});
+  if (**period < std::chrono::milliseconds(100))
+    return report({Error::Kind::bad_input,
+                   fmt::format("--watch={}ms asks the driver more than ten times a second", (*period)->count()),
+                   "use 100ms or more"});
   const std::string_view clear_screen = ::isatty(STDOUT_FILENO) == 1 ? "\033[H\033[2J" : "";
   while (true) {
     if (const int failed = show_once(host, options, clear_screen); failed != 0) return failed;
@@ -78,13 +81,15 @@ int pick(const PickOptions& options) {
   if (!view) return report(view.error());
   const auto chosen = host.pick(*request);
   if (!chosen) return report(chosen.error());
-  const auto mask = service::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+  const auto mask =
+      service::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
   if (!mask) return report(mask.error());
   if (options.json) {
     nlohmann::ordered_json json = {{"mask", *mask}, {"gpus", nlohmann::ordered_json::array()}};
     for (const gpu::VisibleIndex index : *chosen) {
       const gpu::VisibleDevice& device = view->visible[static_cast<std::size_t>(gpu::number(index))];
-      json["gpus"].push_back({{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
+      json["gpus"].push_back(
+          {{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
     }
     fmt::print("{}\n", json.dump(2));
   } else {
@@ -101,7 +106,8 @@ struct HoldOptions {
 
 // The command takes this process's place, with the lease in its hands: its exit code and signals are its own.
 int hold(const HoldOptions& options, std::vector<std::string> command) {
-  if (command.empty()) return report({Error::Kind::bad_input, "no command to run", "muster gpus hold -n 2 -- python train.py"});
+  if (command.empty())
+    return report({Error::Kind::bad_input, "no command to run", "muster gpus hold -n 2 -- python train.py"});
   const auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
   const auto wish = lease_wish(*options.lease, join(command, " "));
@@ -114,7 +120,8 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  return report({Error::Kind::bad_input, fmt::format("cannot run {}: {}", command[0], system_reason()), "check the name, or give the path"});
+  return report({Error::Kind::bad_input, fmt::format("cannot run {}: {}", command[0], system_reason()),
+                 "check the name, or give the path"});
 }
 
 }  // namespace
@@ -128,14 +135,17 @@ void add_gpus_command(CLI::App& program, Action& action) {
   command->add_flag("--plain", options->plain, "one line per GPU, without columns");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--topology", options->topology, "how the GPUs are linked");
-  options->watch = add_span_option(*command, "--watch", "again and again; with a span, that often, as in --watch=500ms");
-  command->add_option("--query,--query-gpu", options->query, "these facts, as nvidia-smi names them: " + query_field_names());
+  options->watch =
+      add_span_option(*command, "--watch", "again and again; with a span, that often, as in --watch=500ms");
+  command->add_option("--query,--query-gpu", options->query,
+                      "these facts, as nvidia-smi names them: " + query_field_names());
   command->add_option("--format", options->format, "with --query: csv[,noheader][,nounits]")->capture_default_str();
   command->callback([&action, options] {
     if (!action.run) action.run = [options](const Tail&) { return show(*options); };
   });
 
-  CLI::App* pick_command = command->add_subcommand("pick", "print a mask for CUDA_VISIBLE_DEVICES, without taking the GPUs");
+  CLI::App* pick_command =
+      command->add_subcommand("pick", "print a mask for CUDA_VISIBLE_DEVICES, without taking the GPUs");
   auto pick_options = std::make_shared<PickOptions>();
   pick_options->inventory = add_inventory_option(*pick_command);
   pick_options->selection = add_selection_options(*pick_command);
@@ -147,7 +157,8 @@ void add_gpus_command(CLI::App& program, Action& action) {
     };
   });
 
-  CLI::App* hold_command = command->add_subcommand("hold", "lease GPUs, mask them and run a command on them: hold -n 2 -- CMD");
+  CLI::App* hold_command =
+      command->add_subcommand("hold", "lease GPUs, mask them and run a command on them: hold -n 2 -- CMD");
   auto hold_options = std::make_shared<HoldOptions>();
   hold_options->inventory = add_inventory_option(*hold_command);
   hold_options->selection = add_selection_options(*hold_command);

@@ -37,7 +37,9 @@ int run(std::vector<std::string> own, const muster::cli::Tail& tail, bool has_ta
   program.set_version_flag("--version", "muster " MUSTER_VERSION);
   program.require_subcommand(1);
   program.get_formatter()->column_width(34);
-  program.footer("muster COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 bad input, 3 refused (busy, does not fit).");
+  program.footer(
+      "muster COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 bad input, 3 refused (busy, does not "
+      "fit).");
   muster::cli::Action action;
   add_commands(program, action, own.empty() ? "" : own.front());
   if (own.empty()) {
@@ -51,7 +53,8 @@ int run(std::vector<std::string> own, const muster::cli::Tail& tail, bool has_ta
   } catch (const CLI::Success& help) {
     return program.exit(help);  // --help and --version
   } catch (const CLI::ParseError& error) {
-    return muster::cli::report({muster::Error::Kind::bad_input, error.what(), "muster --help lists the commands, muster COMMAND --help its options"});
+    return muster::cli::report({muster::Error::Kind::bad_input, error.what(),
+                                "muster --help lists the commands, muster COMMAND --help its options"});
   }
   return action.run(tail);
 }

@@ -12,14 +12,19 @@ namespace muster::cli {
 
 std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command) {
   auto options = std::make_shared<SelectionOptions>();
-  auto* count = command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal (default 1)");
+  auto* count =
+      command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal (default 1)");
   auto* up_to = command.add_option("--up-to", options->up_to, "at most that many, at least one");
   up_to->excludes(count);
-  command.add_option("--gpu-ids", options->ids, "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID; the order is kept")->expected(1, -1);
+  command
+      .add_option("--gpu-ids", options->ids,
+                  "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID; the order is kept")
+      ->expected(1, -1);
   command.add_option("--free", options->free, "only GPUs with this much free memory, as in 20GiB");
   command.add_option("--max-utilization", options->maximum_utilization, "only GPUs at most this busy, in percent");
   command.add_option("--model-size", options->model_size, "the smallest set of GPUs that holds a model of this size");
-  command.add_option("--margin", options->margin, "with --model-size: room for what the work adds")->capture_default_str();
+  command.add_option("--margin", options->margin, "with --model-size: room for what the work adds")
+      ->capture_default_str();
   command.add_flag("--least-loaded", options->least_loaded, "the emptiest GPUs first");
   command.add_flag("--unhealthy", options->unhealthy, "take GPUs that report errors, too");
   command.add_flag("--uuid", options->uuid, "write the mask as UUIDs instead of numbers");
@@ -52,9 +57,13 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
 std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   auto options = std::make_shared<LeaseOptions>();
   auto* share = command.add_flag("--share", options->share, "use the GPUs whoever holds them, and lease nothing");
-  options->wait = add_span_option(command, "--wait", "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m");
+  options->wait = add_span_option(
+      command, "--wait", "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m");
   command.get_option("--wait")->excludes(share);
-  command.add_option("--reclaim", options->reclaim, "how long to wait for the last holder's memory to come back; 0s: not at all")->capture_default_str();
+  command
+      .add_option("--reclaim", options->reclaim,
+                  "how long to wait for the last holder's memory to come back; 0s: not at all")
+      ->capture_default_str();
   return options;
 }
 

@@ -18,18 +18,30 @@ std::string paint(Colour colour, std::string_view text, bool enabled) {
   if (!enabled || colour == Colour::plain) return std::string(text);
   const char* code = "0";
   switch (colour) {
-    case Colour::plain: break;
-    case Colour::dim: code = "2"; break;
-    case Colour::bold: code = "1"; break;
-    case Colour::green: code = "32"; break;
-    case Colour::yellow: code = "33"; break;
-    case Colour::red: code = "31"; break;
+    case Colour::plain:
+      break;
+    case Colour::dim:
+      code = "2";
+      break;
+    case Colour::bold:
+      code = "1";
+      break;
+    case Colour::green:
+      code = "32";
+      break;
+    case Colour::yellow:
+      code = "33";
+      break;
+    case Colour::red:
+      code = "31";
+      break;
   }
   return std::string("\033[") + code + "m" + std::string(text) + "\033[0m";
 }
 
 std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::string format_table(const std::vector<std::vector<Cell>>& rows, bool colour) {

@@ -14,7 +14,8 @@ void bind_grant(nanobind::module_& module) {
       .def_ro("mask", &Grant::mask, "CUDA_VISIBLE_DEVICES for a child that may use them all.")
       .def_ro("environment", &Grant::environment, "Everything a child needs.")
       .def(
-          "descriptors", [](const Grant& grant) { return grant.lease ? grant.lease->descriptors() : std::vector<int>{}; },
+          "descriptors",
+          [](const Grant& grant) { return grant.lease ? grant.lease->descriptors() : std::vector<int>{}; },
           "The locked descriptors a child must inherit to keep the lease.")
       .def(
           "release", [](Grant& grant) { grant.lease.reset(); }, "Gives the GPUs back; a second call does nothing.");

@@ -22,7 +22,8 @@ struct Progress {
   std::exception_ptr bug;
 };
 
-void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& request, const service::LeaseWish& wish) {
+void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& request,
+         const service::LeaseWish& wish) {
   std::optional<Result<service::Grant>> outcome;
   std::exception_ptr bug;
   try {
@@ -59,7 +60,8 @@ Result<service::Grant> hold_interruptibly(const service::HostSources& sources, g
     {
       const nanobind::gil_scoped_release released;
       std::unique_lock lock(progress.mutex);
-      progress.changed.wait_for(lock, between_signal_checks, [&] { return progress.outcome || progress.bug || progress.reason; });
+      progress.changed.wait_for(lock, between_signal_checks,
+                                [&] { return progress.outcome || progress.bug || progress.reason; });
       if (progress.bug) std::rethrow_exception(progress.bug);
       if (progress.outcome) return std::move(*progress.outcome);
       reason = std::exchange(progress.reason, std::nullopt);

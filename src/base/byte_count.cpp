@@ -34,7 +34,8 @@ Error not_a_size(std::string_view text, std::string_view remedy) {
 }  // namespace
 
 Result<ByteCount> parse_byte_count(std::string_view text) {
-  constexpr std::string_view accepted = "write a number with GiB, MiB or KiB (binary) or GB, MB or KB (decimal), as in 20GiB";
+  constexpr std::string_view accepted =
+      "write a number with GiB, MiB or KiB (binary) or GB, MB or KB (decimal), as in 20GiB";
   const std::string_view whole = trim(text);
   const auto unit_start = whole.find_first_not_of("0123456789.");
   const std::string_view digits = whole.substr(0, unit_start);
@@ -58,9 +59,11 @@ Result<ByteCount> parse_byte_count(std::string_view text) {
 std::string to_string(ByteCount bytes) {
   const double value = static_cast<double>(bytes.value);
   const double magnitude = std::abs(value);
-  for (const auto& [name, size] : {Unit{"TiB", 1099511627776.0}, Unit{"GiB", 1073741824.0}, Unit{"MiB", 1048576.0}, Unit{"KiB", 1024.0}})
+  for (const auto& [name, size] :
+       {Unit{"TiB", 1099511627776.0}, Unit{"GiB", 1073741824.0}, Unit{"MiB", 1048576.0}, Unit{"KiB", 1024.0}})
     if (magnitude >= size)
-      return magnitude / size < 99.95 ? fmt::format("{:.1f} {}", value / size, name) : fmt::format("{:.0f} {}", value / size, name);
+      return magnitude / size < 99.95 ? fmt::format("{:.1f} {}", value / size, name)
+                                      : fmt::format("{:.0f} {}", value / size, name);
   return fmt::format("{} B", bytes.value);
 }
 

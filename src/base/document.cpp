@@ -11,8 +11,8 @@
 namespace muster {
 namespace {
 
-// Note [Document limits]: aliases let a few lines stand for billions of nodes, and a configuration never needs more than
-// these. The parser itself refuses nesting that would exhaust the stack.
+// Note [Document limits]: aliases let a few lines stand for billions of nodes, and a configuration never needs more
+// than these. The parser itself refuses nesting that would exhaust the stack.
 constexpr std::size_t most_bytes = std::size_t{8} << 20;
 constexpr std::size_t most_nodes = 1'000'000;
 
@@ -37,7 +37,8 @@ class TreeBuilder final : public YAML::EventHandler {
     place(std::move(node), anchor);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     Node node;
     node.kind = Node::Kind::scalar;
     node.position = from_mark(mark);
@@ -55,11 +56,13 @@ class TreeBuilder final : public YAML::EventHandler {
     place(std::move(copy), 0);
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(Node::Kind::list, mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(Node::Kind::table, mark, anchor);
   }
   void OnMapEnd() override { close(); }
@@ -111,14 +114,16 @@ class TreeBuilder final : public YAML::EventHandler {
     const std::string key = node.kind == Node::Kind::null ? "null" : node.text;
     if (key == "<<" && !node.quoted) throw DocumentRefused{node.position, "a merge key (<<), which is not supported"};
     if (const Node* earlier = parent.node.find(key))
-      throw DocumentRefused{node.position, fmt::format("the key \"{}\" a second time (first value on line {})", key, earlier->position.line)};
+      throw DocumentRefused{node.position, fmt::format("the key \"{}\" a second time (first value on line {})", key,
+                                                       earlier->position.line)};
     parent.key = key;
     parent.key_position = node.position;
     parent.has_key = true;
   }
 
   void count(const Node& node, TextPosition position) {
-    if (++nodes_ > most_nodes) throw DocumentRefused{position, fmt::format("aliases that stand for more than {} values", most_nodes)};
+    if (++nodes_ > most_nodes)
+      throw DocumentRefused{position, fmt::format("aliases that stand for more than {} values", most_nodes)};
     for (const Node& item : node.items) count(item, position);
     for (const Node::Entry& entry : node.entries) count(entry.value, position);
   }
@@ -142,8 +147,10 @@ const Node* Node::find(std::string_view key) const {
 }
 
 Result<Node> parse_document(std::string_view text, std::string_view source) {
-  if (text.size() > most_bytes) return refuse(source, {}, fmt::format("{} bytes of text, at most {} are read", text.size(), most_bytes));
-  if (const auto zero = text.find('\0'); zero != std::string_view::npos) return refuse(source, {}, fmt::format("a zero byte at offset {}: not a text file", zero));
+  if (text.size() > most_bytes)
+    return refuse(source, {}, fmt::format("{} bytes of text, at most {} are read", text.size(), most_bytes));
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos)
+    return refuse(source, {}, fmt::format("a zero byte at offset {}: not a text file", zero));
   std::istringstream stream{std::string(text)};
   try {
     YAML::Parser parser(stream);
@@ -151,7 +158,8 @@ Result<Node> parse_document(std::string_view text, std::string_view source) {
     if (!parser.HandleNextDocument(builder)) return Node{};
     Node root = builder.take_root();
     TreeBuilder rest;
-    if (parser.HandleNextDocument(rest)) return refuse(source, root.position, "more than one document; one is expected");
+    if (parser.HandleNextDocument(rest))
+      return refuse(source, root.position, "more than one document; one is expected");
     return root;
   } catch (const DocumentRefused& refused) {
     return refuse(source, refused.position, refused.what);
@@ -162,10 +170,14 @@ Result<Node> parse_document(std::string_view text, std::string_view source) {
 
 std::string describe(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::null: return "nothing";
-    case Node::Kind::scalar: return fmt::format("\"{}\"", node.text.size() > 60 ? node.text.substr(0, 57) + "..." : node.text);
-    case Node::Kind::list: return "a list";
-    case Node::Kind::table: return "a table";
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::scalar:
+      return fmt::format("\"{}\"", node.text.size() > 60 ? node.text.substr(0, 57) + "..." : node.text);
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::table:
+      return "a table";
   }
   return "nothing";
 }

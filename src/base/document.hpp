@@ -20,11 +20,11 @@ struct Node {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string text;             // scalar: as written, quotes removed
-  bool quoted = false;          // scalar: "12" is text, 12 may be a number
+  std::string text;     // scalar: as written, quotes removed
+  bool quoted = false;  // scalar: "12" is text, 12 may be a number
   TextPosition position;
-  std::vector<Node> items;      // list
-  std::vector<Entry> entries;   // table, in the order written, keys unique
+  std::vector<Node> items;     // list
+  std::vector<Entry> entries;  // table, in the order written, keys unique
 
   const Node* find(std::string_view key) const;
 };

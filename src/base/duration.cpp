@@ -14,7 +14,8 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
     std::string_view name;
     double milliseconds;
   };
-  constexpr std::array units{Unit{"", 1000}, Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60000}, Unit{"min", 60000}, Unit{"h", 3600000}, Unit{"d", 86400000}};
+  constexpr std::array units{Unit{"", 1000},     Unit{"ms", 1},      Unit{"s", 1000},    Unit{"m", 60000},
+                             Unit{"min", 60000}, Unit{"h", 3600000}, Unit{"d", 86400000}};
   const std::string_view whole = trim(text);
   const auto unit_start = whole.find_first_not_of("0123456789.");
   const std::string_view unit = unit_start == std::string_view::npos ? "" : trim(whole.substr(unit_start));

@@ -6,9 +6,12 @@ namespace muster {
 
 int exit_code(Error::Kind kind) {
   switch (kind) {
-    case Error::Kind::bad_input: return 2;
-    case Error::Kind::refused: return 3;
-    case Error::Kind::failed: return 1;
+    case Error::Kind::bad_input:
+      return 2;
+    case Error::Kind::refused:
+      return 3;
+    case Error::Kind::failed:
+      return 1;
   }
   return 1;
 }

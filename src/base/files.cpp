@@ -16,7 +16,8 @@ std::string system_reason() { return std::generic_category().message(errno); }
 Result<std::string> read_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const auto cannot = [&] {
-    return Error{Error::Kind::bad_input, fmt::format("cannot read {}: {}", path.string(), system_reason()), "check the path and its permissions"};
+    return Error{Error::Kind::bad_input, fmt::format("cannot read {}: {}", path.string(), system_reason()),
+                 "check the path and its permissions"};
   };
   if (!file) return cannot();
   std::string text;
@@ -33,7 +34,8 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view text) {
   const std::string beside = fmt::format("{}.part-{}", path.string(), ::getpid());
   const auto cannot = [&] {
-    const Error error{Error::Kind::failed, fmt::format("cannot write {}: {}", path.string(), system_reason()), "check free space and permissions of the folder"};
+    const Error error{Error::Kind::failed, fmt::format("cannot write {}: {}", path.string(), system_reason()),
+                      "check free space and permissions of the folder"};
     ::unlink(beside.c_str());
     return error;
   };

@@ -114,11 +114,16 @@ Resolution resolve_mig_uuid(const std::string& entry, std::span<const Gpu> gpus)
 
 Resolution resolve(EntryKind kind, const std::string& entry, std::span<const Gpu> gpus) {
   if (kind_of(entry) != kind)
-    return stop(fmt::format("\"{}\" is of another kind than the first entry; a list holds numbers, GPU- or MIG- identifiers, not a mixture", entry));
+    return stop(fmt::format(
+        "\"{}\" is of another kind than the first entry; a list holds numbers, GPU- or MIG- identifiers, not a mixture",
+        entry));
   switch (kind) {
-    case EntryKind::index: return resolve_index(entry, gpus);
-    case EntryKind::gpu_uuid: return resolve_gpu_uuid(entry, gpus);
-    case EntryKind::mig_uuid: return resolve_mig_uuid(entry, gpus);
+    case EntryKind::index:
+      return resolve_index(entry, gpus);
+    case EntryKind::gpu_uuid:
+      return resolve_gpu_uuid(entry, gpus);
+    case EntryKind::mig_uuid:
+      return resolve_mig_uuid(entry, gpus);
   }
   return stop("");
 }
@@ -165,7 +170,8 @@ CudaView read_as_cuda(std::optional<std::string_view> text, std::span<const Gpu>
     view = read_list(*text, gpus);
   else
     view.devices = everything(gpus);
-  const auto first_mig = std::ranges::find_if(view.devices, [](const VisibleDevice& device) { return device.mig.has_value(); });
+  const auto first_mig =
+      std::ranges::find_if(view.devices, [](const VisibleDevice& device) { return device.mig.has_value(); });
   if (first_mig != view.devices.end() && view.devices.size() > 1) {
     VisibleDevice only = std::move(*first_mig);
     view.devices.clear();
@@ -184,31 +190,41 @@ Result<std::vector<VisibleDevice>> read_mask(std::optional<std::string_view> tex
   };
   if (view.cut) return refuse(fmt::format("{} (CUDA would use only part of the list without a word)", *view.cut));
   const bool all_by_instance = kind_of(trim(*text)) == EntryKind::mig_uuid;
-  const bool has_mig = std::ranges::any_of(view.devices, [](const VisibleDevice& device) { return device.mig.has_value(); });
+  const bool has_mig =
+      std::ranges::any_of(view.devices, [](const VisibleDevice& device) { return device.mig.has_value(); });
   if (has_mig && !all_by_instance && view.devices.size() > 1)
     return refuse("a GPU in MIG mode is named among others; name its instances by their MIG- identifiers");
   return std::move(view.devices);
 }
 
-Result<std::string> compose_mask(std::span<const VisibleDevice> inherited, std::span<const VisibleIndex> chosen, MaskForm form) {
+Result<std::string> compose_mask(std::span<const VisibleDevice> inherited, std::span<const VisibleIndex> chosen,
+                                 MaskForm form) {
   std::vector<std::string> entries;
   std::set<VisibleIndex> seen;
   const bool any_mig = std::ranges::any_of(chosen, [&](VisibleIndex index) {
-    return number(index) >= 0 && number(index) < std::ssize(inherited) && inherited[static_cast<std::size_t>(number(index))].mig;
+    return number(index) >= 0 && number(index) < std::ssize(inherited) &&
+           inherited[static_cast<std::size_t>(number(index))].mig;
   });
   for (const VisibleIndex index : chosen) {
     if (number(index) < 0 || number(index) >= std::ssize(inherited))
-      return Error{Error::Kind::bad_input, fmt::format("there is no visible GPU {}: the mask holds {}", number(index), inherited.size()), "muster gpus lists them"};
+      return Error{Error::Kind::bad_input,
+                   fmt::format("there is no visible GPU {}: the mask holds {}", number(index), inherited.size()),
+                   "muster gpus lists them"};
     if (!seen.insert(index).second)
       return Error{Error::Kind::bad_input, fmt::format("GPU {} is named twice", number(index)), "name each GPU once"};
     const VisibleDevice& device = inherited[static_cast<std::size_t>(number(index))];
     if (form == MaskForm::uuid && !device.uuid)
-      return Error{Error::Kind::failed, fmt::format("GPU {} does not tell its UUID", number(index)), "leave it out: it is lost or failing"};
+      return Error{Error::Kind::failed, fmt::format("GPU {} does not tell its UUID", number(index)),
+                   "leave it out: it is lost or failing"};
     entries.push_back(form == MaskForm::uuid ? device.uuid->text : device.entry);
   }
   if (any_mig && chosen.size() > 1)
-    return Error{Error::Kind::refused, fmt::format("{} devices with a MIG instance among them: one process can use one MIG instance and nothing beside it", chosen.size()),
-                 "ask for one, or start one process per instance"};
+    return Error{
+        Error::Kind::refused,
+        fmt::format(
+            "{} devices with a MIG instance among them: one process can use one MIG instance and nothing beside it",
+            chosen.size()),
+        "ask for one, or start one process per instance"};
   return join(entries, ",");
 }
 

@@ -32,9 +32,9 @@ struct CudaView {
 // ("1gpu2" is 1); "GPU-" and "MIG-" entries may be shortened while they are unique; the first entry decides the kind.
 CudaView read_as_cuda(std::optional<std::string_view> text, std::span<const Gpu> gpus);
 
-// The devices a process may use or hand on. Where CUDA would silently drop entries, the list is refused with the reason.
-// Not set: every GPU, those in MIG mode as their instances. "", "-1" and Slurm's "NoDevFiles": none. Several MIG
-// instances are accepted, because each child can be given one.
+// The devices a process may use or hand on. Where CUDA would silently drop entries, the list is refused with the
+// reason. Not set: every GPU, those in MIG mode as their instances. "", "-1" and Slurm's "NoDevFiles": none. Several
+// MIG instances are accepted, because each child can be given one.
 Result<std::vector<VisibleDevice>> read_mask(std::optional<std::string_view> text, std::span<const Gpu> gpus);
 
 enum class MaskForm {
@@ -43,7 +43,8 @@ enum class MaskForm {
 };
 
 // The child's mask: some of the inherited devices, in the order given. It can never name anything else.
-Result<std::string> compose_mask(std::span<const VisibleDevice> inherited, std::span<const VisibleIndex> chosen, MaskForm form);
+Result<std::string> compose_mask(std::span<const VisibleDevice> inherited, std::span<const VisibleIndex> chosen,
+                                 MaskForm form);
 
 // What a child's environment must hold so that the mask means the same GPUs to CUDA as it does here.
 std::vector<std::pair<std::string, std::string>> mask_environment(const std::string& mask);

@@ -69,9 +69,9 @@ void read_versions(const nvml::Calls& calls, Snapshot& snapshot) {
     snapshot.cuda_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
 }
 
-// Note [NVML stays open]: starting NVML takes longer than everything that is asked of it, and stopping it takes a while,
-// too. It counts its users itself, so a second inventory of this process starts it at no cost; the end of the process
-// closes it.
+// Note [NVML stays open]: starting NVML takes longer than everything that is asked of it, and stopping it takes a
+// while, too. It counts its users itself, so a second inventory of this process starts it at no cost; the end of the
+// process closes it.
 class NvmlInventory final : public Inventory {
  public:
   NvmlInventory(std::optional<std::filesystem::path> library, MachinePaths paths)

@@ -12,29 +12,36 @@ namespace muster::gpu {
 namespace {
 
 VisibleIndex visible(int position) { return static_cast<VisibleIndex>(position); }
-const Candidate& at(std::span<const Candidate> candidates, int position) { return candidates[static_cast<std::size_t>(position)]; }
+const Candidate& at(std::span<const Candidate> candidates, int position) {
+  return candidates[static_cast<std::size_t>(position)];
+}
 
-// What keeps a candidate from being given out, in words; empty when nothing does. must_be_free: 0 when any amount will do.
+// What keeps a candidate from being given out, in words; empty when nothing does. must_be_free: 0 when any amount will
+// do.
 std::string obstacle(const SelectionRequest& request, const Candidate& candidate, ByteCount must_be_free) {
   if (!candidate.uuid) return "lost: the driver cannot reach it";
   if (candidate.sickness && !request.allow_unhealthy) return "unhealthy: " + *candidate.sickness;
   if (candidate.holder && !request.allow_leased) return "leased by " + *candidate.holder;
   if (must_be_free > ByteCount{}) {
     if (!candidate.free) return "does not report its free memory";
-    if (*candidate.free < must_be_free) return fmt::format("{} free, {} needed", to_string(*candidate.free), to_string(must_be_free));
+    if (*candidate.free < must_be_free)
+      return fmt::format("{} free, {} needed", to_string(*candidate.free), to_string(must_be_free));
   }
   if (request.maximum_utilization) {
     if (!candidate.utilization) return "does not report its utilisation";
-    if (*candidate.utilization > *request.maximum_utilization) return fmt::format("{} % busy, at most {} % asked for", *candidate.utilization, *request.maximum_utilization);
+    if (*candidate.utilization > *request.maximum_utilization)
+      return fmt::format("{} % busy, at most {} % asked for", *candidate.utilization, *request.maximum_utilization);
   }
   return {};
 }
 
 // The same question without the words, for the common path.
 bool qualifies(const SelectionRequest& request, const Candidate& candidate, ByteCount must_be_free) {
-  return candidate.uuid && (!candidate.sickness || request.allow_unhealthy) && (!candidate.holder || request.allow_leased) &&
+  return candidate.uuid && (!candidate.sickness || request.allow_unhealthy) &&
+         (!candidate.holder || request.allow_leased) &&
          (must_be_free == ByteCount{} || (candidate.free && *candidate.free >= must_be_free)) &&
-         (!request.maximum_utilization || (candidate.utilization && *candidate.utilization <= *request.maximum_utilization));
+         (!request.maximum_utilization ||
+          (candidate.utilization && *candidate.utilization <= *request.maximum_utilization));
 }
 
 std::string counted(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
@@ -49,16 +56,23 @@ std::string obstacles(const SelectionRequest& request, std::span<const Candidate
   return lines;
 }
 
-Error too_few(const SelectionRequest& request, std::span<const Candidate> candidates, std::size_t wanted, std::size_t found, ByteCount must_be_free) {
+Error too_few(const SelectionRequest& request, std::span<const Candidate> candidates, std::size_t wanted,
+              std::size_t found, ByteCount must_be_free) {
   if (candidates.empty())
-    return {Error::Kind::refused, fmt::format("{} asked for, and no GPU is visible here", counted(wanted)), "muster doctor tells why; --device cpu works without one"};
+    return {Error::Kind::refused, fmt::format("{} asked for, and no GPU is visible here", counted(wanted)),
+            "muster doctor tells why; --device cpu works without one"};
   std::vector<std::string> remedies;
   const auto any = [&](auto&& test) { return std::ranges::any_of(candidates, test); };
-  if (any([](const Candidate& c) { return c.holder.has_value(); }) && !request.allow_leased && wanted <= candidates.size()) remedies.emplace_back("--wait for a leased one");
+  if (any([](const Candidate& c) { return c.holder.has_value(); }) && !request.allow_leased &&
+      wanted <= candidates.size())
+    remedies.emplace_back("--wait for a leased one");
   if (must_be_free > ByteCount{}) remedies.emplace_back("ask for less free memory");
   if (found > 0) remedies.emplace_back(fmt::format("ask for {}, or for --up-to {}", found, wanted));
   if (remedies.empty()) remedies.emplace_back("muster gpus shows what each one does");
-  return {Error::Kind::refused, fmt::format("{} asked for, {} can be had{}", counted(wanted), found, obstacles(request, candidates, must_be_free)), join(remedies, "; ")};
+  return {Error::Kind::refused,
+          fmt::format("{} asked for, {} can be had{}", counted(wanted), found,
+                      obstacles(request, candidates, must_be_free)),
+          join(remedies, "; ")};
 }
 
 std::string list_of_ids(std::span<const Candidate> candidates) {
@@ -84,7 +98,8 @@ std::optional<int> find_id(const std::string& id, std::span<const Candidate> can
   return found;
 }
 
-Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request, std::span<const Candidate> candidates, ByteCount must_be_free) {
+Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request, std::span<const Candidate> candidates,
+                                                ByteCount must_be_free) {
   std::vector<std::string> unknown;
   std::vector<VisibleIndex> chosen;
   for (const std::string& id : request.ids) {
@@ -98,15 +113,20 @@ Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request,
     }
   }
   if (!unknown.empty())
-    return Error{Error::Kind::bad_input, fmt::format("no visible GPU {}; {}", join(unknown, ", "), list_of_ids(candidates)),
+    return Error{Error::Kind::bad_input,
+                 fmt::format("no visible GPU {}; {}", join(unknown, ", "), list_of_ids(candidates)),
                  "ids count from 0 within CUDA_VISIBLE_DEVICES; muster gpus lists them"};
   if (request.count && static_cast<std::size_t>(*request.count) != chosen.size())
-    return Error{Error::Kind::bad_input, fmt::format("{} named, and {} asked for", counted(chosen.size()), *request.count), "give the ids or the count, or make them agree"};
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{} named, and {} asked for", counted(chosen.size()), *request.count),
+                 "give the ids or the count, or make them agree"};
   std::string blocked;
   for (const VisibleIndex index : chosen)
-    if (const std::string reason = obstacle(request, at(candidates, number(index)), must_be_free); !reason.empty()) blocked += fmt::format("\n  GPU {}: {}", number(index), reason);
+    if (const std::string reason = obstacle(request, at(candidates, number(index)), must_be_free); !reason.empty())
+      blocked += fmt::format("\n  GPU {}: {}", number(index), reason);
   if (!blocked.empty())
-    return Error{Error::Kind::refused, "the GPUs that were named cannot all be had" + blocked, "name others, wait with --wait, or share knowingly with --share"};
+    return Error{Error::Kind::refused, "the GPUs that were named cannot all be had" + blocked,
+                 "name others, wait with --wait, or share knowingly with --share"};
   return chosen;
 }
 
@@ -117,7 +137,8 @@ std::tuple<std::int64_t, int> load_level(const Candidate& candidate) {
 }
 
 // The count best of the qualified: by load where asked for, and among equals by their links.
-std::vector<VisibleIndex> best(const SelectionRequest& request, std::span<const Candidate> candidates, std::vector<int> qualified, std::size_t count, const Topology& topology) {
+std::vector<VisibleIndex> best(const SelectionRequest& request, std::span<const Candidate> candidates,
+                               std::vector<int> qualified, std::size_t count, const Topology& topology) {
   std::vector<int> chosen;
   if (request.least_loaded && count < qualified.size()) {
     const auto level = [&](int position) { return load_level(at(candidates, position)); };
@@ -136,14 +157,17 @@ std::vector<VisibleIndex> best(const SelectionRequest& request, std::span<const 
     chosen = topology.best_connected(qualified, count);
   }
   if (request.least_loaded)
-    std::ranges::sort(chosen, {}, [&](int position) { return std::tuple_cat(load_level(at(candidates, position)), std::tuple{position}); });
+    std::ranges::sort(chosen, {}, [&](int position) {
+      return std::tuple_cat(load_level(at(candidates, position)), std::tuple{position});
+    });
   std::vector<VisibleIndex> indices;
   indices.reserve(chosen.size());
   for (const int position : chosen) indices.push_back(visible(position));
   return indices;
 }
 
-std::vector<int> qualified_candidates(const SelectionRequest& request, std::span<const Candidate> candidates, ByteCount must_be_free) {
+std::vector<int> qualified_candidates(const SelectionRequest& request, std::span<const Candidate> candidates,
+                                      ByteCount must_be_free) {
   std::vector<int> qualified;
   qualified.reserve(candidates.size());
   for (std::size_t i = 0; i < candidates.size(); ++i)
@@ -152,7 +176,8 @@ std::vector<int> qualified_candidates(const SelectionRequest& request, std::span
 }
 
 // The smallest number of GPUs whose equal parts of the model each fit; one GPU if it fits one.
-Result<std::vector<VisibleIndex>> select_for_model(const SelectionRequest& request, std::span<const Candidate> candidates, const Topology& topology) {
+Result<std::vector<VisibleIndex>> select_for_model(const SelectionRequest& request,
+                                                   std::span<const Candidate> candidates, const Topology& topology) {
   const double need = static_cast<double>(request.model->size.value) * request.model->margin;
   const ByteCount floor = request.minimum_free.value_or(ByteCount{});
   const std::size_t most = request.count ? static_cast<std::size_t>(*request.count) : candidates.size();
@@ -162,36 +187,46 @@ Result<std::vector<VisibleIndex>> select_for_model(const SelectionRequest& reque
     if (qualified.size() >= parts) return best(request, candidates, std::move(qualified), parts, topology);
   }
   ByteCount together{};
-  for (const int position : qualified_candidates(request, candidates, {})) together = together + at(candidates, position).free.value_or(ByteCount{});
+  for (const int position : qualified_candidates(request, candidates, {}))
+    together = together + at(candidates, position).free.value_or(ByteCount{});
   const ByteCount needed{static_cast<std::int64_t>(std::ceil(need))};
-  const std::string shortfall = together < needed ? fmt::format("{} are missing", to_string(needed - together)) : "no equal split of it fits";
+  const std::string shortfall =
+      together < needed ? fmt::format("{} are missing", to_string(needed - together)) : "no equal split of it fits";
   return Error{Error::Kind::refused,
-               fmt::format("{} with a margin of {} need {}; the GPUs that can be had hold {} together: {}{}", to_string(request.model->size), request.model->margin, to_string(needed),
+               fmt::format("{} with a margin of {} need {}; the GPUs that can be had hold {} together: {}{}",
+                           to_string(request.model->size), request.model->margin, to_string(needed),
                            to_string(together), shortfall, obstacles(request, candidates, floor)),
                "use a smaller or quantised model, a lower margin, or more GPUs"};
 }
 
 Result<void> check(const SelectionRequest& request) {
-  const auto bad = [](std::string what, std::string remedy) { return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)}; };
-  if (request.count && *request.count < 1) return bad(fmt::format("{} GPUs asked for", *request.count), "ask for 1 or more; --device cpu uses none");
+  const auto bad = [](std::string what, std::string remedy) {
+    return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
+  };
+  if (request.count && *request.count < 1)
+    return bad(fmt::format("{} GPUs asked for", *request.count), "ask for 1 or more; --device cpu uses none");
   if (request.up_to && !request.count) return bad("up to how many GPUs is not said", "give the count");
   if (request.maximum_utilization && (*request.maximum_utilization < 0 || *request.maximum_utilization > 100))
     return bad(fmt::format("a utilisation of {} %", *request.maximum_utilization), "use 0 to 100");
-  if (request.minimum_free && request.minimum_free->value < 0) return bad("a negative amount of free memory", "use 0 or more");
+  if (request.minimum_free && request.minimum_free->value < 0)
+    return bad("a negative amount of free memory", "use 0 or more");
   if (request.model && (request.model->size.value <= 0 || !(request.model->margin > 0) || request.model->margin > 1000))
-    return bad(fmt::format("a model of {} with a margin of {}", to_string(request.model->size), request.model->margin), "give a positive size and a margin such as 1.5");
+    return bad(fmt::format("a model of {} with a margin of {}", to_string(request.model->size), request.model->margin),
+               "give a positive size and a margin such as 1.5");
   return {};
 }
 
 }  // namespace
 
-Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::span<const Candidate> candidates, const Topology& topology) {
+Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::span<const Candidate> candidates,
+                                         const Topology& topology) {
   if (auto checked = check(request); !checked) return checked.error();
   const ByteCount must_be_free = request.minimum_free.value_or(ByteCount{});
   if (!request.ids.empty()) return select_by_ids(request, candidates, must_be_free);
   if (request.model) return select_for_model(request, candidates, topology);
   std::vector<int> qualified = qualified_candidates(request, candidates, must_be_free);
-  const std::size_t wanted = request.count ? static_cast<std::size_t>(*request.count) : std::max<std::size_t>(1, qualified.size());
+  const std::size_t wanted =
+      request.count ? static_cast<std::size_t>(*request.count) : std::max<std::size_t>(1, qualified.size());
   if (qualified.size() >= wanted) return best(request, candidates, std::move(qualified), wanted, topology);
   if (request.up_to && !qualified.empty()) {
     const std::size_t found = qualified.size();

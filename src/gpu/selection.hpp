@@ -1,5 +1,5 @@
-// Which GPUs a job gets. A pure function of what is asked and what is there: asking for N gives N, or an error that says
-// what stood in the way of each GPU.
+// Which GPUs a job gets. A pure function of what is asked and what is there: asking for N gives N, or an error that
+// says what stood in the way of each GPU.
 #pragma once
 
 #include <optional>
@@ -45,6 +45,7 @@ struct Candidate {
 };
 
 // The chosen devices, in the order the job should use them.
-Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::span<const Candidate> candidates, const Topology& topology);
+Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::span<const Candidate> candidates,
+                                         const Topology& topology);
 
 }  // namespace muster::gpu

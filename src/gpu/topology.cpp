@@ -13,12 +13,18 @@ constexpr std::size_t few = 16;
 
 std::uint16_t link_score(const Link& link) {
   switch (link.kind) {
-    case LinkKind::nvlink: return static_cast<std::uint16_t>(1000 + 10 * std::min(link.lanes, 99));
-    case LinkKind::pix: return 60;
-    case LinkKind::pxb: return 50;
-    case LinkKind::phb: return 40;
-    case LinkKind::node: return 30;
-    case LinkKind::sys: return 10;
+    case LinkKind::nvlink:
+      return static_cast<std::uint16_t>(1000 + 10 * std::min(link.lanes, 99));
+    case LinkKind::pix:
+      return 60;
+    case LinkKind::pxb:
+      return 50;
+    case LinkKind::phb:
+      return 40;
+    case LinkKind::node:
+      return 30;
+    case LinkKind::sys:
+      return 10;
   }
   return 0;
 }
@@ -27,7 +33,8 @@ constexpr std::uint16_t same_numa_node = 5;
 
 }  // namespace
 
-Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, std::span<const GpuIndex> gpu_of) : size_(gpu_of.size()) {
+Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, std::span<const GpuIndex> gpu_of)
+    : size_(gpu_of.size()) {
   std::map<GpuIndex, std::vector<std::size_t>> devices_of;
   for (std::size_t device = 0; device < size_; ++device) devices_of[gpu_of[device]].push_back(device);
 
@@ -38,7 +45,8 @@ Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, st
     if (gpu.facts.numa_node) node_of[gpu.facts.index] = *gpu.facts.numa_node;
   for (std::size_t device = 0; device < size_; ++device) {
     const auto node = node_of.find(gpu_of[device]);
-    const int key = node == node_of.end() ? -1 - static_cast<int>(device) : node->second;  // unknown: a group of its own
+    const int key =
+        node == node_of.end() ? -1 - static_cast<int>(device) : node->second;  // unknown: a group of its own
     numa_group_[device] = group_of_node.try_emplace(key, static_cast<int>(group_of_node.size())).first->second;
   }
   numa_groups_ = static_cast<int>(group_of_node.size());
@@ -66,7 +74,8 @@ Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, st
   std::map<std::size_t, int> island_numbers;
   nvlink_island_.assign(size_, 0);
   for (std::size_t device = 0; device < size_; ++device)
-    nvlink_island_[device] = island_numbers.try_emplace(root(device), static_cast<int>(island_numbers.size())).first->second;
+    nvlink_island_[device] =
+        island_numbers.try_emplace(root(device), static_cast<int>(island_numbers.size())).first->second;
   nvlink_islands_ = static_cast<int>(island_numbers.size());
 }
 
@@ -110,7 +119,8 @@ std::vector<int> Topology::best_of_few(std::span<const int> devices, std::size_t
   return chosen;
 }
 
-std::vector<int> Topology::smallest_group(std::span<const int> devices, std::size_t count, const std::vector<int>& group_of, int groups) const {
+std::vector<int> Topology::smallest_group(std::span<const int> devices, std::size_t count,
+                                          const std::vector<int>& group_of, int groups) const {
   std::vector<std::size_t> members(static_cast<std::size_t>(groups), 0);
   for (const int device : devices) ++members[static_cast<std::size_t>(group_of[static_cast<std::size_t>(device)])];
   std::size_t best = members.size();
@@ -124,7 +134,8 @@ std::vector<int> Topology::smallest_group(std::span<const int> devices, std::siz
 }
 
 std::vector<int> Topology::best_connected(std::span<const int> devices, std::size_t count) const {
-  const std::vector<int> first(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(std::min(count, devices.size())));
+  const std::vector<int> first(devices.begin(),
+                               devices.begin() + static_cast<std::ptrdiff_t>(std::min(count, devices.size())));
   if (!knows_anything_ || count >= devices.size() || devices.size() < 2) return first;
   if (devices.size() <= few) return best_of_few(devices, count);
   // Too many sets to try them all: the smallest NVLink island, else the smallest NUMA node, that holds enough.

@@ -23,14 +23,15 @@ class Topology {
   int score(int a, int b) const { return scores_[static_cast<std::size_t>(a) * size_ + static_cast<std::size_t>(b)]; }
   bool is_uniform(std::span<const int> devices) const;
   std::vector<int> best_of_few(std::span<const int> devices, std::size_t count) const;
-  std::vector<int> smallest_group(std::span<const int> devices, std::size_t count, const std::vector<int>& group_of, int groups) const;
+  std::vector<int> smallest_group(std::span<const int> devices, std::size_t count, const std::vector<int>& group_of,
+                                  int groups) const;
 
   std::size_t size_ = 0;
   bool knows_anything_ = false;
   std::vector<std::uint16_t> scores_;  // size_ × size_, higher is better
   std::vector<int> nvlink_island_;     // device → which set of devices joined by NVLink
   int nvlink_islands_ = 0;
-  std::vector<int> numa_group_;        // device → which NUMA node, renumbered from 0
+  std::vector<int> numa_group_;  // device → which NUMA node, renumbered from 0
   int numa_groups_ = 0;
 };
 

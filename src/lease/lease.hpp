@@ -120,8 +120,8 @@ class LeaseTable {
  private:
   struct Request;
   Result<Lease> try_once(const Request& request, std::optional<std::uint64_t> place) const;
-  Result<Lease> wait_for_turn(const Request& request, Ticket ticket, Error refusal,
-                              std::chrono::milliseconds wait, const std::stop_token& stop) const;
+  Result<Lease> wait_for_turn(const Request& request, Ticket ticket, Error refusal, std::chrono::milliseconds wait,
+                              const std::stop_token& stop) const;
 
   std::filesystem::path folder_;
   std::optional<std::string> inherited_;  // MUSTER_LEASE, unverified

@@ -55,7 +55,8 @@ gpu::Topology topology_of(const HostView& view) {
   return {view.snapshot.gpus, view.snapshot.links, gpu_of};
 }
 
-Result<std::vector<gpu::VisibleIndex>> select_from(const HostView& view, const gpu::SelectionRequest& request, const HolderOf& holder_of) {
+Result<std::vector<gpu::VisibleIndex>> select_from(const HostView& view, const gpu::SelectionRequest& request,
+                                                   const HolderOf& holder_of) {
   auto chosen = gpu::select(request, candidates_of(view, holder_of), topology_of(view));
   if (!chosen && view.visible.empty() && !view.snapshot.explanation.empty()) {
     Error error = chosen.error();
@@ -71,7 +72,8 @@ std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRe
   for (std::size_t i = 0; i < view.visible.size(); ++i) {
     const auto& uuid = view.visible[i].uuid;
     if (!uuid) continue;
-    const bool named = std::ranges::any_of(request.ids, [&](const std::string& id) { return id == std::to_string(i) || uuid->text.starts_with(id); });
+    const bool named = std::ranges::any_of(
+        request.ids, [&](const std::string& id) { return id == std::to_string(i) || uuid->text.starts_with(id); });
     if (request.ids.empty() || named) names.push_back(uuid->text);
   }
   return names;
@@ -100,7 +102,8 @@ std::optional<gpu::VisibleIndex> HostView::visible_index(gpu::GpuIndex gpu) cons
   return std::nullopt;
 }
 
-Host::Host(HostSources sources) : sources_(std::move(sources)), inventory_(open_inventory(sources_)), leases_(sources_.lease_folder) {}
+Host::Host(HostSources sources)
+    : sources_(std::move(sources)), inventory_(open_inventory(sources_)), leases_(sources_.lease_folder) {}
 
 Result<HostView> Host::look(gpu::Detail detail) {
   auto snapshot = inventory_->read(detail);
@@ -154,7 +157,8 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
       if (!selected) return selected.error();
       chosen = std::move(*selected);
       std::vector<lease::ResourceName> names;
-      for (const gpu::VisibleIndex index : chosen) names.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))].uuid->text);
+      for (const gpu::VisibleIndex index : chosen)
+        names.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))].uuid->text);
       return names;
     };
     const auto on_waiting = [&](const Error& reason) {
@@ -168,7 +172,8 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   auto mask = mask_for(*view, chosen, form);
   if (!mask) return mask.error();
   grant.mask = std::move(*mask);
-  for (const gpu::VisibleIndex index : chosen) grant.devices.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))]);
+  for (const gpu::VisibleIndex index : chosen)
+    grant.devices.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))]);
   grant.environment = gpu::mask_environment(grant.mask);
   if (grant.lease) grant.environment.push_back(grant.lease->pass_on_exec());
   return grant;
@@ -186,15 +191,19 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
         if (!gpu.facts.uuid || gpu.facts.uuid->text != held.resources()[i]) continue;
         const auto& last = held.previous_holders()[i];
         if (last && wish.reclaim > std::chrono::milliseconds(0) && !memory_is_back(*last, gpu))
-          missing += fmt::format("\n  GPU {}: {} in use, {} when {} took it", gpu::number(gpu.facts.index), to_string(*gpu.reading.memory_used), to_string(*last->memory_before), describe(*last));
+          missing += fmt::format("\n  GPU {}: {} in use, {} when {} took it", gpu::number(gpu.facts.index),
+                                 to_string(*gpu.reading.memory_used), to_string(*last->memory_before), describe(*last));
         else if (gpu.reading.memory_used)
           held.record_memory_before(held.resources()[i], *gpu.reading.memory_used);
       }
     }
     if (missing.empty()) return {};
     if (std::chrono::steady_clock::now() >= deadline || wish.stop.stop_requested())
-      return Error{Error::Kind::refused, fmt::format("memory of the last holder is not back after {}{}", to_string(wish.reclaim), missing), "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
-    if (!std::exchange(told, true) && wish.on_waiting) wish.on_waiting("memory of the last holder is not back yet" + missing);
+      return Error{Error::Kind::refused,
+                   fmt::format("memory of the last holder is not back after {}{}", to_string(wish.reclaim), missing),
+                   "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
+    if (!std::exchange(told, true) && wish.on_waiting)
+      wish.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

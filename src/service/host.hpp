@@ -1,5 +1,5 @@
-// This machine's GPUs as one process may use them: inventory, inherited mask and leases put together. The command line and
-// the Python module call this and nothing below it.
+// This machine's GPUs as one process may use them: inventory, inherited mask and leases put together. The command line
+// and the Python module call this and nothing below it.
 #pragma once
 
 #include <chrono>
@@ -35,9 +35,9 @@ HostSources sources_from_environment();
 // One look at everything.
 struct HostView {
   gpu::Snapshot snapshot;
-  std::optional<std::string> mask;                  // as inherited
-  std::vector<gpu::VisibleDevice> visible;          // position: VisibleIndex
-  std::map<std::string, lease::Holder> holders;     // leased UUIDs
+  std::optional<std::string> mask;               // as inherited
+  std::vector<gpu::VisibleDevice> visible;       // position: VisibleIndex
+  std::map<std::string, lease::Holder> holders;  // leased UUIDs
 
   const gpu::Gpu& gpu_of(const gpu::VisibleDevice& device) const;
   // The position a GPU is seen at, if the mask shows it.
@@ -56,9 +56,9 @@ struct LeaseWish {
 
 // GPUs that are this process's to use.
 struct Grant {
-  std::optional<lease::Lease> lease;                         // absent when shared
-  std::vector<gpu::VisibleDevice> devices;                   // in the order of use
-  std::string mask;                                          // CUDA_VISIBLE_DEVICES for a child that may use them all
+  std::optional<lease::Lease> lease;        // absent when shared
+  std::vector<gpu::VisibleDevice> devices;  // in the order of use
+  std::string mask;                         // CUDA_VISIBLE_DEVICES for a child that may use them all
   std::vector<std::pair<std::string, std::string>> environment;  // everything a child needs
 };
 

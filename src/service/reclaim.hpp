@@ -1,5 +1,5 @@
-// Whether the memory of a GPU's last holder is back. A killed holder cannot say so itself; the driver frees its memory a
-// while after it is dead.
+// Whether the memory of a GPU's last holder is back. A killed holder cannot say so itself; the driver frees its memory
+// a while after it is dead.
 #pragma once
 
 #include "gpu/snapshot.hpp"

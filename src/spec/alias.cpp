@@ -56,7 +56,9 @@ constexpr std::array alias_table{
 };
 
 constexpr std::array refused_table{
-    RefusedKey{"num_samples", "more samples do not make more jobs to spread over GPUs; name more algorithms, families or data sets. Answers per prompt are generation.samples"},
+    RefusedKey{"num_samples",
+               "more samples do not make more jobs to spread over GPUs; name more algorithms, families or data sets. "
+               "Answers per prompt are generation.samples"},
     RefusedKey{"training.auto_scale_lr", "the result would depend on the number of GPUs; set training.learning_rate"},
 };
 
@@ -73,9 +75,15 @@ constexpr std::array reserved_table{
 };
 
 constexpr std::array short_table{
-    ShortOption{"--num-gpus", "distributed.num_gpus"}, ShortOption{"--gpu-ids", "distributed.gpu_ids", true}, ShortOption{"--device", "distributed.device"},
-    ShortOption{"--ranks", "distributed.ranks"},       ShortOption{"--strategy", "distributed.strategy"},     ShortOption{"--seed", "experiment.seed"},
-    ShortOption{"--dtype", "model.dtype"},             ShortOption{"--output", "experiment.output"},          ShortOption{"--name", "experiment.name"},
+    ShortOption{"--num-gpus", "distributed.num_gpus"},
+    ShortOption{"--gpu-ids", "distributed.gpu_ids", true},
+    ShortOption{"--device", "distributed.device"},
+    ShortOption{"--ranks", "distributed.ranks"},
+    ShortOption{"--strategy", "distributed.strategy"},
+    ShortOption{"--seed", "experiment.seed"},
+    ShortOption{"--dtype", "model.dtype"},
+    ShortOption{"--output", "experiment.output"},
+    ShortOption{"--name", "experiment.name"},
     ShortOption{"--resume", "experiment.resume"},
 };
 

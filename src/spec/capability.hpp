@@ -1,5 +1,5 @@
-// What this version of muster can do. A setting of a capability that is not here yet is known and checked, and refused by
-// name when a command would need it; it is never ignored.
+// What this version of muster can do. A setting of a capability that is not here yet is known and checked, and refused
+// by name when a command would need it; it is never ignored.
 #pragma once
 
 #include <string_view>

@@ -16,7 +16,8 @@ Origin origin_of(const ResolvedSpec& resolved, const std::string& key) {
 
 void overrule(const Schema& schema, ResolvedSpec& resolved, const std::string& loser, const std::string& winner) {
   const Origin loser_origin = origin_of(resolved, loser);
-  resolved.notes.push_back(fmt::format("{} ({}) overrules {} ({})", winner, origin_of(resolved, winner).where, loser, loser_origin.where));
+  resolved.notes.push_back(
+      fmt::format("{} ({}) overrules {} ({})", winner, origin_of(resolved, winner).where, loser, loser_origin.where));
   Node fallback;
   fallback.kind = Node::Kind::scalar;
   fallback.text = schema.find(loser)->fallback;
@@ -36,13 +37,15 @@ void settle_pair(const Schema& schema, ResolvedSpec& resolved, const std::string
 }
 
 bool counts_disagree(const DistributedSpec& distributed) {
-  return distributed.num_gpus && !distributed.gpu_ids.empty() && static_cast<std::size_t>(*distributed.num_gpus) != distributed.gpu_ids.size();
+  return distributed.num_gpus && !distributed.gpu_ids.empty() &&
+         static_cast<std::size_t>(*distributed.num_gpus) != distributed.gpu_ids.size();
 }
 
 bool splits_model(const ModelSpec& model) {
   if (!model.device_map) return false;
   const auto* rule = std::get_if<MapRule>(&*model.device_map);
-  return rule == nullptr || *rule == MapRule::balanced || *rule == MapRule::balanced_low_0 || *rule == MapRule::sequential;
+  return rule == nullptr || *rule == MapRule::balanced || *rule == MapRule::balanced_low_0 ||
+         *rule == MapRule::sequential;
 }
 
 std::int64_t gpus_asked_for(const DistributedSpec& distributed) {
@@ -58,11 +61,13 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
   for (const char* key : {"distributed.num_gpus", "distributed.gpu_ids"})
     if (distributed.device == Device::cpu) settle_pair(schema, resolved, "distributed.device", key);
   if (distributed.enabled == false && gpus_asked_for(distributed) > 1)
-    for (const char* key : {"distributed.num_gpus", "distributed.gpu_ids"}) settle_pair(schema, resolved, "distributed.enabled", key);
+    for (const char* key : {"distributed.num_gpus", "distributed.gpu_ids"})
+      settle_pair(schema, resolved, "distributed.enabled", key);
 }
 
 std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, generation, data, data_collection, algos, system, sweep] = resolved.spec;
+  const auto& [experiment, distributed, model, training, generation, data, data_collection, algos, system, sweep] =
+      resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     problems.push_back({origin_of(resolved, key).where, key + " " + std::move(what), std::move(remedy)});
@@ -73,33 +78,53 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
 
   std::set<std::string> seen;
   for (const std::string& id : distributed.gpu_ids)
-    if (!seen.insert(id).second) report("distributed.gpu_ids", fmt::format("names GPU {} twice", id), "name each GPU once");
+    if (!seen.insert(id).second)
+      report("distributed.gpu_ids", fmt::format("names GPU {} twice", id), "name each GPU once");
   if (counts_disagree(distributed))
-    report("distributed.num_gpus", fmt::format("is {}, but distributed.gpu_ids names {}", *distributed.num_gpus, distributed.gpu_ids.size()), "give one of them, or make them agree");
+    report("distributed.num_gpus",
+           fmt::format("is {}, but distributed.gpu_ids names {}", *distributed.num_gpus, distributed.gpu_ids.size()),
+           "give one of them, or make them agree");
   if (distributed.enabled == false && gpus_asked_for(distributed) > 1)
-    report("distributed.enabled", fmt::format("is false, but {} GPUs are asked for", gpus_asked_for(distributed)), "remove it, or ask for one GPU");
+    report("distributed.enabled", fmt::format("is false, but {} GPUs are asked for", gpus_asked_for(distributed)),
+           "remove it, or ask for one GPU");
   if (distributed.device == Device::cpu && (distributed.num_gpus || !distributed.gpu_ids.empty()))
-    report("distributed.device", "is cpu, but GPUs are asked for", "remove the GPUs, or the device; CPU processes are distributed.ranks");
+    report("distributed.device", "is cpu, but GPUs are asked for",
+           "remove the GPUs, or the device; CPU processes are distributed.ranks");
   if (distributed.node_rank >= distributed.num_nodes)
-    report("distributed.node_rank", fmt::format("is {}, but there are {} hosts", distributed.node_rank, distributed.num_nodes), "hosts count from 0 to num_nodes - 1");
+    report("distributed.node_rank",
+           fmt::format("is {}, but there are {} hosts", distributed.node_rank, distributed.num_nodes),
+           "hosts count from 0 to num_nodes - 1");
   const bool sharded = distributed.strategy == Strategy::fsdp || distributed.strategy == Strategy::automatic;
-  if (!sharded && distributed.fsdp_cpu_offload) report("distributed.fsdp_cpu_offload", fmt::format("is true, but the strategy is {}", write(distributed.strategy)), "set distributed.strategy: fsdp");
+  if (!sharded && distributed.fsdp_cpu_offload)
+    report("distributed.fsdp_cpu_offload", fmt::format("is true, but the strategy is {}", write(distributed.strategy)),
+           "set distributed.strategy: fsdp");
   if (!sharded && distributed.fsdp_sharding_strategy != ShardingStrategy::full_shard)
-    report("distributed.fsdp_sharding_strategy", fmt::format("is set, but the strategy is {}", write(distributed.strategy)), "set distributed.strategy: fsdp");
+    report("distributed.fsdp_sharding_strategy",
+           fmt::format("is set, but the strategy is {}", write(distributed.strategy)),
+           "set distributed.strategy: fsdp");
 
   if (splits_model(model) && (distributed.strategy == Strategy::ddp || distributed.strategy == Strategy::fsdp))
-    report("model.device_map", fmt::format("splits one model over the GPUs, but distributed.strategy {} gives every GPU a rank of its own", write(distributed.strategy)),
-           "keep one of the two: device_map for a model that does not fit one GPU, ddp or fsdp to train on all of them");
+    report(
+        "model.device_map",
+        fmt::format("splits one model over the GPUs, but distributed.strategy {} gives every GPU a rank of its own",
+                    write(distributed.strategy)),
+        "keep one of the two: device_map for a model that does not fit one GPU, ddp or fsdp to train on all of them");
   if (model.auto_device_map && model.device_map && *model.device_map != DeviceMap{MapRule::automatic})
-    report("model.auto_device_map", fmt::format("is true, but device_map is {}", write(*model.device_map)), "keep one of the two");
-  if (model.load_in_4bit && model.load_in_8bit) report("model.load_in_4bit", "is true, and so is model.load_in_8bit", "keep one of the two");
-  if (training.fp16 && training.bf16) report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
+    report("model.auto_device_map", fmt::format("is true, but device_map is {}", write(*model.device_map)),
+           "keep one of the two");
+  if (model.load_in_4bit && model.load_in_8bit)
+    report("model.load_in_4bit", "is true, and so is model.load_in_8bit", "keep one of the two");
+  if (training.fp16 && training.bf16)
+    report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
   if (training.batch_size && training.micro_batch_size && training.gradient_accumulation_steps) {
     const std::int64_t ranks = distributed.ranks.value_or(gpus_asked_for(distributed));
     const std::int64_t product = *training.micro_batch_size * *training.gradient_accumulation_steps * ranks;
     if (product != *training.batch_size)
-      report("training.batch_size", fmt::format("is {}, but micro_batch_size {} × gradient_accumulation_steps {} × {} ranks is {}", *training.batch_size, *training.micro_batch_size, *training.gradient_accumulation_steps, ranks, product),
+      report("training.batch_size",
+             fmt::format("is {}, but micro_batch_size {} × gradient_accumulation_steps {} × {} ranks is {}",
+                         *training.batch_size, *training.micro_batch_size, *training.gradient_accumulation_steps, ranks,
+                         product),
              "leave one of them out");
   }
   return problems;

@@ -64,7 +64,9 @@ Result<std::vector<std::string>> read(const Node& node, const std::vector<std::s
   if (is_scalar(node)) {
     if (trim(node.text).empty()) return unexpected(node, accepted(type));
     for (const std::string& part : split(node.text, ',')) {
-      if (trim(part).empty()) return Error{Error::Kind::bad_input, fmt::format("is {}, with an empty entry", describe(node)), "accepted: " + accepted(type)};
+      if (trim(part).empty())
+        return Error{Error::Kind::bad_input, fmt::format("is {}, with an empty entry", describe(node)),
+                     "accepted: " + accepted(type)};
       values.emplace_back(trim(part));
     }
     return values;
@@ -72,7 +74,8 @@ Result<std::vector<std::string>> read(const Node& node, const std::vector<std::s
   if (node.kind != Node::Kind::list) return unexpected(node, accepted(type));
   for (const Node& item : node.items) {
     auto value = read(item, static_cast<const std::string*>(nullptr));
-    if (!value) return Error{Error::Kind::bad_input, "holds an entry that " + value.error().what, "accepted: " + accepted(type)};
+    if (!value)
+      return Error{Error::Kind::bad_input, "holds an entry that " + value.error().what, "accepted: " + accepted(type)};
     values.push_back(std::move(*value));
   }
   return values;
@@ -88,7 +91,9 @@ Result<DeviceMap> read(const Node& node, const DeviceMap* type) {
   std::map<std::string, std::string> modules;
   for (const Node::Entry& entry : node.entries) {
     auto device = read(entry.value, static_cast<const std::string*>(nullptr));
-    if (!device) return Error{Error::Kind::bad_input, fmt::format("puts {} on a device that {}", entry.key, device.error().what), "accepted: " + accepted(type)};
+    if (!device)
+      return Error{Error::Kind::bad_input, fmt::format("puts {} on a device that {}", entry.key, device.error().what),
+                   "accepted: " + accepted(type)};
     modules[entry.key] = std::move(*device);
   }
   return DeviceMap{std::move(modules)};
@@ -101,9 +106,15 @@ Result<DeviceLimits> read(const Node& node, const DeviceLimits* type) {
   for (const Node::Entry& entry : node.entries) {
     const auto index = parse_number<int>(entry.key);
     if (!(index && *index >= 0) && entry.key != "cpu" && entry.key != "disk")
-      return Error{Error::Kind::bad_input, fmt::format("names the device \"{}\"", entry.key), "accepted: GPU numbers, cpu and disk"};
-    const auto limit = is_scalar(entry.value) ? parse_byte_count(entry.value.text) : Result<ByteCount>(unexpected(entry.value, "a size"));
-    if (!limit) return Error{Error::Kind::bad_input, fmt::format("gives device {} a limit that {}", entry.key, is_scalar(entry.value) ? "is " + describe(entry.value) : limit.error().what), limit.error().remedy};
+      return Error{Error::Kind::bad_input, fmt::format("names the device \"{}\"", entry.key),
+                   "accepted: GPU numbers, cpu and disk"};
+    const auto limit = is_scalar(entry.value) ? parse_byte_count(entry.value.text)
+                                              : Result<ByteCount>(unexpected(entry.value, "a size"));
+    if (!limit)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("gives device {} a limit that {}", entry.key,
+                               is_scalar(entry.value) ? "is " + describe(entry.value) : limit.error().what),
+                   limit.error().remedy};
     limits[entry.key] = *limit;
   }
   return limits;
@@ -112,7 +123,8 @@ Result<DeviceLimits> read(const Node& node, const DeviceLimits* type) {
 Result<ParallelDegree> read(const Node& node, const ParallelDegree* type) {
   if (auto flag = read(node, static_cast<const bool*>(nullptr))) {
     if (!*flag) return ParallelDegree{1};
-    return Error{Error::Kind::bad_input, "is true, which does not say over how many GPUs", "accepted: a whole number such as 2; 1 or false is off"};
+    return Error{Error::Kind::bad_input, "is true, which does not say over how many GPUs",
+                 "accepted: a whole number such as 2; 1 or false is off"};
   }
   const auto degree = read(node, static_cast<const std::int64_t*>(nullptr));
   if (!degree || *degree < 1) return unexpected(node, accepted(type));
@@ -137,7 +149,8 @@ std::string write(const std::vector<std::string>& value) {
 std::string write(const DeviceMap& value) {
   if (const auto* rule = std::get_if<MapRule>(&value)) return write(*rule);
   std::vector<std::string> items;
-  for (const auto& [module, device] : std::get<std::map<std::string, std::string>>(value)) items.push_back(write(module) + ": " + write(device));
+  for (const auto& [module, device] : std::get<std::map<std::string, std::string>>(value))
+    items.push_back(write(module) + ": " + write(device));
   return fmt::format("{{{}}}", join(items, ", "));
 }
 
@@ -154,7 +167,9 @@ std::string accepted(const std::int64_t*) { return "a whole number"; }
 std::string accepted(const double*) { return "a number"; }
 std::string accepted(const std::string*) { return "text"; }
 std::string accepted(const std::vector<std::string>*) { return "a list, as in [a, b] or a,b"; }
-std::string accepted(const DeviceMap*) { return accepted(static_cast<const MapRule*>(nullptr)) + ", or a table of module: device"; }
+std::string accepted(const DeviceMap*) {
+  return accepted(static_cast<const MapRule*>(nullptr)) + ", or a table of module: device";
+}
 std::string accepted(const DeviceLimits*) { return "a table of device: size, as in {0: 10GiB, cpu: 30GiB}"; }
 std::string accepted(const ParallelDegree*) { return "a whole number, 1 or more; false is 1"; }
 

@@ -48,8 +48,7 @@ Error unexpected(const Node& node, const std::string& accepted_values);
 std::string list_of_words(const std::vector<std::string>& words);
 
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string accepted(const Enum*) {
+requires std::is_enum_v<Enum> std::string accepted(const Enum*) {
   std::vector<std::string> texts;
   std::vector<Enum> named;
   for (const auto& word : words(Enum{})) {
@@ -61,8 +60,7 @@ std::string accepted(const Enum*) {
 }
 
 template <class Enum>
-  requires std::is_enum_v<Enum>
-Result<Enum> read(const Node& node, const Enum* type) {
+requires std::is_enum_v<Enum> Result<Enum> read(const Node& node, const Enum* type) {
   if (node.kind == Node::Kind::scalar)
     for (const auto& word : words(Enum{}))
       if (word.text == node.text) return word.value;
@@ -70,8 +68,7 @@ Result<Enum> read(const Node& node, const Enum* type) {
 }
 
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string write(Enum value) {
+requires std::is_enum_v<Enum> std::string write(Enum value) {
   for (const auto& word : words(Enum{}))
     if (word.value == value) return std::string(word.text);
   return {};

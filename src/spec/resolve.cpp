@@ -27,7 +27,8 @@ class Resolver {
     begin_source();
     if (document->kind == Node::Kind::null) return;
     if (document->kind != Node::Kind::table) {
-      problems_.push_back({location(file.name, document->position), "the file is " + describe(*document), "a table of settings is expected"});
+      problems_.push_back({location(file.name, document->position), "the file is " + describe(*document),
+                           "a table of settings is expected"});
       return;
     }
     read_table(*document, "", file.name);
@@ -48,14 +49,16 @@ class Resolver {
         set(found->second, value_node(value, variable), {Origin::Kind::environment, variable});
       } else if (variable.starts_with("MUSTER_") && std::ranges::find(known, variable) == known.end()) {
         const auto near = nearest(variable, known);
-        problems_.push_back({variable, "no such setting", near ? fmt::format("did you mean {}? otherwise unset it", *near) : "unset it"});
+        problems_.push_back({variable, "no such setting",
+                             near ? fmt::format("did you mean {}? otherwise unset it", *near) : "unset it"});
       }
     }
   }
 
   void read_overrides(const std::vector<Override>& overrides) {
     begin_source();
-    for (const Override& override : overrides) place(override.key, value_node(override.value, override.where), {Origin::Kind::command_line, override.where});
+    for (const Override& override : overrides)
+      place(override.key, value_node(override.value, override.where), {Origin::Kind::command_line, override.where});
   }
 
   Result<ResolvedSpec> finish() {
@@ -87,7 +90,8 @@ class Resolver {
 
   // A section, or the first part of an alias such as trainer.total_timesteps.
   bool leads_somewhere(const std::string& key) const {
-    return schema_.is_section(key) || std::ranges::any_of(aliases(), [&](const Alias& alias) { return alias.spelling.starts_with(key + "."); });
+    return schema_.is_section(key) ||
+           std::ranges::any_of(aliases(), [&](const Alias& alias) { return alias.spelling.starts_with(key + "."); });
   }
 
   static std::string canonical(const std::string& key) {
@@ -112,18 +116,20 @@ class Resolver {
 
   void set(const std::string& key, const Node& value, const Origin& origin) {
     if (!set_in_this_source_.insert(key).second) {
-      problems_.push_back({origin.where, fmt::format("{} is set a second time (first by {})", key, resolved_.origins[key].where), "keep one"});
+      problems_.push_back({origin.where,
+                           fmt::format("{} is set a second time (first by {})", key, resolved_.origins[key].where),
+                           "keep one"});
       return;
     }
     const auto done = schema_.find(key)->read(resolved_.spec, value);
-    if (!done)
-      problems_.push_back({origin.where, fmt::format("{} {}", key, done.error().what), done.error().remedy});
+    if (!done) problems_.push_back({origin.where, fmt::format("{} {}", key, done.error().what), done.error().remedy});
     resolved_.origins[key] = origin;
   }
 
   void report_unknown(const std::string& key, const Origin& origin) {
     if (schema_.is_section(key)) {
-      problems_.push_back({origin.where, fmt::format("{} is a section, not a setting", key), fmt::format("a table is expected, or one of its keys as in {}", first_key_of(key))});
+      problems_.push_back({origin.where, fmt::format("{} is a section, not a setting", key),
+                           fmt::format("a table is expected, or one of its keys as in {}", first_key_of(key))});
       return;
     }
     // The right name in the wrong place beats a similar one.
@@ -156,7 +162,8 @@ class Resolver {
   // What a command line or a variable holds: [..] and {..} are YAML, anything else is one scalar.
   Node value_node(const std::string& text, const std::string& where) {
     const std::string_view trimmed = trim(text);
-    if (!trimmed.empty() && (trimmed.front() == '[' || trimmed.front() == '{' || trimmed.front() == '"' || trimmed.front() == '\'')) {
+    if (!trimmed.empty() &&
+        (trimmed.front() == '[' || trimmed.front() == '{' || trimmed.front() == '"' || trimmed.front() == '\'')) {
       if (auto parsed = parse_document(trimmed, where)) return std::move(*parsed);
     }
     Node node;
@@ -170,7 +177,8 @@ class Resolver {
       if (!section.key.starts_with("algos.")) continue;
       const std::string key = section.key + ".enabled";
       if (resolved_.origins.contains(key)) continue;
-      const auto mentioned = std::ranges::find_if(resolved_.origins, [&](const auto& entry) { return entry.first.starts_with(section.key + "."); });
+      const auto mentioned = std::ranges::find_if(
+          resolved_.origins, [&](const auto& entry) { return entry.first.starts_with(section.key + "."); });
       if (mentioned == resolved_.origins.end()) continue;
       Node yes;
       yes.kind = Node::Kind::scalar;
@@ -204,7 +212,8 @@ Result<Override> parse_override(std::string_view argument) {
   const auto equals = argument.find('=');
   const std::string_view key = trim(argument.substr(0, equals));
   if (equals == std::string_view::npos || key.empty() || key.starts_with('-'))
-    return Error{Error::Kind::bad_input, fmt::format("\"{}\" is not a setting", argument), "write section.key=value, as in training.max_steps=100"};
+    return Error{Error::Kind::bad_input, fmt::format("\"{}\" is not a setting", argument),
+                 "write section.key=value, as in training.max_steps=100"};
   return Override{std::string(key), std::string(argument.substr(equals + 1)), std::string(argument)};
 }
 
@@ -215,9 +224,13 @@ std::vector<Problem> missing_capabilities(const Schema& schema, const ResolvedSp
     const std::string value = field.write(resolved.spec);
     std::optional<Capability> needed;
     if (value != field.fallback) needed = field.capability;
-    if (const auto found = field.capability_of_value.find(value); found != field.capability_of_value.end()) needed = found->second;
+    if (const auto found = field.capability_of_value.find(value); found != field.capability_of_value.end())
+      needed = found->second;
     if (needed && !is_available(*needed))
-      problems.push_back({origin.where, fmt::format("{}: {} needs {}, which this version of muster does not have yet", key, value, name(*needed)), "remove the key"});
+      problems.push_back(
+          {origin.where,
+           fmt::format("{}: {} needs {}, which this version of muster does not have yet", key, value, name(*needed)),
+           "remove the key"});
   }
   return problems;
 }
@@ -239,7 +252,8 @@ std::string print_configuration(const Schema& schema, const ResolvedSpec& resolv
     }
     const std::string indent(2 * static_cast<std::size_t>(1 + std::ranges::count(section, '.')), ' ');
     const auto origin = resolved.origins.find(field.key);
-    const std::string line = fmt::format("{}{}: {}", indent, field.key.substr(section.size() + 1), field.write(resolved.spec));
+    const std::string line =
+        fmt::format("{}{}: {}", indent, field.key.substr(section.size() + 1), field.write(resolved.spec));
     text += fmt::format("{:<44}  # {}\n", line, origin == resolved.origins.end() ? "built-in" : origin->second.where);
   }
   return text;

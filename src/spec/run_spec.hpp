@@ -1,5 +1,5 @@
-// What a user asks for. Each setting is named once, in its section's describe(): parsing, printing, checking, --help and
-// docs/configuration.md are visitors over it.
+// What a user asks for. Each setting is named once, in its section's describe(): parsing, printing, checking, --help
+// and docs/configuration.md are visitors over it.
 #pragma once
 
 #include <cstdint>
@@ -61,25 +61,40 @@ struct DistributedSpec {
     field("enabled", &DistributedSpec::enabled, "false: one process. Not set: as many as the GPUs ask for");
     field("device", &DistributedSpec::device, "what to compute on; auto takes GPUs where there are any");
     field("num_gpus", &DistributedSpec::num_gpus, "how many GPUs; not set: all that are visible").at_least(1);
-    field("gpu_ids", &DistributedSpec::gpu_ids, "which GPUs, by their number within CUDA_VISIBLE_DEVICES or by UUID; the order counts");
+    field("gpu_ids", &DistributedSpec::gpu_ids,
+          "which GPUs, by their number within CUDA_VISIBLE_DEVICES or by UUID; the order counts");
     field("ranks", &DistributedSpec::ranks, "processes: CPU ranks, or several on one GPU").at_least(1);
     field("strategy", &DistributedSpec::strategy, "how the model is spread over the ranks")
         .value_needs("tensor", Capability::tensor_parallelism)
         .value_needs("pipeline", Capability::pipeline_parallelism)
         .value_needs("deepspeed", Capability::deepspeed);
-    field("backend", &DistributedSpec::backend, "library that carries the collectives").value_needs("mpi", Capability::mpi);
+    field("backend", &DistributedSpec::backend, "library that carries the collectives")
+        .value_needs("mpi", Capability::mpi);
     field("num_nodes", &DistributedSpec::num_nodes, "hosts").at_least(1).needs(Capability::several_hosts);
-    field("node_rank", &DistributedSpec::node_rank, "which of the hosts this is, from 0").at_least(0).needs(Capability::several_hosts);
+    field("node_rank", &DistributedSpec::node_rank, "which of the hosts this is, from 0")
+        .at_least(0)
+        .needs(Capability::several_hosts);
     field("master_addr", &DistributedSpec::master_addr, "address of host 0; not set: this host");
-    field("master_port", &DistributedSpec::master_port, "port on host 0; not set: a free one").at_least(1).at_most(65535);
-    field("timeout_minutes", &DistributedSpec::timeout_minutes, "how long a collective waits for a missing rank").in("minutes").at_least(1);
+    field("master_port", &DistributedSpec::master_port, "port on host 0; not set: a free one")
+        .at_least(1)
+        .at_most(65535);
+    field("timeout_minutes", &DistributedSpec::timeout_minutes, "how long a collective waits for a missing rank")
+        .in("minutes")
+        .at_least(1);
     field("fsdp_sharding_strategy", &DistributedSpec::fsdp_sharding_strategy, "what FSDP shards");
     field("fsdp_cpu_offload", &DistributedSpec::fsdp_cpu_offload, "keep FSDP's shards in host memory");
-    field("zero_stage", &DistributedSpec::zero_stage, "DeepSpeed's stage").at_least(0).at_most(3).needs(Capability::deepspeed);
-    field("deepspeed_config", &DistributedSpec::deepspeed_config, "DeepSpeed's own configuration file").needs(Capability::deepspeed);
-    field("tensor_parallel", &DistributedSpec::tensor_parallel, "GPUs that share each matrix").needs(Capability::tensor_parallelism);
-    field("pipeline_parallel", &DistributedSpec::pipeline_parallel, "GPUs that share the layers").needs(Capability::pipeline_parallelism);
-    field("find_unused_parameters", &DistributedSpec::find_unused_parameters, "expect parameters that get no gradient").needs(Capability::training);
+    field("zero_stage", &DistributedSpec::zero_stage, "DeepSpeed's stage")
+        .at_least(0)
+        .at_most(3)
+        .needs(Capability::deepspeed);
+    field("deepspeed_config", &DistributedSpec::deepspeed_config, "DeepSpeed's own configuration file")
+        .needs(Capability::deepspeed);
+    field("tensor_parallel", &DistributedSpec::tensor_parallel, "GPUs that share each matrix")
+        .needs(Capability::tensor_parallelism);
+    field("pipeline_parallel", &DistributedSpec::pipeline_parallel, "GPUs that share the layers")
+        .needs(Capability::pipeline_parallelism);
+    field("find_unused_parameters", &DistributedSpec::find_unused_parameters, "expect parameters that get no gradient")
+        .needs(Capability::training);
   }
 };
 
@@ -103,16 +118,22 @@ struct ModelSpec {
     field("path", &ModelSpec::path, "folder, GGUF file, or name of a model in the local Hugging Face cache");
     field("tokenizer", &ModelSpec::tokenizer, "folder of the tokenizer; not set: the model's own");
     field("dtype", &ModelSpec::dtype, "type of the weights; auto takes the checkpoint's");
-    field("device_map", &ModelSpec::device_map, "how the model's modules are laid over devices: a rule, or a table of module: device");
+    field("device_map", &ModelSpec::device_map,
+          "how the model's modules are laid over devices: a rule, or a table of module: device");
     field("auto_device_map", &ModelSpec::auto_device_map, "the same as device_map: auto");
     field("max_memory", &ModelSpec::max_memory, "most memory per device, as in {0: 10GB, 1: 8GiB, cpu: 30GiB}");
     field("load_in_8bit", &ModelSpec::load_in_8bit, "load the weights in 8 bits").needs(Capability::quantized_loading);
     field("load_in_4bit", &ModelSpec::load_in_4bit, "load the weights in 4 bits").needs(Capability::quantized_loading);
-    field("use_lora", &ModelSpec::use_lora, "train low-rank adapters instead of the weights").needs(Capability::low_rank_adapters);
+    field("use_lora", &ModelSpec::use_lora, "train low-rank adapters instead of the weights")
+        .needs(Capability::low_rank_adapters);
     field("lora_r", &ModelSpec::lora_r, "rank of the adapters").at_least(1).needs(Capability::low_rank_adapters);
     field("lora_alpha", &ModelSpec::lora_alpha, "scale of the adapters").needs(Capability::low_rank_adapters);
-    field("lora_dropout", &ModelSpec::lora_dropout, "share of adapter inputs dropped").at_least(0).at_most(1).needs(Capability::low_rank_adapters);
-    field("lora_target_modules", &ModelSpec::lora_target_modules, "modules that get adapters; empty: every linear one").needs(Capability::low_rank_adapters);
+    field("lora_dropout", &ModelSpec::lora_dropout, "share of adapter inputs dropped")
+        .at_least(0)
+        .at_most(1)
+        .needs(Capability::low_rank_adapters);
+    field("lora_target_modules", &ModelSpec::lora_target_modules, "modules that get adapters; empty: every linear one")
+        .needs(Capability::low_rank_adapters);
   }
 };
 
@@ -148,10 +169,19 @@ struct TrainingSpec {
         .value_needs("qsharp", Capability::value_guidance);
     field("max_steps", &TrainingSpec::max_steps, "optimizer steps; not set: as num_epochs says").at_least(1);
     field("num_epochs", &TrainingSpec::num_epochs, "passes over the data").at_least(1);
-    field("total_timesteps", &TrainingSpec::total_timesteps, "environment steps of a reinforcement-learning run").at_least(1).needs(Capability::reinforcement);
-    field("batch_size", &TrainingSpec::batch_size, "sequences per optimizer step, over all ranks").in("sequences").at_least(1);
-    field("micro_batch_size", &TrainingSpec::micro_batch_size, "sequences per rank and forward pass; not set: what the plan says fits").in("sequences").at_least(1);
-    field("gradient_accumulation_steps", &TrainingSpec::gradient_accumulation_steps, "forward passes per optimizer step; batch_size = micro_batch_size × this × ranks").at_least(1);
+    field("total_timesteps", &TrainingSpec::total_timesteps, "environment steps of a reinforcement-learning run")
+        .at_least(1)
+        .needs(Capability::reinforcement);
+    field("batch_size", &TrainingSpec::batch_size, "sequences per optimizer step, over all ranks")
+        .in("sequences")
+        .at_least(1);
+    field("micro_batch_size", &TrainingSpec::micro_batch_size,
+          "sequences per rank and forward pass; not set: what the plan says fits")
+        .in("sequences")
+        .at_least(1);
+    field("gradient_accumulation_steps", &TrainingSpec::gradient_accumulation_steps,
+          "forward passes per optimizer step; batch_size = micro_batch_size × this × ranks")
+        .at_least(1);
     field("sequence_length", &TrainingSpec::sequence_length, "longest sequence").in("tokens").at_least(1);
     field("learning_rate", &TrainingSpec::learning_rate, "peak rate, after warm-up").above(0);
     field("weight_decay", &TrainingSpec::weight_decay, "AdamW's decay").at_least(0);
@@ -160,7 +190,8 @@ struct TrainingSpec {
     field("max_grad_norm", &TrainingSpec::max_grad_norm, "gradients are clipped to this norm").above(0);
     field("fp16", &TrainingSpec::fp16, "compute in float16, weights kept in float32");
     field("bf16", &TrainingSpec::bf16, "compute in bfloat16, weights kept in float32");
-    field("gradient_checkpointing", &TrainingSpec::gradient_checkpointing, "recompute activations instead of keeping them");
+    field("gradient_checkpointing", &TrainingSpec::gradient_checkpointing,
+          "recompute activations instead of keeping them");
     field("save_steps", &TrainingSpec::save_steps, "steps between checkpoints").at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);
     field("dataloader_num_workers", &TrainingSpec::dataloader_num_workers, "threads that prepare batches").at_least(0);
@@ -181,11 +212,17 @@ struct GenerationSpec {
   static void describe(Visitor& field) {
     field("max_new_tokens", &GenerationSpec::max_new_tokens, "most tokens per answer").in("tokens").at_least(1);
     field("temperature", &GenerationSpec::temperature, "0 takes the most likely token").at_least(0);
-    field("top_p", &GenerationSpec::top_p, "draw from the most likely tokens of this total probability").above(0).at_most(1);
+    field("top_p", &GenerationSpec::top_p, "draw from the most likely tokens of this total probability")
+        .above(0)
+        .at_most(1);
     field("top_k", &GenerationSpec::top_k, "draw from this many most likely tokens; 0: all").at_least(0);
-    field("repetition_penalty", &GenerationSpec::repetition_penalty, "above 1 makes repeated tokens less likely").above(0);
+    field("repetition_penalty", &GenerationSpec::repetition_penalty, "above 1 makes repeated tokens less likely")
+        .above(0);
     field("samples", &GenerationSpec::samples, "answers per prompt").at_least(1);
-    field("batch_size", &GenerationSpec::batch_size, "sequences generated at once per GPU; not set: what the plan says fits").in("sequences").at_least(1);
+    field("batch_size", &GenerationSpec::batch_size,
+          "sequences generated at once per GPU; not set: what the plan says fits")
+        .in("sequences")
+        .at_least(1);
   }
 };
 
@@ -204,8 +241,13 @@ struct DataCollectionSpec {
 
   template <class Visitor>
   static void describe(Visitor& field) {
-    field("samples_per_example", &DataCollectionSpec::samples_per_example, "answers collected per example").at_least(1).needs(Capability::experiments);
-    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "texts the reward model scores at once").in("texts").at_least(1).needs(Capability::experiments);
+    field("samples_per_example", &DataCollectionSpec::samples_per_example, "answers collected per example")
+        .at_least(1)
+        .needs(Capability::experiments);
+    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "texts the reward model scores at once")
+        .in("texts")
+        .at_least(1)
+        .needs(Capability::experiments);
   }
 };
 
@@ -217,9 +259,16 @@ struct AlgorithmSpec {
 
   template <class Visitor>
   static void describe(Visitor& field) {
-    field("enabled", &AlgorithmSpec::enabled, "whether the experiment runs it; not set: when it is mentioned").needs(Capability::experiments);
-    field("batch_size", &AlgorithmSpec::batch_size, "training batch; reward scoring has data_collection.reward_batch_size").in("sequences").at_least(1).needs(Capability::experiments);
-    field("num_workers", &AlgorithmSpec::num_workers, "threads that prepare batches").at_least(0).needs(Capability::experiments);
+    field("enabled", &AlgorithmSpec::enabled, "whether the experiment runs it; not set: when it is mentioned")
+        .needs(Capability::experiments);
+    field("batch_size", &AlgorithmSpec::batch_size,
+          "training batch; reward scoring has data_collection.reward_batch_size")
+        .in("sequences")
+        .at_least(1)
+        .needs(Capability::experiments);
+    field("num_workers", &AlgorithmSpec::num_workers, "threads that prepare batches")
+        .at_least(0)
+        .needs(Capability::experiments);
   }
 };
 
@@ -245,8 +294,13 @@ struct SystemSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("attn_impl", &SystemSpec::attn_impl, "how attention is computed");
-    field("clear_cache_interval", &SystemSpec::clear_cache_interval, "return cached GPU memory to the driver after this many steps; 0: never").in("steps").at_least(0);
-    field("use_parallel_execution", &SystemSpec::use_parallel_execution, "run an experiment's jobs on all GPUs at once; false: one at a time").needs(Capability::experiments);
+    field("clear_cache_interval", &SystemSpec::clear_cache_interval,
+          "return cached GPU memory to the driver after this many steps; 0: never")
+        .in("steps")
+        .at_least(0);
+    field("use_parallel_execution", &SystemSpec::use_parallel_execution,
+          "run an experiment's jobs on all GPUs at once; false: one at a time")
+        .needs(Capability::experiments);
   }
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,11 +16,11 @@
 namespace muster::spec {
 
 struct Field {
-  std::string key;       // "distributed.num_gpus"
-  std::string help;      // one sentence
-  std::string accepted;  // "a whole number, at least 1"
-  std::string unit;      // "tokens"; empty when there is none
-  std::string fallback;  // the built-in value as text
+  std::string key;                                        // "distributed.num_gpus"
+  std::string help;                                       // one sentence
+  std::string accepted;                                   // "a whole number, at least 1"
+  std::string unit;                                       // "tokens"; empty when there is none
+  std::string fallback;                                   // the built-in value as text
   std::optional<Capability> capability;                   // needed when the value is not the built-in one
   std::map<std::string, Capability> capability_of_value;  // needed by single words of a closed set
   std::function<Result<void>(RunSpec&, const Node&)> read;

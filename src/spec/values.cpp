@@ -2,11 +2,14 @@
 
 namespace muster::spec {
 
-std::vector<Word<Device>> words(Device) { return {{"auto", Device::automatic}, {"cuda", Device::cuda}, {"cpu", Device::cpu}}; }
+std::vector<Word<Device>> words(Device) {
+  return {{"auto", Device::automatic}, {"cuda", Device::cuda}, {"cpu", Device::cpu}};
+}
 
 std::vector<Word<Strategy>> words(Strategy) {
-  return {{"auto", Strategy::automatic}, {"single", Strategy::single}, {"ddp", Strategy::ddp},           {"fsdp", Strategy::fsdp},
-          {"tensor", Strategy::tensor},  {"pipeline", Strategy::pipeline}, {"deepspeed", Strategy::deepspeed}};
+  return {{"auto", Strategy::automatic},     {"single", Strategy::single}, {"ddp", Strategy::ddp},
+          {"fsdp", Strategy::fsdp},          {"tensor", Strategy::tensor}, {"pipeline", Strategy::pipeline},
+          {"deepspeed", Strategy::deepspeed}};
 }
 
 std::vector<Word<Backend>> words(Backend) {
@@ -21,8 +24,9 @@ std::vector<Word<ShardingStrategy>> words(ShardingStrategy) {
 }
 
 std::vector<Word<DataType>> words(DataType) {
-  return {{"auto", DataType::automatic}, {"float32", DataType::float32}, {"bfloat16", DataType::bfloat16}, {"float16", DataType::float16},
-          {"fp32", DataType::float32},   {"bf16", DataType::bfloat16},   {"fp16", DataType::float16},      {"None", DataType::automatic}};
+  return {{"auto", DataType::automatic},  {"float32", DataType::float32}, {"bfloat16", DataType::bfloat16},
+          {"float16", DataType::float16}, {"fp32", DataType::float32},    {"bf16", DataType::bfloat16},
+          {"fp16", DataType::float16},    {"None", DataType::automatic}};
 }
 
 std::vector<Word<Attention>> words(Attention) {
@@ -30,7 +34,8 @@ std::vector<Word<Attention>> words(Attention) {
 }
 
 std::vector<Word<Algorithm>> words(Algorithm) {
-  return {{"sft", Algorithm::sft}, {"dpo", Algorithm::dpo}, {"grpo", Algorithm::grpo}, {"ppo", Algorithm::ppo}, {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
+  return {{"sft", Algorithm::sft}, {"dpo", Algorithm::dpo},   {"grpo", Algorithm::grpo},
+          {"ppo", Algorithm::ppo}, {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
 }
 
 std::vector<Word<RateSchedule>> words(RateSchedule) {
@@ -38,8 +43,9 @@ std::vector<Word<RateSchedule>> words(RateSchedule) {
 }
 
 std::vector<Word<MapRule>> words(MapRule) {
-  return {{"auto", MapRule::automatic},         {"balanced", MapRule::balanced}, {"balanced_low_0", MapRule::balanced_low_0},
-          {"sequential", MapRule::sequential}, {"cuda", MapRule::cuda},         {"cpu", MapRule::cpu}};
+  return {
+      {"auto", MapRule::automatic},        {"balanced", MapRule::balanced}, {"balanced_low_0", MapRule::balanced_low_0},
+      {"sequential", MapRule::sequential}, {"cuda", MapRule::cuda},         {"cpu", MapRule::cpu}};
 }
 
 }  // namespace muster::spec

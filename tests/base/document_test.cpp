@@ -18,7 +18,8 @@ TEST(Document, RemembersWhereEverythingStood) {
 }
 
 TEST(Document, ReadsJsonAsWell) {
-  const auto root = parse_document("{\"gpus\": [{\"memory_total\": 42, \"name\": \"A\\u00e9\", \"healthy\": null}]}", "f.json");
+  const auto root =
+      parse_document("{\"gpus\": [{\"memory_total\": 42, \"name\": \"A\\u00e9\", \"healthy\": null}]}", "f.json");
   ASSERT_TRUE(root) << root.error().what;
   const Node& gpu = root->find("gpus")->items[0];
   EXPECT_EQ(gpu.find("memory_total")->text, "42");

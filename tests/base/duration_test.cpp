@@ -18,7 +18,8 @@ TEST(Duration, ReadsTheUnitsPeopleWrite) {
 }
 
 TEST(Duration, RefusesWhatIsNoSpan) {
-  for (const char* text : {"", "s", "-1s", "5 weeks", "1e9d", "99999999999999d", "1h30m"}) EXPECT_FALSE(parse_duration(text)) << text;
+  for (const char* text : {"", "s", "-1s", "5 weeks", "1e9d", "99999999999999d", "1h30m"})
+    EXPECT_FALSE(parse_duration(text)) << text;
 }
 
 TEST(Duration, PrintsTwoUnitsAtMost) {

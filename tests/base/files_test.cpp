@@ -21,7 +21,8 @@ TEST(Files, WritesAllOrNothing) {
   ASSERT_TRUE(write_file_atomically(file, "new text"));
   EXPECT_EQ(read_file(file).value(), "new text");
   EXPECT_FALSE(write_file_atomically(folder.path() / "absent" / "f", "x"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "nothing is left beside the file";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+      << "nothing is left beside the file";
 }
 
 TEST(Process, KnowsItsOwnUserAndCommand) {

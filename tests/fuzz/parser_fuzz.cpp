@@ -32,7 +32,8 @@ extern "C" void show_input(int) {
 
 class Mutator {
  public:
-  Mutator(std::vector<std::string> corpus, std::vector<std::string> words, std::uint64_t seed) : corpus_(std::move(corpus)), words_(std::move(words)), random_(seed) {}
+  Mutator(std::vector<std::string> corpus, std::vector<std::string> words, std::uint64_t seed)
+      : corpus_(std::move(corpus)), words_(std::move(words)), random_(seed) {}
 
   std::size_t below(std::size_t limit) { return limit == 0 ? 0 : random_() % limit; }
 
@@ -50,16 +51,26 @@ class Mutator {
       case 0:
         if (at < text.size()) text[at] = static_cast<char>(random_());
         break;
-      case 1: text.insert(at, words_[below(words_.size())]); break;
-      case 2: text.erase(at, below(12)); break;
-      case 3: text.resize(at); break;
-      case 4: text.insert(at, text.substr(below(text.size() + 1), below(60))); break;
+      case 1:
+        text.insert(at, words_[below(words_.size())]);
+        break;
+      case 2:
+        text.erase(at, below(12));
+        break;
+      case 3:
+        text.resize(at);
+        break;
+      case 4:
+        text.insert(at, text.substr(below(text.size() + 1), below(60)));
+        break;
       case 5: {
         const std::string& other = corpus_[below(corpus_.size())];
         text = text.substr(0, at) + other.substr(below(other.size() + 1));
         break;
       }
-      case 6: text.insert(at, std::string(below(300), "[{ \n-:&*\"'0,"[below(12)])); break;
+      case 6:
+        text.insert(at, std::string(below(300), "[{ \n-:&*\"'0,"[below(12)]));
+        break;
       default: {
         const auto space = text.find_first_of(" \n", at);
         if (space != std::string::npos) text.replace(at, space - at, words_[below(words_.size())]);
@@ -72,7 +83,10 @@ class Mutator {
 };
 
 std::vector<gpu::Gpu> four_gpus() {
-  const auto snapshot = gpu::parse_inventory("gpus: [{count: 3, memory_total: 40GiB}, {memory_total: 1GiB, mig: [{uuid: MIG-aa, gpu_instance: 1, compute_instance: 0}]}]", "four");
+  const auto snapshot = gpu::parse_inventory(
+      "gpus: [{count: 3, memory_total: 40GiB}, {memory_total: 1GiB, mig: [{uuid: MIG-aa, gpu_instance: 1, "
+      "compute_instance: 0}]}]",
+      "four");
   if (!snapshot) throw std::logic_error(snapshot.error().what);
   return snapshot->gpus;
 }
@@ -84,8 +98,12 @@ std::vector<std::string> seed_texts(const spec::Schema& schema) {
     if (extension == ".yaml" || extension == ".json") texts.push_back(read_file(entry.path()).value());
   }
   texts.push_back(spec::print_configuration(schema, spec::resolve(schema, {}).value()));
-  texts.emplace_back("{\"gpus\": [{\"index\": 0, \"memory\": {\"total\": 42949672960, \"used\": 1}, \"processes\": [{\"pid\": 1}], \"healthy\": true}], \"links\": []}");
-  texts.emplace_back("gpus:\n  - {count: 8, name: A, memory_total: 40GiB, temperature: 30, xids: [79]}\nlinks:\n  - {between: [0, 1], kind: nvlink, lanes: 4}\n");
+  texts.emplace_back(
+      "{\"gpus\": [{\"index\": 0, \"memory\": {\"total\": 42949672960, \"used\": 1}, \"processes\": [{\"pid\": 1}], "
+      "\"healthy\": true}], \"links\": []}");
+  texts.emplace_back(
+      "gpus:\n  - {count: 8, name: A, memory_total: 40GiB, temperature: 30, xids: [79]}\nlinks:\n  - {between: [0, 1], "
+      "kind: nvlink, lanes: 4}\n");
   texts.emplace_back("a: &x {b: [1, 2, *y]}\nc: *x\n? d\n: !!str e\n--- \n...\n");
   texts.emplace_back("training.max_steps=100");
   texts.emplace_back("0,1,GPU-aaaa,MIG-GPU-bbbb/1/0,-1");
@@ -94,8 +112,45 @@ std::vector<std::string> seed_texts(const spec::Schema& schema) {
 }
 
 std::vector<std::string> dictionary(const spec::Schema& schema) {
-  std::vector<std::string> words{":", ": ", "- ", "\n", "\n  ", "[", "]", "{", "}", ",", "\"", "'", "#", "&a ", "*a", "!!int ", "|\n", ">\n", "---\n", "null", "~", "true", "-1", "1e999", "0x7f", "99999999999999999999",
-                                 "GiB", "GB", "\t", "\\u0000", "\xff\xfe", "\xc3", "<<: ", "count: 1000000000", "index: -1", "memory_total: ", "between: [0, 0]", "MIG-", "GPU-"};
+  std::vector<std::string> words{":",
+                                 ": ",
+                                 "- ",
+                                 "\n",
+                                 "\n  ",
+                                 "[",
+                                 "]",
+                                 "{",
+                                 "}",
+                                 ",",
+                                 "\"",
+                                 "'",
+                                 "#",
+                                 "&a ",
+                                 "*a",
+                                 "!!int ",
+                                 "|\n",
+                                 ">\n",
+                                 "---\n",
+                                 "null",
+                                 "~",
+                                 "true",
+                                 "-1",
+                                 "1e999",
+                                 "0x7f",
+                                 "99999999999999999999",
+                                 "GiB",
+                                 "GB",
+                                 "\t",
+                                 "\\u0000",
+                                 "\xff\xfe",
+                                 "\xc3",
+                                 "<<: ",
+                                 "count: 1000000000",
+                                 "index: -1",
+                                 "memory_total: ",
+                                 "between: [0, 0]",
+                                 "MIG-",
+                                 "GPU-"};
   for (const std::string& key : schema.keys()) {
     words.push_back(key);
     words.push_back(key.substr(key.rfind('.') + 1) + ": ");
@@ -109,16 +164,20 @@ void feed(const spec::Schema& schema, const std::vector<gpu::Gpu>& gpus, const s
       const auto resolved = spec::resolve(schema, {.file = spec::ConfigurationFile{"fuzz.yaml", text}});
       if (!resolved) return;
       const std::string printed = spec::print_configuration(schema, *resolved);  // what loads must print and load again
-      if (!spec::resolve(schema, {.file = spec::ConfigurationFile{"printed.yaml", printed}})) throw std::logic_error("printed configuration does not load:\n" + printed);
+      if (!spec::resolve(schema, {.file = spec::ConfigurationFile{"printed.yaml", printed}}))
+        throw std::logic_error("printed configuration does not load:\n" + printed);
       return;
     }
-    case 1: static_cast<void>(gpu::parse_inventory(text, "fuzz.yaml")); return;
+    case 1:
+      static_cast<void>(gpu::parse_inventory(text, "fuzz.yaml"));
+      return;
     case 2:
       static_cast<void>(gpu::read_mask(text, gpus));
       static_cast<void>(gpu::read_as_cuda(text, gpus));
       return;
     case 3:
-      if (const auto override = spec::parse_override(text)) static_cast<void>(spec::resolve(schema, {.overrides = {*override}}));
+      if (const auto override = spec::parse_override(text))
+        static_cast<void>(spec::resolve(schema, {.overrides = {*override}}));
       return;
     default:
       static_cast<void>(parse_byte_count(text));
@@ -142,7 +201,8 @@ int fuzz(std::size_t inputs, std::uint64_t seed) {
   }
   ::alarm(0);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{{\"bench\": \"parser_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0}}\n", inputs, seed, seconds);
+  fmt::print("{{\"bench\": \"parser_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0}}\n",
+             inputs, seed, seconds);
   return 0;
 }
 

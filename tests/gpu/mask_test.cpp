@@ -9,7 +9,9 @@
 namespace muster::gpu {
 namespace {
 
-GpuUuid uuid(int index) { return {"GPU-" + std::string(1, static_cast<char>('a' + index)) + "0000000-1111-2222-3333-444455556666"}; }
+GpuUuid uuid(int index) {
+  return {"GPU-" + std::string(1, static_cast<char>('a' + index)) + "0000000-1111-2222-3333-444455556666"};
+}
 
 std::vector<Gpu> machine(int count) {
   std::vector<Gpu> gpus(static_cast<std::size_t>(count));
@@ -30,7 +32,8 @@ std::vector<Gpu> machine_with_mig() {
 
 std::string indices(const std::vector<VisibleDevice>& devices) {
   std::vector<std::string> parts;
-  for (const VisibleDevice& device : devices) parts.push_back(std::to_string(number(device.gpu)) + (device.mig ? "." + std::to_string(*device.mig) : ""));
+  for (const VisibleDevice& device : devices)
+    parts.push_back(std::to_string(number(device.gpu)) + (device.mig ? "." + std::to_string(*device.mig) : ""));
   return join(parts, ",");
 }
 
@@ -95,7 +98,8 @@ TEST(Mask, RefusesACutListWithTheEntryAndTheReason) {
   const auto refused = read_mask("0,9,1", machine(4));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Error::Kind::bad_input);
-  EXPECT_NE(refused.error().what.find("there is no GPU 9; this machine has 0 to 3"), std::string::npos) << refused.error().what;
+  EXPECT_NE(refused.error().what.find("there is no GPU 9; this machine has 0 to 3"), std::string::npos)
+      << refused.error().what;
 }
 
 TEST(Mask, RefusesAnIdentifierWithoutDigitsEvenWhereThereIsOneGpu) {
@@ -172,7 +176,9 @@ TEST(MaskProperty, CompositionNeverWidensAndMeansExactlyWhatWasChosen) {
     const CudaView seen = read_as_cuda(*mask, gpus);
     EXPECT_FALSE(seen.cut) << *mask;
     ASSERT_EQ(seen.devices.size(), chosen.size()) << *mask;
-    for (std::size_t i = 0; i < chosen.size(); ++i) EXPECT_EQ(seen.devices[i].gpu, (*inherited)[static_cast<std::size_t>(number(chosen[i]))].gpu) << text << " → " << *mask;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      EXPECT_EQ(seen.devices[i].gpu, (*inherited)[static_cast<std::size_t>(number(chosen[i]))].gpu)
+          << text << " → " << *mask;
   }
 }
 

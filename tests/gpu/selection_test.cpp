@@ -80,7 +80,8 @@ TEST(Selection, GivesExactlyTheCountOrSaysWhatBlockedEach) {
   EXPECT_EQ(numbers(select({.count = 1, .minimum_free = gibibytes(20)}, candidates, {})), Numbers{3});
   const Error error = refusal({.count = 2, .minimum_free = gibibytes(20)}, candidates);
   EXPECT_EQ(error.kind, Error::Kind::refused);
-  for (const char* part : {"2 GPUs asked for, 1 can be had", "GPU 0: leased by alice (pid 7)", "GPU 1: unhealthy: Xid 79", "GPU 2: 1.0 GiB free, 20.0 GiB needed", "GPU 3: can be had"})
+  for (const char* part : {"2 GPUs asked for, 1 can be had", "GPU 0: leased by alice (pid 7)",
+                           "GPU 1: unhealthy: Xid 79", "GPU 2: 1.0 GiB free, 20.0 GiB needed", "GPU 3: can be had"})
     EXPECT_NE(error.what.find(part), std::string::npos) << part << " in\n" << error.what;
   EXPECT_NE(error.remedy.find("--wait"), std::string::npos);
 }
@@ -116,9 +117,13 @@ TEST(Selection, FiltersByUtilisationAndNeverTakesUnknownForLow) {
   use(candidates[0], gibibytes(1), 50);
   candidates[1].utilization.reset();
   EXPECT_EQ(numbers(select({.count = 1, .maximum_utilization = 10}, candidates, {})), Numbers{2});
-  EXPECT_NE(refusal({.count = 3, .maximum_utilization = 10}, candidates).what.find("GPU 1: does not report its utilisation"), std::string::npos);
+  EXPECT_NE(
+      refusal({.count = 3, .maximum_utilization = 10}, candidates).what.find("GPU 1: does not report its utilisation"),
+      std::string::npos);
   candidates[2].free.reset();
-  EXPECT_NE(refusal({.count = 3, .minimum_free = gibibytes(1)}, candidates).what.find("GPU 2: does not report its free memory"), std::string::npos);
+  EXPECT_NE(refusal({.count = 3, .minimum_free = gibibytes(1)}, candidates)
+                .what.find("GPU 2: does not report its free memory"),
+            std::string::npos);
 }
 
 TEST(Selection, NeverGivesOutALostGpu) {
@@ -138,8 +143,10 @@ TEST(Selection, HoldsNamedGpusToTheSameConditions) {
 }
 
 TEST(Selection, RefusesSenselessWishes) {
-  for (const SelectionRequest& request : {SelectionRequest{.count = 0}, SelectionRequest{.count = -1}, SelectionRequest{.up_to = true}, SelectionRequest{.maximum_utilization = 101},
-                                          SelectionRequest{.model = ModelNeed{ByteCount{}, 1.5}}, SelectionRequest{.model = ModelNeed{gibibytes(1), -1}}})
+  for (const SelectionRequest& request :
+       {SelectionRequest{.count = 0}, SelectionRequest{.count = -1}, SelectionRequest{.up_to = true},
+        SelectionRequest{.maximum_utilization = 101}, SelectionRequest{.model = ModelNeed{ByteCount{}, 1.5}},
+        SelectionRequest{.model = ModelNeed{gibibytes(1), -1}}})
     EXPECT_EQ(refusal(request, idle(4)).kind, Error::Kind::bad_input);
 }
 
@@ -187,7 +194,8 @@ TEST(SelectionProperty, WhatIsGrantedMeetsEveryCondition) {
     if (random() % 2 == 0) request.maximum_utilization = static_cast<int>(random() % 101);
     request.least_loaded = random() % 2 == 0;
     const auto qualifies = [&](const Candidate& c) {
-      return c.uuid && !c.holder && !c.sickness && (!request.minimum_free || *c.free >= *request.minimum_free) && (!request.maximum_utilization || *c.utilization <= *request.maximum_utilization);
+      return c.uuid && !c.holder && !c.sickness && (!request.minimum_free || *c.free >= *request.minimum_free) &&
+             (!request.maximum_utilization || *c.utilization <= *request.maximum_utilization);
     };
     const auto possible = std::ranges::count_if(candidates, qualifies);
     const auto chosen = select(request, candidates, {});
@@ -208,7 +216,8 @@ TEST(SelectionProperty, WhatIsGrantedMeetsEveryCondition) {
       for (std::size_t i = 0; i < candidates.size(); ++i)
         for (const VisibleIndex index : *chosen)
           if (!taken[i] && qualifies(candidates[i])) {
-            ASSERT_GE(candidates[i].used->value >> 29, candidates[static_cast<std::size_t>(number(index))].used->value >> 29);
+            ASSERT_GE(candidates[i].used->value >> 29,
+                      candidates[static_cast<std::size_t>(number(index))].used->value >> 29);
           }
   }
   EXPECT_GT(granted, 500);
@@ -239,7 +248,8 @@ TEST(SelectionByLinks, TakesAPairThatIsJoinedByNvlink) {
   const Paired host;
   auto candidates = idle(8);
   candidates[0].holder = "someone";
-  EXPECT_EQ(numbers(select({.count = 2}, candidates, host.topology)), (Numbers{2, 3})) << "not 1 and 2, which the bridge joins";
+  EXPECT_EQ(numbers(select({.count = 2}, candidates, host.topology)), (Numbers{2, 3}))
+      << "not 1 and 2, which the bridge joins";
 }
 
 TEST(SelectionByLinks, StaysOnOneNumaNode) {
@@ -271,7 +281,8 @@ TEST(SelectionByLinks, FindsAWholeIslandAmongManyGpus) {
   for (int a = 0; a < count; ++a) {
     gpus[static_cast<std::size_t>(a)].facts.index = static_cast<GpuIndex>(a);
     gpu_of.push_back(static_cast<GpuIndex>(a));
-    for (int b = a + 1; b < count && b / 8 == a / 8; ++b) links.push_back({static_cast<GpuIndex>(a), static_cast<GpuIndex>(b), LinkKind::nvlink, 18});
+    for (int b = a + 1; b < count && b / 8 == a / 8; ++b)
+      links.push_back({static_cast<GpuIndex>(a), static_cast<GpuIndex>(b), LinkKind::nvlink, 18});
   }
   const Topology topology(gpus, links, gpu_of);
   auto candidates = idle(count);

@@ -91,7 +91,9 @@ TEST_F(HostTest, LooksAgainWhileItWaits) {
   Host waiting = host("gpus: [{memory_total: 40GiB, memory_used: 39GiB}]\n");
   LeaseWish wish;
   wish.wait = std::chrono::minutes(5);
-  wish.on_waiting = [&](const std::string&) { folder_.write("gpus.yaml", "gpus: [{memory_total: 40GiB, memory_used: 0}]\n"); };
+  wish.on_waiting = [&](const std::string&) {
+    folder_.write("gpus.yaml", "gpus: [{memory_total: 40GiB, memory_used: 0}]\n");
+  };
   EXPECT_TRUE(waiting.hold({.count = 1, .minimum_free = gibibytes(20)}, wish, gpu::MaskForm::as_inherited));
 }
 

@@ -20,7 +20,8 @@ gpu::Gpu gpu_with(ByteCount used) {
 TEST(Reclaim, IsDoneWhenNoMoreIsUsedThanBefore) {
   EXPECT_TRUE(memory_is_back(holder_that_came_at(gibibytes(1)), gpu_with(gibibytes(1))));
   EXPECT_TRUE(memory_is_back(holder_that_came_at(gibibytes(1)), gpu_with(gibibytes(0))));
-  EXPECT_TRUE(memory_is_back(holder_that_came_at(gibibytes(1)), gpu_with(gibibytes(1) + mebibytes(512)))) << "idle readings wander";
+  EXPECT_TRUE(memory_is_back(holder_that_came_at(gibibytes(1)), gpu_with(gibibytes(1) + mebibytes(512))))
+      << "idle readings wander";
 }
 
 TEST(Reclaim, IsNotDoneWhileDeadMemoryIsLeft) {

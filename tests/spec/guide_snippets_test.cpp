@@ -1,5 +1,5 @@
-// Every configuration block and key=value line of the five guides loads with the meaning its guide gives it, or is refused
-// with the reason where the guide contradicts itself.
+// Every configuration block and key=value line of the five guides loads with the meaning its guide gives it, or is
+// refused with the reason where the guide contradicts itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ const Schema& schema() {
 
 std::vector<std::string> settings_of(const ResolvedSpec& resolved) {
   std::vector<std::string> lines;
-  for (const auto& [key, origin] : resolved.origins) lines.push_back(key + "=" + schema().find(key)->write(resolved.spec));
+  for (const auto& [key, origin] : resolved.origins)
+    lines.push_back(key + "=" + schema().find(key)->write(resolved.spec));
   return lines;  // sorted by key: origins is a map
 }
 
@@ -42,29 +43,57 @@ TEST_P(GuideFile, LoadsWithTheMeaningItsGuideGivesIt) {
 INSTANTIATE_TEST_SUITE_P(
     All, GuideFile,
     ::testing::Values(
-        FileCase{"guide0_quick_start.yaml", {"distributed.gpu_ids=[0, 2]", "distributed.num_gpus=2", "distributed.strategy=ddp"}, {}},
-        FileCase{"guide0_full.yaml",
-                 {"distributed.enabled=true", "distributed.fsdp_cpu_offload=false", "distributed.fsdp_sharding_strategy=full_shard", "distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4",
-                  "distributed.strategy=ddp", "experiment.name=my_experiment", "model.device_map=auto", "model.dtype=bfloat16", "model.path=Qwen/Qwen2.5-7B"},
-                 {"experiment_name is read as experiment.name", "model.model_name_or_path is read as model.path", "model.torch_dtype is read as model.dtype"}},
-        FileCase{"guide0_single_gpu.yaml", {"distributed.enabled=false", "distributed.gpu_ids=[0]", "distributed.num_gpus=1"}, {}},
-        FileCase{"guide0_ddp_four_gpus.yaml", {"distributed.enabled=true", "distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4", "distributed.strategy=ddp"}, {}},
-        FileCase{"guide0_fsdp_large_model.yaml",
-                 {"distributed.enabled=true", "distributed.fsdp_cpu_offload=false", "distributed.fsdp_sharding_strategy=full_shard", "distributed.num_gpus=8", "distributed.strategy=fsdp",
-                  "model.dtype=bfloat16", "model.path=meta-llama/Llama-2-70b-hf"},
-                 {"model.model_name_or_path is read as model.path", "model.torch_dtype is read as model.dtype"}},
-        FileCase{"guide0_always_explicit.yaml", {"distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4", "distributed.strategy=ddp"}, {}},
-        FileCase{"guide0_master_port.yaml", {"distributed.master_port=29501"}, {}}, FileCase{"guide0_summary.yaml", {"distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4"}, {}},
-        FileCase{"guide2_key_settings.yaml",
-                 {"algos.PITA.batch_size=24", "algos.PITA.enabled=true", "algos.PITA.num_workers=4", "data_collection.reward_batch_size=32", "system.attn_impl=eager", "system.clear_cache_interval=10",
-                  "system.use_parallel_execution=true", "training.gradient_checkpointing=true", "training.micro_batch_size=4"},
+        FileCase{"guide0_quick_start.yaml",
+                 {"distributed.gpu_ids=[0, 2]", "distributed.num_gpus=2", "distributed.strategy=ddp"},
                  {}},
-        FileCase{"guide2_for_40gb.yaml", {"algos.PITA.batch_size=16", "algos.PITA.enabled=true", "training.gradient_checkpointing=true", "training.micro_batch_size=2"}, {}},
-        FileCase{"guide2_for_80gb.yaml", {"algos.PITA.batch_size=32", "algos.PITA.enabled=true", "training.gradient_checkpointing=false", "training.micro_batch_size=4"}, {}},
-        FileCase{"guide2_smaller_batch.yaml", {"algos.PITA.batch_size=12", "algos.PITA.enabled=true"}, {}}, FileCase{"guide2_checkpointing_on.yaml", {"training.gradient_checkpointing=true"}, {}},
-        FileCase{"guide2_smaller_micro_batch.yaml", {"training.micro_batch_size=2"}, {}}, FileCase{"guide2_eager_attention.yaml", {"system.attn_impl=eager"}, {}},
-        // The guide calls this batch size one for reward scoring here and one for training elsewhere: it is the training one.
-        FileCase{"guide2_batch_sizes.yaml", {"algos.PITA.batch_size=32", "algos.PITA.enabled=true", "generation.batch_size=8", "training.gradient_checkpointing=true", "training.micro_batch_size=4"}, {}}),
+        FileCase{"guide0_full.yaml",
+                 {"distributed.enabled=true", "distributed.fsdp_cpu_offload=false",
+                  "distributed.fsdp_sharding_strategy=full_shard", "distributed.gpu_ids=[0, 1, 2, 3]",
+                  "distributed.num_gpus=4", "distributed.strategy=ddp", "experiment.name=my_experiment",
+                  "model.device_map=auto", "model.dtype=bfloat16", "model.path=Qwen/Qwen2.5-7B"},
+                 {"experiment_name is read as experiment.name", "model.model_name_or_path is read as model.path",
+                  "model.torch_dtype is read as model.dtype"}},
+        FileCase{"guide0_single_gpu.yaml",
+                 {"distributed.enabled=false", "distributed.gpu_ids=[0]", "distributed.num_gpus=1"},
+                 {}},
+        FileCase{"guide0_ddp_four_gpus.yaml",
+                 {"distributed.enabled=true", "distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4",
+                  "distributed.strategy=ddp"},
+                 {}},
+        FileCase{"guide0_fsdp_large_model.yaml",
+                 {"distributed.enabled=true", "distributed.fsdp_cpu_offload=false",
+                  "distributed.fsdp_sharding_strategy=full_shard", "distributed.num_gpus=8",
+                  "distributed.strategy=fsdp", "model.dtype=bfloat16", "model.path=meta-llama/Llama-2-70b-hf"},
+                 {"model.model_name_or_path is read as model.path", "model.torch_dtype is read as model.dtype"}},
+        FileCase{"guide0_always_explicit.yaml",
+                 {"distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4", "distributed.strategy=ddp"},
+                 {}},
+        FileCase{"guide0_master_port.yaml", {"distributed.master_port=29501"}, {}},
+        FileCase{"guide0_summary.yaml", {"distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4"}, {}},
+        FileCase{"guide2_key_settings.yaml",
+                 {"algos.PITA.batch_size=24", "algos.PITA.enabled=true", "algos.PITA.num_workers=4",
+                  "data_collection.reward_batch_size=32", "system.attn_impl=eager", "system.clear_cache_interval=10",
+                  "system.use_parallel_execution=true", "training.gradient_checkpointing=true",
+                  "training.micro_batch_size=4"},
+                 {}},
+        FileCase{"guide2_for_40gb.yaml",
+                 {"algos.PITA.batch_size=16", "algos.PITA.enabled=true", "training.gradient_checkpointing=true",
+                  "training.micro_batch_size=2"},
+                 {}},
+        FileCase{"guide2_for_80gb.yaml",
+                 {"algos.PITA.batch_size=32", "algos.PITA.enabled=true", "training.gradient_checkpointing=false",
+                  "training.micro_batch_size=4"},
+                 {}},
+        FileCase{"guide2_smaller_batch.yaml", {"algos.PITA.batch_size=12", "algos.PITA.enabled=true"}, {}},
+        FileCase{"guide2_checkpointing_on.yaml", {"training.gradient_checkpointing=true"}, {}},
+        FileCase{"guide2_smaller_micro_batch.yaml", {"training.micro_batch_size=2"}, {}},
+        FileCase{"guide2_eager_attention.yaml", {"system.attn_impl=eager"}, {}},
+        // The guide calls this batch size one for reward scoring here and one for training elsewhere: it is the
+        // training one.
+        FileCase{"guide2_batch_sizes.yaml",
+                 {"algos.PITA.batch_size=32", "algos.PITA.enabled=true", "generation.batch_size=8",
+                  "training.gradient_checkpointing=true", "training.micro_batch_size=4"},
+                 {}}),
     [](const auto& test) { return test.param.file.substr(0, test.param.file.size() - 5); });
 
 struct LineCase {
@@ -78,7 +107,8 @@ class GuideLine : public ::testing::TestWithParam<LineCase> {};
 
 TEST_P(GuideLine, LoadsOrIsRefusedWithTheReason) {
   Sources sources;
-  for (const std::string& argument : GetParam().arguments) sources.overrides.push_back(parse_override(argument).value());
+  for (const std::string& argument : GetParam().arguments)
+    sources.overrides.push_back(parse_override(argument).value());
   const auto resolved = resolve(schema(), sources);
   if (GetParam().settings.empty()) {
     ASSERT_FALSE(resolved);
@@ -92,39 +122,76 @@ TEST_P(GuideLine, LoadsOrIsRefusedWithTheReason) {
 INSTANTIATE_TEST_SUITE_P(
     All, GuideLine,
     ::testing::Values(
-        LineCase{"guide0_fewer_gpus", {"distributed.num_gpus=2"}, {"distributed.num_gpus=2"}, ""}, LineCase{"guide0_offload", {"fsdp_cpu_offload=true"}, {"distributed.fsdp_cpu_offload=true"}, ""},
-        LineCase{"guide0_dtype", {"torch_dtype=bfloat16"}, {"model.dtype=bfloat16"}, ""}, LineCase{"guide2_experiment", {"experiment.name=my_experiment"}, {"experiment.name=my_experiment"}, ""},
+        LineCase{"guide0_fewer_gpus", {"distributed.num_gpus=2"}, {"distributed.num_gpus=2"}, ""},
+        LineCase{"guide0_offload", {"fsdp_cpu_offload=true"}, {"distributed.fsdp_cpu_offload=true"}, ""},
+        LineCase{"guide0_dtype", {"torch_dtype=bfloat16"}, {"model.dtype=bfloat16"}, ""},
+        LineCase{"guide2_experiment", {"experiment.name=my_experiment"}, {"experiment.name=my_experiment"}, ""},
         LineCase{"guide2_test_run", {"experiment.name=gpu_test_run"}, {"experiment.name=gpu_test_run"}, ""},
-        LineCase{"guide2_parallel_execution_at_the_top", {"use_parallel_execution=true"}, {"system.use_parallel_execution=true"}, ""},
+        LineCase{"guide2_parallel_execution_at_the_top",
+                 {"use_parallel_execution=true"},
+                 {"system.use_parallel_execution=true"},
+                 ""},
         LineCase{"guide2_more_samples_for_more_jobs", {"num_samples=64"}, {}, "more samples do not make more jobs"},
         LineCase{"guide3_trainer_arguments",
-                 {"per_device_train_batch_size=2", "gradient_accumulation_steps=4", "warmup_steps=5", "max_steps=100", "learning_rate=2e-4", "logging_steps=1", "output_dir=\"./outputs\""},
-                 {"experiment.output=./outputs", "training.gradient_accumulation_steps=4", "training.learning_rate=0.0002", "training.logging_steps=1", "training.max_steps=100",
+                 {"per_device_train_batch_size=2", "gradient_accumulation_steps=4", "warmup_steps=5", "max_steps=100",
+                  "learning_rate=2e-4", "logging_steps=1", "output_dir=\"./outputs\""},
+                 {"experiment.output=./outputs", "training.gradient_accumulation_steps=4",
+                  "training.learning_rate=0.0002", "training.logging_steps=1", "training.max_steps=100",
                   "training.micro_batch_size=2", "training.warmup_steps=5"},
                  ""},
-        LineCase{"guide3_model_arguments",
-                 {"model_name=\"unsloth/llama-2-7b-chat-bnb-4bit\"", "max_seq_length=2048", "dtype=None", "load_in_4bit=True", "use_multi_gpu=True", "auto_device_map=True"},
-                 {"distributed.enabled=true", "model.auto_device_map=true", "model.dtype=auto", "model.load_in_4bit=true", "model.path=unsloth/llama-2-7b-chat-bnb-4bit", "training.sequence_length=2048"},
-                 ""},
+        LineCase{
+            "guide3_model_arguments",
+            {"model_name=\"unsloth/llama-2-7b-chat-bnb-4bit\"", "max_seq_length=2048", "dtype=None",
+             "load_in_4bit=True", "use_multi_gpu=True", "auto_device_map=True"},
+            {"distributed.enabled=true", "model.auto_device_map=true", "model.dtype=auto", "model.load_in_4bit=true",
+             "model.path=unsloth/llama-2-7b-chat-bnb-4bit", "training.sequence_length=2048"},
+            ""},
         LineCase{"guide3_multi_gpu_config",
-                 {"backend=\"nccl\"", "timeout_minutes=30", "auto_device_map=True", "tensor_parallel=False", "pipeline_parallel=False", "use_gradient_checkpointing=True", "find_unused_parameters=False"},
-                 {"distributed.backend=nccl", "distributed.find_unused_parameters=false", "distributed.pipeline_parallel=1", "distributed.tensor_parallel=1", "distributed.timeout_minutes=30",
+                 {"backend=\"nccl\"", "timeout_minutes=30", "auto_device_map=True", "tensor_parallel=False",
+                  "pipeline_parallel=False", "use_gradient_checkpointing=True", "find_unused_parameters=False"},
+                 {"distributed.backend=nccl", "distributed.find_unused_parameters=false",
+                  "distributed.pipeline_parallel=1", "distributed.tensor_parallel=1", "distributed.timeout_minutes=30",
                   "model.auto_device_map=true", "training.gradient_checkpointing=true"},
                  ""},
         LineCase{"guide3_limits",
-                 {"device_map=\"balanced\"", "max_memory={0: \"10GB\", 1: \"10GB\", 2: \"8GB\", 3: \"8GB\"}", "use_multi_gpu=True"},
-                 {"distributed.enabled=true", "model.device_map=balanced", "model.max_memory={0: 10000000000, 1: 10000000000, 2: 8000000000, 3: 8000000000}"},
+                 {"device_map=\"balanced\"", "max_memory={0: \"10GB\", 1: \"10GB\", 2: \"8GB\", 3: \"8GB\"}",
+                  "use_multi_gpu=True"},
+                 {"distributed.enabled=true", "model.device_map=balanced",
+                  "model.max_memory={0: 10000000000, 1: 10000000000, 2: 8000000000, 3: 8000000000}"},
                  ""},
-        LineCase{"guide3_split_and_data_parallel", {"device_map=balanced", "distributed.strategy=ddp", "num_gpus=4"}, {}, "splits one model over the GPUs"},
-        LineCase{"guide3_sequential", {"device_map=\"sequential\""}, {"model.device_map=sequential"}, ""}, LineCase{"guide3_auto", {"device_map=\"auto\""}, {"model.device_map=auto"}, ""},
-        LineCase{"guide3_loader", {"per_device_train_batch_size=4", "dataloader_num_workers=4", "dataloader_pin_memory=True"}, {"training.dataloader_num_workers=4", "training.dataloader_pin_memory=true", "training.micro_batch_size=4"}, ""},
-        LineCase{"guide3_memory", {"per_device_train_batch_size=1", "gradient_accumulation_steps=8", "gradient_checkpointing=True", "load_in_4bit=True"},
-                 {"model.load_in_4bit=true", "training.gradient_accumulation_steps=8", "training.gradient_checkpointing=true", "training.micro_batch_size=1"}, ""},
-        LineCase{"guide3_mixed_precision", {"fp16=False", "bf16=True"}, {"training.bf16=true", "training.fp16=false"}, ""},
-        LineCase{"guide3_gloo", {"backend=gloo"}, {"distributed.backend=gloo"}, ""}, LineCase{"guide3_mpi", {"backend=mpi"}, {"distributed.backend=mpi"}, ""},
-        LineCase{"guide4_first_four", {"run=my_sweep", "gpu_list=0,1,2,3"}, {"distributed.gpu_ids=[0, 1, 2, 3]", "sweep.name=my_sweep"}, ""},
-        LineCase{"guide4_last_four", {"run=my_sweep", "gpu_list=4,5,6,7"}, {"distributed.gpu_ids=[4, 5, 6, 7]", "sweep.name=my_sweep"}, ""},
-        LineCase{"guide4_run1", {"run=my_sweep.run1", "gpu_list=0,1"}, {"distributed.gpu_ids=[0, 1]", "sweep.name=my_sweep.run1"}, ""},
+        LineCase{"guide3_split_and_data_parallel",
+                 {"device_map=balanced", "distributed.strategy=ddp", "num_gpus=4"},
+                 {},
+                 "splits one model over the GPUs"},
+        LineCase{"guide3_sequential", {"device_map=\"sequential\""}, {"model.device_map=sequential"}, ""},
+        LineCase{"guide3_auto", {"device_map=\"auto\""}, {"model.device_map=auto"}, ""},
+        LineCase{
+            "guide3_loader",
+            {"per_device_train_batch_size=4", "dataloader_num_workers=4", "dataloader_pin_memory=True"},
+            {"training.dataloader_num_workers=4", "training.dataloader_pin_memory=true", "training.micro_batch_size=4"},
+            ""},
+        LineCase{"guide3_memory",
+                 {"per_device_train_batch_size=1", "gradient_accumulation_steps=8", "gradient_checkpointing=True",
+                  "load_in_4bit=True"},
+                 {"model.load_in_4bit=true", "training.gradient_accumulation_steps=8",
+                  "training.gradient_checkpointing=true", "training.micro_batch_size=1"},
+                 ""},
+        LineCase{
+            "guide3_mixed_precision", {"fp16=False", "bf16=True"}, {"training.bf16=true", "training.fp16=false"}, ""},
+        LineCase{"guide3_gloo", {"backend=gloo"}, {"distributed.backend=gloo"}, ""},
+        LineCase{"guide3_mpi", {"backend=mpi"}, {"distributed.backend=mpi"}, ""},
+        LineCase{"guide4_first_four",
+                 {"run=my_sweep", "gpu_list=0,1,2,3"},
+                 {"distributed.gpu_ids=[0, 1, 2, 3]", "sweep.name=my_sweep"},
+                 ""},
+        LineCase{"guide4_last_four",
+                 {"run=my_sweep", "gpu_list=4,5,6,7"},
+                 {"distributed.gpu_ids=[4, 5, 6, 7]", "sweep.name=my_sweep"},
+                 ""},
+        LineCase{"guide4_run1",
+                 {"run=my_sweep.run1", "gpu_list=0,1"},
+                 {"distributed.gpu_ids=[0, 1]", "sweep.name=my_sweep.run1"},
+                 ""},
         LineCase{"guide4_timesteps", {"trainer.total_timesteps=1000000"}, {"training.total_timesteps=1000000"}, ""}),
     [](const auto& test) { return test.param.name; });
 
@@ -142,7 +209,8 @@ TEST(GuideCommandLine, OverridesTheFilesGpusAsTheGuideShows) {
   ASSERT_TRUE(three) << three.error().what;
   EXPECT_EQ(three->spec.distributed.gpu_ids.size(), 3U);
   EXPECT_FALSE(three->spec.distributed.num_gpus);
-  EXPECT_EQ(three->notes, std::vector<std::string>{"distributed.gpu_ids (--gpu-ids) overrules distributed.num_gpus (config.yaml:2:3)"});
+  EXPECT_EQ(three->notes, std::vector<std::string>{
+                              "distributed.gpu_ids (--gpu-ids) overrules distributed.num_gpus (config.yaml:2:3)"});
 
   const auto cpu = resolve(schema(), {.file = file, .overrides = {{"distributed.device", "cpu", "--device"}}});
   ASSERT_TRUE(cpu) << cpu.error().what;
