@@ -23,6 +23,12 @@ echo "--- numbers"
 python3 bench/gpus_bench.py
 build/control/bench/lease_bench
 build/control/bench/selection_bench
+if [[ ${1:-} == --long ]]; then
+  # A million mutated texts, and contenders that are killed at random, on all cores.
+  for seed in 1 2 3 4 5 6 7 8; do build/control/tests/parser_fuzz --inputs 130000 --seed "$seed" 2>/dev/null & done
+  wait
+  build/control/bench/lease_stress --contenders 200 --gpus 8 --rounds 1000 --seed 1 || status=1
+fi
 tail -3 /tmp/muster-ctest.log | head -1
 tail -1 /tmp/muster-pytest.log
 exit $status

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "base/text.hpp"
 
@@ -130,36 +129,47 @@ Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request,
   return chosen;
 }
 
-// Idle GPUs differ by a few MiB; they are equals all the same.
-std::tuple<std::int64_t, int> load_level(const Candidate& candidate) {
+// How loaded a candidate is, in coarse steps of memory, then of utilisation: idle GPUs differ by a few MiB and are
+// equals all the same.
+std::int64_t load_level(const Candidate& candidate) {
   constexpr std::int64_t step = 512LL << 20;
-  return {candidate.used.value_or(ByteCount{}).value / step, candidate.utilization.value_or(0) / 10};
+  return candidate.used.value_or(ByteCount{}).value / step * 16 + candidate.utilization.value_or(0) / 10;
+}
+
+struct Loaded {
+  std::int64_t level;
+  int position;
+  auto operator<=>(const Loaded&) const = default;
+};
+
+// The count least loaded, emptiest first; among those that are equal at the end, the best connected.
+std::vector<int> least_loaded(std::span<const Candidate> candidates, std::span<const int> qualified, std::size_t count,
+                              const Topology& topology) {
+  std::vector<Loaded> order;
+  order.reserve(qualified.size());
+  for (const int position : qualified) order.push_back({load_level(at(candidates, position)), position});
+  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(count) - 1);
+  const std::int64_t last_level = order[count - 1].level;
+  std::vector<Loaded> chosen;
+  std::vector<int> equals;
+  for (const Loaded& loaded : order) {
+    if (loaded.level < last_level) chosen.push_back(loaded);
+    if (loaded.level == last_level) equals.push_back(loaded.position);
+  }
+  std::ranges::sort(equals);
+  for (const int position : topology.best_connected(equals, count - chosen.size()))
+    chosen.push_back({last_level, position});
+  std::ranges::sort(chosen);
+  std::vector<int> positions;
+  for (const Loaded& loaded : chosen) positions.push_back(loaded.position);
+  return positions;
 }
 
 // The count best of the qualified: by load where asked for, and among equals by their links.
 std::vector<VisibleIndex> best(const SelectionRequest& request, std::span<const Candidate> candidates,
-                               std::vector<int> qualified, std::size_t count, const Topology& topology) {
-  std::vector<int> chosen;
-  if (request.least_loaded && count < qualified.size()) {
-    const auto level = [&](int position) { return load_level(at(candidates, position)); };
-    const auto cut = qualified.begin() + static_cast<std::ptrdiff_t>(count) - 1;
-    std::ranges::nth_element(qualified, cut, {}, level);
-    const auto last_level = level(*cut);
-    std::vector<int> equals;
-    for (const int position : qualified) {
-      if (level(position) < last_level) chosen.push_back(position);
-      if (level(position) == last_level) equals.push_back(position);
-    }
-    std::ranges::sort(equals);
-    const std::vector<int> rest = topology.best_connected(equals, count - chosen.size());
-    chosen.insert(chosen.end(), rest.begin(), rest.end());
-  } else {
-    chosen = topology.best_connected(qualified, count);
-  }
-  if (request.least_loaded)
-    std::ranges::sort(chosen, {}, [&](int position) {
-      return std::tuple_cat(load_level(at(candidates, position)), std::tuple{position});
-    });
+                               std::span<const int> qualified, std::size_t count, const Topology& topology) {
+  const std::vector<int> chosen = request.least_loaded ? least_loaded(candidates, qualified, count, topology)
+                                                       : topology.best_connected(qualified, count);
   std::vector<VisibleIndex> indices;
   indices.reserve(chosen.size());
   for (const int position : chosen) indices.push_back(visible(position));
@@ -183,8 +193,8 @@ Result<std::vector<VisibleIndex>> select_for_model(const SelectionRequest& reque
   const std::size_t most = request.count ? static_cast<std::size_t>(*request.count) : candidates.size();
   for (std::size_t parts = request.count && !request.up_to ? most : 1; parts <= most; ++parts) {
     const ByteCount part{static_cast<std::int64_t>(std::ceil(need / static_cast<double>(parts)))};
-    std::vector<int> qualified = qualified_candidates(request, candidates, std::max(part, floor));
-    if (qualified.size() >= parts) return best(request, candidates, std::move(qualified), parts, topology);
+    const std::vector<int> qualified = qualified_candidates(request, candidates, std::max(part, floor));
+    if (qualified.size() >= parts) return best(request, candidates, qualified, parts, topology);
   }
   ByteCount together{};
   for (const int position : qualified_candidates(request, candidates, {}))
@@ -224,13 +234,13 @@ Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::s
   const ByteCount must_be_free = request.minimum_free.value_or(ByteCount{});
   if (!request.ids.empty()) return select_by_ids(request, candidates, must_be_free);
   if (request.model) return select_for_model(request, candidates, topology);
-  std::vector<int> qualified = qualified_candidates(request, candidates, must_be_free);
+  const std::vector<int> qualified = qualified_candidates(request, candidates, must_be_free);
   const std::size_t wanted =
       request.count ? static_cast<std::size_t>(*request.count) : std::max<std::size_t>(1, qualified.size());
-  if (qualified.size() >= wanted) return best(request, candidates, std::move(qualified), wanted, topology);
+  if (qualified.size() >= wanted) return best(request, candidates, qualified, wanted, topology);
   if (request.up_to && !qualified.empty()) {
     const std::size_t found = qualified.size();
-    return best(request, candidates, std::move(qualified), found, topology);
+    return best(request, candidates, qualified, found, topology);
   }
   return too_few(request, candidates, wanted, qualified.size(), must_be_free);
 }

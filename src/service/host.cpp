@@ -143,6 +143,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
     if (!selected) return selected.error();
     chosen = std::move(*selected);
   } else {
+    const std::vector<std::string> accepted = acceptable(*view, request);
     bool first = true;
     const auto choose = [&](const lease::Occupancy& occupancy) -> Result<std::vector<lease::ResourceName>> {
       if (!std::exchange(first, false)) {  // a later try: look again
@@ -151,6 +152,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
       }
       auto selected = select_from(*view, request, [&](const std::string& uuid) -> std::optional<std::string> {
         if (const auto holder = occupancy.holder_of(uuid)) return describe(*holder);
+        if (std::ranges::find(accepted, uuid) == accepted.end()) return "nobody, but it appeared after the wait began";
         if (const auto waiter = occupancy.earlier_waiter_for(uuid)) return describe(*waiter) + ", who waits for it";
         return std::nullopt;
       });
@@ -164,7 +166,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
     const auto on_waiting = [&](const Error& reason) {
       if (wish.on_waiting) wish.on_waiting(reason.what);
     };
-    auto held = leases_.acquire(acceptable(*view, request), choose, {wish.command}, wish.wait, on_waiting, wish.stop);
+    auto held = leases_.acquire(accepted, choose, {wish.command}, wish.wait, on_waiting, wish.stop);
     if (!held) return held.error();
     if (auto back = wait_for_memory(*held, wish); !back) return back.error();
     grant.lease = std::move(*held);
