@@ -31,6 +31,7 @@ print(os.path.realpath(sys.executable))
 # Debian and Ubuntu ship these parts in packages of their own; they are no help to a Python from elsewhere.
 find_missing_python_parts() {
   local package_prefix=""
+  read_python # anew: an installation in between changes the answer
   if [[ $python_real_executable == /usr/bin/* ]]; then package_prefix=python$python_version; fi
   if [[ $python_makes_environments == no ]]; then
     need "the module ensurepip of $python_executable" "${package_prefix:+$package_prefix-venv}"

@@ -117,6 +117,34 @@ def test_missing_packages_are_installed_after_saying_which_and_how_large(tree):
     assert "done in" in result.stderr
 
 
+# A system Python without the parts that Debian ships apart, until apt-get has brought them.
+BARE_PYTHON = FAKE_PYTHON.replace(
+    "case",
+    """if [[ $1 == -c && $2 == *ensurepip* && ! -e $FAKE_PARTS ]]; then
+  python3 "$@" | sed -e '3s/.*/no/' -e '4s/.*/no/' -e '5s#.*#/usr/bin/python3#'
+  exit
+fi
+case""",
+    1,
+)
+
+
+def test_parts_of_python_that_apt_get_brings_are_seen_at_once(tree, tmp_path):
+    permit_apt_get(tree)
+    write_command(tmp_path / "python", BARE_PYTHON)
+    write_command(tree.commands / "readelf", "#!/usr/bin/env bash\necho 2.40\n")
+    result = tree.setup(
+        "tests",
+        MUSTER_PYTHON=str(tmp_path / "python"),
+        FAKE_PARTS=str(tree.commands / "ninja"),
+        FAKE_REPORT=str(write_report(tmp_path / "report.json", ("torch", "2.13.0"))),
+        FAKE_PIP_BROKEN="1",  # far enough
+    )
+    announced = next(line for line in result.stderr.splitlines() if "installing with apt-get" in line)
+    assert "-venv" in announced and "-dev" in announced
+    assert "not installed" not in result.stderr, result.stderr
+
+
 def test_a_failed_installation_shows_its_output_and_what_to_do(tree):
     permit_apt_get(tree)
     result = tree.setup("control", FAKE_APT_BROKEN="1")
