@@ -19,6 +19,13 @@ nvidia-smi --query-gpu=index,uuid,memory.total,memory.used,memory.free,temperatu
 $program doctor || status=1
 $program gpus hold -n 1 -- python3 -c 'import torch; print("torch sees", torch.cuda.device_count(), torch.cuda.get_device_name(0))' || status=1
 
+# A killed holder's memory is back before the next holder starts.
+coproc holder { $program gpus hold -n 1 -- python3 -c 'import sys, torch; x = torch.ones(60 << 28, device="cuda"); print("holding", flush=True); sys.stdin.read()'; }
+read -r line <&"${holder[0]}" && echo "$line"
+$program gpus | tail -1
+kill -9 "$holder_PID"
+$program gpus hold -n 1 --wait=20s -- sh -c 'echo "next holder finds $(nvidia-smi --query-gpu=memory.used --format=csv,noheader) in use"' || status=1
+
 echo "--- numbers"
 python3 bench/gpus_bench.py
 build/control/bench/lease_bench

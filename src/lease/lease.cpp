@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "lease/nesting.hpp"
+#include "lease/printable_text.hpp"
 #include "lease/record.hpp"
 
 namespace muster::lease {
@@ -42,11 +43,12 @@ void Lease::record_memory_before(const ResourceName& resource, ByteCount used) {
 }
 
 std::string describe(const Holder& holder) {
+  constexpr std::size_t most_of_command = 60;
   std::string text = holder.pid ? fmt::format("pid {}", *holder.pid) : "an unknown process";
-  if (holder.user && holder.command)
-    text += fmt::format(" ({}, {})", *holder.user, *holder.command);
-  else if (holder.user || holder.command)
-    text += fmt::format(" ({})", holder.user ? *holder.user : *holder.command);
+  std::vector<std::string> details;
+  if (holder.user) details.push_back(*holder.user);
+  if (holder.command) details.push_back(printable(*holder.command, most_of_command));
+  if (!details.empty()) text += fmt::format(" ({})", fmt::join(details, ", "));
   if (holder.since) {
     const std::time_t moment = *holder.since;
     std::tm local{};
