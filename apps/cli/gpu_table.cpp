@@ -75,6 +75,14 @@ Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::option
   return {join(facts, "; "), hidden ? Colour::dim : colour};
 }
 
+// Whether some GPU's number is not its id: then both are shown.
+bool ids_differ(const service::HostView& view) {
+  if (view.visible.size() != view.snapshot.gpus.size()) return true;
+  for (std::size_t i = 0; i < view.visible.size(); ++i)
+    if (gpu::number(view.visible[i].gpu) != static_cast<int>(i)) return true;
+  return false;
+}
+
 std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> id,
                       const gpu::MigInstance* instance) {
   const bool hidden = !id.has_value();
@@ -85,7 +93,7 @@ std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::o
   const bool whole = instance == nullptr;
   const std::string used = whole && gpu.reading.memory_used ? to_string(*gpu.reading.memory_used) : "–";
   std::vector<Cell> cells{{id ? std::to_string(*id) : "-", hidden ? Colour::dim : Colour::bold, true}};
-  if (view.mask) cells.push_back({std::to_string(gpu::number(gpu.facts.index)), Colour::dim, true});
+  if (ids_differ(view)) cells.push_back({std::to_string(gpu::number(gpu.facts.index)), Colour::dim, true});
   const std::vector<Cell> rest{
       {name, text},
       {whole ? memory_bar(gpu) : "", hidden ? Colour::dim : load_colour(gpu)},
@@ -114,7 +122,7 @@ std::string gpu_table(const service::HostView& view, bool colour) {
   rows.push_back({});
   for (const char* title : {"id", "gpu", "name", "", "memory", "util", "temp", "power", "state"}) {
     const std::string_view name = title;
-    if (name == "gpu" && !view.mask) continue;  // without a mask it is the id
+    if (name == "gpu" && !ids_differ(view)) continue;
     rows.back().push_back(
         {title, Colour::dim,
          name == "id" || name == "gpu" || name == "memory" || name == "util" || name == "temp" || name == "power"});

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 
 namespace {
@@ -25,11 +26,14 @@ constexpr std::array commands{
     Command{"train", muster::cli::add_train_command},
 };
 
+bool is_command(std::string_view name) {
+  return std::ranges::any_of(commands, [&](const Command& command) { return command.name == name; });
+}
+
 // Only the command that is named is built, so that it answers at once; all of them where none is.
 void add_commands(CLI::App& program, muster::cli::Action& action, std::string_view named) {
-  const bool is_known = std::ranges::any_of(commands, [&](const Command& command) { return command.name == named; });
   for (const Command& command : commands)
-    if (!is_known || command.name == named) command.add(program, action);
+    if (!is_command(named) || command.name == named) command.add(program, action);
 }
 
 int run(std::vector<std::string> own, const muster::cli::Tail& tail, bool has_tail) {
@@ -45,6 +49,13 @@ int run(std::vector<std::string> own, const muster::cli::Tail& tail, bool has_ta
   if (own.empty()) {
     std::cout << program.help();
     return 2;
+  }
+  if (const std::string& named = own.front(); !named.starts_with('-') && !is_command(named)) {
+    std::vector<std::string> known;
+    for (const Command& command : commands) known.emplace_back(command.name);
+    const auto near = muster::nearest(named, known);
+    return muster::cli::report({muster::Error::Kind::bad_input, fmt::format("there is no command \"{}\"", named),
+                                near ? fmt::format("muster {}", *near) : "muster --help lists the commands"});
   }
   try {
     std::ranges::reverse(own);  // as CLI11 wants them

@@ -211,9 +211,11 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
 }
 
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {
-  // CUDA counts only the GPUs it can reach: beside a lost one, its numbers and the driver's differ.
-  const bool any_lost = std::ranges::any_of(view.snapshot.gpus, [](const gpu::Gpu& gpu) { return gpu.lost; });
-  return gpu::compose_mask(view.visible, chosen, any_lost ? gpu::MaskForm::uuid : form);
+  // CUDA counts only the GPUs it can reach: beside a lost or forbidden one, its numbers and the driver's differ.
+  const std::vector<gpu::Gpu>& gpus = view.snapshot.gpus;
+  const bool has_lost = std::ranges::any_of(gpus, &gpu::Gpu::lost);
+  const bool has_gap = !gpus.empty() && gpu::number(gpus.back().facts.index) != std::ssize(gpus) - 1;
+  return gpu::compose_mask(view.visible, chosen, has_lost || has_gap ? gpu::MaskForm::uuid : form);
 }
 
 }  // namespace muster::service

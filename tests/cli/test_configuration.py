@@ -60,7 +60,8 @@ def test_help_and_version(muster):
     nothing = muster()
     assert nothing.returncode == 2 and "gpus" in nothing.stdout
     wrong = muster("gups")
-    assert wrong.returncode == 2 and "muster --help" in wrong.stderr
+    assert wrong.returncode == 2 and "try: muster gpus" in wrong.stderr
+    assert "muster --help" in muster("somethingelse").stderr
     assert muster("gpus", "--jsn").returncode == 2
     assert muster("train", "--", "x").returncode == 2
     assert muster("gpus", "--", "x").returncode == 2

@@ -63,6 +63,13 @@ TEST_F(HostTest, WritesUuidsBesideALostGpuBecauseNumbersWouldBeMisread) {
   EXPECT_EQ(gpu::number(grant->devices[0].gpu), 1);
 }
 
+TEST_F(HostTest, WritesUuidsWhereNumbersHaveGapsForTheSameReason) {
+  Host part = host("gpus: [{index: 1, memory_total: 40GiB}, {index: 3, memory_total: 40GiB}]\n");
+  const auto grant = part.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  EXPECT_TRUE(grant->mask.starts_with("GPU-")) << grant->mask;
+}
+
 TEST_F(HostTest, SharesKnowinglyWithoutALease) {
   Host mine = host(four_), theirs = host(four_);
   const auto grant = mine.hold({.count = 4}, {}, gpu::MaskForm::as_inherited);
