@@ -18,6 +18,8 @@ struct Source {
   std::function<std::unique_ptr<Inventory>(const std::filesystem::path& file, MachinePaths paths)> open;
 };
 
+void PrintTo(const Source& source, std::ostream* out) { *out << source.name; }
+
 std::vector<Source> sources() {
   std::vector<Source> all{
       {"File", [](const auto& file, MachinePaths) { return open_file_inventory(file); }},

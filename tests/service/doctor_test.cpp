@@ -54,6 +54,8 @@ struct Injection {
   const char* remedy;
 };
 
+void PrintTo(const Injection& injection, std::ostream* out) { *out << injection.what; }
+
 void lose_snapshot(HostFacts& facts) {
   facts.snapshot = Error{Error::Kind::failed, "NVML answers \"Unknown Error (999)\"", "restart the container"};
 }

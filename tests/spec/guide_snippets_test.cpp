@@ -29,6 +29,8 @@ struct FileCase {
   std::vector<std::string> notes;
 };
 
+void PrintTo(const FileCase& example, std::ostream* out) { *out << example.file; }
+
 class GuideFile : public ::testing::TestWithParam<FileCase> {};
 
 TEST_P(GuideFile, LoadsWithTheMeaningItsGuideGivesIt) {
@@ -102,6 +104,8 @@ struct LineCase {
   std::vector<std::string> settings;  // empty: refused
   std::string reason;
 };
+
+void PrintTo(const LineCase& example, std::ostream* out) { *out << example.name; }
 
 class GuideLine : public ::testing::TestWithParam<LineCase> {};
 
