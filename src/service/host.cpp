@@ -102,20 +102,37 @@ std::optional<gpu::VisibleIndex> HostView::visible_index(gpu::GpuIndex gpu) cons
   return std::nullopt;
 }
 
+struct Host::Choice {
+  HostView view;
+  std::vector<gpu::VisibleIndex> chosen;
+
+  std::vector<gpu::VisibleDevice> devices() const {
+    std::vector<gpu::VisibleDevice> devices;
+    for (const gpu::VisibleIndex index : chosen)
+      devices.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
+    return devices;
+  }
+};
+
 Host::Host(HostSources sources)
     : sources_(std::move(sources)), inventory_(open_inventory(sources_)), leases_(sources_.lease_folder) {}
 
-Result<HostView> Host::look(gpu::Detail detail) {
+Result<HostView> Host::look_at_gpus(gpu::Detail detail) {
   auto snapshot = inventory_->read(detail);
   if (!snapshot) return snapshot.error();
   auto visible = gpu::read_mask(sources_.mask, snapshot->gpus);
   if (!visible) return visible.error();
-  HostView view{std::move(*snapshot), sources_.mask, std::move(*visible), {}};
+  return HostView{std::move(*snapshot), sources_.mask, std::move(*visible), {}};
+}
+
+Result<HostView> Host::look(gpu::Detail detail) {
+  auto view = look_at_gpus(detail);
+  if (!view) return view;
   const auto note_holder = [&](const std::optional<gpu::GpuUuid>& uuid) {
     if (!uuid) return;
-    if (auto holder = leases_.holder_of(uuid->text)) view.holders.emplace(uuid->text, std::move(*holder));
+    if (auto holder = leases_.holder_of(uuid->text)) view->holders.emplace(uuid->text, std::move(*holder));
   };
-  for (const gpu::Gpu& gpu : view.snapshot.gpus) {
+  for (const gpu::Gpu& gpu : view->snapshot.gpus) {
     note_holder(gpu.facts.uuid);
     for (const gpu::MigInstance& instance : gpu.facts.mig_instances) note_holder(instance.uuid);
   }
@@ -131,51 +148,55 @@ Result<std::vector<gpu::VisibleIndex>> Host::pick(const gpu::SelectionRequest& r
   });
 }
 
+// Inside the gate of the leases, so that choosing and taking are one step. choice becomes what the lease is for.
+Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice) {
+  const std::vector<std::string> accepted = acceptable(choice.view, request);
+  bool is_first_try = true;
+  const auto choose = [&](const lease::Occupancy& occupancy) -> Result<std::vector<lease::ResourceName>> {
+    if (!std::exchange(is_first_try, false)) {
+      auto view = look_at_gpus(gpu::Detail::everything);
+      if (!view) return view.error();
+      choice.view = std::move(*view);
+    }
+    auto chosen = select_from(choice.view, request, [&](const std::string& uuid) -> std::optional<std::string> {
+      if (const auto holder = occupancy.holder_of(uuid)) return describe(*holder);
+      if (std::ranges::find(accepted, uuid) == accepted.end()) return "nobody, but it appeared after the wait began";
+      if (const auto waiter = occupancy.earlier_waiter_for(uuid)) return describe(*waiter) + ", who waits for it";
+      return std::nullopt;
+    });
+    if (!chosen) return chosen.error();
+    choice.chosen = std::move(*chosen);
+    std::vector<lease::ResourceName> names;
+    for (const gpu::VisibleDevice& device : choice.devices()) names.push_back(device.uuid->text);
+    return names;
+  };
+  const auto on_waiting = [&](const Error& reason) {
+    if (wish.on_waiting) wish.on_waiting(reason.what);
+  };
+  auto held = leases_.acquire(accepted, choose, {wish.command}, wish.wait, on_waiting, wish.stop);
+  if (!held) return held;
+  if (auto back = wait_for_memory(*held, wish); !back) return back.error();
+  return held;
+}
+
 Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form) {
-  auto view = look();
+  auto view = look_at_gpus(gpu::Detail::everything);
   if (!view) return view.error();
-  std::vector<gpu::VisibleIndex> chosen;
+  Choice choice{std::move(*view), {}};
   Grant grant;
   if (wish.share) {
-    gpu::SelectionRequest shared = request;
-    shared.allow_leased = true;
-    auto selected = select_from(*view, shared, [](const std::string&) { return std::nullopt; });
-    if (!selected) return selected.error();
-    chosen = std::move(*selected);
+    auto chosen = select_from(choice.view, request, [](const std::string&) { return std::nullopt; });
+    if (!chosen) return chosen.error();
+    choice.chosen = std::move(*chosen);
   } else {
-    const std::vector<std::string> accepted = acceptable(*view, request);
-    bool first = true;
-    const auto choose = [&](const lease::Occupancy& occupancy) -> Result<std::vector<lease::ResourceName>> {
-      if (!std::exchange(first, false)) {  // a later try: look again
-        view = look();
-        if (!view) return view.error();
-      }
-      auto selected = select_from(*view, request, [&](const std::string& uuid) -> std::optional<std::string> {
-        if (const auto holder = occupancy.holder_of(uuid)) return describe(*holder);
-        if (std::ranges::find(accepted, uuid) == accepted.end()) return "nobody, but it appeared after the wait began";
-        if (const auto waiter = occupancy.earlier_waiter_for(uuid)) return describe(*waiter) + ", who waits for it";
-        return std::nullopt;
-      });
-      if (!selected) return selected.error();
-      chosen = std::move(*selected);
-      std::vector<lease::ResourceName> names;
-      for (const gpu::VisibleIndex index : chosen)
-        names.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))].uuid->text);
-      return names;
-    };
-    const auto on_waiting = [&](const Error& reason) {
-      if (wish.on_waiting) wish.on_waiting(reason.what);
-    };
-    auto held = leases_.acquire(accepted, choose, {wish.command}, wish.wait, on_waiting, wish.stop);
+    auto held = take(request, wish, choice);
     if (!held) return held.error();
-    if (auto back = wait_for_memory(*held, wish); !back) return back.error();
     grant.lease = std::move(*held);
   }
-  auto mask = mask_for(*view, chosen, form);
+  auto mask = mask_for(choice.view, choice.chosen, form);
   if (!mask) return mask.error();
   grant.mask = std::move(*mask);
-  for (const gpu::VisibleIndex index : chosen)
-    grant.devices.push_back(view->visible[static_cast<std::size_t>(gpu::number(index))]);
+  grant.devices = choice.devices();
   grant.environment = gpu::mask_environment(grant.mask);
   if (grant.lease) grant.environment.push_back(grant.lease->pass_on_exec());
   return grant;

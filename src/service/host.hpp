@@ -78,6 +78,11 @@ class Host {
   Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form);
 
  private:
+  struct Choice;  // devices chosen from a view
+
+  // Without who holds what: nothing of it waits for the leases.
+  Result<HostView> look_at_gpus(gpu::Detail detail);
+  Result<lease::Lease> take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice);
   Result<void> wait_for_memory(lease::Lease& held, const LeaseWish& wish);
 
   HostSources sources_;
