@@ -115,6 +115,7 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   service::Host host = open_host(*options.inventory);
   auto grant = host.hold(*request, *wish, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
   if (!grant) return report(grant.error());
+  for (const std::string& text : grant->notes) note(text);
   for (const auto& [name, value] : grant->environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());

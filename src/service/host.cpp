@@ -198,7 +198,14 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   grant.mask = std::move(*mask);
   grant.devices = choice.devices();
   grant.environment = gpu::mask_environment(grant.mask);
-  if (grant.lease) grant.environment.push_back(grant.lease->pass_on_exec());
+  if (grant.lease) {
+    grant.environment.push_back(grant.lease->pass_on_exec());
+    // Looked at anew: the last holder is gone by now.
+    const auto now = look_at_gpus(gpu::Detail::memory);
+    if (!now) return now.error();
+    for (const gpu::VisibleDevice& device : grant.devices)
+      for (std::string& use : uses_without_lease(*now, device)) grant.notes.push_back(std::move(use));
+  }
   return grant;
 }
 
@@ -229,6 +236,15 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
       wish.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+std::vector<std::string> uses_without_lease(const HostView& view, const gpu::VisibleDevice& device) {
+  std::vector<std::string> uses;
+  for (const gpu::GpuProcess& process : view.gpu_of(device).processes)
+    uses.push_back(fmt::format("GPU {} is in use by {} (pid {}{}), who holds no lease", gpu::number(device.gpu),
+                               process.user.value_or("somebody"), process.pid,
+                               process.memory ? ", " + to_string(*process.memory) : ""));
+  return uses;
 }
 
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {

@@ -60,6 +60,7 @@ struct Grant {
   std::vector<gpu::VisibleDevice> devices;  // in the order of use
   std::string mask;                         // CUDA_VISIBLE_DEVICES for a child that may use them all
   std::vector<std::pair<std::string, std::string>> environment;  // everything a child needs
+  std::vector<std::string> notes;  // what the user should know: who uses these GPUs without a lease
 };
 
 class Host {
@@ -89,6 +90,9 @@ class Host {
   std::unique_ptr<gpu::Inventory> inventory_;
   lease::LeaseTable leases_;
 };
+
+// Who uses this device although it is not leased: programs that were started without muster. A line each.
+std::vector<std::string> uses_without_lease(const HostView& view, const gpu::VisibleDevice& device);
 
 // The mask for these devices of a view. Numbers are only used where they cannot be misread.
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form);

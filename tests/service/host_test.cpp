@@ -80,6 +80,14 @@ TEST_F(HostTest, SharesKnowinglyWithoutALease) {
   EXPECT_EQ(shared->environment.size(), 2U);
 }
 
+TEST_F(HostTest, TellsOfProgramsThatUseAGpuWithoutALease) {
+  Host shared = host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}]\n");
+  const auto grant = shared.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  EXPECT_EQ(grant->notes,
+            std::vector<std::string>{"GPU 0 is in use by alice (pid 41877, 31.0 GiB), who holds no lease"});
+}
+
 TEST_F(HostTest, StopsWaitingWhenAsked) {
   Host mine = host(four_), theirs = host(four_);
   const auto grant = mine.hold({.count = 4}, {}, gpu::MaskForm::as_inherited);
