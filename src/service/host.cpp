@@ -79,6 +79,19 @@ std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRe
   return names;
 }
 
+// Programs that were started without muster and use a device all the same. A line each.
+std::vector<std::string> uses_without_lease(const gpu::Snapshot& now, const gpu::VisibleDevice& device) {
+  std::vector<std::string> uses;
+  for (const gpu::Gpu& gpu : now.gpus) {
+    if (gpu.facts.index != device.gpu) continue;
+    for (const gpu::GpuProcess& process : gpu.processes)
+      uses.push_back(fmt::format("GPU {} is in use by {} (pid {}{}), who holds no lease", gpu::number(device.gpu),
+                                 process.user.value_or("somebody"), process.pid,
+                                 process.memory ? ", " + to_string(*process.memory) : ""));
+  }
+  return uses;
+}
+
 }  // namespace
 
 HostSources sources_from_environment() {
@@ -201,7 +214,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   if (grant.lease) {
     grant.environment.push_back(grant.lease->pass_on_exec());
     // Looked at anew: the last holder is gone by now.
-    const auto now = look_at_gpus(gpu::Detail::memory);
+    const auto now = inventory_->read(gpu::Detail::memory);
     if (!now) return now.error();
     for (const gpu::VisibleDevice& device : grant.devices)
       for (std::string& use : uses_without_lease(*now, device)) grant.notes.push_back(std::move(use));
@@ -236,15 +249,6 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
       wish.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-}
-
-std::vector<std::string> uses_without_lease(const HostView& view, const gpu::VisibleDevice& device) {
-  std::vector<std::string> uses;
-  for (const gpu::GpuProcess& process : view.gpu_of(device).processes)
-    uses.push_back(fmt::format("GPU {} is in use by {} (pid {}{}), who holds no lease", gpu::number(device.gpu),
-                               process.user.value_or("somebody"), process.pid,
-                               process.memory ? ", " + to_string(*process.memory) : ""));
-  return uses;
 }
 
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {

@@ -91,9 +91,6 @@ class Host {
   lease::LeaseTable leases_;
 };
 
-// Who uses this device although it is not leased: programs that were started without muster. A line each.
-std::vector<std::string> uses_without_lease(const HostView& view, const gpu::VisibleDevice& device);
-
 // The mask for these devices of a view. Numbers are only used where they cannot be misread.
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form);
 
