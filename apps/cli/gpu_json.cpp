@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "gpu/health.hpp"
@@ -95,34 +96,12 @@ Json gpu_object(const service::HostView& view, const gpu::Gpu& gpu) {
   return json;
 }
 
-std::string_view link_word(gpu::LinkKind kind) {
-  switch (kind) {
-    case gpu::LinkKind::nvlink:
-      return "nvlink";
-    case gpu::LinkKind::pix:
-      return "pix";
-    case gpu::LinkKind::pxb:
-      return "pxb";
-    case gpu::LinkKind::phb:
-      return "phb";
-    case gpu::LinkKind::node:
-      return "node";
-    case gpu::LinkKind::sys:
-      return "sys";
-  }
-  return "";
+std::string_view word_of(gpu::LinkKind kind) {
+  return std::ranges::find(gpu::link_words, kind, &gpu::LinkWord::kind)->text;
 }
 
-std::string_view driver_word(gpu::DriverState state) {
-  switch (state) {
-    case gpu::DriverState::ready:
-      return "ready";
-    case gpu::DriverState::no_driver:
-      return "no_driver";
-    case gpu::DriverState::no_devices:
-      return "no_devices";
-  }
-  return "";
+std::string_view word_of(gpu::DriverState state) {
+  return std::ranges::find(gpu::driver_words, state, &gpu::DriverWord::state)->text;
 }
 
 }  // namespace
@@ -136,13 +115,13 @@ std::string gpu_json(const service::HostView& view) {
   json["mask"] = {{"variable", "CUDA_VISIBLE_DEVICES"}, {"value", known(view.mask)}, {"visible", std::move(visible)}};
   json["links"] = Json::array();
   for (const gpu::Link& link : view.snapshot.links) {
-    Json entry = {{"between", {gpu::number(link.a), gpu::number(link.b)}}, {"kind", link_word(link.kind)}};
+    Json entry = {{"between", {gpu::number(link.a), gpu::number(link.b)}}, {"kind", word_of(link.kind)}};
     if (link.kind == gpu::LinkKind::nvlink) entry["lanes"] = link.lanes;
     json["links"].push_back(std::move(entry));
   }
   json["driver_version"] = known(view.snapshot.driver_version);
   json["cuda_version"] = known(view.snapshot.cuda_version);
-  json["driver_state"] = driver_word(view.snapshot.driver);
+  json["driver_state"] = word_of(view.snapshot.driver);
   json["source"] = view.snapshot.source;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

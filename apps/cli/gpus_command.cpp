@@ -164,8 +164,16 @@ void add_gpus_command(CLI::App& program, Action& action) {
   hold_options->inventory = add_inventory_option(*hold_command);
   hold_options->selection = add_selection_options(*hold_command);
   hold_options->lease = add_lease_options(*hold_command);
-  hold_command->callback([&action, options, hold_options] {
+  hold_command->allow_extras();  // a command without -- before it gets an answer of its own
+  hold_command->callback([&action, options, hold_options, hold_command] {
     action.takes_tail = true;
+    if (!hold_command->remaining().empty()) {
+      action.run = [](const Tail&) {
+        return report({Error::Kind::bad_input, "muster gpus hold does not know where its own options end",
+                       "put -- before the command: muster gpus hold -n 2 -- python train.py"});
+      };
+      return;
+    }
     action.run = [options, hold_options](const Tail& tail) {
       if (!hold_options->inventory->file) hold_options->inventory = options->inventory;
       return hold(*hold_options, tail);

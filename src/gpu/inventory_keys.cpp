@@ -49,24 +49,15 @@ std::optional<std::string> read_cpu_affinity(NodeReader& reader, const Node& nod
 }
 
 std::optional<LinkKind> read_link_kind(NodeReader& reader, const Node& node) {
-  constexpr std::array<std::pair<std::string_view, LinkKind>, 6> kinds{{{"nvlink", LinkKind::nvlink},
-                                                                        {"pix", LinkKind::pix},
-                                                                        {"pxb", LinkKind::pxb},
-                                                                        {"phb", LinkKind::phb},
-                                                                        {"node", LinkKind::node},
-                                                                        {"sys", LinkKind::sys}}};
-  for (const auto& [name, kind] : kinds)
-    if (node.kind == Node::Kind::scalar && to_lower(node.text) == name) return kind;
+  for (const LinkWord& word : link_words)
+    if (node.kind == Node::Kind::scalar && to_lower(node.text) == word.text) return word.kind;
   reader.refuse_value(node, "nvlink, pix, pxb, phb, node or sys");
   return std::nullopt;
 }
 
 std::optional<DriverState> read_driver_state(NodeReader& reader, const Node& node) {
-  if (node.kind == Node::Kind::scalar) {
-    if (node.text == "ready") return DriverState::ready;
-    if (node.text == "no_driver") return DriverState::no_driver;
-    if (node.text == "no_devices") return DriverState::no_devices;
-  }
+  for (const DriverWord& word : driver_words)
+    if (node.kind == Node::Kind::scalar && node.text == word.text) return word.state;
   reader.refuse_value(node, "ready, no_driver or no_devices");
   return std::nullopt;
 }

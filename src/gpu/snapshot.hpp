@@ -3,9 +3,11 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_count.hpp"
@@ -113,6 +115,22 @@ struct Snapshot {
   std::vector<Link> links;                    // each pair once; a pair that is not here is not known
   bool operator==(const Snapshot&) const = default;
 };
+
+// The words of the inventory file and of `muster gpus --json`, which reads back what it wrote.
+struct LinkWord {
+  std::string_view text;
+  LinkKind kind;
+};
+inline constexpr std::array link_words{LinkWord{"nvlink", LinkKind::nvlink}, LinkWord{"pix", LinkKind::pix},
+                                       LinkWord{"pxb", LinkKind::pxb},       LinkWord{"phb", LinkKind::phb},
+                                       LinkWord{"node", LinkKind::node},     LinkWord{"sys", LinkKind::sys}};
+struct DriverWord {
+  std::string_view text;
+  DriverState state;
+};
+inline constexpr std::array driver_words{DriverWord{"ready", DriverState::ready},
+                                         DriverWord{"no_driver", DriverState::no_driver},
+                                         DriverWord{"no_devices", DriverState::no_devices}};
 
 // The link between two GPUs, in either order.
 std::optional<Link> find_link(const std::vector<Link>& links, GpuIndex a, GpuIndex b);

@@ -246,6 +246,8 @@ class TestHold:
 
     def test_says_what_is_missing(self, eight):
         assert eight("gpus", "hold", "-n", "1").returncode == 2
+        no_separator = eight("gpus", "hold", "-n", "1", "echo", "--loud", "x")
+        assert no_separator.returncode == 2 and no_separator.stdout == "" and "hold -n 2 -- python train.py" in no_separator.stderr
         missing = eight("gpus", "hold", "--", "no-such-program-anywhere")
         assert missing.returncode == 2 and "no-such-program-anywhere" in missing.stderr
         eight.environment["MUSTER_LEASE_DIR"] = eight.environment["MUSTER_GPUS"]  # a file
