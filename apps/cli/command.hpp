@@ -17,8 +17,17 @@ class App;
 
 namespace muster::cli {
 
-// What follows a lone -- on the command line: the command line of another program.
-using Tail = std::vector<std::string>;
+// The end of a command line that is another program's: what follows a lone --, or a script with its arguments.
+struct Tail {
+  std::vector<std::string> words;
+  bool separated = false;  // by a lone --
+};
+
+// A command line cut in two.
+struct CommandLine {
+  std::vector<std::string> own;
+  Tail tail;
+};
 
 // The command that was chosen: runs, and returns the process's exit code. It gets the tail, which is refused beforehand
 // where the command has no use for one.
@@ -31,6 +40,9 @@ struct Action {
 void add_gpus_command(CLI::App& program, Action& action);
 void add_doctor_command(CLI::App& program, Action& action);
 void add_config_command(CLI::App& program, Action& action);
+void add_launch_command(CLI::App& program, Action& action);
+// Where the options of muster launch end: at the script, or at a lone --.
+Result<CommandLine> cut_launch_line(const CLI::App& command, const std::vector<std::string>& words);
 void add_train_command(CLI::App& program, Action& action);
 
 // Prints an error on standard error in the program's one form and returns its exit code.

@@ -176,7 +176,7 @@ void add_gpus_command(CLI::App& program, Action& action) {
     }
     action.run = [options, hold_options](const Tail& tail) {
       if (!hold_options->inventory->file) hold_options->inventory = options->inventory;
-      return hold(*hold_options, tail);
+      return hold(*hold_options, tail.words);
     };
   });
 }

@@ -1,10 +1,33 @@
-"""muster: find, choose, mask and lease GPUs. The functions are in muster.distributed and muster.lease."""
+"""muster: find, choose, mask and lease GPUs, and work with the ranks of a launch.
 
-from . import distributed
+GPUs are in muster.distributed and muster.lease; ranks in muster.ranks, muster.process_group, muster.collectives and
+muster.multi_gpu. All of it is here, too.
+"""
+
+from . import collectives, distributed, multi_gpu, process_group, ranks
 from ._native import RefusedError, __version__
+from ._roll_call import CollectiveError, CollectiveTimeoutError
+from .collectives import *  # noqa: F403
 from .distributed import *  # noqa: F403
 from .lease import HeldGpus, lease_gpus
+from .multi_gpu import *  # noqa: F403
+from .process_group import *  # noqa: F403
+from .ranks import *  # noqa: F403
 
-RefusedError.__module__ = __name__
+for _error in (RefusedError, CollectiveError, CollectiveTimeoutError):
+    _error.__module__ = __name__
 
-__all__ = ["HeldGpus", "RefusedError", "__version__", "distributed", "lease_gpus", *distributed.__all__]
+__all__ = [
+    "CollectiveError",
+    "CollectiveTimeoutError",
+    "HeldGpus",
+    "RefusedError",
+    "__version__",
+    "distributed",
+    "lease_gpus",
+    *collectives.__all__,
+    *distributed.__all__,
+    *multi_gpu.__all__,
+    *process_group.__all__,
+    *ranks.__all__,
+]

@@ -21,6 +21,12 @@ def torch_with_cuda() -> Optional[ModuleType]:
     return torch if torch is not None and torch.cuda.is_initialized() else None
 
 
+def loaded_process_group() -> Optional[ModuleType]:
+    """torch.distributed, where the caller has imported it and a group is initialised."""
+    module = sys.modules.get("torch.distributed")
+    return module if module is not None and module.is_available() and module.is_initialized() else None
+
+
 def cuda_user() -> Optional[str]:
     """Who has initialised CUDA in this process, in words. CUDA reads the mask in that moment and never again."""
     if torch_with_cuda() is not None:

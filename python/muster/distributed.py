@@ -14,6 +14,7 @@ from . import _native
 from ._devices import describe, devices_of, find_device, in_mebibytes, used_percent
 from ._request import GpuId, byte_count, gpu_count, id_texts, model_bytes, whole_number
 from ._torch import cuda_user, loaded_torch, torch_with_cuda
+from .ranks import place_of_rank
 
 __all__ = [
     "auto_select_gpus_for_model",
@@ -176,7 +177,7 @@ def get_optimal_device(gpu_ids: Optional[Sequence[GpuId]] = None) -> Any:
         candidates = visible
     else:
         candidates = host.pick(_native.SelectionRequest(ids=ids, allow_leased=True, allow_unhealthy=True))
-    return _as_device(f"cuda:{candidates[_place_of_rank(len(candidates))]}" if candidates else "cpu")
+    return _as_device(f"cuda:{candidates[place_of_rank(len(candidates))]}" if candidates else "cpu")
 
 
 def setup_gpu_environment(gpu_ids: Optional[Sequence[GpuId]] = None, num_gpus: Optional[int] = None) -> Any:
@@ -214,7 +215,7 @@ def get_current_gpu_index() -> Optional[int]:
         return None
     if _choices.gpu_id is not None and _choices.gpu_id < count:
         return _choices.gpu_id
-    return _place_of_rank(count)
+    return place_of_rank(count)
 
 
 def set_gpu_device(gpu_id: int) -> None:
@@ -257,19 +258,6 @@ def clear_gpu_cache() -> bool:
         return False
     torch.cuda.empty_cache()
     return True
-
-
-def _place_of_rank(count: int) -> int:
-    """Which of count GPUs is this process's: see "Worker contract" in docs/python.md."""
-    text = os.environ.get("LOCAL_RANK")
-    if text is None or count <= 1:
-        return 0
-    if not text.isdecimal() or int(text) >= count:
-        raise RuntimeError(
-            f"LOCAL_RANK={text}, and {count} GPUs are visible\n"
-            "  try: start at most one process per GPU, or give each process a mask of one GPU"
-        )
-    return int(text)
 
 
 def _as_device(name: str) -> Any:

@@ -1,6 +1,7 @@
 // An open file descriptor that closes itself.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -26,5 +27,12 @@ class FileDescriptor {
  private:
   int number_ = -1;  // -1 is the kernel's own word for "none"
 };
+
+// The same file under a number above 2, close-on-exec, so that giving a child its standard streams never overwrites it.
+// Empty, with the reason in errno, when no number is free.
+inline FileDescriptor above_standard_streams(FileDescriptor descriptor) {
+  if (descriptor.number() < 0 || descriptor.number() > STDERR_FILENO) return descriptor;
+  return FileDescriptor(::fcntl(descriptor.number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 }  // namespace muster

@@ -35,4 +35,38 @@ std::optional<ProcessFacts> read_process(pid_t pid, const std::filesystem::path&
   return facts;
 }
 
+std::string to_string(const ProcessIdentity& identity) {
+  return std::to_string(identity.pid) + "-" + std::to_string(identity.start);
+}
+
+std::optional<ProcessIdentity> parse_identity(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto pid = parse_number<pid_t>(text.substr(0, dash));
+  const auto start = parse_number<std::uint64_t>(text.substr(dash + 1));
+  if (!pid || *pid <= 0 || !start) return std::nullopt;
+  return ProcessIdentity{*pid, *start};
+}
+
+std::optional<ProcessStatus> parse_process_status(std::string_view line) {
+  // "4711 (name) S 4710 …": the name may hold anything, a closing parenthesis too.
+  const std::size_t name_end = line.rfind(") ");
+  const auto pid = parse_number<pid_t>(line.substr(0, line.find(' ')));
+  if (name_end == std::string_view::npos || !pid) return std::nullopt;
+  const std::vector<std::string> words = split(line.substr(name_end + 2), ' ');
+  constexpr std::size_t start_word = 19;
+  if (words.size() <= start_word) return std::nullopt;
+  const auto parent = parse_number<pid_t>(words[1]);
+  const auto group = parse_number<pid_t>(words[2]);
+  const auto session = parse_number<pid_t>(words[3]);
+  const auto start = parse_number<std::uint64_t>(words[start_word]);
+  if (!parent || !group || !session || !start) return std::nullopt;
+  return ProcessStatus{{*pid, *start}, *parent, *group, *session, words[0] == "Z" || words[0] == "X"};
+}
+
+std::optional<ProcessStatus> read_process_status(pid_t pid, const std::filesystem::path& proc) {
+  const auto line = read_file(proc / std::to_string(pid) / "stat");
+  return line ? parse_process_status(*line) : std::nullopt;
+}
+
 }  // namespace muster

@@ -1,11 +1,14 @@
-// What the kernel tells about a process: its user and its command line.
+// What the kernel tells about a process: who it is, where it stands, its user and its command line.
 #pragma once
 
 #include <sys/types.h>
 
+#include <compare>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace muster {
 
@@ -16,6 +19,29 @@ struct ProcessFacts {
 
 // Nothing when no such process exists, or proc is not readable for us. proc is a parameter for tests.
 std::optional<ProcessFacts> read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
+
+// One process and no other: its number may be used again later, but not with the same start.
+struct ProcessIdentity {
+  pid_t pid = 0;
+  std::uint64_t start = 0;  // in clock ticks since the machine started
+  auto operator<=>(const ProcessIdentity&) const = default;
+};
+// "4711-123456", and back.
+std::string to_string(const ProcessIdentity& identity);
+std::optional<ProcessIdentity> parse_identity(std::string_view text);
+
+struct ProcessStatus {
+  ProcessIdentity identity;
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  bool ended = false;  // dead, not yet waited for
+};
+
+// Nothing when no such process exists, or proc is not readable for us.
+std::optional<ProcessStatus> read_process_status(pid_t pid, const std::filesystem::path& proc = "/proc");
+// From the line of /proc/<pid>/stat; nothing when it is none.
+std::optional<ProcessStatus> parse_process_status(std::string_view line);
 
 // The login name of a user id, or the number as text.
 std::string user_name(uid_t user);

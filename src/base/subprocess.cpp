@@ -19,6 +19,7 @@
 #include "base/duration.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/files.hpp"
+#include "base/signals.hpp"
 
 namespace muster {
 namespace {
@@ -45,8 +46,7 @@ Result<Pipe> open_pipe() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return cannot("open a pipe");
   Pipe pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
   for (FileDescriptor* end : {&pipe.read, &pipe.write}) {
-    if (end->number() > STDERR_FILENO) continue;
-    *end = FileDescriptor(::fcntl(end->number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    *end = above_standard_streams(std::move(*end));
     if (!*end) return cannot("open a pipe");
   }
   return pipe;
@@ -71,32 +71,12 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// No handler of ours may run in the child before it has its own: signals are blocked around the fork.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 // In the child: only calls that are safe after a fork of a process with threads.
 void begin_child(pid_t parent) {
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  give_every_signal_its_default_effect();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  unblock_every_signal();
 }
 
 std::optional<ProcessEnd> reap(pid_t pid) {

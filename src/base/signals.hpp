@@ -1,0 +1,38 @@
+// The signals of a process around a fork.
+#pragma once
+
+#include <signal.h>
+
+namespace muster {
+
+// No handler of ours may run in a child before it has its own: signals are blocked around the fork.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+// Safe in the fork of a process with threads.
+inline void give_every_signal_its_default_effect() {
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+}
+
+// Safe in the fork of a process with threads.
+inline void unblock_every_signal() {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace muster

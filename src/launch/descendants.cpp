@@ -1,0 +1,94 @@
+#include "launch/descendants.hpp"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "base/files.hpp"
+#include "base/process_handle.hpp"
+#include "base/text.hpp"
+
+namespace muster::launch {
+namespace {
+
+// The entries of a folder of /proc whose names are numbers.
+std::vector<pid_t> numbered_entries(const char* folder) {
+  std::vector<pid_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder), ::closedir);
+  if (!entries) return numbers;
+  while (const dirent* entry = ::readdir(entries.get()))
+    if (const auto number = parse_number<pid_t>(entry->d_name)) numbers.push_back(*number);
+  return numbers;
+}
+
+std::unordered_multimap<pid_t, ProcessStatus> processes_by_parent() {
+  std::unordered_multimap<pid_t, ProcessStatus> processes;
+  for (const pid_t pid : numbered_entries("/proc"))
+    if (const auto status = read_process_status(pid)) processes.emplace(status->parent, *status);
+  return processes;
+}
+
+// Note [Verified descendants]
+// A snapshot of /proc is read over a stretch of time, in which processes end and their numbers go to others. Descendants
+// are therefore verified from the top down, after the snapshot: a handle is opened, and the status is read once more. If
+// start and parent are those of the snapshot, then
+//   - the status is that of the process the handle means, or that process is gone, and a signal through the handle
+//     reaches nobody: a number goes to nobody else while its process lives;
+//   - its parent's number meant, when the snapshot was taken, the process that was verified before it, since that one
+//     was still alive afterwards. So it does descend from the root.
+FileDescriptor open_verified(const ProcessStatus& seen) {
+  FileDescriptor handle = open_process(seen.identity.pid);
+  if (!handle) return handle;
+  const auto now = read_process_status(seen.identity.pid);
+  if (!now || now->identity != seen.identity || now->parent != seen.parent) return FileDescriptor();
+  return handle;
+}
+
+// The kernel's own list where it keeps one (CONFIG_PROC_CHILDREN): far cheaper than a look at every process.
+bool read_children(std::vector<pid_t>& children) {
+  for (const pid_t thread : numbered_entries("/proc/self/task")) {
+    const auto list = read_file(fmt::format("/proc/self/task/{}/children", thread));
+    if (!list) return false;
+    for (const std::string& word : split(*list, ' '))
+      if (const auto pid = parse_number<pid_t>(word)) children.push_back(*pid);
+  }
+  return true;
+}
+
+}  // namespace
+
+void visit_descendants(pid_t root, const std::function<void(const Descendant&)>& visit) {
+  const auto by_parent = processes_by_parent();
+  struct Parent {
+    pid_t pid;
+    pid_t top;  // 0 for the root
+  };
+  std::vector<Parent> parents{{root, 0}};
+  for (std::size_t next = 0; next < parents.size(); ++next) {
+    const Parent parent = parents[next];
+    const auto [first, last] = by_parent.equal_range(parent.pid);
+    for (auto child = first; child != last; ++child) {
+      const ProcessStatus& status = child->second;
+      const FileDescriptor handle = open_verified(status);
+      if (!handle) continue;
+      const pid_t top = parent.top == 0 ? status.identity.pid : parent.top;
+      visit({status, top, handle});
+      parents.push_back({status.identity.pid, top});
+    }
+  }
+}
+
+std::vector<pid_t> children_of_this_process() {
+  std::vector<pid_t> children;
+  if (read_children(children)) return children;
+  children.clear();
+  const auto by_parent = processes_by_parent();
+  const auto [first, last] = by_parent.equal_range(::getpid());
+  for (auto child = first; child != last; ++child) children.push_back(child->second.identity.pid);
+  return children;
+}
+
+}  // namespace muster::launch

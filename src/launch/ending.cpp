@@ -1,0 +1,89 @@
+#include "launch/ending.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/process_handle.hpp"
+
+namespace muster::launch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often processes that lost their parent are looked for during the grace: the kernel does not tell of them.
+constexpr milliseconds look_for_orphans(50);
+// A look at every process of the machine, for those below a child that takes its time to die.
+constexpr milliseconds between_scans(10);
+constexpr milliseconds longest_pause(20);
+
+}  // namespace
+
+Ending::Clock::time_point Ending::advance(const Workers& workers, const ControlGroup* group) {
+  const Clock::time_point now = Clock::now();
+  if (now >= kill_at_) {
+    kill_everyone(workers, group);
+    pause_ = std::min(2 * pause_, longest_pause);
+    return now + pause_;
+  }
+  if (everyone_asked_)
+    ask_orphans(workers);
+  else
+    ask_everyone(workers);
+  return std::min(kill_at_, now + look_for_orphans);
+}
+
+// A dead one that was not reaped is no work left behind.
+void Ending::note(std::set<ProcessIdentity>& reached, const ProcessStatus& status, bool has_rank) {
+  if (reached.insert(status.identity).second && !has_rank && !status.ended) left_behind_.insert(status.identity);
+}
+
+// Parents first: a rank that hears of its own end before its helpers die has no reason to complain about them.
+void Ending::ask_everyone(const Workers& workers) {
+  everyone_asked_ = true;
+  visit_descendants(::getpid(), [&](const Descendant& found) {
+    note(asked_, found.status, workers.contains(found.top));
+    signal_process(found.handle, SIGTERM);
+    signal_process(found.handle, SIGCONT);
+  });
+}
+
+// What is born during the grace may be the cleaning up of somebody who was asked, and is left in peace; unless it has
+// lost its parent, so that nobody waits for it.
+void Ending::ask_orphans(const Workers& workers) {
+  for (const pid_t child : children_of_this_process()) {
+    const auto status = read_process_status(child);
+    if (!status || workers.contains(child) || asked_.contains(status->identity)) continue;
+    note(asked_, *status, false);
+    ::kill(child, SIGTERM);
+    ::kill(child, SIGCONT);
+  }
+}
+
+// Note [Killing what forks]
+// Four ways, since each alone can be escaped from for a while:
+//   - the group of each rank, in one stroke of the kernel: no fork happens between the signals;
+//   - the processes found in /proc: all levels at once, so that a parent which takes seconds to die (it gives back the
+//     memory of a GPU) does not delay its children. A process that forks faster than /proc is read escapes;
+//   - the control group, where there is one: no escape;
+//   - our own children: cheap to list, and whoever flees by forking and ending becomes one, again and again, which we
+//     are told of each time.
+// Nothing is left when the kernel says that this process has no children any more: what is below it is below a child.
+void Ending::kill_everyone(const Workers& workers, const ControlGroup* group) {
+  for (const auto& [pid, worker] : workers) worker.signal(SIGKILL);
+  if (const Clock::time_point now = Clock::now(); now >= next_scan_) {
+    visit_descendants(::getpid(), [&](const Descendant& found) {
+      signal_process(found.handle, SIGKILL);
+      note(killed_, found.status, workers.contains(found.top));
+    });
+    next_scan_ = now + between_scans;
+  }
+  if (group != nullptr) group->kill();
+  for (const pid_t child : children_of_this_process()) {
+    ::kill(child, SIGKILL);
+    if (const auto status = read_process_status(child)) note(killed_, *status, workers.contains(child));
+  }
+}
+
+}  // namespace muster::launch

@@ -1,0 +1,191 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "launch/failure.hpp"
+#include "launch/signal_name.hpp"
+
+namespace muster::launch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+using Time = std::chrono::system_clock::time_point;
+
+constexpr std::array<std::pair<FailureKind, std::string_view>, 7> kind_words{{
+    {FailureKind::exit_code, "exit_code"},
+    {FailureKind::signal, "signal"},
+    {FailureKind::host_memory, "host_memory"},
+    {FailureKind::gpu_memory, "gpu_memory"},
+    {FailureKind::communication, "communication"},
+    {FailureKind::import_error, "import_error"},
+    {FailureKind::not_started, "not_started"},
+}};
+
+// A rank may say anything; what is no UTF-8 is replaced.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// "2023-11-14T22:13:20.500Z"
+std::string to_iso(Time time) {
+  const auto since = std::chrono::floor<milliseconds>(time.time_since_epoch());
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(seconds.count())),
+                     (since - seconds).count());
+}
+
+// A file too long to be sent on goes as its message and traceback, in torch's form.
+std::string carried_file(const ErrorFile& file) {
+  constexpr std::size_t longest = std::size_t{1} << 20;
+  if (!file.json.empty() && file.json.size() <= longest) return file.json;
+  Json extra = Json::object();
+  if (file.traceback) extra["py_callstack"] = *file.traceback;
+  if (file.timestamp) extra["timestamp"] = fmt::format("{}", *file.timestamp);
+  return dump(Json{{"message", {{"message", file.message}, {"extraInfo", extra}}}});
+}
+
+Json as_json(const WorkerFailure& failure) {
+  const auto& file = failure.error_file;
+  const auto name = failure.end.signal ? signal_name(*failure.end.signal) : std::nullopt;
+  return Json{
+      {"host", failure.host},
+      {"rank", failure.rank},
+      {"local_rank", failure.local_rank},
+      {"pid", failure.pid},
+      {"exit_code", or_null(failure.end.exit_code)},
+      {"signal", or_null(failure.end.signal)},
+      {"signal_name", or_null(name)},
+      {"kind", to_word(failure.kind)},
+      {"explanation", failure.explanation},
+      {"time", to_iso(failure.time)},
+      {"error_file", file ? Json(file->path.string()) : Json(nullptr)},
+      {"message", file ? Json(file->message) : Json(nullptr)},
+      {"last_lines", failure.last_lines},
+  };
+}
+
+}  // namespace
+
+std::string_view to_word(FailureKind kind) {
+  return std::ranges::find(kind_words, kind, &std::pair<FailureKind, std::string_view>::first)->second;
+}
+
+std::string to_json(const FailureReport& report) {
+  if (report.failures.empty()) throw std::logic_error("a failure report without a failure");
+  Json failures = Json::array();
+  for (const WorkerFailure& failure : report.failures) failures.push_back(as_json(failure));
+  const auto folder = report.log_folder ? std::optional(report.log_folder->string()) : std::nullopt;
+  return dump(Json{{"entry", report.entry},
+                   {"root_cause", failures.front()},
+                   {"failures", failures},
+                   {"log_folder", or_null(folder)}});
+}
+
+std::string to_json(const WorkerFailure& failure) {
+  Json json = as_json(failure);
+  json["timed_out"] = failure.end.timed_out;
+  json["out_of_memory_kill"] = failure.out_of_memory_kill;
+  json["not_started"] = or_null(failure.not_started);
+  json["time_ms"] = std::chrono::floor<milliseconds>(failure.time.time_since_epoch()).count();
+  json["error_file_content"] = failure.error_file ? Json(carried_file(*failure.error_file)) : Json(nullptr);
+  return dump(json);
+}
+
+namespace {
+
+// Reads one member after the other and remembers the first that is not as it should be.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+
+  void read(const char* key, std::string& value) {
+    if (const Json* found = find(key, &Json::is_string)) value = found->get<std::string>();
+  }
+  void read(const char* key, bool& value) {
+    if (const Json* found = find(key, &Json::is_boolean)) value = found->get<bool>();
+  }
+  template <class Integer>
+  void read(const char* key, Integer& value) requires std::is_integral_v<Integer> {
+    const Json* found = find(key, &Json::is_number_integer);
+    if (found == nullptr) return;
+    const bool huge = found->is_number_unsigned() &&
+                      found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    const std::int64_t number = huge ? 0 : found->get<std::int64_t>();
+    if (huge || !std::in_range<Integer>(number)) return miss(key);
+    value = static_cast<Integer>(number);
+  }
+  template <class T>
+  void read(const char* key, std::optional<T>& value) {
+    const auto found = json_.find(key);
+    if (found == json_.end() || found->is_null()) return;
+    read(key, value.emplace());
+  }
+  void read(const char* key, std::vector<std::string>& values) {
+    const Json* found = find(key, &Json::is_array);
+    if (found == nullptr) return;
+    for (const Json& item : *found) item.is_string() ? values.push_back(item.get<std::string>()) : miss(key);
+  }
+  void read(const char* key, FailureKind& kind) {
+    std::string word;
+    read(key, word);
+    const auto* found = std::ranges::find(kind_words, word, &std::pair<FailureKind, std::string_view>::second);
+    found == kind_words.end() ? miss(key) : void(kind = found->first);
+  }
+  const std::optional<std::string>& missed() const { return missed_; }
+
+ private:
+  void miss(const char* key) {
+    if (!missed_) missed_ = key;
+  }
+  const Json* find(const char* key, bool (Json::*fits)() const noexcept) {
+    const auto found = json_.find(key);
+    if (found != json_.end() && ((*found).*fits)()) return &*found;
+    miss(key);
+    return nullptr;
+  }
+
+  const Json& json_;
+  std::optional<std::string> missed_;
+};
+
+}  // namespace
+
+Result<WorkerFailure> failure_from_json(std::string_view text) {
+  const auto foreign = [](std::string what) { return Error{Error::Kind::failed, std::move(what), ""}; };
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return foreign("the account of a failure is no JSON object");
+  WorkerFailure failure;
+  Reader reader(json);
+  reader.read("host", failure.host);
+  reader.read("rank", failure.rank);
+  reader.read("local_rank", failure.local_rank);
+  reader.read("pid", failure.pid);
+  reader.read("exit_code", failure.end.exit_code);
+  reader.read("signal", failure.end.signal);
+  reader.read("timed_out", failure.end.timed_out);
+  reader.read("kind", failure.kind);
+  reader.read("explanation", failure.explanation);
+  reader.read("last_lines", failure.last_lines);
+  reader.read("out_of_memory_kill", failure.out_of_memory_kill);
+  reader.read("not_started", failure.not_started);
+  std::int64_t time_ms = 0;
+  reader.read("time_ms", time_ms);
+  std::optional<std::string> error_file, content;
+  reader.read("error_file", error_file);
+  reader.read("error_file_content", content);
+  if (reader.missed()) return foreign(fmt::format("the account of a failure has no usable \"{}\"", *reader.missed()));
+  failure.time = Time(milliseconds(time_ms));
+  if (error_file && content) failure.error_file = parse_error_file(*error_file, std::move(*content));
+  return failure;
+}
+
+}  // namespace muster::launch

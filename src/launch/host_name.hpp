@@ -1,0 +1,10 @@
+// This host's name, for people. Machines find each other by address.
+#pragma once
+
+#include <string>
+
+namespace muster::launch {
+
+std::string host_name();
+
+}  // namespace muster::launch

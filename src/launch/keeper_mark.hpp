@@ -1,0 +1,20 @@
+// The entry in the environment of everything below a keeper that says whose it is: MUSTER_KEEPER, the keepers above it
+// from the outermost to its own. A process carries it wherever it flees.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/process.hpp"
+
+namespace muster::launch {
+
+// environment: entries "NAME=value". Marks that are there already stay: a keeper may run below another one's rank.
+void add_mark(std::vector<std::string>& environment, const ProcessIdentity& keeper);
+
+// False too when its environment cannot be read, or it is dead.
+bool carries_mark(pid_t pid, const ProcessIdentity& keeper);
+
+}  // namespace muster::launch

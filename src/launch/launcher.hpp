@@ -1,0 +1,27 @@
+// Runs one host's part of a launch, from the first round to the end.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "base/result.hpp"
+#include "launch/launch_request.hpp"
+#include "launch/meeting.hpp"
+
+namespace muster::launch {
+
+// What the launcher asks of its surroundings.
+struct LaunchHooks {
+  std::function<void(const std::string&)> note;  // a line for the user
+  // Whether the GPUs have the memory back that the last round used; asked before a round begins anew.
+  std::function<bool()> gpus_are_free;
+  std::chrono::milliseconds reclaim{30000};  // the longest wait for that
+};
+
+// Returns the exit code of the whole. To be called while this process has one thread only: it forks. Signals are the
+// launcher's from here on.
+Result<int> launch(const LaunchRequest& request, const RankResources& resources, MeetingPoint meeting,
+                   const LaunchHooks& hooks);
+
+}  // namespace muster::launch

@@ -1,0 +1,92 @@
+#include "launch/meeting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rendezvous/key_value_store.hpp"
+
+namespace muster::launch {
+namespace {
+
+constexpr std::string_view first_bytes("\0{", 2);
+
+MeetingPoint serving(FileDescriptor listener, std::string address) {
+  const std::uint16_t port = local_address(listener).port();
+  return {std::move(listener), {}, {std::move(address), port}};
+}
+
+bool can_serve_elsewhere_only(const Error& error, const Meeting& meeting) {
+  return error.kind == Error::Kind::refused && meeting.kind == Meeting::Kind::by_endpoint && !meeting.serves;
+}
+
+// One host: only itself needs to reach it.
+Result<MeetingPoint> meet_alone(const Meeting& meeting) {
+  const auto addresses = resolve(meeting.endpoint.host, meeting.endpoint.port.value_or(0));
+  if (!addresses) return addresses.error();
+  if (!is_own_address(addresses->front()))
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{} is no address of this host, and the run has one host only", meeting.endpoint.host),
+                 "leave --master-addr out"};
+  auto listener = listen_on(addresses->front());
+  if (!listener) return listener.error();
+  return serving(std::move(*listener), addresses->front().host());
+}
+
+}  // namespace
+
+Result<MeetingPoint> open_meeting(const LaunchRequest& request) {
+  const Meeting& meeting = request.meeting;
+  if (meeting.kind == Meeting::Kind::alone) return meet_alone(meeting);
+  const std::uint16_t port = meeting.endpoint.port.value_or(0);
+  const auto addresses = resolve(meeting.endpoint.host, port);
+  if (!addresses) return addresses.error();
+  const bool own_address = std::ranges::any_of(*addresses, is_own_address);
+  const bool serves =
+      meeting.kind == Meeting::Kind::by_rank ? meeting.node_rank == 0 : meeting.serves.value_or(own_address);
+  if (serves) {
+    auto listener = listen_everywhere(port);
+    if (listener) return serving(std::move(*listener), addresses->front().host());
+    // Another launcher on this host came first: it serves.
+    if (!can_serve_elsewhere_only(listener.error(), meeting)) return listener.error();
+  }
+  return MeetingPoint{{}, *addresses, {addresses->front().host(), port}};
+}
+
+Result<Coordinator> Coordinator::start(FileDescriptor listener, const LaunchRequest& request) {
+  rendezvous::MembershipRules rules;
+  rules.run_id = request.run_id;
+  rules.minimum_hosts = request.hosts.minimum;
+  rules.maximum_hosts = request.hosts.maximum;
+  rules.maximum_restarts = request.maximum_restarts;
+  rules.independent = request.independent;
+  rules.join_timeout = request.times.join;
+  rules.last_call = request.times.last_call;
+  rules.alive_interval = request.times.alive_interval;
+  rules.silence = request.times.silence;
+  auto membership = rendezvous::Membership::make(rules, rendezvous::Clock::now());
+
+  Coordinator coordinator;
+  coordinator.membership_ = membership.get();
+  rendezvous::KeyValueStore* store = nullptr;
+  const auto make_handler = [&](char first_byte,
+                                rendezvous::Outbox& outbox) -> std::unique_ptr<rendezvous::ConnectionHandler> {
+    if (first_byte == rendezvous::agent_first_byte)
+      return make_agent_handler(std::move(membership), outbox, [store] { store->clear(); });
+    auto made = rendezvous::KeyValueStore::make(outbox);
+    store = made.get();
+    return made;
+  };
+  auto server = rendezvous::ConnectionServer::start(std::move(listener), make_handler, first_bytes);
+  if (!server) return server.error();
+  coordinator.server_ = std::move(*server);
+  return coordinator;
+}
+
+std::string Coordinator::describe() {
+  std::string text;
+  server_->run([&] { text = membership_->describe(); });
+  return text;
+}
+
+}  // namespace muster::launch

@@ -1,0 +1,267 @@
+#include "service/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/allotted_cores.hpp"
+#include "base/text.hpp"
+#include "launch/launcher.hpp"
+#include "service/reclaim.hpp"
+
+namespace muster::service {
+namespace {
+
+using launch::Contract;
+
+// The GPUs of a launch, in the order of the local ranks.
+struct RankGpus {
+  std::vector<gpu::VisibleDevice> devices;
+  std::vector<std::string> entries;                                // of the mask, one per device
+  std::vector<std::pair<std::string, std::string>> environment;    // of every rank
+  std::vector<std::string> notes;
+  std::optional<lease::Lease> lease;
+  bool picked = false;
+};
+
+bool needs_one_gpu_per_rank(Contract contract) {
+  return contract == Contract::isolated || contract == Contract::own_gpu_first;
+}
+
+// Whether the GPUs have to be looked at: where nothing depends on them, the driver is not even loaded.
+bool needs_gpus(const LaunchWish& wish) {
+  if (wish.without_gpus) return false;
+  const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
+  return !wish.lease.share || wish.selection || wish.numa || counted || needs_one_gpu_per_rank(wish.request.contract);
+}
+
+int first_local_rank(const LaunchWish& wish) { return wish.request.place ? wish.request.place->first_local_rank : 0; }
+
+// One of several tasks of a host, which the cluster engine bound to a GPU of its own: the only one it sees.
+bool is_bound_task(const LaunchWish& wish, std::size_t visible) {
+  return wish.request.place && wish.request.place->local_world_size > 1 && visible == 1;
+}
+
+Result<int> count_ranks(const RanksWish& wish, std::size_t visible) {
+  if (const auto* count = std::get_if<int>(&wish)) return *count;
+  const RanksPer per = std::get<RanksPer>(wish);
+  if (per == RanksPer::gpu && visible == 0)
+    return Error{Error::Kind::refused, "one rank per GPU was asked for, and no GPU is visible",
+                 "--nproc-per-node cpu, or a number; muster doctor says why no GPU is seen"};
+  if (per == RanksPer::gpu || (per == RanksPer::automatic && visible > 0)) return static_cast<int>(visible);
+  return allotted_cores();
+}
+
+// The GPUs that ranks will use by torch's rule, cuda:LOCAL_RANK, of those that are visible.
+gpu::SelectionRequest as_they_are(const LaunchWish& wish, int ranks, std::size_t visible) {
+  gpu::SelectionRequest request;
+  const std::size_t first = is_bound_task(wish, visible) ? 0 : static_cast<std::size_t>(first_local_rank(wish));
+  for (std::size_t index = first; index < visible && index < first + static_cast<std::size_t>(ranks); ++index)
+    request.ids.push_back(std::to_string(index));
+  request.allow_unhealthy = true;  // whoever set the mask chose them
+  return request;
+}
+
+// One GPU for every rank, in the order of the ranks, is what all contracts but the collective one need.
+Result<void> check_contract(const LaunchWish& wish, int ranks, std::size_t gpus) {
+  const Contract contract = wish.request.contract;
+  if (!needs_one_gpu_per_rank(contract) || gpus >= static_cast<std::size_t>(ranks)) return {};
+  return Error{Error::Kind::refused,
+               fmt::format("--{} gives every rank a GPU of its own: {} ranks, {} GPUs", to_word(contract), ranks, gpus),
+               fmt::format("--nproc-per-node {}", std::max<std::size_t>(gpus, 1))};
+}
+
+// torchrun's rule for --virtual-local-rank, which looks at the text of the mask only.
+Result<std::string> virtual_entry(const std::optional<std::string>& inherited, int local_rank) {
+  if (!inherited) return std::to_string(local_rank);
+  const std::vector<std::string> entries = split(*inherited, ',');
+  if (static_cast<std::size_t>(local_rank) >= entries.size())
+    return Error{Error::Kind::refused,
+                 fmt::format("--virtual-local-rank: CUDA_VISIBLE_DEVICES={} has no entry for local rank {}", *inherited,
+                             local_rank),
+                 fmt::format("--nproc-per-node {}", entries.size())};
+  return std::string(trim(entries[static_cast<std::size_t>(local_rank)]));
+}
+
+Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, const LaunchWish& wish,
+                                                          const Host& host, const RankGpus& gpus, int ranks) {
+  std::vector<std::optional<std::string>> masks(static_cast<std::size_t>(ranks));
+  for (int local_rank = 0; local_rank < ranks; ++local_rank) {
+    const auto position = static_cast<std::size_t>(local_rank);
+    std::optional<std::string>& mask = masks[position];
+    switch (contract) {
+      case Contract::collective:
+        if (gpus.picked) mask = join(gpus.entries, ",");
+        break;
+      case Contract::isolated: mask = gpus.entries[position]; break;
+      case Contract::own_gpu_first: {
+        std::vector<std::string> rotated = gpus.entries;
+        std::ranges::rotate(rotated, rotated.begin() + local_rank);
+        mask = join(rotated, ",");
+        break;
+      }
+      case Contract::virtual_local_rank: {
+        if (position < gpus.entries.size()) {
+          mask = gpus.entries[position];
+        } else {
+          auto entry = virtual_entry(host.sources().mask, local_rank);
+          if (!entry) return entry.error();
+          mask = *entry;
+        }
+        break;
+      }
+    }
+    if (wish.without_gpus) mask = "";
+  }
+  return masks;
+}
+
+Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchWish& wish, const HostView& view, const RankGpus& gpus,
+                                                   int ranks) {
+  if (!wish.numa) return std::vector<std::vector<int>>{};
+  if (gpus.devices.size() < static_cast<std::size_t>(ranks))
+    return Error{Error::Kind::refused,
+                 fmt::format("--numa-binding puts each rank beside its GPU: {} ranks, {} GPUs", ranks, gpus.devices.size()),
+                 "leave --numa-binding out"};
+  std::vector<std::optional<int>> nodes;
+  for (const gpu::VisibleDevice& device : gpus.devices) nodes.push_back(view.gpu_of(device).facts.numa_node);
+  return gpu::bind_cpus(*wish.numa, nodes, gpu::allowed_cpus());
+}
+
+// Allotted cores over the ranks of this host, where nobody has said it and there are several.
+std::optional<int> threads_for(int ranks_on_host) {
+  if (ranks_on_host <= 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return std::nullopt;
+  return std::max(allotted_cores() / ranks_on_host, 1);
+}
+
+// Chosen, and taken where take says so.
+Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView& view, int ranks, bool take) {
+  RankGpus gpus;
+  gpus.picked = wish.selection.has_value();
+  const gpu::SelectionRequest request =
+      wish.selection ? *wish.selection : as_they_are(wish, ranks, view.visible.size());
+  if (!gpus.picked && request.ids.empty()) return gpus;
+  if (take) {
+    auto grant = host.hold(request, wish.lease, wish.form);
+    if (!grant) return grant.error();
+    gpus.devices = grant->devices;
+    gpus.entries = split(grant->mask, ',');
+    gpus.notes = grant->notes;
+    gpus.lease = std::move(grant->lease);
+    for (auto& variable : grant->environment)
+      if (variable.first != "CUDA_VISIBLE_DEVICES" && (gpus.picked || variable.first != "CUDA_DEVICE_ORDER"))
+        gpus.environment.push_back(std::move(variable));
+    return gpus;
+  }
+  gpu::SelectionRequest look = request;
+  look.allow_leased = look.allow_leased || wish.lease.share;
+  const auto chosen = host.pick(look);
+  if (!chosen) return chosen.error();
+  const auto mask = mask_for(view, *chosen, wish.form);
+  if (!mask) return mask.error();
+  for (const gpu::VisibleIndex index : *chosen)
+    gpus.devices.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
+  gpus.entries = split(*mask, ',');
+  return gpus;
+}
+
+struct Prepared {
+  LaunchPlan plan;
+  RankGpus gpus;
+};
+
+std::vector<std::optional<RankDevice>> devices_of(const HostView& view, const RankGpus& gpus, int ranks) {
+  std::vector<std::optional<RankDevice>> devices(static_cast<std::size_t>(ranks));
+  for (std::size_t position = 0; position < std::min(devices.size(), gpus.devices.size()); ++position) {
+    const gpu::VisibleDevice& device = gpus.devices[position];
+    const auto found = std::ranges::find(view.visible, device);
+    devices[position] = RankDevice{static_cast<gpu::VisibleIndex>(found - view.visible.begin()), device.gpu,
+                                   device.uuid ? device.uuid->text : ""};
+  }
+  return devices;
+}
+
+Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
+  HostView view;
+  if (needs_gpus(wish)) {
+    auto seen = host.look(gpu::Detail::memory);
+    if (!seen) return seen.error();
+    view = std::move(*seen);
+  }
+  Prepared prepared;
+  LaunchPlan& plan = prepared.plan;
+  plan.request = wish.request;
+  const auto counted = count_ranks(wish.ranks.value_or(1), view.visible.size());
+  if (!counted) return counted.error();
+  int ranks = *counted;
+  if (needs_gpus(wish)) {
+    auto gpus = choose_gpus(host, wish, view, ranks, take);
+    if (!gpus) return gpus.error();
+    prepared.gpus = std::move(*gpus);
+  }
+  if (!wish.ranks && wish.selection) ranks = static_cast<int>(prepared.gpus.devices.size());
+  plan.request.local_ranks = ranks;
+  if (is_bound_task(wish, view.visible.size()) && plan.request.contract == Contract::collective) {
+    plan.request.contract = Contract::virtual_local_rank;
+    plan.notes.push_back("this task is bound to one GPU: it is device 0, and LOCAL_RANK is 0");
+  }
+  if (auto checked = check_contract(wish, ranks, prepared.gpus.devices.size()); !checked) return checked.error();
+  auto masks = masks_for(plan.request.contract, wish, host, prepared.gpus, ranks);
+  if (!masks) return masks.error();
+  auto cpus = bind_to_numa(wish, view, prepared.gpus, ranks);
+  if (!cpus) return cpus.error();
+  const int ranks_on_host = wish.request.place ? wish.request.place->local_world_size : ranks;
+  plan.resources = {std::move(*masks), prepared.gpus.environment, std::move(*cpus), threads_for(ranks_on_host)};
+  plan.devices = devices_of(view, prepared.gpus, ranks);
+  plan.picked = prepared.gpus.picked;
+  plan.notes.insert(plan.notes.end(), prepared.gpus.notes.begin(), prepared.gpus.notes.end());
+  if (plan.resources.threads)
+    plan.notes.push_back(fmt::format("OMP_NUM_THREADS={} for each rank ({} cores, {} ranks); set it to change that",
+                                     *plan.resources.threads, allotted_cores(), ranks_on_host));
+  return prepared;
+}
+
+// What was in use when the run began must be all that is in use before a round begins anew.
+std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
+  if (!gpus.lease) return {};
+  const auto before = host.look(gpu::Detail::memory);
+  if (!before) return {};
+  std::vector<std::pair<gpu::GpuIndex, lease::Holder>> baseline;
+  for (const gpu::VisibleDevice& device : gpus.devices) {
+    lease::Holder last_round;
+    last_round.memory_before = before->gpu_of(device).reading.memory_used;
+    baseline.emplace_back(device.gpu, last_round);
+  }
+  return [&host, baseline] {
+    const auto now = host.look(gpu::Detail::memory);
+    if (!now) return true;  // a driver that fails is not healed by waiting
+    return std::ranges::all_of(now->snapshot.gpus, [&](const gpu::Gpu& gpu) {
+      return std::ranges::all_of(baseline, [&](const auto& entry) {
+        return entry.first != gpu.facts.index || memory_is_back(entry.second, gpu);
+      });
+    });
+  };
+}
+
+}  // namespace
+
+Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
+  auto prepared = prepare(host, wish, false);
+  if (!prepared) return prepared.error();
+  return std::move(prepared->plan);
+}
+
+Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<void(const std::string&)>& note) {
+  auto meeting = launch::open_meeting(wish.request);
+  if (!meeting) return meeting.error();
+  auto prepared = prepare(host, wish, true);
+  if (!prepared) return prepared.error();
+  for (const std::string& text : prepared->plan.notes) note(text);
+  const launch::LaunchHooks hooks{
+      note, wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
+      wish.lease.reclaim};
+  return launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
+}
+
+}  // namespace muster::service

@@ -1,0 +1,54 @@
+// muster launch: GPUs and ranks brought together. Counts, leases, masks and binds, then lets src/launch run it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "gpu/numa_binding.hpp"
+#include "gpu/selection.hpp"
+#include "launch/launch_request.hpp"
+#include "service/host.hpp"
+
+namespace muster::service {
+
+// How many ranks this host gets.
+enum class RanksPer { gpu, cpu, automatic };  // one for each GPU; for each core; GPUs where there are any, else cores
+using RanksWish = std::variant<int, RanksPer>;
+
+struct LaunchWish {
+  launch::LaunchRequest request;                   // but for local_ranks, which ranks decides
+  std::optional<RanksWish> ranks;                  // absent: one for each GPU that is picked, else one
+  std::optional<gpu::SelectionRequest> selection;  // GPUs to pick; absent: the visible ones, as they are
+  bool without_gpus = false;                       // hide them all
+  LeaseWish lease;
+  gpu::MaskForm form = gpu::MaskForm::as_inherited;
+  std::optional<gpu::NumaBinding> numa;
+};
+
+// What one local rank has.
+struct RankDevice {
+  gpu::VisibleIndex visible{};  // in the mask this process inherited
+  gpu::GpuIndex index{};
+  std::string uuid;
+};
+
+// Everything that is known before anything starts.
+struct LaunchPlan {
+  launch::LaunchRequest request;
+  launch::RankResources resources;
+  std::vector<std::optional<RankDevice>> devices;  // by local rank; absent: no GPU of its own
+  bool picked = false;                             // GPUs were chosen and masked; else they are used as they are
+  std::vector<std::string> notes;
+};
+
+// Chooses without taking anything: what --dry-run shows.
+Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish);
+
+// Binds the port, takes the GPUs, runs. Returns the exit code.
+Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<void(const std::string&)>& note);
+
+}  // namespace muster::service

@@ -1,0 +1,205 @@
+#include "rendezvous/agent_link.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "testing/contains.hpp"
+
+namespace muster::rendezvous {
+namespace {
+
+using testing::contains;
+using namespace std::chrono_literals;
+
+// A link, and the coordinator's end of its socket in the hand of the test.
+class AgentLinkTest : public ::testing::Test {
+ protected:
+  AgentLinkTest() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw std::runtime_error("socketpair");
+    other_end_ = FileDescriptor(ends[0]);
+    Join join;
+    join.host = "node-1";
+    link_.emplace(FileDescriptor(ends[1]), join, now_);
+  }
+
+  void say(const CoordinatorMessage& message) { say_bytes(encode(message)); }
+  void say_bytes(std::string_view bytes) {
+    ASSERT_EQ(::send(other_end_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // All that the link has written so far.
+  std::vector<AgentMessage> heard() {
+    std::array<char, 1 << 16> buffer;
+    ssize_t count = 0;
+    while ((count = ::recv(other_end_.number(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0)
+      unread_.append(buffer.data(), static_cast<std::size_t>(count));
+    std::vector<AgentMessage> messages;
+    for (auto end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
+      messages.push_back(decode_agent_message(unread_.substr(0, end)).value());
+      unread_.erase(0, end + 1);
+    }
+    return messages;
+  }
+  std::string failure() {
+    const auto received = link_->receive(now_);
+    return received ? "no failure" : received.error().what;
+  }
+
+  Clock::time_point now_ = Clock::time_point(1000h);
+  FileDescriptor other_end_;
+  std::optional<AgentLink> link_;
+  std::string unread_;
+};
+
+TEST_F(AgentLinkTest, JoinsAtOnce) {
+  const auto messages = heard();
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(std::get<Join>(messages[0]).host, "node-1");
+}
+
+TEST_F(AgentLinkTest, NeverWaits) {
+  const auto received = link_->receive(now_);
+  ASSERT_TRUE(received);
+  EXPECT_TRUE(received->empty());
+}
+
+TEST_F(AgentLinkTest, BringsMessagesInTheirOrder) {
+  say_bytes(encode(CoordinatorMessage(Welcome{})) + encode(CoordinatorMessage(Start{})));
+  say(Stop{0, "node-4 joined"});
+  const auto received = link_->receive(now_);
+  ASSERT_TRUE(received);
+  ASSERT_EQ(received->size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<Welcome>(received->at(0)));
+  EXPECT_TRUE(std::holds_alternative<Start>(received->at(1)));
+  EXPECT_EQ(std::get<Stop>(received->at(2)).reason, "node-4 joined");
+}
+
+TEST_F(AgentLinkTest, PutsAMessageTogetherThatComesInPieces) {
+  const std::string line = encode(CoordinatorMessage(Stop{7, "node-4 joined"}));
+  for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+    say_bytes(line.substr(i, 1));
+    ASSERT_TRUE(link_->receive(now_)->empty());
+  }
+  say_bytes("\n");
+  const auto received = link_->receive(now_);
+  ASSERT_EQ(received->size(), 1u);
+  EXPECT_EQ(std::get<Stop>(received->at(0)).round, 7);
+}
+
+TEST_F(AgentLinkTest, GivesASignOfLifeInEachIntervalOfTheTerms) {
+  say(Welcome{250ms, 2s});
+  ASSERT_TRUE(link_->receive(now_));
+  heard();
+  EXPECT_EQ(link_->next_deadline(), now_ + 250ms);
+  now_ += 249ms;
+  ASSERT_TRUE(link_->receive(now_));
+  EXPECT_TRUE(heard().empty());
+  now_ += 1ms;
+  ASSERT_TRUE(link_->receive(now_));
+  const auto messages = heard();
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Alive>(messages[0]));
+  EXPECT_EQ(link_->next_deadline(), now_ + 250ms);
+}
+
+TEST_F(AgentLinkTest, NoticesACoordinatorThatFallsSilent) {
+  say(Welcome{1s, 5s});
+  ASSERT_TRUE(link_->receive(now_));
+  now_ += 4s;
+  say(Alive{});
+  ASSERT_TRUE(link_->receive(now_));
+  now_ += 4999ms;
+  ASSERT_TRUE(link_->receive(now_));
+  EXPECT_LE(link_->next_deadline(), now_ + 1ms);
+  now_ += 1ms;
+  EXPECT_TRUE(contains(failure(), "coordinator", "5 s"));
+}
+
+TEST_F(AgentLinkTest, ReadsWhatCameBeforeItCallsTheCoordinatorSilent) {
+  say(Welcome{1s, 5s});
+  ASSERT_TRUE(link_->receive(now_));
+  say(Alive{});
+  now_ += 60s;
+  EXPECT_TRUE(link_->receive(now_));
+}
+
+TEST_F(AgentLinkTest, HasMorePatienceBeforeTheWelcome) {
+  now_ += 29s;
+  EXPECT_TRUE(link_->receive(now_));
+  now_ += 1s;
+  EXPECT_TRUE(contains(failure(), "30 s"));
+}
+
+TEST_F(AgentLinkTest, BringsTheLastWordsOfACoordinatorBeforeItsEnd) {
+  say(Finish{true, "all ranks ended well", std::nullopt});
+  other_end_ = FileDescriptor();
+  link_->send(Alive{});  // goes nowhere, and raises no SIGPIPE
+  const auto received = link_->receive(now_);
+  ASSERT_TRUE(received);
+  ASSERT_EQ(received->size(), 1u);
+  EXPECT_TRUE(std::get<Finish>(received->at(0)).success);
+  EXPECT_LE(link_->next_deadline(), now_);
+  EXPECT_TRUE(contains(failure(), "coordinator", "connection ended"));
+  EXPECT_TRUE(contains(failure(), "connection ended"));
+}
+
+TEST_F(AgentLinkTest, KeepsWhatTheSocketDoesNotTakeYet) {
+  heard();
+  const std::string failure_text(512 * 1024, 'x');
+  int sent = 0;
+  while (!link_->wants_to_write() && sent < 8) {
+    link_->send(Failed{sent, 0ms, failure_text});
+    ++sent;
+  }
+  ASSERT_TRUE(link_->wants_to_write());
+  link_->send(Stopped{99});
+  std::vector<AgentMessage> messages;
+  for (int i = 0; i < 1000 && link_->wants_to_write(); ++i) {
+    for (auto& message : heard()) messages.push_back(std::move(message));
+    ASSERT_TRUE(link_->receive(now_));
+  }
+  for (auto& message : heard()) messages.push_back(std::move(message));
+  ASSERT_EQ(messages.size(), static_cast<std::size_t>(sent) + 1);
+  EXPECT_EQ(std::get<Failed>(messages[0]).failure, failure_text);
+  EXPECT_EQ(std::get<Stopped>(messages.back()).round, 99);
+}
+
+TEST_F(AgentLinkTest, QueuesNoHeartbeatsBehindWhatIsStuck) {
+  for (int i = 0; i < 8 && !link_->wants_to_write(); ++i) link_->send(Failed{i, 0ms, std::string(512 * 1024, 'x')});
+  ASSERT_TRUE(link_->wants_to_write());
+  for (int i = 0; i < 20; ++i) {
+    now_ += 1s;
+    ASSERT_TRUE(link_->receive(now_));
+  }
+  int heartbeats = 0;
+  for (int i = 0; i < 1000 && link_->wants_to_write(); ++i) {
+    for (const auto& message : heard()) heartbeats += std::holds_alternative<Alive>(message) ? 1 : 0;
+    ASSERT_TRUE(link_->receive(now_));
+  }
+  EXPECT_EQ(heartbeats, 0);
+}
+
+TEST_F(AgentLinkTest, BreaksWhenTheCoordinatorReadsNothingAtAll) {
+  for (int i = 0; i < 20; ++i) link_->send(Failed{0, 0ms, std::string(512 * 1024, 'x')});
+  EXPECT_TRUE(contains(failure(), "unread"));
+}
+
+TEST_F(AgentLinkTest, BreaksOnJunk) {
+  say_bytes("HTTP/1.1 400 Bad Request\n");
+  EXPECT_TRUE(contains(failure(), "cannot be read"));
+}
+
+TEST_F(AgentLinkTest, BreaksOnAMessageWithoutAnEnd) {
+  const std::string junk(64 * 1024, '{');
+  for (std::size_t sent = 0; sent <= longest_message; sent += junk.size()) {
+    say_bytes(junk);
+    if (!link_->receive(now_)) break;
+  }
+  EXPECT_TRUE(contains(failure(), "without an end"));
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
