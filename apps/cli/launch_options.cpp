@@ -6,8 +6,16 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.hpp"
+
 namespace muster::cli {
 namespace {
+
+// A check whose message is for people.
+std::string not_negative(const std::string& text) {
+  const auto number = parse_number<int>(text);
+  return number && *number >= 0 ? "" : fmt::format("{} is not a number from 0", text);
+}
 
 std::string environment_name(std::string_view option) {
   std::string name = "PET_" + std::string(option);
@@ -61,7 +69,7 @@ void add_rendezvous_options(CLI::App& command, LaunchOptions& options) {
   torch.option("--rdzv-conf", options.rdzv_conf, "join_timeout=600,last_call_timeout=30,keep_alive_interval=1,...");
   torch.option("--max-restarts", options.max_restarts, "how often a failed round is begun anew")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative);
   torch.option("--monitor-interval", options.monitor_interval, "accepted; muster is told by the kernel and never polls");
 }
 
@@ -82,7 +90,7 @@ void add_program_options(CLI::App& command, LaunchOptions& options) {
   torch.option("--signals-to-handle", options.signals_to_handle, "signals that are passed on and end the run")
       ->capture_default_str();
   torch.option("--shutdown-timeout", options.shutdown_timeout, "seconds ranks have to end before they are killed (30)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative);
 }
 
 void add_log_options(CLI::App& command, LaunchOptions& options) {

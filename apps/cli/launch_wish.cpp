@@ -310,6 +310,7 @@ Result<void> set_gpus(service::LaunchWish& wish, const LaunchOptions& options) {
   if (selection.ids == std::vector<std::string>{"all"}) selection.ids.clear();  // as accelerate has it: the visible ones
   wish.form = selection.uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited;
   wish.without_gpus = options.device == "cpu";
+  if (options.numa_binding) wish.numa = gpu::parse_numa_binding(*options.numa_binding);
   if (!chooses_gpus(selection)) {
     if (options.device == "cuda" && !wish.ranks) wish.ranks = service::RanksPer::gpu;
     return {};

@@ -160,26 +160,33 @@ class RollCall:
         """Who is missing; None where nobody is, and the error speaks for itself."""
         others = [rank for rank in range(self.size) if rank != self.rank]
 
+        def those(records: list[_Record], state: str) -> list[int]:
+            return [rank for rank in others if (records[rank].number, records[rank].state) == (self._number, state)]
+
         def behind(records: list[_Record]) -> list[int]:
             return [rank for rank in others if records[rank].number < self._number]
 
-        def inside(records: list[_Record]) -> list[int]:
-            return [rank for rank in others if (records[rank].number, records[rank].state) == (self._number, _AT)]
+        def settled(records: list[_Record]) -> bool:
+            # Only after a timeout does a rank that is still inside tell anything: the others will have given up soon.
+            waits = gave_up or those(records, _GAVE_UP)
+            return bool(behind(records)) or not waits or not those(records, _AT)
 
-        records = self._records_once(lambda all_: bool(behind(all_)) or not inside(all_))
+        records = self._records_once(settled)
         if records is None:
             served = "" if self._serving_rank is None else f": rank {self._serving_rank}, which serves it, stopped or ended"
             missing = [rank for rank in others if rank == self._serving_rank]
             return self._error(error, what, seconds, gave_up, missing, f"the store does not answer{served}")
-        quitters = [rank for rank in others if (records[rank].number, records[rank].state) == (self._number, _GAVE_UP)]
+        absent, quitters = behind(records), those(records, _GAVE_UP)
         gave_up = gave_up or bool(quitters)
-        if behind(records):
-            lasts = "; ".join(_last_seen(rank, records[rank]) for rank in behind(records)[:8])
-            reason = f"{_ranks(behind(records))} did not arrive ({lasts})"
-            return self._error(error, what, seconds, gave_up, behind(records), reason)
-        if inside(records):
-            reason = f"{_ranks(inside(records))} arrived and stopped inside it, or ended"
-            return self._error(error, what, seconds, gave_up, inside(records), reason)
+        inside = those(records, _AT) if gave_up else []
+        with suppress(RuntimeError):
+            _see_off(self._store, self.size - len(absent) - len(inside), self.rank == self._serving_rank)
+        if absent:
+            lasts = "; ".join(_last_seen(rank, records[rank]) for rank in absent[:8])
+            return self._error(error, what, seconds, gave_up, absent, f"{_ranks(absent)} did not arrive ({lasts})")
+        if inside:
+            reason = f"{_ranks(inside)} arrived and stopped inside it, or ended"
+            return self._error(error, what, seconds, gave_up, inside, reason)
         if quitters:
             reason = f"this rank came too late: {_ranks(quitters)} had given up waiting"
             return self._error(error, what, seconds, gave_up, [], reason)
@@ -199,22 +206,50 @@ class RollCall:
         )
 
 
-def meet(distributed: ModuleType, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+def meet(
+    distributed: ModuleType, store: Any, rank: int, size: int, timeout: timedelta, serving_rank: Optional[int]
+) -> None:
     """Waits until every rank is at the store; CollectiveTimeoutError with those who are not."""
-    keys = [f"muster/here/{other}" for other in range(size)]
-    store.set(keys[rank], "")
+    started = time.monotonic()
+    store = distributed.PrefixStore("muster/meeting", store)
     try:
-        store.wait(keys, timeout)
-    except distributed.DistStoreError as error:
-        missing = [other for other in range(size) if not store.check([keys[other]])]
-        if not missing:
-            raise
-        raise CollectiveTimeoutError(
-            f"init_distributed timed out after {timeout.total_seconds():.1f} s on rank {rank} of {size}:"
-            f" {_ranks(missing)} did not arrive\n  try: look at why {_ranks(missing)} did not start, or how it ended",
+        store.set(f"here/{rank}", "")
+        store.add("here", 1)
+        pause = 0.002
+        # Asked again and again, since a wait of the store's own would not tell of the others' giving up.
+        while not (over := store.check(["over"])) and store.add("here", 0) < size:
+            if time.monotonic() - started > timeout.total_seconds():
+                store.set("over", "")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.2)
+        if not over:
+            return
+        missing = [other for other in range(size) if not store.check([f"here/{other}"])]
+        reason = f"{_ranks(missing)} did not arrive" if missing else "this rank came too late: the others had given up"
+        _see_off(store, size - len(missing), rank == serving_rank)
+    except distributed.DistNetworkError as error:
+        server = "the launcher" if serving_rank is None else f"rank {serving_rank}"
+        raise CollectiveError(
+            f"init_distributed failed on rank {rank} of {size}: {server}, which serves the store, has ended\n"
+            f"  try: look at what {server} did last",
             "init_distributed",
-            missing,
+            [] if serving_rank is None else [serving_rank],
         ) from error
+    raise CollectiveTimeoutError(
+        f"init_distributed timed out after {time.monotonic() - started:.1f} s on rank {rank} of {size}: {reason}\n"
+        "  try: look at why a rank did not start, or how it ended; one that needs longer needs a larger timeout_minutes",
+        "init_distributed",
+        missing,
+    )
+
+
+def _see_off(store: Any, expected: int, serving: bool) -> None:
+    """Each rank that has read why it fails says so; the one that serves the store ends after the others, if it can."""
+    seen = store.add("seen", 1)
+    deadline = time.monotonic() + _GRACE
+    while serving and seen < expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+        seen = store.add("seen", 0)
 
 
 @dataclass

@@ -12,9 +12,12 @@ from typing import Any, Optional
 
 from . import _native
 from ._devices import describe, devices_of, find_device, in_mebibytes, used_percent
+from ._rank_facts import place_of_rank
 from ._request import GpuId, byte_count, gpu_count, id_texts, model_bytes, whole_number
 from ._torch import cuda_user, loaded_torch, torch_with_cuda
-from .ranks import place_of_rank
+from .collectives import *  # noqa: F403 - ranks and what they do together are found here, too
+from .process_group import *  # noqa: F403
+from .ranks import *  # noqa: F403
 
 __all__ = [
     "auto_select_gpus_for_model",

@@ -9,9 +9,9 @@ from typing import Any, Optional
 from urllib.parse import urlparse
 
 from . import _native, _roll_call, _slurm
+from ._rank_facts import RankFacts, place_of_rank, rank_from
 from ._request import whole_number
 from ._torch import loaded_process_group
-from .ranks import RankFacts, place_of_rank, rank_from
 
 __all__ = ["cleanup_distributed", "init_distributed"]
 
@@ -56,7 +56,7 @@ def init_distributed(
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = torch.distributed.PrefixStore(f"muster/attempt_{attempt}/group_{_stores.groups}", base)
     _stores.groups += 1
-    _roll_call.meet(torch.distributed, store, facts.rank, facts.world_size, timeout)
+    _roll_call.meet(torch.distributed, store, facts.rank, facts.world_size, timeout, serving_rank)
     torch.distributed.init_process_group(
         backend,
         store=store,

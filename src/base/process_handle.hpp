@@ -1,4 +1,5 @@
-// A handle on one process. Unlike its number, which the kernel gives to another one later, a handle never means another.
+// A handle on one process. Unlike its number, which the kernel gives to another one later, a handle never means
+// another.
 #pragma once
 
 #include <sys/types.h>

@@ -149,13 +149,13 @@ SocketAddress any_address_of_version_6(std::uint16_t port) {
 class StopEvent {
  public:
   explicit StopEvent(const std::stop_token& stop)
-      : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        callback_(stop, Notify{event_.number()}) {}
+      : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), callback_(stop, Notify{event_.number()}) {}
   // Waits for the events of socket (none: for time alone). True: the socket is ready.
   bool wait_for(int socket, short events, Clock::time_point until) const {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
     std::array<pollfd, 2> waiting{pollfd{socket, events, 0}, pollfd{event_.number(), POLLIN, 0}};
-    ::poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp(left, milliseconds(0), milliseconds(60000)).count()));
+    ::poll(waiting.data(), waiting.size(),
+           static_cast<int>(std::clamp(left, milliseconds(0), milliseconds(60000)).count()));
     return waiting[0].revents != 0;
   }
 

@@ -52,8 +52,8 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 // Whether this machine has the address on one of its interfaces (loopback included).
 bool is_own_address(const SocketAddress& address);
 
-// A bound and listening socket, close-on-exec and non-blocking. Port 0: the kernel chooses; local_address() tells. A busy
-// port is refused (Error::Kind::refused) with the port in the words.
+// A bound and listening socket, close-on-exec and non-blocking. Port 0: the kernel chooses; local_address() tells. A
+// busy port is refused (Error::Kind::refused) with the port in the words.
 Result<FileDescriptor> listen_on(const SocketAddress& address);
 // On every interface, both families where the machine has both.
 Result<FileDescriptor> listen_everywhere(std::uint16_t port);

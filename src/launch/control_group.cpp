@@ -1,7 +1,11 @@
 #include "launch/control_group.hpp"
 
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -99,6 +103,17 @@ void remove_groups_without_owner(const fs::path& folder) {
   }
 }
 
+// Note [Spent control group]
+// Kernels since about 6.12 kill a process at its birth into a group (CLONE_INTO_CGROUP) in which cgroup.kill was used
+// before: they compare how often that was done in the new group and in the parent's. So a group is not used again after
+// a kill, and a new one is tried out first: this process may itself be in a group that was killed once, before it came.
+bool lets_processes_live(const ControlGroup& group) {
+  const pid_t child = group.fork_inside();
+  if (child == 0) ::_exit(0);
+  int status = 0;
+  return child > 0 && ::waitpid(child, &status, 0) == child && WIFEXITED(status);
+}
+
 }  // namespace
 
 std::optional<fs::path> control_group_folder(std::string_view mountinfo, std::string_view cgroup) {
@@ -110,15 +125,17 @@ std::optional<fs::path> control_group_folder(std::string_view mountinfo, std::st
   return (mount->point / below).lexically_normal();
 }
 
-ControlGroup::ControlGroup(fs::path path, FileDescriptor folder)
-    : path_(std::move(path)), folder_(std::move(folder)) {}
+ControlGroup::ControlGroup(fs::path path, FileDescriptor folder) : path_(std::move(path)), folder_(std::move(folder)) {}
 
 std::optional<ControlGroup> ControlGroup::create(const ProcessIdentity& owner) {
   const auto folder = own_folder();
   if (!folder || ::access(folder->c_str(), W_OK) != 0) return std::nullopt;
   remove_groups_without_owner(*folder);
   if (::mkdir((*folder / group_name(owner)).c_str(), 0755) != 0) return std::nullopt;
-  return open(owner);
+  auto group = open(owner);
+  if (!group || lets_processes_live(*group)) return group;
+  group->remove();
+  return std::nullopt;
 }
 
 std::optional<ControlGroup> ControlGroup::open(const ProcessIdentity& owner) {
@@ -130,7 +147,16 @@ std::optional<ControlGroup> ControlGroup::open(const ProcessIdentity& owner) {
   return ControlGroup(std::move(path), std::move(opened));
 }
 
-bool ControlGroup::kill() const {
+pid_t ControlGroup::fork_inside() const {
+  clone_args arguments{};
+  arguments.flags = CLONE_INTO_CGROUP;
+  arguments.exit_signal = SIGCHLD;
+  arguments.cgroup = static_cast<decltype(arguments.cgroup)>(folder_.number());
+  return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
+bool ControlGroup::kill() {
+  spent_ = true;
   const FileDescriptor order(::openat(folder_.number(), "cgroup.kill", O_WRONLY | O_CLOEXEC));
   return order && ::write(order.number(), "1", 1) == 1;
 }

@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "base/files.hpp"
@@ -32,9 +34,9 @@ std::unordered_multimap<pid_t, ProcessStatus> processes_by_parent() {
 }
 
 // Note [Verified descendants]
-// A snapshot of /proc is read over a stretch of time, in which processes end and their numbers go to others. Descendants
-// are therefore verified from the top down, after the snapshot: a handle is opened, and the status is read once more. If
-// start and parent are those of the snapshot, then
+// A snapshot of /proc is read over a stretch of time, in which processes end and their numbers go to others.
+// Descendants are therefore verified from the top down, after the snapshot: a handle is opened, and the status is read
+// once more. If start and parent are those of the snapshot, then
 //   - the status is that of the process the handle means, or that process is gone, and a signal through the handle
 //     reaches nobody: a number goes to nobody else while its process lives;
 //   - its parent's number meant, when the snapshot was taken, the process that was verified before it, since that one
@@ -60,25 +62,21 @@ bool read_children(std::vector<pid_t>& children) {
 
 }  // namespace
 
-void visit_descendants(pid_t root, const std::function<void(const Descendant&)>& visit) {
+std::vector<Descendant> find_descendants(pid_t root) {
   const auto by_parent = processes_by_parent();
-  struct Parent {
-    pid_t pid;
-    pid_t top;  // 0 for the root
-  };
-  std::vector<Parent> parents{{root, 0}};
-  for (std::size_t next = 0; next < parents.size(); ++next) {
-    const Parent parent = parents[next];
-    const auto [first, last] = by_parent.equal_range(parent.pid);
+  std::vector<Descendant> found;
+  const auto add_children = [&](pid_t parent, std::optional<pid_t> top) {
+    const auto [first, last] = by_parent.equal_range(parent);
     for (auto child = first; child != last; ++child) {
       const ProcessStatus& status = child->second;
-      const FileDescriptor handle = open_verified(status);
-      if (!handle) continue;
-      const pid_t top = parent.top == 0 ? status.identity.pid : parent.top;
-      visit({status, top, handle});
-      parents.push_back({status.identity.pid, top});
+      if (FileDescriptor handle = open_verified(status))
+        found.push_back({status, top.value_or(status.identity.pid), std::move(handle)});
     }
-  }
+  };
+  add_children(root, std::nullopt);
+  for (std::size_t next = 0; next < found.size(); ++next)
+    add_children(found[next].status.identity.pid, found[next].top);
+  return found;
 }
 
 std::vector<pid_t> children_of_this_process() {
@@ -89,6 +87,15 @@ std::vector<pid_t> children_of_this_process() {
   const auto [first, last] = by_parent.equal_range(::getpid());
   for (auto child = first; child != last; ++child) children.push_back(child->second.identity.pid);
   return children;
+}
+
+std::optional<ProcessStatus> kill_child_with_group(pid_t child) {
+  ::kill(child, SIGKILL);
+  const auto status = read_process_status(child);
+  // Dying or dead, it does not leave its group, whose number therefore goes to no other one before we have reaped it.
+  // A group has members of one session only, and a session that began below us has only what descends from there.
+  if (status && status->group > 1 && status->session != ::getsid(0)) ::kill(-status->group, SIGKILL);
+  return status;
 }
 
 }  // namespace muster::launch

@@ -16,11 +16,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds look_for_orphans(50);
 // A look at every process of the machine, for those below a child that takes its time to die.
 constexpr milliseconds between_scans(10);
-constexpr milliseconds longest_pause(20);
+// We are told when a child ends; this is for what hides below one that hangs in the kernel.
+constexpr milliseconds longest_pause(250);
 
 }  // namespace
 
-Ending::Clock::time_point Ending::advance(const Workers& workers, const ControlGroup* group) {
+Ending::Clock::time_point Ending::advance(const Workers& workers, ControlGroup* group) {
   const Clock::time_point now = Clock::now();
   if (now >= kill_at_) {
     kill_everyone(workers, group);
@@ -42,11 +43,11 @@ void Ending::note(std::set<ProcessIdentity>& reached, const ProcessStatus& statu
 // Parents first: a rank that hears of its own end before its helpers die has no reason to complain about them.
 void Ending::ask_everyone(const Workers& workers) {
   everyone_asked_ = true;
-  visit_descendants(::getpid(), [&](const Descendant& found) {
+  for (const Descendant& found : find_descendants(::getpid())) {
     note(asked_, found.status, workers.contains(found.top));
     signal_process(found.handle, SIGTERM);
     signal_process(found.handle, SIGCONT);
-  });
+  }
 }
 
 // What is born during the grace may be the cleaning up of somebody who was asked, and is left in peace; unless it has
@@ -63,27 +64,26 @@ void Ending::ask_orphans(const Workers& workers) {
 
 // Note [Killing what forks]
 // Four ways, since each alone can be escaped from for a while:
-//   - the group of each rank, in one stroke of the kernel: no fork happens between the signals;
+//   - the process group of each rank, in one stroke of the kernel: no fork happens between the signals;
 //   - the processes found in /proc: all levels at once, so that a parent which takes seconds to die (it gives back the
 //     memory of a GPU) does not delay its children. A process that forks faster than /proc is read escapes;
 //   - the control group, where there is one: no escape;
-//   - our own children: cheap to list, and whoever flees by forking and ending becomes one, again and again, which we
-//     are told of each time.
+//   - our own children with their groups: cheap to list, and whoever flees by forking and ending becomes one, again and
+//     again, which we are told of each time.
 // Nothing is left when the kernel says that this process has no children any more: what is below it is below a child.
-void Ending::kill_everyone(const Workers& workers, const ControlGroup* group) {
-  for (const auto& [pid, worker] : workers) worker.signal(SIGKILL);
+void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
+  std::vector<Descendant> descendants;
   if (const Clock::time_point now = Clock::now(); now >= next_scan_) {
-    visit_descendants(::getpid(), [&](const Descendant& found) {
-      signal_process(found.handle, SIGKILL);
-      note(killed_, found.status, workers.contains(found.top));
-    });
+    descendants = find_descendants(::getpid());
     next_scan_ = now + between_scans;
   }
+  // Who still has its rank is noted before that rank dies.
+  for (const Descendant& found : descendants) note(killed_, found.status, workers.contains(found.top));
+  for (const auto& [pid, worker] : workers) worker.signal(SIGKILL);
+  for (const Descendant& found : descendants) signal_process(found.handle, SIGKILL);
   if (group != nullptr) group->kill();
-  for (const pid_t child : children_of_this_process()) {
-    ::kill(child, SIGKILL);
-    if (const auto status = read_process_status(child)) note(killed_, *status, workers.contains(child));
-  }
+  for (const pid_t child : children_of_this_process())
+    if (const auto status = kill_child_with_group(child)) note(killed_, *status, workers.contains(child));
 }
 
 }  // namespace muster::launch

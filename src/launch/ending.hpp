@@ -1,5 +1,5 @@
-// How the keeper ends all that is below it: asks, waits for the grace, kills; step by step, so that it can go on telling
-// of exits meanwhile.
+// How the keeper ends all that is below it: asks, waits for the grace, kills; step by step, so that it can go on
+// telling of exits meanwhile.
 #pragma once
 
 #include <chrono>
@@ -24,14 +24,14 @@ class Ending {
   // Kills no later than this.
   void hurry(Clock::time_point kill_at) { kill_at_ = std::min(kill_at_, kill_at); }
   // To be called whenever a child of this process has ended, and at the latest when the last call said.
-  Clock::time_point advance(const Workers& workers, const ControlGroup* group);
+  Clock::time_point advance(const Workers& workers, ControlGroup* group);
   // Processes that had outlived their rank when they had to be asked or killed.
   int left_behind() const { return static_cast<int>(left_behind_.size()); }
 
  private:
   void ask_everyone(const Workers& workers);
   void ask_orphans(const Workers& workers);
-  void kill_everyone(const Workers& workers, const ControlGroup* group);
+  void kill_everyone(const Workers& workers, ControlGroup* group);
   void note(std::set<ProcessIdentity>& reached, const ProcessStatus& status, bool has_rank);
 
   Clock::time_point kill_at_;

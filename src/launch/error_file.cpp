@@ -37,6 +37,13 @@ std::optional<std::string> read_regular_file(const std::filesystem::path& path) 
   return text;
 }
 
+// What is nested beyond reason is left out: it would be gone through by recursion.
+Json parse(std::string_view text) {
+  constexpr int deepest = 100;
+  return Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
+}
+
 const Json* find(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
@@ -92,7 +99,7 @@ bool take_message(const Json& object, ErrorFile& file) {
 std::string dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 Json with_exit_code(const ErrorFile& cause, int exit_code) {
-  Json json = Json::parse(cause.json, nullptr, false);
+  Json json = parse(cause.json);
   if (!json.is_object() || !json.contains("message")) {
     json = Json{{"message", cause.message}};
     if (cause.timestamp) json["timestamp"] = *cause.timestamp;
@@ -117,7 +124,7 @@ ErrorFile parse_error_file(std::filesystem::path path, std::string text) {
   if (file.json.size() > longest_file) {
     file.json.clear();
     file.message = fmt::format("the error file {} is larger than {} MiB", file.path.string(), longest_file >> 20);
-  } else if (!take_message(Json::parse(file.json, nullptr, false), file)) {
+  } else if (!take_message(parse(file.json), file)) {
     file.message = beginning(std::string(trim(file.json)), longest_message);
   }
   return file;

@@ -182,6 +182,8 @@ Result<WorkerFailure> failure_from_json(std::string_view text) {
   std::optional<std::string> error_file, content;
   reader.read("error_file", error_file);
   reader.read("error_file_content", content);
+  constexpr std::int64_t far_future = std::int64_t{1} << 42;  // some 139 years after 1970
+  if (time_ms < 0 || time_ms > far_future) return foreign("the account of a failure has no usable \"time_ms\"");
   if (reader.missed()) return foreign(fmt::format("the account of a failure has no usable \"{}\"", *reader.missed()));
   failure.time = Time(milliseconds(time_ms));
   if (error_file && content) failure.error_file = parse_error_file(*error_file, std::move(*content));

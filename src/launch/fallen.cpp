@@ -23,22 +23,27 @@ class FallenProcesses {
   FallenProcesses(const FallenProcesses&) = delete;
   FallenProcesses& operator=(const FallenProcesses&) = delete;
 
-  // Kills those that are there now; true while there are any. Their children fall to us next.
-  bool kill_some() {
+  enum class Found { none, only_dying, living };
+
+  // Kills those that are there now. Their children fall to us next.
+  Found kill_some() {
     std::vector<pid_t> members;
     if (group_) {
       group_->kill();
       members = group_->members();
     }
-    bool any = !members.empty();
+    Found found = members.empty() ? Found::none : Found::only_dying;
     for (const pid_t child : children_of_this_process()) {
       const auto status = read_process_status(child);
       if (!status || !is_fallen(*status, members)) continue;
-      killed_.insert(status->identity);
-      ::kill(child, SIGKILL);
-      if (::waitpid(child, nullptr, WNOHANG) == 0) any = true;
+      kill_child_with_group(child);
+      if (killed_.insert(status->identity).second)
+        found = Found::living;
+      else if (found == Found::none)
+        found = Found::only_dying;
+      ::waitpid(child, nullptr, WNOHANG);
     }
-    return any;
+    return found;
   }
 
  private:
@@ -51,7 +56,7 @@ class FallenProcesses {
 
   const ProcessIdentity keeper_;
   const std::set<pid_t>& sessions_;
-  const std::optional<ControlGroup> group_;
+  std::optional<ControlGroup> group_;
   std::set<ProcessIdentity> killed_;
 };
 
@@ -60,8 +65,12 @@ class FallenProcesses {
 void kill_fallen(const ProcessIdentity& keeper, const std::set<pid_t>& sessions,
                  std::chrono::steady_clock::time_point deadline) {
   FallenProcesses fallen(keeper, sessions);
-  while (fallen.kill_some() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (std::chrono::steady_clock::now() < deadline) {
+    const FallenProcesses::Found found = fallen.kill_some();
+    if (found == FallenProcesses::Found::none) return;
+    // Who flees by forking is followed without a pause.
+    if (found == FallenProcesses::Found::only_dying) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace muster::launch

@@ -1,5 +1,5 @@
-// A small process between the launcher and the ranks. Every process the ranks ever start stays below it, so that none is
-// left behind: not when the launcher ends, and not when it is killed.
+// A small process between the launcher and the ranks. Every process the ranks ever start stays below it, so that none
+// is left behind: not when the launcher ends, and not when it is killed.
 //
 //   launcher ── keeper ── rank 0 ── its children
 //                      └─ rank 1 ── …
@@ -28,11 +28,11 @@ namespace muster::launch {
 
 // One process to start. Its position in the list is its local rank.
 struct WorkerCommand {
-  std::vector<std::string> command;                               // program first, found through PATH
-  std::vector<std::pair<std::string, std::string>> environment;   // complete, but for MUSTER_KEEPER: keeper_mark.hpp
-  int output = 1;                                                 // descriptors of this process that become its 1 and 2
+  std::vector<std::string> command;                              // program first, found through PATH
+  std::vector<std::pair<std::string, std::string>> environment;  // complete, but for MUSTER_KEEPER: keeper_mark.hpp
+  int output = 1;                                                // descriptors of this process that become its 1 and 2
   int errors = 2;
-  std::vector<int> cpus;                                          // may run on these only; empty: as the launcher
+  std::vector<int> cpus;  // may run on these only; empty: as the launcher
 };
 
 // ---- what the keeper tells, in the order in which it happened ----
@@ -51,6 +51,7 @@ struct WorkerExited {
   pid_t pid = 0;
   ProcessEnd end;
   std::chrono::system_clock::time_point time;  // when the kernel told of it
+  bool signalled = false;                      // the launcher's signal, or its end_all(), met it while it still lived
 };
 // Nothing is left below the keeper. killed: processes that the ranks had left behind and that had to be ended.
 struct AllGone {
@@ -84,8 +85,8 @@ class Keeper {
   // stopped process can obey.
   void signal_workers(int signal);
   void signal_worker(int local_rank, int signal);
-  // Ends what is left below the keeper, ranks and what they started: SIGTERM, then SIGKILL after the grace (at once when
-  // it is zero), until nothing is left. AllGone follows. Asked for again meanwhile, the shorter grace counts.
+  // Ends what is left below the keeper, ranks and what they started: SIGTERM, then SIGKILL after the grace (at once
+  // when it is zero), until nothing is left. AllGone follows. Asked for again meanwhile, the shorter grace counts.
   void end_all(std::chrono::milliseconds grace);
 
   // Never blocks, but to kill what a lost keeper left. Exits are told in the order in which the kernel saw them:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/files.hpp"
@@ -11,18 +12,21 @@
 namespace muster::launch {
 namespace {
 
+constexpr const char* name = "MUSTER_KEEPER";
 constexpr std::string_view start_of_entry = "MUSTER_KEEPER=";
 constexpr char separator = ':';
 
 }  // namespace
 
-void add_mark(std::vector<std::string>& environment, const ProcessIdentity& keeper) {
-  const auto entry =
-      std::ranges::find_if(environment, [](const std::string& text) { return text.starts_with(start_of_entry); });
-  if (entry == environment.end())
-    environment.push_back(fmt::format("{}{}", start_of_entry, to_string(keeper)));
-  else
-    *entry += separator + to_string(keeper);
+std::string mark_of(const ProcessIdentity& keeper) {
+  const char* above = std::getenv(name);
+  return above == nullptr ? fmt::format("{}{}", start_of_entry, to_string(keeper))
+                          : fmt::format("{}{}{}{}", start_of_entry, above, separator, to_string(keeper));
+}
+
+void set_mark(std::vector<std::string>& environment, const std::string& mark) {
+  std::erase_if(environment, [](const std::string& entry) { return entry.starts_with(start_of_entry); });
+  environment.push_back(mark);
 }
 
 bool carries_mark(pid_t pid, const ProcessIdentity& keeper) {

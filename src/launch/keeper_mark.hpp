@@ -11,8 +11,12 @@
 
 namespace muster::launch {
 
-// environment: entries "NAME=value". Marks that are there already stay: a keeper may run below another one's rank.
-void add_mark(std::vector<std::string>& environment, const ProcessIdentity& keeper);
+// The entry for what is below the keeper, this process: "MUSTER_KEEPER=…". It begins with the marks of this process
+// itself: a keeper may run below another one's rank.
+std::string mark_of(const ProcessIdentity& keeper);
+
+// environment: entries "NAME=value".
+void set_mark(std::vector<std::string>& environment, const std::string& mark);
 
 // False too when its environment cannot be read, or it is dead.
 bool carries_mark(pid_t pid, const ProcessIdentity& keeper);

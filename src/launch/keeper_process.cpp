@@ -1,6 +1,5 @@
 #include "launch/keeper_process.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -12,12 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
+#include "base/open_descriptors.hpp"
 #include "base/signals.hpp"
-#include "base/text.hpp"
 #include "launch/keeper_mark.hpp"
 
 namespace muster::launch {
@@ -25,17 +23,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Without exec the kernel closes nothing: what the launcher wanted closed in its children (sockets, logs) is closed here.
-// The rest (leases, the standard streams) stays, for the ranks.
+// Without exec the kernel closes nothing: what the launcher wanted closed in its children (sockets, logs) is closed
+// here. The rest (leases, the standard streams) stays, for the ranks.
 void close_what_exec_would_close(const std::vector<int>& kept) {
-  std::vector<int> closed;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir("/proc/self/fd"), ::closedir);
-  while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
-    const auto number = parse_number<int>(entry->d_name);
-    if (!number || *number == ::dirfd(entries.get()) || std::ranges::find(kept, *number) != kept.end()) continue;
-    if ((::fcntl(*number, F_GETFD) & FD_CLOEXEC) != 0) closed.push_back(*number);
+  for (const int number : open_descriptors()) {
+    if (std::ranges::find(kept, number) != kept.end()) continue;
+    if ((::fcntl(number, F_GETFD) & FD_CLOEXEC) != 0) ::close(number);
   }
-  for (const int number : closed) ::close(number);
 }
 
 FileDescriptor watch_for_dead_children() {
@@ -69,6 +63,7 @@ KeeperProcess::KeeperProcess(KeeperConnection connection, FileDescriptor launche
       !watch(child_signal_.number(), EPOLLIN, Source::child_signal))
     throw std::runtime_error("the keeper cannot watch");  // ends it; the launcher sees that it is lost
   if (const auto status = read_process_status(::getpid())) identity_ = status->identity;
+  mark_ = mark_of(identity_);
   if (groups == ControlGroups::where_allowed) group_ = ControlGroup::create(identity_);
 }
 
@@ -91,8 +86,8 @@ void KeeperProcess::run() {
 }
 
 // Note [Order of exits]
-// Which rank ended first is told by the order in which epoll hands out the handles of the ranks, and that is the order in
-// which the kernel saw them end, however late this process looks (it may have been stopped, or starved):
+// Which rank ended first is told by the order in which epoll hands out the handles of the ranks, and that is the order
+// in which the kernel saw them end, however late this process looks (it may have been stopped, or starved):
 //   - a process that ends wakes those who wait on its handle while the kernel holds the one lock under which all
 //     processes end, so these wake-ups have an order, and it is that of the ends;
 //   - each wake-up appends the handle to epoll's list of ready ones. While a part of that list is being handed out,
@@ -116,8 +111,10 @@ void KeeperProcess::handle_events() {
 
 void KeeperProcess::handle(Source source, pid_t worker) {
   switch (source) {
-    case Source::orders: return take_orders();
-    case Source::launcher: return lose_launcher();
+    case Source::orders:
+      return take_orders();
+    case Source::launcher:
+      return lose_launcher();
     case Source::child_signal: {
       // Who it was is asked by reap_orphans(); signals that came together are one.
       signalfd_siginfo ignored;
@@ -125,8 +122,10 @@ void KeeperProcess::handle(Source source, pid_t worker) {
       }
       return;
     }
-    case Source::beginning: return worker_begins(worker);
-    case Source::end: return worker_ends(worker);
+    case Source::beginning:
+      return worker_begins(worker);
+    case Source::end:
+      return worker_ends(worker);
   }
 }
 
@@ -138,7 +137,7 @@ void KeeperProcess::take_orders() {
 }
 
 void KeeperProcess::obey(StartWorker order) {
-  add_mark(order.environment, identity_);
+  set_mark(order.environment, mark_);
   auto worker = WorkerProcess::start(order, group_ ? &*group_ : nullptr);
   if (!worker) return tell(WorkerNotStarted{order.local_rank, worker.error().what});
   const pid_t pid = worker->pid();
@@ -153,14 +152,16 @@ void KeeperProcess::obey(StartWorker order) {
 }
 
 void KeeperProcess::obey(const SignalWorkers& order) {
-  for (const auto& [pid, worker] : workers_) {
+  for (auto& [pid, worker] : workers_) {
     if (order.local_rank && *order.local_rank != worker.local_rank()) continue;
+    worker.note_signal();
     worker.signal(order.signal);
     if (asks_for_an_end(order.signal)) worker.signal(SIGCONT);
   }
 }
 
 void KeeperProcess::obey(const EndAll& order) {
+  for (auto& [pid, worker] : workers_) worker.note_signal();
   const auto kill_at = Ending::Clock::now() + order.grace;
   if (ending_)
     ending_->hurry(kill_at);
@@ -185,7 +186,8 @@ void KeeperProcess::worker_ends(pid_t pid) {
   const auto end = worker->second.reap();
   if (!end) return;
   if (!worker->second.has_failed())
-    tell(WorkerExited{worker->second.local_rank(), pid, *end, std::chrono::system_clock::now()});
+    tell(WorkerExited{worker->second.local_rank(), pid, *end, std::chrono::system_clock::now(),
+                      worker->second.was_signalled()});
   workers_.erase(worker);
 }
 
@@ -210,12 +212,19 @@ bool KeeperProcess::reap_orphans() {
 
 void KeeperProcess::advance_ending() {
   if (!ending_) return;
-  if (reap_orphans()) {
+  if (reap_orphans())
     next_step_ = ending_->advance(workers_, group_ ? &*group_ : nullptr);
-  } else {
-    tell(AllGone{ending_->left_behind()});
-    ending_.reset();
-  }
+  else
+    finish_ending();
+}
+
+void KeeperProcess::finish_ending() {
+  tell(AllGone{ending_->left_behind()});
+  ending_.reset();
+  if (!group_ || !group_->is_spent()) return;
+  group_->remove();
+  group_.reset();
+  if (!launcher_gone_) group_ = ControlGroup::create(identity_);
 }
 
 void KeeperProcess::tell(const KeeperEvent& event) { connection_.queue(encode(event)); }

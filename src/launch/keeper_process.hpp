@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/file_descriptor.hpp"
 #include "base/process.hpp"
@@ -38,6 +39,7 @@ class KeeperProcess {
   void worker_ends(pid_t pid);
   void lose_launcher();
   void advance_ending();
+  void finish_ending();
   bool reap_orphans();
   void tell(const KeeperEvent& event);
   void send();
@@ -47,6 +49,7 @@ class KeeperProcess {
   FileDescriptor child_signal_;
   FileDescriptor events_;
   ProcessIdentity identity_;
+  std::string mark_;
   std::optional<ControlGroup> group_;
   Workers workers_;
   std::optional<Ending> ending_;

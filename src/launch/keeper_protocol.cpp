@@ -94,6 +94,7 @@ WorkerExited read_exit(Reader& reader) {
   event.end.exit_code = reader.optional_number();
   event.end.signal = reader.optional_number();
   event.time = std::chrono::system_clock::time_point(std::chrono::system_clock::duration(reader.number()));
+  event.signalled = reader.number() != 0;
   return event;
 }
 
@@ -111,6 +112,7 @@ struct EventWriter {
         .number(event.end.exit_code)
         .number(event.end.signal)
         .number(event.time.time_since_epoch().count())
+        .number(event.signalled ? 1 : 0)
         .bytes();
   }
   std::string operator()(const AllGone& event) const { return Writer(Kind::all_gone).number(event.killed).bytes(); }
@@ -139,13 +141,16 @@ std::string encode(const EndAll& order) { return Writer(Kind::end_all).number(or
 KeeperOrder decode_order(ReceivedMessage message) {
   Reader reader(message.body);
   switch (reader.kind()) {
-    case Kind::start_worker: return read_start(reader, std::move(message.descriptors));
+    case Kind::start_worker:
+      return read_start(reader, std::move(message.descriptors));
     case Kind::signal_workers: {
       const std::optional<int> local_rank = reader.optional_number();
       return SignalWorkers{local_rank, reader.small_number()};
     }
-    case Kind::end_all: return EndAll{std::chrono::milliseconds(reader.number())};
-    default: throw std::logic_error("not an order");
+    case Kind::end_all:
+      return EndAll{std::chrono::milliseconds(reader.number())};
+    default:
+      throw std::logic_error("not an order");
   }
 }
 
@@ -162,9 +167,12 @@ KeeperEvent decode_event(const ReceivedMessage& message) {
       const int local_rank = reader.small_number();
       return WorkerNotStarted{local_rank, reader.text()};
     }
-    case Kind::worker_exited: return read_exit(reader);
-    case Kind::all_gone: return AllGone{reader.small_number()};
-    default: throw std::logic_error("not an event");
+    case Kind::worker_exited:
+      return read_exit(reader);
+    case Kind::all_gone:
+      return AllGone{reader.small_number()};
+    default:
+      throw std::logic_error("not an event");
   }
 }
 

@@ -33,6 +33,7 @@ constexpr milliseconds first_word(2000);      // a wait longer than this is told
 constexpr milliseconds further_words(30000);  // and told again
 constexpr milliseconds gpu_look(50);
 constexpr milliseconds connect_slice(200);
+constexpr milliseconds between_joins(250);
 
 // The signals a launcher acts upon, as a descriptor; blocked for good, so that every thread leaves them to it.
 class SignalInbox {
@@ -95,6 +96,7 @@ class Launcher {
   void take_keeper_events();
   void take_messages();
   void look_at_gpus();
+  void look_again();
   void say_what_is_waited_for();
 
   void carry_out(std::vector<Action> actions);
@@ -125,6 +127,8 @@ class Launcher {
   Environment inherited_ = current_environment();
   std::uint64_t memory_kills_before_ = 0;
   std::optional<Clock::time_point> gpus_deadline_;  // while GPUs are waited for
+  Clock::time_point looking_since_ = Clock::now();  // for the coordinator; begins anew with every round
+  std::optional<Clock::time_point> look_again_;     // for a coordinator that is gone or had no place
   Clock::time_point told_ = Clock::now();           // when the user last heard of the waiting
   milliseconds until_told_ = first_word;
   std::optional<Leave> leave_;
@@ -152,7 +156,7 @@ Result<void> Launcher::open_coordinator() {
   return {};
 }
 
-// Tries for as long as hosts may take to come together. A signal ends it.
+// Tries for as long as hosts may take to come together, counted from the last round. A signal ends it.
 Result<FileDescriptor> Launcher::reach_coordinator() {
   if (coordinator_) {
     auto pair = socket_pair();
@@ -160,7 +164,7 @@ Result<FileDescriptor> Launcher::reach_coordinator() {
     coordinator_->adopt(std::move(pair->second));
     return std::move(pair->first);
   }
-  const auto deadline = Clock::now() + request_.times.join;
+  const auto deadline = looking_since_ + request_.times.join;
   while (true) {
     auto socket = connect_to(meeting_.addresses, std::min(deadline, Clock::now() + connect_slice));
     if (socket) {
@@ -202,6 +206,7 @@ milliseconds Launcher::longest_wait(Clock::time_point now) const {
   if (const auto deadline = supervisor_.next_deadline()) wake = std::min(wake, *deadline);
   if (link_) wake = std::min(wake, link_->next_deadline());
   if (gpus_deadline_) wake = std::min(wake, now + gpu_look);
+  if (look_again_) wake = std::min(wake, *look_again_);
   if (supervisor_.waits_for_hosts()) wake = std::min(wake, told_ + until_told_);
   return std::max(std::chrono::ceil<milliseconds>(wake - now), milliseconds(0));
 }
@@ -215,6 +220,7 @@ void Launcher::wait_for_something() {
   take_signals();
   take_messages();
   look_at_gpus();
+  look_again();
   carry_out(supervisor_.passed(Clock::now()));
   say_what_is_waited_for();
 }
@@ -238,6 +244,7 @@ void Launcher::take_messages() {
   if (!messages) {
     const std::string reason = messages.error().what;
     link_.reset();
+    looking_since_ = Clock::now();
     carry_out(supervisor_.link_broken(reason, Clock::now()));
     return;
   }
@@ -253,6 +260,19 @@ void Launcher::look_at_gpus() {
                             to_string(hooks_.reclaim)));
   gpus_deadline_.reset();
   carry_out(supervisor_.gpus_ready(Clock::now()));
+}
+
+void Launcher::look_again() {
+  if (leave_ || !look_again_ || Clock::now() < *look_again_) return;
+  look_again_.reset();
+  if (Clock::now() >= looking_since_ + request_.times.join) {
+    failed_ = Error{Error::Kind::failed,
+                    fmt::format("no place in the run at {} within {}", to_string(request_.meeting.endpoint),
+                                to_string(request_.times.join)),
+                    "give the run more hosts (--nnodes), or wait until it has ended"};
+    return;
+  }
+  if (auto joined = join(); !joined && !leave_) failed_ = joined.error();
 }
 
 void Launcher::say_what_is_waited_for() {
@@ -282,7 +302,7 @@ Result<void> Launcher::perform(const Action& action) {
     return start_ranks(start->round);
   } else if (const auto* signal = std::get_if<SignalRanks>(&action)) {
     keeper_.signal_workers(signal->signal);
-  } else if (const auto* all = std::get_if<EndAll>(&action)) {
+  } else if (const auto* all = std::get_if<EndTheRest>(&action)) {
     keeper_.end_all(all->grace);
   } else if (const auto* message = std::get_if<Tell>(&action)) {
     tell(message->message);
@@ -293,7 +313,8 @@ Result<void> Launcher::perform(const Action& action) {
   } else if (const auto* leave = std::get_if<Leave>(&action)) {
     leave_ = *leave;
   } else if (std::holds_alternative<Reconnect>(action)) {
-    if (auto joined = join(); !joined && !leave_) return joined;
+    link_.reset();
+    look_again_ = Clock::now() + between_joins;
   }
   return {};
 }
@@ -309,6 +330,7 @@ void Launcher::tell_failure(const TellFailure& order) {
 }
 
 Result<void> Launcher::start_ranks(const rendezvous::Start& round) {
+  looking_since_ = Clock::now();
   if (!logs_) {
     auto folder = LogFolder::create(request_.logs, request_.run_id);
     if (!folder) return folder.error();
@@ -390,8 +412,10 @@ int Launcher::report_failure() {
     if (auto told = failure_from_json(*leave_->failure); told)
       if (report.failures.empty() || told->rank != report.failures.front().rank)
         report.failures.insert(report.failures.begin(), std::move(*told));
-  if (!leave_->reason.empty()) hooks_.note(leave_->reason);
-  if (report.failures.empty()) return code_for(*leave_, std::nullopt);
+  if (report.failures.empty()) {
+    hooks_.note(leave_->reason);
+    return code_for(*leave_, std::nullopt);
+  }
 
   const WorkerFailure& cause = report.failures.front();
   fmt::print(stderr, "{}\n", to_text(report));
@@ -408,8 +432,8 @@ int Launcher::report_failure() {
 }
 
 int Launcher::end() {
+  link_.reset();  // the leading host waits for that
   if (pump_) pump_->finish();
-  link_.reset();
   if (leave_->verdict == Verdict::succeeded) {
     if (logs_) logs_->tidy();
     return 0;

@@ -55,7 +55,10 @@ LogFlow::Moved LogFlow::move(std::span<char> buffer) {
     pass_on(bytes, bytes.size() == buffer.size());
     return {Progress::some, bytes.size()};
   }
-  if (stream_.followed || (got < 0 && errno == EAGAIN)) return {Progress::nothing, 0};
+  if (stream_.followed || (got < 0 && errno == EAGAIN)) {
+    write_carried();
+    return {Progress::nothing, 0};
+  }
   end();  // a pipe without writers reads as 0, a terminal as EIO
   return {Progress::over, 0};
 }
@@ -95,12 +98,11 @@ void LogFlow::pass_on(std::string_view bytes, bool more_is_there) {
 void LogFlow::pass_on_unchanged(std::string_view bytes, bool more_is_there) {
   const std::size_t last_end = more_is_there ? bytes.rfind('\n') : std::string_view::npos;
   const std::size_t now = last_end == std::string_view::npos ? bytes.size() : last_end + 1;
-  if (!carried_.empty()) {
-    carried_ += bytes.substr(0, now);
-    console_write(console_, carried_);
-    carried_.clear();
-  } else {
+  if (carried_.empty()) {
     console_write(console_, bytes.substr(0, now));
+  } else {
+    carried_ += bytes.substr(0, now);
+    write_carried();
   }
   carried_ = bytes.substr(now);
 }
@@ -112,9 +114,13 @@ void LogFlow::write_out() {
   block_.matched.clear();
 }
 
-void LogFlow::end() {
-  if (stream_.console && !stream_.prefix) console_write(console_, carried_);
+void LogFlow::write_carried() {
+  console_write(console_, carried_);
   carried_.clear();
+}
+
+void LogFlow::end() {
+  write_carried();
   lines_.end(block_);
   write_out();
 }

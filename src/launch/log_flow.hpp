@@ -40,6 +40,7 @@ class LogFlow {
   LogFlow(PumpedStream stream, FileDescriptor source, FileDescriptor filtered, int console, ErrorTail* tail);
   void pass_on(std::string_view bytes, bool more_is_there);
   void pass_on_unchanged(std::string_view bytes, bool more_is_there);
+  void write_carried();
   void write_out();
   void end();
   std::size_t waiting_bytes() const;

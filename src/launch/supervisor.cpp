@@ -89,7 +89,7 @@ std::vector<Action> Supervisor::stop(After after, int signal, milliseconds grace
 std::vector<Action> Supervisor::clear(milliseconds grace) {
   state_ = State::clearing;
   deadline_.reset();
-  return {EndAll{grace}};
+  return {EndTheRest{grace}};
 }
 
 std::vector<Action> Supervisor::ended(RankExit exit, SteadyTime now) {
@@ -171,16 +171,27 @@ std::vector<Action> Supervisor::heard(const rendezvous::CoordinatorMessage& mess
     return actions;
   }
   if (const auto* end = std::get_if<Finish>(&message)) return finish(*end, now);
-  if (const auto* refusal = std::get_if<Refuse>(&message)) {
-    leave_ = Leave{Verdict::broken, refusal->reason, 0, std::nullopt};
-    return leave();
-  }
+  if (const auto* refusal = std::get_if<Refuse>(&message)) return refused(*refusal, now);
   return {};
+}
+
+// A place may become free, and a host that was taken for lost may come back.
+std::vector<Action> Supervisor::refused(const Refuse& refusal, SteadyTime now) {
+  const bool may_try_again = refusal.retry && (rules_.may_reconnect || !round_);
+  if (leave_) return has_ranks() ? std::vector<Action>{} : leave();
+  if (!may_try_again) leave_ = Leave{Verdict::broken, refusal.reason, 0, std::nullopt};
+  std::vector<Action> actions;
+  if (may_try_again && refusal.reason != last_refusal_) actions.push_back(Note{refusal.reason});
+  last_refusal_ = refusal.reason;
+  append(actions, stop(may_try_again ? After::look_again : After::leave, SIGTERM, rules_.grace, now));
+  return actions;
 }
 
 std::vector<Action> Supervisor::happened(const KeeperEvent& event, SteadyTime now) {
   if (const auto* exited = std::get_if<WorkerExited>(&event))
-    return ended({exited->local_rank, exited->pid, exited->end, std::nullopt, exited->time, now, false}, now);
+    return ended({exited->local_rank, exited->pid, exited->end, std::nullopt, exited->time, now,
+                  exited->signalled && (state_ == State::ending || state_ == State::clearing)},
+                 now);
   if (const auto* absent = std::get_if<WorkerNotStarted>(&event))
     return ended({absent->local_rank, 0, {}, absent->reason, std::chrono::system_clock::now(), now, false}, now);
   if (const auto* gone = std::get_if<AllGone>(&event)) return cleared(gone->killed, now);
@@ -195,7 +206,7 @@ std::vector<Action> Supervisor::signalled(int signal, std::chrono::system_clock:
   if (state_ == State::over) return {};
   if (leave_) {  // asked before: no more patience
     if (state_ == State::ending) return clear(milliseconds(0));
-    return has_ranks() ? std::vector<Action>{EndAll{milliseconds(0)}} : leave();
+    return has_ranks() ? std::vector<Action>{EndTheRest{milliseconds(0)}} : leave();
   }
   const std::string reason = fmt::format("{} received", signal_text(signal));
   leave_ = Leave{Verdict::interrupted, reason, signal, std::nullopt};

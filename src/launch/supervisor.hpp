@@ -28,7 +28,7 @@ struct SignalRanks {
   int signal = 0;
 };
 // End what is left below the keeper.
-struct EndAll {
+struct EndTheRest {
   std::chrono::milliseconds grace{0};
 };
 struct Tell {
@@ -42,7 +42,7 @@ struct TellFailure {
 struct Note {
   std::string text;
 };
-// The coordinator is gone, but the run may go on: look for it again.
+// The coordinator is gone or has no place for us, but the run may go on: look for it again, after a while.
 struct Reconnect {};
 
 enum class Verdict {
@@ -57,7 +57,7 @@ struct Leave {
   int signal = 0;                      // interrupted
   std::optional<std::string> failure;  // JSON text of the run's first failure, where another host told it
 };
-using Action = std::variant<AwaitGpus, StartRanks, SignalRanks, EndAll, Tell, TellFailure, Note, Reconnect, Leave>;
+using Action = std::variant<AwaitGpus, StartRanks, SignalRanks, EndTheRest, Tell, TellFailure, Note, Reconnect, Leave>;
 
 // ---- what is known about the ranks of the current round ----
 
@@ -68,7 +68,7 @@ struct RankExit {
   std::optional<std::string> not_started;
   std::chrono::system_clock::time_point time;
   SteadyTime seen;
-  bool asked = false;  // it had been told to end before
+  bool asked = false;  // it was told to end while it still lived: its end is a consequence
   bool failed() const { return not_started || end.signal || end.exit_code.value_or(1) != 0; }
 };
 
@@ -120,6 +120,7 @@ class Supervisor {
   std::vector<Action> ended(RankExit exit, SteadyTime now);
   std::vector<Action> leave();
   std::vector<Action> finish(const rendezvous::Finish& message, SteadyTime now);
+  std::vector<Action> refused(const rendezvous::Refuse& refusal, SteadyTime now);
   bool has_ranks() const { return state_ == State::running || state_ == State::ending || state_ == State::clearing; }
   std::optional<std::size_t> first_failure() const;
 
@@ -130,6 +131,7 @@ class Supervisor {
   std::vector<RankExit> exits_;
   std::optional<SteadyTime> deadline_;
   std::optional<Leave> leave_;  // how the launcher ends once nothing is left
+  std::string last_refusal_;    // told once
 };
 
 }  // namespace muster::launch

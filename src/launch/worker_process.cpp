@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +38,8 @@ std::vector<std::string> candidates_for(const std::string& program, const std::v
   for (const std::string& entry : environment)
     if (entry.starts_with(name)) path = entry.substr(name.size());
   std::vector<std::string> candidates;
-  for (const std::string& folder : split(path, ':')) candidates.push_back(folder.empty() ? program : folder + "/" + program);
+  for (const std::string& folder : split(path, ':'))
+    candidates.push_back(folder.empty() ? program : folder + "/" + program);
   return candidates;
 }
 
@@ -111,19 +110,6 @@ Failure try_to_become(const Image& image) {
   ::_exit(told == sizeof failure ? 127 : 126);
 }
 
-// As fork(), but born inside the group, where there is one and the kernel lets us.
-pid_t fork_into(const ControlGroup* group) {
-  if (group != nullptr) {
-    clone_args arguments{};
-    arguments.flags = CLONE_INTO_CGROUP;
-    arguments.exit_signal = SIGCHLD;
-    arguments.cgroup = static_cast<decltype(arguments.cgroup)>(group->descriptor());
-    const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
-    if (pid >= 0) return static_cast<pid_t>(pid);
-  }
-  return ::fork();
-}
-
 Error cannot(std::string_view action) {
   return {Error::Kind::failed, fmt::format("cannot {}: {}", action, system_reason()),
           "look at the limits on processes and open files: ulimit -u, ulimit -n"};
@@ -145,7 +131,8 @@ Result<WorkerProcess> WorkerProcess::start(const StartWorker& order, const Contr
     return cannot("take over its output");
   }
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return cannot("open a pair of sockets");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return cannot("open a pair of sockets");
   FileDescriptor ours = FileDescriptor(ends[0]);
   const FileDescriptor theirs = above_standard_streams(FileDescriptor(ends[1]));
   if (!theirs) return cannot("open a pair of sockets");
@@ -160,7 +147,8 @@ Result<WorkerProcess> WorkerProcess::start(const StartWorker& order, const Contr
                     order.errors.number(),
                     theirs.number(),
                     ::getpid()};
-  const pid_t pid = fork_into(group);
+  pid_t pid = group == nullptr ? -1 : group->fork_inside();
+  if (pid < 0) pid = ::fork();
   if (pid == 0) become_worker(image);
   if (pid < 0) return cannot("start a process");
   FileDescriptor handle = open_process(pid);
@@ -182,9 +170,12 @@ std::optional<std::string> WorkerProcess::begun() {
   failed_ = true;
   errno = failure.reason;
   switch (failure.step) {
-    case Step::restrict_cpus: return fmt::format("cannot restrict {} to its CPUs: {}", program_, system_reason());
-    case Step::connect_streams: return fmt::format("cannot connect the output of {}: {}", program_, system_reason());
-    case Step::run: break;
+    case Step::restrict_cpus:
+      return fmt::format("cannot restrict {} to its CPUs: {}", program_, system_reason());
+    case Step::connect_streams:
+      return fmt::format("cannot connect the output of {}: {}", program_, system_reason());
+    case Step::run:
+      break;
   }
   return fmt::format("cannot run {}: {}", program_, system_reason());
 }
@@ -192,6 +183,12 @@ std::optional<std::string> WorkerProcess::begun() {
 void WorkerProcess::signal(int signal) const {
   // Its number is not given to others before we have reaped it. It may not have made its group yet.
   if (::kill(-pid_, signal) != 0) signal_process(handle_, signal);
+}
+
+void WorkerProcess::note_signal() {
+  siginfo_t facts{};
+  const bool known = ::waitid(P_PID, static_cast<id_t>(pid_), &facts, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (known && facts.si_pid == 0) signalled_ = true;
 }
 
 std::optional<ProcessEnd> WorkerProcess::reap() const {

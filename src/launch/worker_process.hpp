@@ -16,8 +16,8 @@ namespace muster::launch {
 
 class WorkerProcess {
  public:
-  // Forks, into the group where there is one. The child waits until proceed() is called, so that whoever wants to see its
-  // end can be ready for it. It dies with the keeper.
+  // Forks, into the group where there is one. The child waits until proceed() is called, so that whoever wants to see
+  // its end can be ready for it. It dies with the keeper.
   static Result<WorkerProcess> start(const StartWorker& order, const ControlGroup* group);
 
   int local_rank() const { return local_rank_; }
@@ -28,13 +28,16 @@ class WorkerProcess {
   void proceed() const;
   // Whether begun() was not asked yet.
   bool is_beginning() const { return static_cast<bool>(beginning_); }
-  // Once: nothing when the program runs, else why it never will. (A signal may have ended it before it did; its end says
-  // so.)
+  // Once: nothing when the program runs, else why it never will. (A signal may have ended it before it did; its end
+  // says so.)
   std::optional<std::string> begun();
   bool has_failed() const { return failed_; }  // begun() gave a reason
 
   // To its process group.
   void signal(int signal) const;
+  // Remembers that it is being signalled, unless it has ended already: then its end is its own.
+  void note_signal();
+  bool was_signalled() const { return signalled_; }
   // Its end, once; nothing while it runs. (Nor while a debugger has not yet let it go.)
   std::optional<ProcessEnd> reap() const;
 
@@ -47,6 +50,7 @@ class WorkerProcess {
   FileDescriptor handle_;
   FileDescriptor beginning_;
   bool failed_ = false;
+  bool signalled_ = false;
 };
 
 }  // namespace muster::launch

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <deque>
 #include <unordered_set>
+#include <utility>
 
 #include "rendezvous/membership.hpp"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "base/files.hpp"
@@ -32,7 +33,7 @@ Error coordinator_gone(const std::string& why) {
 }  // namespace
 
 AgentLink::AgentLink(FileDescriptor socket, const Join& join, Clock::time_point now)
-    : socket_(std::move(socket)), last_alive_(now), last_heard_(now) {
+    : socket_(std::move(socket)), last_alive_(now), last_heard_(now), last_look_(now) {
   send(join);
 }
 
@@ -114,6 +115,9 @@ milliseconds AgentLink::patience() const {
 }
 
 void AgentLink::keep_alive(Clock::time_point now) {
+  // After a pause of our own the silence counts from now: Note [Own pauses] in membership.cpp.
+  if (now - last_look_ > terms_.alive_interval + terms_.silence / 2) last_heard_ = now;
+  last_look_ = now;
   if (now - last_heard_ >= patience()) {
     broken_ = fmt::format("nothing was heard of it for {}", to_string(patience()));
     return;

@@ -22,8 +22,9 @@ class AgentLink {
   bool wants_to_write() const { return !unsent_.empty(); }
 
   void send(const AgentMessage& message);
-  // What has come since; call it when the descriptor is ready (either way) or the deadline has passed. An error when the
-  // coordinator is gone: its connection ended, or nothing was heard for too long. What it said before is returned first.
+  // What has come since; call it when the descriptor is ready (either way) or the deadline has passed. An error when
+  // the coordinator is gone: its connection ended, or nothing was heard for too long. What it said before is returned
+  // first.
   Result<std::vector<CoordinatorMessage>> receive(Clock::time_point now);
   // When receive() must be called at the latest: to send a heartbeat, or to notice silence.
   Clock::time_point next_deadline() const;
@@ -41,6 +42,7 @@ class AgentLink {
   Welcome terms_;
   Clock::time_point last_alive_;  // sent
   Clock::time_point last_heard_;
+  Clock::time_point last_look_;  // of ours
   bool welcomed_ = false;
   std::optional<std::string> broken_;  // why the line is of no use any more
 };

@@ -38,8 +38,7 @@ json fields(const Join& join) {
 json fields(const Alive&) { return {{"message", "alive"}}; }
 json fields(const Succeeded& succeeded) { return {{"message", "succeeded"}, {"round", succeeded.round}}; }
 json fields(const Failed& failed) {
-  return {
-      {"message", "failed"}, {"round", failed.round}, {"age_ms", failed.age.count()}, {"failure", failed.failure}};
+  return {{"message", "failed"}, {"round", failed.round}, {"age_ms", failed.age.count()}, {"failure", failed.failure}};
 }
 json fields(const Stopped& stopped) { return {{"message", "stopped"}, {"round", stopped.round}}; }
 json fields(const Leaving& leaving) { return {{"message", "leaving"}, {"reason", cut(leaving.reason)}}; }
@@ -71,9 +70,7 @@ json fields(const Refuse& refuse) {
 }
 
 // Bytes that are no UTF-8 (a host's name, a rank's last words) are replaced, never refused.
-std::string line(const json& fields) {
-  return fields.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
-}
+std::string line(const json& fields) { return fields.dump(-1, ' ', false, json::error_handler_t::replace) + '\n'; }
 
 Failed without_failure(Failed failed) {
   failed.failure.clear();
@@ -144,9 +141,13 @@ class Reader {
     return value.get<std::int64_t>() >= lowest && value.get<std::int64_t>() <= highest;
   }
   void complain(const char* name, const json* value, const std::string& expected) {
-    if (problem_) return;
-    const std::string seen = value == nullptr ? "missing" : value->dump(-1, ' ', true, json::error_handler_t::replace);
-    problem_ = fmt::format("\"{}\" is {:.100}: {} is expected", name, seen, expected);
+    if (!problem_) problem_ = fmt::format("\"{}\" is {:.100}: {} is expected", name, seen(value), expected);
+  }
+  // Lists and objects are not written out: that would go as deep as they are nested.
+  static std::string seen(const json* value) {
+    if (value == nullptr) return "missing";
+    if (value->is_structured()) return fmt::format("of type {}", value->type_name());
+    return value->dump(-1, ' ', true, json::error_handler_t::replace);
   }
 
   const json& object_;
@@ -215,8 +216,7 @@ Error unreadable(std::string what) {
 }
 
 template <class Message>
-Result<Message> decode(std::string_view line,
-                       std::optional<Message> (*read)(const std::string& kind, Reader& reader)) {
+Result<Message> decode(std::string_view line, std::optional<Message> (*read)(const std::string& kind, Reader& reader)) {
   if (line.size() > longest_message)
     return unreadable(fmt::format("{} bytes, {} at most", line.size(), longest_message));
   const json object = json::parse(line, nullptr, false);

@@ -33,17 +33,27 @@ struct Join {
   std::optional<int> node_rank;  // static: the place it must get
   bool leads = false;            // the coordinator's own agent: it gets the first place of those without a node rank
 };
-struct Alive {};                      // heartbeat
-struct Succeeded { int round = 0; };  // all local ranks ended well
+struct Alive {};  // heartbeat
+// All local ranks ended well.
+struct Succeeded {
+  int round = 0;
+};
 // A local rank failed. In a collective run the agent is ending its other ranks already, and says Stopped when they are
 // gone; in an independent run it says this in place of Succeeded, when all its ranks have ended.
 struct Failed {
   int round = 0;
   std::chrono::milliseconds age{0};  // since it happened, by the agent's own clock: hosts' clocks need not agree
-  std::string failure;  // JSON text of the first failure there, passed on as it is; its "rank" is named in reasons
+  // JSON text of the first failure there, passed on as it is; reasons name its "rank" where it has one.
+  std::string failure;
 };
-struct Stopped { int round = 0; };      // no local process is left
-struct Leaving { std::string reason; };  // asked to end (a signal); its ranks are being stopped
+// No local process is left.
+struct Stopped {
+  int round = 0;
+};
+// Asked to end (a signal); its ranks are being stopped, and Stopped follows.
+struct Leaving {
+  std::string reason;
+};
 using AgentMessage = std::variant<Join, Alive, Succeeded, Failed, Stopped, Leaving>;
 
 // ---- to an agent ----

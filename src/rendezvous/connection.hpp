@@ -20,9 +20,9 @@ class Connection {
   const std::string& peer() const { return peer_; }
 
   // ---- in ----
-  // One read. Everything that is unused, the new bytes included; empty at the end of the connection; nothing when there was
-  // nothing to read. scratch is where bytes lie that follow on none, so that an idle connection holds no memory; the view
-  // holds until the next read.
+  // One read. Everything that is unused, the new bytes included; empty at the end of the connection; nothing when there
+  // was nothing to read. scratch is where bytes lie that follow on none, so that an idle connection holds no memory;
+  // the view holds until the next read.
   std::optional<std::string_view> read(std::string& scratch);
   // How much of the view read() gave was used; what is left is kept.
   void use(std::string_view view, std::size_t size);

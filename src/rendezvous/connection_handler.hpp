@@ -30,8 +30,8 @@ class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
   virtual void opened(ConnectionId connection, const std::string& peer) = 0;
-  // Everything received and not yet used, from its beginning. Returns how much of it was used (the rest comes again with
-  // what follows), or nothing to have the connection closed as junk.
+  // Everything received and not yet used, from its beginning. Returns how much of it was used (the rest comes again
+  // with what follows), or nothing to have the connection closed as junk.
   virtual std::optional<std::size_t> received(ConnectionId connection, std::string_view bytes) = 0;
   virtual void closed(ConnectionId connection) = 0;
   // Called after every wake-up. Returns when it wants to be called again at the latest.

@@ -36,7 +36,8 @@ constexpr std::size_t events_per_wait = 256;
 // listener stays readable and would otherwise keep the thread busy.
 constexpr milliseconds accept_pause(100);
 
-// What epoll calls the two descriptors that are no connection. Ids of connections begin at serial 1 in their upper half.
+// What epoll calls the two descriptors that are no connection. Ids of connections begin at serial 1 in their upper
+// half.
 constexpr std::uint64_t listener_mark = 0;
 constexpr std::uint64_t wake_mark = 1;
 
@@ -258,8 +259,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
   void settle(Connection& connection) {
     const bool reads = connection.queued() <= limits_.queued_bytes;
     if (!reads || !connection.write() || (connection.closing && connection.queued() == 0)) return remove(connection);
-    const std::uint32_t interest =
-        (connection.closing ? 0U : readable) | (connection.queued() > 0 ? writable : 0U);
+    const std::uint32_t interest = (connection.closing ? 0U : readable) | (connection.queued() > 0 ? writable : 0U);
     if (std::exchange(connection.interest, interest) == interest) return;
     watch(EPOLL_CTL_MOD, connection.descriptor(), interest, number_of(connection.id()));
   }

@@ -1,5 +1,5 @@
-// One thread that serves connections on a socket that is bound already. The first byte a peer sends decides which handler
-// gets the connection: ranks that speak the store's protocol and agents of other hosts come in by one port.
+// One thread that serves connections on a socket that is bound already. The first byte a peer sends decides which
+// handler gets the connection: ranks that speak the store's protocol and agents of other hosts come in by one port.
 #pragma once
 
 #include <chrono>
@@ -15,16 +15,16 @@
 namespace muster::rendezvous {
 
 struct ServerLimits {
-  std::size_t connections = 65536;  // more wait to be accepted
+  std::size_t connections = 65536;                     // more wait to be accepted
   std::size_t received_bytes = std::size_t{64} << 20;  // unused, per connection: a longer message is junk
   std::size_t queued_bytes = std::size_t{256} << 20;   // unsent, per connection: a peer that never reads is dropped
-  // A connection that never sends its first byte is dropped, and so is one that is to be closed and does not read what is
-  // left for it.
+  // A connection that never sends its first byte is dropped, and so is one that is to be closed and does not read what
+  // is left for it.
   std::chrono::milliseconds silence{60000};
 };
 
-// Lets this process have as many open files as it may: raises the soft limit to the hard one. Returns the soft limit as it
-// was, which is what children should get back: programs that call select() need it.
+// Lets this process have as many open files as it may: raises the soft limit to the hard one. Returns the soft limit as
+// it was, which is what children should get back: programs that call select() need it.
 std::size_t raise_open_file_limit();
 
 class ConnectionServer {

@@ -18,13 +18,13 @@ namespace {
 constexpr std::size_t kept_reply_bytes = std::size_t{1} << 20;
 
 // Note [Woken for a queue]
-// A value that is pushed wakes one client of those that wait for the queue, which then sends queue_pop. It may not: it may
-// have given up waiting in the same moment, or be dead. Then the value would lie there while the others sleep on. So a
-// client that was woken for a queue owes a queue_pop as its next request, and when it does anything else, or goes, the
-// next one is woken.
+// A value that is pushed wakes one client of those that wait for the queue, which then sends queue_pop. It may not: it
+// may have given up waiting in the same moment, or be dead. Then the value would lie there while the others sleep on.
+// So a client that was woken for a queue owes a queue_pop as its next request, and when it does anything else, or goes,
+// the next one is woken.
 struct Client {
   bool validated = false;
-  std::size_t needed_bytes = 0;        // before what it sent last can be complete
+  std::size_t needed_bytes = 0;         // before what it sent last can be complete
   std::optional<std::string> owes_pop;  // Note [Woken for a queue]
 };
 
@@ -178,7 +178,8 @@ class TorchStore final : public KeyValueStore {
     return std::ranges::all_of(table_.values(), [&](const auto& entry) { return reply_text(entry.first); });
   }
 
-  // The counter is a key like any other, so the first arrival ends waits for it; those at the barrier wait for the last.
+  // The counter is a key like any other, so the first arrival ends waits for it; those at the barrier wait for the
+  // last.
   bool barrier() {
     if (is_waiting()) return false;
     const auto count = table_.add(request_.key, 1);

@@ -21,12 +21,13 @@ class KeyValueTable {
   // ---- values ----
   [[nodiscard]] bool set(std::string_view key, std::string_view value);
   [[nodiscard]] bool append(std::string_view key, std::string_view value);
-  // Values are counters written in decimal; a missing one is 0. Nothing, too, when the value is no number or the sum none
-  // of 64 bits.
+  // Values are counters written in decimal; a missing one is 0. Nothing, too, when the value is no number or the sum
+  // none of 64 bits.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t amount);
-  // Stores desired where the value is the expected one (a missing key: where nothing is expected). Returns what is there
-  // afterwards; for a key that is missing still, the expected value, as torch does.
-  std::optional<std::string_view> compare_set(std::string_view key, std::string_view expected, std::string_view desired);
+  // Stores desired where the value is the expected one (a missing key: where nothing is expected). Returns what is
+  // there afterwards; for a key that is missing still, the expected value, as torch does.
+  std::optional<std::string_view> compare_set(std::string_view key, std::string_view expected,
+                                              std::string_view desired);
   std::optional<std::string_view> get(std::string_view key) const;
   bool erase(std::string_view key);
   std::size_t size() const { return values_.size(); }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "rendezvous/rank_assignment.hpp"
@@ -74,6 +76,7 @@ class RunMembership final : public Membership {
   void take(Host& host, const Leaving& leaving, Clock::time_point now);
 
   void newcomer(ConnectionId from, const Join& join, Clock::time_point now);
+  void say_how_it_ended(ConnectionId from, const Join& join);
   void remove(Host& host, const std::string& reason, Clock::time_point now);
   void go_on_without(const Host& host, const std::string& reason, Clock::time_point now);
   void at_rest(Host& host, Standing standing);
@@ -112,8 +115,8 @@ class RunMembership final : public Membership {
   RunState state_ = RunState::gathering;
   int round_ = -1;
   int restart_count_ = 0;
-  Clock::time_point give_up_;         // gathering, and not enough are here
-  Clock::time_point last_call_ends_;  // enough are here, and more may come
+  Clock::time_point give_up_;                  // gathering, and not enough are here
+  Clock::time_point last_call_ends_;           // enough are here, and more may come
   std::optional<std::string> last_departure_;  // since the last round began
 
   // Of the current round.
@@ -124,6 +127,7 @@ class RunMembership final : public Membership {
   AfterStop after_stop_ = AfterStop::regroup;
   std::optional<std::string> end_reason_;  // absent: the cause tells
   Finish outcome_;
+  std::set<std::pair<std::string, std::int64_t>> took_part_;  // host and pid of every agent that was let in
   bool leader_told_ = false;
   Clock::time_point tell_leader_by_;
 
@@ -173,8 +177,15 @@ std::optional<Clock::time_point> RunMembership::next_deadline() const {
 
 // ---- hosts that come ----
 
+// An agent of this run that comes back is told. Any other belongs to the next run at this place, and is to look again when
+// this one is gone.
+void RunMembership::say_how_it_ended(ConnectionId from, const Join& join) {
+  if (took_part_.contains({join.host, join.pid})) return say(from, outcome_);
+  say(from, Refuse{"the last run at this place is about to end", true});
+}
+
 void RunMembership::newcomer(ConnectionId from, const Join& join, Clock::time_point now) {
-  if (state_ == RunState::finished) return say(from, outcome_);
+  if (state_ == RunState::finished) return say_how_it_ended(from, join);
   Host* replaced = roster_.replaced_by(join);
   if (auto objection = roster_.objection(join, replaced, now)) return say(from, *std::move(objection));
   if (rules_.independent && round_ >= 0)
@@ -189,6 +200,7 @@ void RunMembership::newcomer(ConnectionId from, const Join& join, Clock::time_po
   }
   const bool were_enough = enough();
   roster_.admit(from, join, now);
+  took_part_.emplace(join.host, join.pid);
   say(from, Welcome{rules_.alive_interval, rules_.silence});
   if (!were_enough && enough()) last_call_ends_ = now + rules_.last_call;
   // A round of which a part is done is not thrown away for a newcomer: it waits for the next, or for the end.
@@ -196,8 +208,8 @@ void RunMembership::newcomer(ConnectionId from, const Join& join, Clock::time_po
     stop(AfterStop::regroup, fmt::format("{} joined", name_of(join)), now);
 }
 
-void RunMembership::take(Host& host, const Join& join, Clock::time_point now) {
-  const std::string reason = fmt::format("{} was lost: it joined twice over one connection", name_of(join));
+void RunMembership::take(Host& host, const Join&, Clock::time_point now) {
+  const std::string reason = fmt::format("{} was lost: it joined twice over one connection", name_of(host.join));
   say(host.connection, Refuse{reason, false});
   remove(host, reason, now);
 }
@@ -207,8 +219,7 @@ void RunMembership::take(Host& host, const Join& join, Clock::time_point now) {
 void RunMembership::take(Host& host, const Leaving& leaving, Clock::time_point now) {
   if (state_ == RunState::finished || host.leaving) return;
   const std::string reason = fmt::format("{} leaves: {}", name_of(host.join), leaving.reason);
-  const bool has_ranks = host.standing == Standing::running || host.standing == Standing::ending;
-  if (!has_ranks && !host.join.leads) return remove(host, reason, now);
+  if (!has_ranks(host) && !host.join.leads) return remove(host, reason, now);
   const Host before = host;
   roster_.set_leaving(host);
   if (host.standing == Standing::running) roster_.set_standing(host, Standing::ending);
@@ -226,16 +237,15 @@ void RunMembership::go_on_without(const Host& host, const std::string& reason, C
   if (state_ == RunState::finished) return;
   if (host.join.leads) return end(reason, now);
   last_departure_ = reason;
-  const bool has_ranks = host.standing == Standing::running || host.standing == Standing::ending;
   if (state_ == RunState::gathering) {
     if (roster_.staying() == rules_.minimum_hosts - 1) give_up_ = now + rules_.join_timeout;
-  } else if (state_ == RunState::running && has_ranks) {
+  } else if (state_ == RunState::running && has_ranks(host)) {
     if (rules_.independent) return count_failed_part({now, reason, std::nullopt});
     if (cannot_lose_a_host()) return end(reason, now);
     stop(AfterStop::regroup, reason, now);
   } else if (state_ == RunState::stopping) {
     last_call_ends_ = now + rules_.last_call;
-    if (cannot_lose_a_host() && has_ranks && after_stop_ != AfterStop::end) end(reason, now);
+    if (cannot_lose_a_host() && has_ranks(host) && after_stop_ != AfterStop::end) end(reason, now);
   }
 }
 
@@ -248,15 +258,13 @@ void RunMembership::at_rest(Host& host, Standing standing) {
 // ---- what becomes of a round ----
 
 void RunMembership::take(Host& host, const Succeeded& succeeded, Clock::time_point) {
-  if (succeeded.round != round_) return;
-  if (host.standing != Standing::running && host.standing != Standing::ending) return;
+  if (succeeded.round != round_ || !has_ranks(host)) return;
   someone_succeeded_ = true;
   at_rest(host, Standing::succeeded);
 }
 
 void RunMembership::take(Host& host, const Failed& failed, Clock::time_point now) {
-  if (failed.round != round_) return;
-  if (host.standing != Standing::running && host.standing != Standing::ending) return;
+  if (failed.round != round_ || !has_ranks(host)) return;
   Cause cause{now - failed.age, failure_in_words(host.join, failed.failure), std::nullopt};
   if (!failed.failure.empty()) cause.failure = failed.failure;
   if (state_ == RunState::running && rules_.independent) {

@@ -21,10 +21,10 @@ struct MembershipRules {
   int maximum_hosts = 1;
   int maximum_restarts = 0;  // rounds begun anew because a rank failed; hosts that come and go are not counted
   bool independent = false;  // a failed rank does not end the round
-  std::chrono::milliseconds join_timeout{600000};    // for the minimum to be there; over: the run fails
-  std::chrono::milliseconds last_call{30000};        // after the minimum is there, for more to come
+  std::chrono::milliseconds join_timeout{600000};  // for the minimum to be there; over: the run fails
+  std::chrono::milliseconds last_call{30000};      // after the minimum is there, for more to come
   std::chrono::milliseconds alive_interval{1000};
-  std::chrono::milliseconds silence{5000};           // after that much silence a host counts as lost
+  std::chrono::milliseconds silence{5000};  // after that much silence a host counts as lost
 };
 
 // What to say to whom.
@@ -38,7 +38,7 @@ enum class RunState {
   gathering,  // waiting for hosts
   running,    // a round is on
   stopping,   // its ranks are being ended before the next round, or before the end
-  finished,   // everyone was told how it ended; who comes now is told, too
+  finished,   // everyone was told how it ended; whoever was part of it and comes back is told, too
 };
 
 class Membership {
@@ -52,8 +52,8 @@ class Membership {
   // Refuse is forgotten and to be closed. Finish reaches the agent that leads when all others have had theirs and are
   // gone, since the coordinator ends with it.
   virtual std::vector<Order> heard(ConnectionId from, const AgentMessage& message, Clock::time_point now) = 0;
-  virtual std::vector<Order> lost(ConnectionId from, Clock::time_point now) = 0;   // its connection ended
-  virtual std::vector<Order> passed(Clock::time_point now) = 0;                    // time went by
+  virtual std::vector<Order> lost(ConnectionId from, Clock::time_point now) = 0;  // its connection ended
+  virtual std::vector<Order> passed(Clock::time_point now) = 0;                   // time went by
   virtual std::optional<Clock::time_point> next_deadline() const = 0;
 
   virtual RunState state() const = 0;
@@ -62,8 +62,8 @@ class Membership {
   virtual std::string describe() const = 0;
 };
 
-// The handler of agent connections: decodes, asks Membership, sends. on_new_round (may be empty) is called on the server's
-// thread before the Start messages of a round go out.
+// The handler of agent connections: decodes, asks Membership, sends. on_new_round (may be empty) is called on the
+// server's thread before the Start messages of a round go out.
 std::unique_ptr<ConnectionHandler> make_agent_handler(std::unique_ptr<Membership> membership, Outbox& outbox,
                                                       std::function<void()> on_new_round);
 

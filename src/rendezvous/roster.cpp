@@ -61,9 +61,10 @@ Host* Roster::replaced_by(const Join& join) {
 
 std::optional<Refuse> Roster::objection(const Join& join, const Host* replaced, Clock::time_point now) const {
   if (join.protocol != agent_protocol)
-    return never(fmt::format("this agent speaks version {} of the protocol, the coordinator version {}: use the same "
-                             "muster on every host",
-                             join.protocol, agent_protocol));
+    return never(
+        fmt::format("this agent speaks version {} of the protocol, the coordinator version {}: use the same "
+                    "muster on every host",
+                    join.protocol, agent_protocol));
   if (join.run_id != rules_.run_id)
     return never(fmt::format("{} belongs to the run \"{}\", the coordinator to \"{}\": give every host the same run id",
                              join.host, join.run_id, rules_.run_id));
@@ -71,8 +72,8 @@ std::optional<Refuse> Roster::objection(const Join& join, const Host* replaced, 
     return never(fmt::format("{} brings {} ranks: 1 to {} are possible", name_of(join), join.local_world_size,
                              most_local_ranks));
   if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= rules_.maximum_hosts))
-    return never(fmt::format("the node rank {} of {} is outside 0 to {}: the run has {} host{}", *join.node_rank, join.host,
-                             rules_.maximum_hosts - 1, rules_.maximum_hosts, plural(rules_.maximum_hosts)));
+    return never(fmt::format("the node rank {} of {} is outside 0 to {}: the run has {} host{}", *join.node_rank,
+                             join.host, rules_.maximum_hosts - 1, rules_.maximum_hosts, plural(rules_.maximum_hosts)));
   return objection_to_place(join, replaced, now);
 }
 
@@ -150,8 +151,8 @@ std::vector<Host*> Roster::in_order() {
   order.reserve(hosts_.size());
   for (Host& host : hosts_) order.push_back(&host);
   std::ranges::sort(order, {}, [](const Host* host) {
-    return std::tuple(host->join.node_rank.value_or(behind_all), !host->join.leads, host->group_rank.value_or(behind_all),
-                      host->arrival);
+    return std::tuple(host->join.node_rank.value_or(behind_all), !host->join.leads,
+                      host->group_rank.value_or(behind_all), host->arrival);
   });
   return order;
 }
@@ -163,8 +164,9 @@ std::string Roster::describe() const {
   std::ranges::sort(order);
   std::vector<std::string> names;
   for (auto& [place, name] : order) names.push_back(std::move(name));
-  std::string text = fmt::format("{} of {} host{} {} here", size(), place_range(rules_.minimum_hosts, rules_.maximum_hosts),
-                                 plural(rules_.maximum_hosts), size() == 1 ? "is" : "are");
+  std::string text =
+      fmt::format("{} of {} host{} {} here", size(), place_range(rules_.minimum_hosts, rules_.maximum_hosts),
+                  plural(rules_.maximum_hosts), size() == 1 ? "is" : "are");
   if (!names.empty()) text += ": " + enumerate(names);
   if (const std::string absent = missing(); !absent.empty()) text += "; missing: " + absent;
   return text;

@@ -37,6 +37,11 @@ struct Host {
   bool leaving = false;
 };
 
+// Whether processes of the round may be left on it.
+inline bool has_ranks(const Host& host) {
+  return host.standing == Standing::running || host.standing == Standing::ending;
+}
+
 // "node-3 (node rank 2)", "node-3".
 std::string name_of(const Join& join);
 
@@ -44,8 +49,8 @@ class Roster {
  public:
   explicit Roster(const MembershipRules& rules) : rules_(rules) {}
 
-  // The host whose place the newcomer takes: the same node rank on the same host, known under an agent that must be gone,
-  // since its successor is here. Never the agent that leads, which is part of the coordinator itself.
+  // The host whose place the newcomer takes: the same node rank on the same host, known under an agent that must be
+  // gone, since its successor is here. Never the agent that leads, which is part of the coordinator itself.
   Host* replaced_by(const Join& join);
   // Why this one cannot come in; replaced is the host that would go for it, if any.
   std::optional<Refuse> objection(const Join& join, const Host* replaced, Clock::time_point now) const;

@@ -1,5 +1,5 @@
-// A client of the store, ours or torch's, that blocks. Its keys are those of torch's clients: on the wire they begin with
-// a "/". One thread at a time.
+// A client of the store, ours or torch's, that blocks. Its keys are those of torch's clients: on the wire they begin
+// with a "/". One thread at a time.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ namespace muster::rendezvous {
 
 class StoreClient {
  public:
-  // timeout: for the connection to be made, and from then on for each reply. After a reply that did not come, other than
-  // that to a wait, every call fails: what comes next could not be told apart.
+  // timeout: for the connection to be made, and from then on for each reply. After a reply that did not come, other
+  // than that to a wait, every call fails: what comes next could not be told apart.
   static Result<StoreClient> connect(const std::vector<SocketAddress>& addresses, std::chrono::milliseconds timeout);
 
   // ---- values ----
@@ -30,7 +30,7 @@ class StoreClient {
   Result<std::int64_t> add(std::string_view key, std::int64_t amount);
   Result<std::string> compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   Result<void> append(std::string_view key, std::string_view value);
-  Result<bool> erase(std::string_view key);  // whether there was one
+  Result<bool> erase(std::string_view key);                                          // whether there was one
   Result<std::vector<std::string>> multiple_get(std::span<const std::string> keys);  // waits until all are there
   Result<void> multiple_set(std::span<const std::pair<std::string, std::string>> entries);
 

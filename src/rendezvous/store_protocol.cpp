@@ -104,12 +104,13 @@ class Reader {
     if (count > limits_.keys_per_request) return malformed();
     request.keys.clear();
     request.values.clear();
-    for (std::uint64_t left = count; left > 0; --left) {
-      // Each entry still to come has at least its lengths. Asking for all of them at once bounds how often a long list
-      // that trickles in is read from its beginning.
-      if (!has(left * (with_values ? 2 : 1) * sizeof(std::uint64_t))) return false;
+    following_ = count * (with_values ? 2 : 1) * sizeof(std::uint64_t);
+    for (; count > 0; --count) {
+      following_ -= sizeof(std::uint64_t);
       if (!read_text(request.keys.emplace_back(), limits_.key_bytes)) return false;
-      if (with_values && !read_text(request.values.emplace_back(), limits_.value_bytes)) return false;
+      if (!with_values) continue;
+      following_ -= sizeof(std::uint64_t);
+      if (!read_text(request.values.emplace_back(), limits_.value_bytes)) return false;
     }
     return true;
   }
@@ -117,7 +118,7 @@ class Reader {
   bool has(std::size_t size) {
     if (size <= bytes_.size() - at_) return true;
     outcome_ = Outcome::incomplete;
-    needed_ = at_ + size;
+    needed_ = at_ + size + following_;
     return false;
   }
   bool malformed() {
@@ -128,6 +129,9 @@ class Reader {
   std::string_view bytes_;
   const StoreLimits& limits_;
   std::size_t at_ = 0;
+  // What must come behind the part that is read, at least: the lengths of the texts that are left of a list. Asking for
+  // them, too, bounds how often a long list that trickles in is read from its beginning.
+  std::size_t following_ = 0;
   Outcome outcome_ = Outcome::malformed;
   std::size_t needed_ = 0;
 };

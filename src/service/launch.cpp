@@ -1,11 +1,15 @@
 #include "service/launch.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/allotted_cores.hpp"
+#include "base/open_descriptors.hpp"
 #include "base/text.hpp"
 #include "launch/launcher.hpp"
 #include "service/reclaim.hpp"
@@ -244,6 +248,18 @@ std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   };
 }
 
+// Ranks get the standard streams and the leases that this process is in, its own and those around it; not what a shell or
+// a build tool happened to leave open.
+void keep_descriptors_from_ranks(const std::filesystem::path& leases) {
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::canonical(leases, ignored);
+  for (const int number : open_descriptors()) {
+    const auto target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", number), ignored);
+    if (number <= STDERR_FILENO || (!folder.empty() && target.parent_path() == folder)) continue;
+    ::fcntl(number, F_SETFD, FD_CLOEXEC);
+  }
+}
+
 }  // namespace
 
 Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
@@ -253,6 +269,7 @@ Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
 }
 
 Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<void(const std::string&)>& note) {
+  keep_descriptors_from_ranks(host.leases().folder());
   auto meeting = launch::open_meeting(wish.request);
   if (!meeting) return meeting.error();
   auto prepared = prepare(host, wish, true);

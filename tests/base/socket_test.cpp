@@ -43,9 +43,14 @@ FileDescriptor accept_one(const FileDescriptor& listener) {
 
 TEST(Endpoint, IsAHostWithOrWithoutAPort) {
   const std::pair<std::string, Endpoint> readings[] = {
-      {"node-3", {"node-3", {}}},         {"node-3:29500", {"node-3", 29500}}, {"10.0.0.1:0", {"10.0.0.1", 0}},
-      {"::1", {"::1", {}}},               {"[::1]", {"::1", {}}},              {"[fe80::1]:29500", {"fe80::1", 29500}},
-      {"fe80::1%eth0", {"fe80::1%eth0", {}}}, {"localhost:65535", {"localhost", 65535}},
+      {"node-3", {"node-3", {}}},
+      {"node-3:29500", {"node-3", 29500}},
+      {"10.0.0.1:0", {"10.0.0.1", 0}},
+      {"::1", {"::1", {}}},
+      {"[::1]", {"::1", {}}},
+      {"[fe80::1]:29500", {"fe80::1", 29500}},
+      {"fe80::1%eth0", {"fe80::1%eth0", {}}},
+      {"localhost:65535", {"localhost", 65535}},
   };
   for (const auto& [written, meant] : readings) {
     const auto endpoint = parse_endpoint(written);
@@ -60,8 +65,9 @@ TEST(Endpoint, IsWrittenAsItIsRead) {
 }
 
 TEST(Endpoint, RefusesWhatIsNone) {
-  for (const std::string written : {"", ":29500", "host:", "host:port", "host:65536", "host:-1", "host:+1", "host: 1", "a:b:c",
-                                    "[::1", "[::1]29500", "[::1]:", "[host]:1", "[]:1", "a b", "tcp://host:1", "::1:x"}) {
+  for (const std::string written :
+       {"", ":29500", "host:", "host:port", "host:65536", "host:-1", "host:+1", "host: 1", "a:b:c", "[::1",
+        "[::1]29500", "[::1]:", "[host]:1", "[]:1", "a b", "tcp://host:1", "::1:x"}) {
     const auto endpoint = parse_endpoint(written);
     ASSERT_FALSE(endpoint) << written;
     EXPECT_EQ(endpoint.error().kind, Error::Kind::bad_input);
@@ -236,9 +242,8 @@ TEST(Connect, GivesUpAtTheDeadlineWithTheReason) {
 TEST(Connect, EndsWhenAskedToStop) {
   const FileDescriptor silent = bound_but_silent();
   Result<FileDescriptor> client = Error{};
-  std::jthread connecting([&](const std::stop_token& stop) {
-    client = connect_to({local_address(silent)}, Clock::now() + 1h, stop);
-  });
+  std::jthread connecting(
+      [&](const std::stop_token& stop) { client = connect_to({local_address(silent)}, Clock::now() + 1h, stop); });
   connecting.request_stop();
   connecting.join();
   ASSERT_FALSE(client);

@@ -27,8 +27,8 @@ class Supervision : public testing::Test {
   std::vector<Action> exits(int local_rank, int code) {
     return supervisor->happened(WorkerExited{local_rank, 100 + local_rank, {code, {}, false}, {}}, now);
   }
-  std::vector<Action> killed(int local_rank, int signal) {
-    return supervisor->happened(WorkerExited{local_rank, 100 + local_rank, {{}, signal, false}, {}}, now);
+  std::vector<Action> killed(int local_rank, int signal, bool signalled = true) {
+    return supervisor->happened(WorkerExited{local_rank, 100 + local_rank, {{}, signal, false}, {}, signalled}, now);
   }
   std::vector<Action> all_gone(int leftovers = 0) { return supervisor->happened(AllGone{leftovers}, now); }
   std::vector<Action> signalled(int signal) { return supervisor->signalled(signal, wall, now); }
@@ -57,7 +57,7 @@ TEST_F(Supervision, TellsOfSuccessWhenTheLastRankHasEndedAndNothingIsLeft) {
   begin(two_ranks());
   EXPECT_TRUE(find<StartRanks>(start()));
   EXPECT_TRUE(exits(0, 0).empty());
-  EXPECT_TRUE(find<EndAll>(exits(1, 0)));
+  EXPECT_TRUE(find<EndTheRest>(exits(1, 0)));
   EXPECT_TRUE(told<rendezvous::Succeeded>(all_gone()));
   const auto end = supervisor->heard(rendezvous::Finish{true, "", {}}, now);
   ASSERT_TRUE(find<Leave>(end));
@@ -82,13 +82,13 @@ TEST_F(Supervision, AFailedRankEndsItsPeersWithASignalThenAGraceThenAKill) {
   EXPECT_EQ(supervisor->exits()[find<TellFailure>(actions)->exit].local_rank, 1);
   ASSERT_TRUE(find<SignalRanks>(actions));
   EXPECT_EQ(find<SignalRanks>(actions)->signal, SIGTERM);
-  EXPECT_FALSE(find<EndAll>(actions));
+  EXPECT_FALSE(find<EndTheRest>(actions));
   ASSERT_TRUE(supervisor->next_deadline());
   EXPECT_EQ(*supervisor->next_deadline(), now + seconds(30));
   now += seconds(29);
   EXPECT_TRUE(supervisor->passed(now).empty());
   now += seconds(1);
-  EXPECT_TRUE(find<EndAll>(supervisor->passed(now)));
+  EXPECT_TRUE(find<EndTheRest>(supervisor->passed(now)));
   killed(0, SIGKILL);
   EXPECT_TRUE(told<rendezvous::Stopped>(all_gone()));
 }
@@ -97,7 +97,7 @@ TEST_F(Supervision, DoesNotWaitForTheGraceWhenThePeersObey) {
   begin(two_ranks());
   start();
   exits(1, 3);
-  EXPECT_TRUE(find<EndAll>(killed(0, SIGTERM)));
+  EXPECT_TRUE(find<EndTheRest>(killed(0, SIGTERM)));
   EXPECT_TRUE(told<rendezvous::Stopped>(all_gone()));
 }
 
@@ -106,6 +106,16 @@ TEST_F(Supervision, ThePeersEndIsNotTakenForTheCause) {
   start();
   exits(1, 3);
   killed(0, SIGTERM);
+  EXPECT_FALSE(supervisor->exits()[0].asked);
+  EXPECT_TRUE(supervisor->exits()[1].asked);
+}
+
+TEST_F(Supervision, ARankThatWasDeadBeforeItWasToldToEndFailedByItself) {
+  begin(two_ranks());
+  start();
+  signalled(SIGINT);
+  killed(1, SIGKILL, false);
+  killed(0, SIGINT);
   EXPECT_FALSE(supervisor->exits()[0].asked);
   EXPECT_TRUE(supervisor->exits()[1].asked);
 }
@@ -183,7 +193,7 @@ TEST_F(Supervision, ASignalIsPassedOnAndEndsTheLauncherWhenNothingIsLeft) {
   EXPECT_EQ(find<SignalRanks>(actions)->signal, SIGINT);
   EXPECT_TRUE(told<rendezvous::Leaving>(actions));
   exits(0, 0);
-  EXPECT_TRUE(find<EndAll>(killed(1, SIGINT)));
+  EXPECT_TRUE(find<EndTheRest>(killed(1, SIGINT)));
   const auto end = all_gone();
   ASSERT_TRUE(find<Leave>(end));
   EXPECT_EQ(find<Leave>(end)->verdict, Verdict::interrupted);
@@ -195,8 +205,8 @@ TEST_F(Supervision, TheSecondSignalEndsTheGrace) {
   start();
   signalled(SIGINT);
   const auto actions = signalled(SIGINT);
-  ASSERT_TRUE(find<EndAll>(actions));
-  EXPECT_EQ(find<EndAll>(actions)->grace, milliseconds(0));
+  ASSERT_TRUE(find<EndTheRest>(actions));
+  EXPECT_EQ(find<EndTheRest>(actions)->grace, milliseconds(0));
 }
 
 TEST_F(Supervision, ASignalAheadOfTheJobsEndLeavesTheTimeUntilThen) {
@@ -277,6 +287,28 @@ TEST_F(Supervision, ARefusalEndsTheLauncherWithItsReason) {
   const auto end = supervisor->heard(rendezvous::Refuse{"the run is called a, not b"}, now);
   ASSERT_TRUE(find<Leave>(end));
   EXPECT_EQ(find<Leave>(end)->reason, "the run is called a, not b");
+}
+
+TEST_F(Supervision, ARefusalThatMayPassIsTriedAgainAndToldOnce) {
+  begin(two_ranks());
+  const auto first = supervisor->heard(rendezvous::Refuse{"the run is full", true}, now);
+  EXPECT_TRUE(find<Note>(first));
+  EXPECT_TRUE(find<Reconnect>(first));
+  const auto second = supervisor->heard(rendezvous::Refuse{"the run is full", true}, now);
+  EXPECT_FALSE(find<Note>(second));
+  EXPECT_TRUE(find<Reconnect>(second));
+}
+
+TEST_F(Supervision, AHostThatWasTakenForLostEndsItsRanksAndComesBackWhereTheRunMayGoOn) {
+  SupervisionRules rules = two_ranks();
+  rules.leads = false;
+  rules.may_reconnect = true;
+  begin(rules);
+  start();
+  EXPECT_TRUE(find<SignalRanks>(supervisor->heard(rendezvous::Refuse{"no sign of life", true}, now)));
+  killed(0, SIGTERM);
+  killed(1, SIGTERM);
+  EXPECT_TRUE(find<Reconnect>(all_gone()));
 }
 
 TEST_F(Supervision, AKilledKeeperEndsTheLauncher) {

@@ -8,9 +8,10 @@ import pytest
 from machine import python_output
 
 import muster
-from muster import _native, distributed
+from muster import _native, collectives, distributed, multi_gpu, process_group, ranks
 
-FUNCTIONS = [getattr(muster, name) for name in [*distributed.__all__, "lease_gpus"]]
+MODULES = [collectives, distributed, multi_gpu, process_group, ranks]
+FUNCTIONS = [getattr(muster, name) for name in muster.__all__ if inspect.isfunction(getattr(muster, name))]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -21,15 +22,23 @@ def test_every_public_function_has_types_and_a_contract(function):
     assert function.__doc__
 
 
-def test_every_public_name_is_in_the_package_and_in_its_list():
-    assert set(distributed.__all__) <= set(muster.__all__)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_public_name_is_in_the_list_of_its_module_and_of_the_package(module):
+    assert set(module.__all__) <= set(muster.__all__)
+    public = {name: value for name, value in vars(module).items() if not name.startswith("_") and callable(value)}
+    defined_here = {name for name, value in public.items() if getattr(value, "__module__", None) == module.__name__}
+    assert defined_here == set(module.__all__)
+
+
+def test_every_name_of_the_package_is_there_once():
+    assert len(set(muster.__all__)) == len(muster.__all__)
     for name in muster.__all__:
         assert hasattr(muster, name)
-    public = {
-        name for name, value in vars(distributed).items() if inspect.isfunction(value) and not name.startswith("_")
-    }
-    defined_here = {name for name in public if getattr(distributed, name).__module__ == "muster.distributed"}
-    assert defined_here == set(distributed.__all__)
+
+
+def test_ranks_and_collectives_are_found_beside_the_gpus():
+    for name in [*collectives.__all__, *process_group.__all__, *ranks.__all__]:
+        assert getattr(distributed, name) is getattr(muster, name)
 
 
 def test_the_version_is_that_of_the_package():

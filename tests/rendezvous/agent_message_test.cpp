@@ -35,7 +35,8 @@ std::string refusal_of(std::string_view line) {
 }
 
 TEST(AgentMessage, IsOneLineThatBeginsWithTheFirstByteOfAnAgent) {
-  for (const AgentMessage& message : {AgentMessage(Join{}), AgentMessage(Alive{}), AgentMessage(Failed{0, {}, "a\nb"})}) {
+  for (const AgentMessage& message :
+       {AgentMessage(Join{}), AgentMessage(Alive{}), AgentMessage(Failed{0, {}, "a\nb"})}) {
     const std::string line = encode(message);
     EXPECT_EQ(line.front(), agent_first_byte);
     EXPECT_EQ(line.find('\n'), line.size() - 1);
@@ -138,6 +139,13 @@ TEST(AgentMessage, RefusesWhatIsNoObject) {
     EXPECT_FALSE(decode_agent_message(line)) << line;
 }
 
+TEST(AgentMessage, SurvivesDeepNesting) {
+  const std::size_t depth = longest_message / 2 - 50;
+  const std::string nested = std::string(depth, '[') + std::string(depth, ']');
+  EXPECT_TRUE(contains(refusal_of("{\"message\":" + nested + "}"), "\"message\" is of type array"));
+  EXPECT_TRUE(decode_agent_message("{\"message\":\"alive\",\"mood\":" + nested + "}"));
+}
+
 TEST(AgentMessage, RefusesALineThatIsLongerThanTheLongest) {
   const std::string padding(longest_message, ' ');
   EXPECT_FALSE(decode_agent_message(R"({"message":"alive"})" + padding));
@@ -174,7 +182,8 @@ TEST(AgentMessage, SurvivesMutatedLines) {
   Join join;
   join.node_rank = 3;
   std::vector<std::string> lines{encode(AgentMessage(join)), encode(AgentMessage(Failed{1, milliseconds(5), "{}"})),
-                                 encode(CoordinatorMessage(Start{})), encode(CoordinatorMessage(Finish{false, "r", "{}"}))};
+                                 encode(CoordinatorMessage(Start{})),
+                                 encode(CoordinatorMessage(Finish{false, "r", "{}"}))};
   std::mt19937 chance(7);
   int read = 0;
   for (int i = 0; i < 20000; ++i) {

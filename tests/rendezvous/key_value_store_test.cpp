@@ -20,14 +20,14 @@ TEST_F(KeyValueStoreTest, AnswersWithTheValueOrAnEmptyText) {
 }
 
 TEST_F(KeyValueStoreTest, AnswersEachRequestOfAPipelineInOrder) {
-  const std::string requests = bytes_of(set("k", "v")) + bytes_of(get("k")) + bytes_of(add("n", 4)) +
-                               bytes_of(check({"k", "n"})) + bytes_of(check({"k", "m"})) +
-                               bytes_of({.command = StoreCommand::ping, .number = 0x01020304}) +
-                               bytes_of({.command = StoreCommand::delete_key, .key = "k"}) +
-                               bytes_of({.command = StoreCommand::delete_key, .key = "k"}) +
-                               bytes_of(plain(StoreCommand::number_of_keys));
+  const std::string requests =
+      bytes_of(set("k", "v")) + bytes_of(get("k")) + bytes_of(add("n", 4)) + bytes_of(check({"k", "n"})) +
+      bytes_of(check({"k", "m"})) + bytes_of({.command = StoreCommand::ping, .number = 0x01020304}) +
+      bytes_of({.command = StoreCommand::delete_key, .key = "k"}) +
+      bytes_of({.command = StoreCommand::delete_key, .key = "k"}) + bytes_of(plain(StoreCommand::number_of_keys));
   EXPECT_EQ(talk.raw(anna, requests), requests.size());
-  EXPECT_EQ(talk.heard(anna), text("v") + number(4) + ready + not_ready + "\4\3\2\1" + number(1) + number(0) + number(1));
+  EXPECT_EQ(talk.heard(anna),
+            text("v") + number(4) + ready + not_ready + "\4\3\2\1" + number(1) + number(0) + number(1));
 }
 
 TEST_F(KeyValueStoreTest, WaitsForTheRestOfARequest) {
@@ -99,7 +99,8 @@ TEST_F(KeyValueStoreTest, EndsAWaitAtOnceWhenAllKeysAreThere) {
 }
 
 TEST_F(KeyValueStoreTest, WakesTheOneThatSetsTheKeyItWaitsForBehindItsEarlierReplies) {
-  const std::string requests = bytes_of(add("n", 1)) + bytes_of(wait({"k"})) + bytes_of(set("k", "v")) + bytes_of(get("k"));
+  const std::string requests =
+      bytes_of(add("n", 1)) + bytes_of(wait({"k"})) + bytes_of(set("k", "v")) + bytes_of(get("k"));
   EXPECT_EQ(talk.raw(anna, requests), requests.size());
   EXPECT_EQ(talk.heard(anna), number(1) + over + text("v"));
 }
@@ -202,7 +203,8 @@ TEST_F(KeyValueStoreTest, RefusesToCountWithWordsAndKeepsServingTheOthers) {
 
 TEST_F(KeyValueStoreTest, TakesNothingFromAClientWithoutTheMagicNumber) {
   EXPECT_EQ(talk.raw(talk.open_unvalidated(), bytes_of(set("k", "v"))), std::nullopt);
-  EXPECT_EQ(talk.raw(talk.open_unvalidated(), bytes_of({.command = StoreCommand::validate, .number = 1})), std::nullopt);
+  EXPECT_EQ(talk.raw(talk.open_unvalidated(), bytes_of({.command = StoreCommand::validate, .number = 1})),
+            std::nullopt);
   EXPECT_EQ(talk.ask(anna, validation()), "refused");
   EXPECT_EQ(talk.store().size(), 0U);
 }

@@ -33,7 +33,8 @@ TEST_F(KeyValueTableTest, CountsInDecimal) {
 }
 
 TEST_F(KeyValueTableTest, ReadsACounterAsTheCLibraryDoes) {
-  const std::pair<std::string, std::int64_t> readable[] = {{" \t12", 13}, {"+5", 6}, {"-3x", -2}, {"7.9", 8}, {"007", 8}};
+  const std::pair<std::string, std::int64_t> readable[] = {
+      {" \t12", 13}, {"+5", 6}, {"-3x", -2}, {"7.9", 8}, {"007", 8}};
   for (const auto& [value, sum] : readable) {
     ASSERT_TRUE(table.set("n", value));
     EXPECT_EQ(table.add("n", 1), sum) << value;

@@ -75,7 +75,9 @@ class MembershipTest : public ::testing::Test {
     if (messages.empty() || !std::holds_alternative<Kind>(messages.back())) return std::nullopt;
     return std::get<Kind>(messages.back());
   }
-  std::string refusal_of(int agent) { return last_said_to<Refuse>(agent).value_or(Refuse{"not refused", false}).reason; }
+  std::string refusal_of(int agent) {
+    return last_said_to<Refuse>(agent).value_or(Refuse{"not refused", false}).reason;
+  }
   void forget_what_was_said() {
     for (auto& [agent, messages] : said_) messages.clear();
   }

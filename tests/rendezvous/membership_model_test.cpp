@@ -336,7 +336,7 @@ TEST(MembershipModel, HoldsItsPromisesInThousandsOfRandomHistories) {
   int succeeded = 0;
   int rounds = 0;
   int restarts = 0;
-  for (unsigned seed = 0; seed < 4000; ++seed) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     World world(seed);
     world.live_through_a_history();
@@ -347,10 +347,10 @@ TEST(MembershipModel, HoldsItsPromisesInThousandsOfRandomHistories) {
     restarts += world.restarts();
   }
   // The histories are worth looking at: many rounds, many restarts, and both ends.
-  EXPECT_GT(succeeded, 500);
-  EXPECT_LT(succeeded, 3500);
-  EXPECT_GT(rounds, 4000);
-  EXPECT_GT(restarts, 500);
+  EXPECT_GT(succeeded, 250);
+  EXPECT_LT(succeeded, 1750);
+  EXPECT_GT(rounds, 2000);
+  EXPECT_GT(restarts, 250);
 }
 
 }  // namespace

@@ -504,6 +504,19 @@ TEST_F(MembershipRound, GoesOnAfterAFailureOfIndependentRanks) {
   EXPECT_EQ(finish.failure, "{\"rank\":1}");
 }
 
+TEST_F(MembershipRound, CountsAnIndependentHostThatLeavesAndIsLostOnce) {
+  auto wanted = rules(2, 2);
+  wanted.independent = true;
+  begin(wanted);
+  join_all(2);
+  say(0, Leaving{"SIGTERM"});
+  lose(0);
+  say(1, Succeeded{0});
+  const Finish finish = end_of(1);
+  EXPECT_FALSE(finish.success);
+  EXPECT_EQ(finish.reason, "node-0 leaves: SIGTERM");
+}
+
 TEST_F(MembershipRound, SucceedsWhenNoIndependentRankFailed) {
   auto wanted = rules(2, 2);
   wanted.independent = true;

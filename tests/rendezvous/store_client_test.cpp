@@ -28,7 +28,9 @@ struct StoreClientTest : ::testing::Test {
     };
     server = ConnectionServer::start(std::move(listener), make, {&store_first_byte, 1}).value();
   }
-  StoreClient connect(std::chrono::milliseconds timeout = 30s) { return StoreClient::connect({*address}, timeout).value(); }
+  StoreClient connect(std::chrono::milliseconds timeout = 30s) {
+    return StoreClient::connect({*address}, timeout).value();
+  }
 
   std::optional<SocketAddress> address;
   KeyValueStore* store = nullptr;
@@ -52,7 +54,8 @@ TEST_F(StoreClientTest, ReadsWhatAnotherWrote) {
 
 TEST_F(StoreClientTest, HandlesManyKeysAtOnce) {
   StoreClient client = connect();
-  const std::vector<std::pair<std::string, std::string>> entries{{"a", "1"}, {"b", ""}, {"c", std::string(1 << 20, 'x')}};
+  const std::vector<std::pair<std::string, std::string>> entries{
+      {"a", "1"}, {"b", ""}, {"c", std::string(1 << 20, 'x')}};
   ASSERT_TRUE(client.multiple_set(entries));
   EXPECT_EQ(client.multiple_get(Keys{"c", "a", "b"}).value(), (Keys{entries[2].second, "1", ""}));
   EXPECT_TRUE(client.check(Keys{"a", "b"}).value());
@@ -87,8 +90,7 @@ TEST_F(StoreClientTest, GoesOnAfterAWaitThatWasTooLong) {
 
 TEST_F(StoreClientTest, MeetsOthersAtABarrier) {
   std::vector<std::jthread> others;
-  for (int i = 0; i < 7; ++i)
-    others.emplace_back([this] { EXPECT_TRUE(connect().barrier("b", 8, 30s)); });
+  for (int i = 0; i < 7; ++i) others.emplace_back([this] { EXPECT_TRUE(connect().barrier("b", 8, 30s)); });
   EXPECT_TRUE(connect().barrier("b", 8, 30s));
 }
 

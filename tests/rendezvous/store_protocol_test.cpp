@@ -13,7 +13,8 @@ using Outcome = Decoding::Outcome;
 std::vector<StoreRequest> one_of_each() {
   std::vector<StoreRequest> requests;
   for (std::size_t command = 0; command < store_command_count; ++command)
-    requests.push_back({static_cast<StoreCommand>(command), "key", "value", "desired", -7, 9, {"a", "", "ccc"}, {"1", "2", ""}});
+    requests.push_back(
+        {static_cast<StoreCommand>(command), "key", "value", "desired", -7, 9, {"a", "", "ccc"}, {"1", "2", ""}});
   return requests;
 }
 
@@ -28,8 +29,9 @@ TEST(StoreProtocol, IsLittleEndianWithLengthsOf64Bits) {
 TEST(StoreProtocol, ReadsBackWhatItWrites) {
   for (const StoreRequest& request : one_of_each()) {
     const std::string bytes = bytes_of(request);
+    const std::string with_next = bytes + "the next request";
     StoreRequest read;
-    const Decoding decoding = decode(bytes + "the next request", {}, read);
+    const Decoding decoding = decode(with_next, {}, read);
     EXPECT_EQ(decoding.outcome, Outcome::complete);
     EXPECT_EQ(decoding.size, bytes.size());
     EXPECT_EQ(bytes_of(read), bytes) << static_cast<int>(request.command);
@@ -76,7 +78,7 @@ TEST(StoreProtocol, RefusesLengthsBeyondTheLimitsBeforeTheBytesAreThere) {
 }
 
 TEST(StoreProtocol, ReadsALongListThatTricklesInOnlyAFewTimes) {
-  std::vector<std::string_view> keys(1000, "a key");
+  const std::vector<std::string_view> keys(1000, "a key");
   const std::string bytes = bytes_of(wait(keys));
   StoreRequest read;
   std::size_t tries = 0;

@@ -1,0 +1,343 @@
+// Talks nonsense to what listens on the port of a run: store_fuzz [--messages N] [--seed S]. Messages that are right
+// must be answered as a simple model answers them, however they are cut into pieces; messages that are not must harm
+// nobody. A crash, a sanitizer report, a wrong answer or a message that takes longer than ten seconds ends it.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "collecting_outbox.hpp"
+#include "rendezvous/key_value_store.hpp"
+#include "rendezvous/store_protocol.hpp"
+#include "store_model.hpp"
+
+namespace muster::rendezvous {
+namespace {
+
+std::uint64_t current_seed = 0;  // of the conversation, for the signal handler, which can reach nothing else
+
+extern "C" void show_seed(int) {
+  std::array<char, 64> text;
+  const int size = std::snprintf(text.data(), text.size(), "\nstore_fuzz: ended in conversation %llu\n",
+                                 static_cast<unsigned long long>(current_seed));
+  static_cast<void>(!::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size)));
+  ::_exit(1);
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(what);
+}
+
+class Chance {
+ public:
+  explicit Chance(std::uint64_t seed) : random_(seed) {}
+  std::size_t below(std::size_t limit) { return limit == 0 ? 0 : random_() % limit; }
+  bool one_in(std::size_t times) { return below(times) == 0; }
+  char byte() { return static_cast<char>(random_()); }
+  std::uint64_t number() { return random_(); }
+  template <class Container>
+  const auto& of(const Container& all) {
+    return all[below(all.size())];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// ---- messages of store clients ----
+
+// Few keys, so that clients meet.
+const std::vector<std::string> key_pool{"a", "b", "c", "", "queue", "barrier"};
+const std::vector<std::string> value_pool{"",
+                                          "0",
+                                          "12",
+                                          "-3",
+                                          " 7x",
+                                          "words",
+                                          "9223372036854775807",
+                                          std::string("\0\1\2", 3),
+                                          "a long value that does not fit into the string itself"};
+
+std::vector<std::string_view> some_of(const std::vector<std::string>& pool, std::size_t count, Chance& chance) {
+  std::vector<std::string_view> some;
+  while (some.size() < count) some.push_back(chance.of(pool));
+  return some;
+}
+
+StoreRequest random_request(Chance& chance) {
+  StoreRequest request;
+  do request.command = static_cast<StoreCommand>(1 + chance.below(store_command_count - 1));
+  while (request.command == StoreCommand::list_keys);
+  request.key = chance.of(key_pool);
+  request.value = chance.of(value_pool);
+  request.desired = chance.of(value_pool);
+  request.amount =
+      chance.one_in(20) ? static_cast<std::int64_t>(chance.number()) : static_cast<std::int64_t>(chance.below(4));
+  request.number = static_cast<std::uint32_t>(chance.number());
+  request.keys = some_of(key_pool, chance.below(5), chance);
+  request.values = some_of(value_pool, request.keys.size(), chance);
+  return request;
+}
+
+// ---- right messages, in any pieces, from several clients at once ----
+
+class RightConversation {
+ public:
+  explicit RightConversation(Chance& chance) : chance_(chance) {
+    for (std::size_t i = 0; i < 4; ++i) open();
+  }
+
+  void go_on() {
+    const auto at = std::next(clients_.begin(), static_cast<std::ptrdiff_t>(chance_.below(clients_.size())));
+    Client& client = at->second;
+    if (chance_.one_in(60)) return close(at->first);
+    if (client.left.empty()) say(client, random_request(chance_));
+    for (std::size_t more = chance_.below(3); more > 0; --more) say(client, random_request(chance_));
+    const std::size_t size = chance_.one_in(3) ? client.left.size() : 1 + chance_.below(client.left.size());
+    deliver(at->first, client, size);
+  }
+  std::size_t messages() const { return messages_; }
+
+ private:
+  struct Client {
+    std::string left;                                           // not delivered yet
+    std::string unused;                                         // delivered
+    std::deque<std::pair<std::size_t, StoreRequest>> requests;  // of left: where each ends
+  };
+
+  void open() {
+    const ConnectionId id{++last_};
+    store_->opened(id, "");
+    std::string hello;
+    encode({.command = StoreCommand::validate, .number = store_magic}, hello);
+    require(store_->received(id, hello) == hello.size(), "a greeting was not taken");
+    clients_.try_emplace(id);
+  }
+
+  void close(ConnectionId id) {
+    clients_.erase(id);
+    store_->closed(id);
+    model_.close(id);
+    outbox_.forget(id);
+    open();
+    compare();
+  }
+
+  void say(Client& client, const StoreRequest& request) {
+    encode(request, client.left);
+    client.requests.emplace_back(client.left.size(), request);
+    ++messages_;
+  }
+
+  void deliver(ConnectionId id, Client& client, std::size_t size) {
+    client.unused.append(client.left, 0, size);
+    client.left.erase(0, size);
+    bool welcome = true;
+    for (; welcome && !client.requests.empty() && client.requests.front().first <= size; client.requests.pop_front())
+      welcome = model_.ask(id, client.requests.front().second);
+    for (auto& [end, request] : client.requests) end -= std::min(end, size);
+    const auto used = store_->received(id, client.unused);
+    require(used.has_value() == welcome, "the store and the model do not agree on whom to close");
+    compare();
+    if (!welcome) return close(id);
+    require(*used <= client.unused.size(), "more was used than there is");
+    client.unused.erase(0, *used);
+    require(!client.requests.empty() || client.unused.empty(), "a whole request was not taken");
+  }
+
+  void compare() {
+    for (const auto& [id, client] : clients_)
+      require(outbox_.take(id) == std::exchange(model_.told[id], std::string()),
+              "the store and the model do not agree");
+  }
+
+  Chance& chance_;
+  CollectingOutbox outbox_;
+  std::unique_ptr<KeyValueStore> store_ = KeyValueStore::make(outbox_);
+  StoreModel model_;
+  std::map<ConnectionId, Client> clients_;
+  std::uint64_t last_ = 0;
+  std::size_t messages_ = 0;
+};
+
+// ---- wrong messages ----
+
+void damage(std::string& bytes, Chance& chance) {
+  const std::size_t at = chance.below(bytes.size() + 1);
+  switch (chance.below(7)) {
+    case 0:
+      if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << chance.below(8)));
+      return;
+    case 1:
+      bytes.resize(at);
+      return;
+    case 2:
+      bytes.erase(at, chance.below(9));
+      return;
+    case 3:
+      bytes.insert(at, 1 + chance.below(9), chance.byte());
+      return;
+    case 4: {  // an absurd length, where one may be
+      constexpr std::array<std::uint64_t, 6> lengths{~0ULL, 1ULL << 63, 1ULL << 32, 1ULL << 20, 65, 17};
+      std::string length;
+      append_number(length, static_cast<std::int64_t>(chance.of(lengths)));
+      bytes.replace(std::min(at, bytes.size()), length.size(), length);
+      return;
+    }
+    case 5:
+      bytes.insert(at, bytes.substr(chance.below(bytes.size() + 1), chance.below(40)));
+      return;
+    default:
+      if (!bytes.empty()) bytes[0] = static_cast<char>(chance.below(24));
+  }
+}
+
+class WrongConversation {
+ public:
+  explicit WrongConversation(Chance& chance) : chance_(chance) {
+    for (std::size_t i = 0; i < 4; ++i) open();
+  }
+
+  void go_on() {
+    const auto at = std::next(clients_.begin(), static_cast<std::ptrdiff_t>(chance_.below(clients_.size())));
+    if (chance_.one_in(100)) store_->clear();
+    if (chance_.one_in(40)) return close(at->first);
+    std::string bytes;
+    for (std::size_t count = 1 + chance_.below(3); count > 0; --count, ++messages_)
+      encode(random_request(chance_), bytes);
+    if (chance_.one_in(2))
+      for (std::size_t count = 1 + chance_.below(3); count > 0; --count) damage(bytes, chance_);
+    while (!bytes.empty() && deliver(at->first, at->second, bytes)) {
+    }
+  }
+  std::size_t messages() const { return messages_; }
+
+  // Nothing may be left of a conversation.
+  void end() {
+    while (!clients_.empty()) {
+      store_->closed(clients_.begin()->first);
+      clients_.erase(clients_.begin());
+    }
+    store_->clear();
+    require(store_->bytes() == 0 && store_->size() == 0, "something is left of an empty store");
+  }
+
+ private:
+  void open() {
+    const ConnectionId id{++last_};
+    store_->opened(id, "");
+    std::string& unused = clients_[id];
+    std::string hello;
+    encode({.command = StoreCommand::validate, .number = store_magic}, hello);
+    if (chance_.one_in(50)) damage(hello, chance_);
+    static_cast<void>(deliver(id, unused, hello));
+  }
+
+  void close(ConnectionId id) {
+    clients_.erase(id);
+    store_->closed(id);
+    outbox_.forget(id);
+    open();
+  }
+
+  // Some of bytes. False: the client has been closed.
+  bool deliver(ConnectionId id, std::string& unused, std::string& bytes) {
+    const std::size_t size = chance_.one_in(2) ? bytes.size() : 1 + chance_.below(bytes.size());
+    unused.append(bytes, 0, size);
+    bytes.erase(0, size);
+    // Read from a block of its own size, so that a sanitizer sees a step beyond it.
+    const std::vector<char> block(unused.begin(), unused.end());
+    const auto used = store_->received(id, {block.data(), block.size()});
+    require(store_->bytes() <= limits_.total_bytes, "the store holds more than it may");
+    require(outbox_.take(id).size() <= limits_.reply_bytes + 20 * block.size() + 4 * 9,
+            "a reply is longer than it may be");
+    if (!used) {
+      close(id);
+      return false;
+    }
+    require(*used <= unused.size(), "more was used than there is");
+    unused.erase(0, *used);
+    return true;
+  }
+
+  Chance& chance_;
+  CollectingOutbox outbox_;
+  const StoreLimits limits_{
+      .key_bytes = 16, .value_bytes = 64, .keys_per_request = 8, .total_bytes = 4096, .reply_bytes = 1024};
+  std::unique_ptr<KeyValueStore> store_ = KeyValueStore::make(outbox_, limits_);
+  std::map<ConnectionId, std::string> clients_;  // with what of theirs was not used yet
+  std::uint64_t last_ = 0;
+  std::size_t messages_ = 0;
+};
+
+// ---- the exercises: each holds one conversation and returns how many messages it had ----
+
+constexpr std::size_t steps_per_conversation = 200;
+
+std::size_t right_store_messages(Chance& chance) {
+  RightConversation conversation(chance);
+  for (std::size_t step = 0; step < steps_per_conversation; ++step) conversation.go_on();
+  return conversation.messages();
+}
+
+std::size_t wrong_store_messages(Chance& chance) {
+  WrongConversation conversation(chance);
+  for (std::size_t step = 0; step < steps_per_conversation; ++step) conversation.go_on();
+  conversation.end();
+  return conversation.messages();
+}
+
+struct Exercise {
+  std::string_view name;
+  std::size_t (*hold)(Chance&);
+};
+constexpr std::array exercises{Exercise{"right store messages", right_store_messages},
+                               Exercise{"wrong store messages", wrong_store_messages}};
+
+int fuzz(std::size_t messages, std::uint64_t seed) {
+  ::signal(SIGALRM, show_seed);
+  ::signal(SIGABRT, show_seed);
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t said = 0;
+  for (current_seed = seed; said < messages; ++current_seed) {
+    ::alarm(10);
+    Chance chance(current_seed);
+    said += exercises[current_seed % exercises.size()].hold(chance);
+  }
+  ::alarm(0);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print(
+      "{{\"bench\": \"store_fuzz\", \"messages\": {}, \"seed\": {}, \"conversations\": {}, \"seconds\": {:.1f}, "
+      "\"crashes\": 0}}\n",
+      said, seed, current_seed - seed, seconds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
+
+int main(int argc, char** argv) {
+  std::size_t messages = 50'000;
+  std::uint64_t seed = 1;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const auto value = muster::parse_number<std::uint64_t>(i + 1 < argc ? argv[i + 1] : "");
+    if (!value || (name != "--seed" && name != "--messages")) {
+      fmt::print(stderr, "usage: store_fuzz [--messages N] [--seed S]\n");
+      return 2;
+    }
+    (name == "--seed" ? seed : messages) = *value;
+  }
+  return muster::rendezvous::fuzz(messages, seed);
+}
