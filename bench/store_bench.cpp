@@ -1,14 +1,14 @@
 // How many set+get pairs per second the store serves to many connections. Bar: 100,000 with 64 connections on two
 // cores. Beside it, in turn, a server that does nothing but count bytes and send as many back: what the sockets alone
-// cost. The processor time of a pair (clients and server) tells what two cores could do where others use them, too.
+// cost. The processor time of a pair tells what two cores could do where others use them, too.
 //   store_bench [--connections 64] [--threads 1] [--seconds 2] [--rounds 3] [--value-bytes 64]
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -243,14 +244,15 @@ class Clients {
 
 struct Rate {
   double pairs_per_second = 0;
-  double processor_microseconds = 0;  // of this whole process, for each pair
+  double processor_microseconds = 0;  // for each pair, of clients and server
+  double server_microseconds = 0;     // of the server alone
 };
 
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+// clock: of the process or of the calling thread.
+double processor_seconds(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
 Rate measure_clients(const SocketAddress& server, const Settings& settings, Kind kind, const std::string& hello) {
@@ -260,16 +262,23 @@ Rate measure_clients(const SocketAddress& server, const Settings& settings, Kind
   std::vector<std::unique_ptr<Clients>> clients;
   for (const auto& share : shares) clients.push_back(std::make_unique<Clients>(server, share, hello));
   std::atomic<std::size_t> pairs = 0;
+  std::vector<double> client_seconds(clients.size());
   const auto start = Clock::now();
-  const double processor_start = processor_seconds();
+  const double processor_start = processor_seconds(CLOCK_PROCESS_CPUTIME_ID);
   const auto end = start + std::chrono::seconds(settings.seconds);
   {
     std::vector<std::jthread> threads;
-    for (const auto& one : clients) threads.emplace_back([&pairs, &one, end] { pairs += one->run_until(end); });
+    for (std::size_t i = 0; i < clients.size(); ++i)
+      threads.emplace_back([&, i] {
+        pairs += clients[i]->run_until(end);
+        client_seconds[i] = processor_seconds(CLOCK_THREAD_CPUTIME_ID);
+      });
   }
   const auto count = static_cast<double>(pairs);
-  return {count / std::chrono::duration<double>(Clock::now() - start).count(),
-          1e6 * (processor_seconds() - processor_start) / count};
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double processor = processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - processor_start;
+  const double server_share = processor - std::accumulate(client_seconds.begin(), client_seconds.end(), 0.0);
+  return {count / seconds, 1e6 * processor / count, 1e6 * server_share / count};
 }
 
 FileDescriptor listen_here() { return listen_on(resolve("127.0.0.1", 0).value().front()).value(); }
@@ -306,10 +315,12 @@ void measure(const Settings& settings, const NamedKind& kind) {
       "{{\"benchmark\": \"store_bench\", \"pair\": \"{}\", \"connections\": {}, \"client_threads\": {}, "
       "\"value_bytes\": "
       "{}, \"pairs_per_second\": {:.0f}, \"bare_pairs_per_second\": {:.0f}, \"ratio\": {:.2f}, "
-      "\"processor_us_per_pair\": {:.1f}, \"bare_processor_us_per_pair\": {:.1f}, \"bar\": {}}}\n",
+      "\"processor_us_per_pair\": {:.1f}, \"bare_processor_us_per_pair\": {:.1f}, \"server_us_per_pair\": {:.1f}, "
+      "\"bare_server_us_per_pair\": {:.1f}, \"bar\": {}}}\n",
       kind.name, settings.connections, settings.threads, settings.value_bytes, ours.pairs_per_second,
       theirs.pairs_per_second, ours.pairs_per_second / theirs.pairs_per_second, ours.processor_microseconds,
-      theirs.processor_microseconds, kind.kind == Kind::set_get ? "100000" : "null");
+      theirs.processor_microseconds, ours.server_microseconds, theirs.server_microseconds,
+      kind.kind == Kind::set_get ? "100000" : "null");
   std::fflush(stdout);
 }
 

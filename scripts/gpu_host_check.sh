@@ -26,13 +26,26 @@ $program gpus | tail -1
 kill -9 "$holder_PID"
 $program gpus hold -n 1 --wait=20s -- sh -c 'echo "next holder finds $(nvidia-smi --query-gpu=memory.used --format=csv,noheader) in use"' || status=1
 
+# A rank that dies with the memory full is started again when the memory is back.
+$program launch -n 1 --max-restarts 1 scripts/gpu_restart_check.py || status=1
+# A collective of torch over NCCL, through muster's store.
+$program launch -n 1 --log-dir /dev/null scripts/gpu_collective_check.py || status=1
+
 echo "--- numbers"
 python3 bench/gpus_bench.py
 build/control/bench/lease_bench
 build/control/bench/selection_bench
+build/control/bench/launch_bench --muster "$program" --torchrun "$(command -v torchrun || echo)" --torchrun-runs 2 || status=1
+build/control/bench/store_bench
+build/control/bench/rendezvous_bench
+build/control/bench/log_bench
 if [[ ${1:-} == --long ]]; then
   # A million mutated texts, and contenders that are killed at random, on all cores.
   for seed in 1 2 3 4 5 6 7 8; do build/control/tests/parser_fuzz --inputs 130000 --seed "$seed" 2>/dev/null & done
+  wait
+  for seed in 1 2 3 4 5 6 7 8; do build/control/tests/store_fuzz --messages 130000 --seed "$seed" 2>/dev/null & done
+  wait
+  for seed in 1 2 3 4 5; do python3 bench/launch_chaos.py --rounds 200 --seed "$seed" & done
   wait
   build/control/bench/lease_stress --contenders 200 --gpus 8 --rounds 1000 --seed 1 || status=1
 fi

@@ -1,11 +1,11 @@
 """The ranks of a group, called together before each operation, so that a failure can name who is missing.
 
 Note [Roll call]
-Each rank writes into the group's store what it is about to do, with a running number: one message that nobody waits for.
-Then all exchange that number and a hash of the words over a Gloo group. That exchange waits for every rank, notices a dead
-one at once and a stopped one after the timeout, and finds ranks that call something else or bring another shape, before
-they meet in an operation that would hang or end the process. When it fails, the store tells how far each rank came.
-NCCL alone could do none of this: its watchdog ends the process from outside.
+Each rank writes into the group's store what it is about to do, with a running number: a message that nobody waits
+for. Then all exchange that number and a hash of the words over a Gloo group. That exchange waits for every rank,
+notices a dead one at once and a stopped one after the timeout, and finds ranks that call something else or bring
+another shape, before they meet in an operation that would hang or end the process. When it fails, the store tells how
+far each rank came. NCCL alone could do none of this: its watchdog ends the process from outside.
 """
 
 import hashlib
@@ -173,9 +173,9 @@ class RollCall:
 
         records = self._records_once(settled)
         if records is None:
-            served = "" if self._serving_rank is None else f": rank {self._serving_rank}, which serves it, stopped or ended"
-            missing = [rank for rank in others if rank == self._serving_rank]
-            return self._error(error, what, seconds, gave_up, missing, f"the store does not answer{served}")
+            server = [rank for rank in others if rank == self._serving_rank]
+            served = f": {_ranks(server)}, which serves it, stopped or ended" if server else ""
+            return self._error(error, what, seconds, gave_up, server, f"the store does not answer{served}")
         absent, quitters = behind(records), those(records, _GAVE_UP)
         gave_up = gave_up or bool(quitters)
         inside = those(records, _AT) if gave_up else []
@@ -220,6 +220,7 @@ def meet(
         while not (over := store.check(["over"])) and store.add("here", 0) < size:
             if time.monotonic() - started > timeout.total_seconds():
                 store.set("over", "")
+                continue
             time.sleep(pause)
             pause = min(2 * pause, 0.2)
         if not over:
@@ -237,7 +238,7 @@ def meet(
         ) from error
     raise CollectiveTimeoutError(
         f"init_distributed timed out after {time.monotonic() - started:.1f} s on rank {rank} of {size}: {reason}\n"
-        "  try: look at why a rank did not start, or how it ended; one that needs longer needs a larger timeout_minutes",
+        "  try: look at why a rank did not start, or how it ended; one that is slow needs a larger timeout_minutes",
         "init_distributed",
         missing,
     )
@@ -275,7 +276,8 @@ def current_roll_call() -> Optional[RollCall]:
     if distributed is None:
         _session.roll_call = None
     elif _session.roll_call is None or _session.roll_call.world is not distributed.group.WORLD:
-        from torch.distributed.distributed_c10d import _get_default_store  # the caller's own group: torch alone knows it
+        # The caller made the group: torch alone knows its store.
+        from torch.distributed.distributed_c10d import _get_default_store
 
         _session.roll_call = RollCall(distributed, _get_default_store(), timedelta(minutes=30), None)
     return _session.roll_call

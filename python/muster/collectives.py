@@ -171,6 +171,8 @@ def _wide_entry(key: str, value: Any, op: str) -> Any:
     if not hasattr(value, "detach"):
         raise TypeError(f"{key}={value!r} is neither a number nor a tensor")
     _check_arithmetic(value)
+    if value.is_complex():
+        raise TypeError(f"{key} is a tensor of {value.dtype}\n  try: all_reduce(), or torch.view_as_real({key})")
     widened = value.detach().cpu()
     return widened.double() if widened.is_floating_point() else widened.long()
 
@@ -179,8 +181,9 @@ def _reduced_entries(roll_call: RollCall, wide: Mapping[str, Any], op: str) -> d
     """Each entry's sum over the ranks: all that have the same type travel together."""
     import torch
 
-    entries = {key: torch.as_tensor(wide[key], dtype=getattr(wide[key], "dtype", torch.float64)) for key in sorted(wide)}
-    described = ", ".join(f"{key}{_shape_of(wide[key])}" for key in entries)
+    described = ", ".join(f"{key}{_shape_of(wide[key])}" for key in sorted(wide))
+    entries = {key: wide[key] for key in sorted(wide)}
+    entries.update((key, torch.tensor(wide[key], dtype=torch.float64)) for key in wide if isinstance(wide[key], float))
     sums: dict[str, Any] = {}
     with roll_call.operation(f"reduce_dict({op}) of {described or 'nothing'}"):
         for dtype in (torch.float64, torch.int64):

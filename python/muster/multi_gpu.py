@@ -83,7 +83,7 @@ def _tell_of_idle_gpus() -> None:
     visible = len(_native.Host().look(everything=False).visible)
     if visible > 1 and not is_distributed_available():
         logging.getLogger("muster").warning(
-            "%d GPUs are visible, and this is one process, which uses one of them; for all: muster launch --num-gpus %d …",
+            "%d GPUs are visible, and this is one process, which uses one; for all: muster launch --num-gpus %d …",
             visible,
             visible,
         )

@@ -37,8 +37,8 @@ def init_distributed(
     """Joins the group of this launch. True: there is a group now, or was before; False: nobody launched this process.
 
     Without a launch nothing happens, and rank helpers and collectives are those of one process. backend: "nccl" where
-    torch can use a GPU, else "gloo". init_method: "env://" (MASTER_ADDR and MASTER_PORT; under srun the first machine of
-    the step), "tcp://HOST:PORT", or what torch knows besides. rank, world_size: in place of the environment's. This
+    torch can use a GPU, else "gloo". init_method: "env://" (MASTER_ADDR and MASTER_PORT; under srun the first machine
+    of the step), "tcp://HOST:PORT", or what torch knows besides. rank, world_size: in place of the environment's. This
     rank's GPU becomes torch's current device: cuda:LOCAL_RANK, or cuda:0 where only one is visible. Ranks that do not
     come before the timeout, here or in a collective, are named by a CollectiveTimeoutError.
     """
@@ -174,7 +174,8 @@ def _tcp_store(
         except torch.distributed.DistNetworkError as error:
             if serves:
                 raise RuntimeError(
-                    f"rank 0 cannot serve the store at {host}:{port}: {error}\n  try: a free MASTER_PORT, or muster launch"
+                    f"rank 0 cannot serve the store at {host}:{port}: {error}\n"
+                    "  try: a free MASTER_PORT, or muster launch"
                 ) from error
             server = "the launcher" if serving_rank is None else f"rank {serving_rank}"
             raise _roll_call.CollectiveTimeoutError(

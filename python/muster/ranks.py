@@ -1,8 +1,8 @@
-"""Which rank this process is, with and without a launch. torch is asked where the caller has imported it, never imported.
+"""Which rank this process is, with and without a launch. torch is asked where the caller imported it, never imported.
 
-A torch.distributed group that is initialised has the last word; else the environment: RANK, WORLD_SIZE and LOCAL_RANK as
-torchrun and muster set them, else Slurm's variables where srun started this process; else rank 0 of 1. A variable that
-cannot be meant is a ValueError that names it.
+A torch.distributed group that is initialised has the last word; else the environment: RANK, WORLD_SIZE and LOCAL_RANK
+as torchrun and muster set them, else Slurm's variables where srun started this process; else rank 0 of 1. A variable
+that cannot be meant is a ValueError that names it.
 """
 
 import os
@@ -14,7 +14,7 @@ __all__ = ["get_local_rank", "get_rank", "get_world_size", "is_distributed_avail
 
 
 def is_distributed_available() -> bool:
-    """Whether this process is a rank: a group is initialised, or a launcher said so and init_distributed() makes one."""
+    """Whether this process is a rank: a group is initialised, or a launcher said so: init_distributed() makes one."""
     return loaded_process_group() is not None or rank_from(os.environ).launched
 
 

@@ -54,14 +54,17 @@ std::optional<ProcessStatus> parse_process_status(std::string_view line) {
   const auto pid = parse_number<pid_t>(line.substr(0, line.find(' ')));
   if (name_end == std::string_view::npos || !pid) return std::nullopt;
   const std::vector<std::string> words = split(line.substr(name_end + 2), ' ');
-  constexpr std::size_t start_word = 19;
+  constexpr std::size_t flags_word = 6, start_word = 19;
+  constexpr std::uint64_t exiting_flag = 0x4;  // PF_EXITING
   if (words.size() <= start_word) return std::nullopt;
   const auto parent = parse_number<pid_t>(words[1]);
   const auto group = parse_number<pid_t>(words[2]);
   const auto session = parse_number<pid_t>(words[3]);
+  const auto flags = parse_number<std::uint64_t>(words[flags_word]);
   const auto start = parse_number<std::uint64_t>(words[start_word]);
-  if (!parent || !group || !session || !start) return std::nullopt;
-  return ProcessStatus{{*pid, *start}, *parent, *group, *session, words[0] == "Z" || words[0] == "X"};
+  if (!parent || !group || !session || !flags || !start) return std::nullopt;
+  const bool ended = words[0] == "Z" || words[0] == "X";
+  return ProcessStatus{{*pid, *start}, *parent, *group, *session, ended, ended || (*flags & exiting_flag) != 0};
 }
 
 std::optional<ProcessStatus> read_process_status(pid_t pid, const std::filesystem::path& proc) {

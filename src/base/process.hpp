@@ -35,7 +35,8 @@ struct ProcessStatus {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  bool ended = false;  // dead, not yet waited for
+  bool ended = false;    // dead, not yet waited for
+  bool exiting = false;  // on its way: it runs no more of its own code, but may still hold memory and files
 };
 
 // Nothing when no such process exists, or proc is not readable for us.

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/duration.hpp"
+#include "base/exec_arguments.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/files.hpp"
 #include "base/signals.hpp"
@@ -62,13 +63,6 @@ std::vector<std::string> changed_environment(const std::vector<std::pair<std::st
   }
   for (const auto& [name, value] : changes) entries.push_back(name + "=" + value);
   return entries;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // In the child: only calls that are safe after a fork of a process with threads.
@@ -187,8 +181,8 @@ Result<ProcessOutput> run_process(const std::vector<std::string>& command,
   const Clock::time_point deadline = Clock::now() + limit;
   std::vector<std::string> arguments = command;
   std::vector<std::string> environment = changed_environment(environment_changes);
-  const std::vector<char*> argument_pointers = pointers_to(arguments);
-  const std::vector<char*> environment_pointers = pointers_to(environment);
+  const std::vector<char*> argument_pointers = pointers_for_exec(arguments);
+  const std::vector<char*> environment_pointers = pointers_for_exec(environment);
 
   const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing) return cannot("open /dev/null");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/nvml_device.hpp"
@@ -95,6 +96,8 @@ class NvmlInventory final : public Inventory {
     if (!library) return std::optional(without_gpus(DriverState::no_driver, explanation));
     const auto calls = nvml::resolve(*library);
     if (!calls) return calls.error();
+    // The driver starts threads of its own here: none of them may be the one that a signal to this process comes to.
+    const BlockedSignals blocked;
     const Return code = calls->init();
     if (code == Return::driver_not_loaded || code == Return::library_not_found)
       return std::optional(without_gpus(

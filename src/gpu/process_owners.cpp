@@ -31,6 +31,8 @@ bool holds_nvidia_device(pid_t pid, const fs::path& proc) {
 
 void add_owner(GpuProcess& process, const fs::path& proc) {
   if (!in_initial_namespace(proc) && !holds_nvidia_device(process.pid, proc)) return;
+  const auto status = read_process_status(process.pid, proc);
+  process.exiting = status && status->exiting;
   const auto facts = read_process(process.pid, proc);
   if (!facts) return;
   process.user = facts->user;

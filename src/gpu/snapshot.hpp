@@ -75,6 +75,7 @@ struct GpuProcess {
   std::optional<std::string> user;
   std::optional<std::string> command;
   std::optional<ByteCount> memory;
+  bool exiting = false;  // dying: what it uses will be free
   bool operator==(const GpuProcess&) const = default;
 };
 

@@ -104,9 +104,10 @@ void remove_groups_without_owner(const fs::path& folder) {
 }
 
 // Note [Spent control group]
-// Kernels since about 6.12 kill a process at its birth into a group (CLONE_INTO_CGROUP) in which cgroup.kill was used
-// before: they compare how often that was done in the new group and in the parent's. So a group is not used again after
-// a kill, and a new one is tried out first: this process may itself be in a group that was killed once, before it came.
+// Kernels since 6.14, and older ones with their later fixes, kill a process at its birth into a group
+// (CLONE_INTO_CGROUP) in which cgroup.kill was used before: they compare how often that was done in the new group and
+// in the parent's. So a group is not used again after a kill, and a new one is tried out first: this process may itself
+// be in a group that was killed once, before it came.
 bool lets_processes_live(const ControlGroup& group) {
   const pid_t child = group.fork_inside();
   if (child == 0) ::_exit(0);

@@ -67,7 +67,7 @@ constexpr std::array meanings{
     SignalMeaning{SIGILL, "it met an instruction that this CPU cannot run; muster doctor tells which sets work"},
     SignalMeaning{SIGFPE, "native code divided by zero"},
     SignalMeaning{SIGABRT, "native code gave up"},
-    SignalMeaning{SIGKILL, "someone killed it; no kill for want of memory was counted"},
+    SignalMeaning{SIGKILL, "someone killed it; no kill for want of memory was seen"},
     SignalMeaning{SIGTERM, "it was asked to end"},
     SignalMeaning{SIGINT, "it was interrupted"},
     SignalMeaning{SIGHUP, "its terminal or session is gone"},

@@ -32,7 +32,8 @@ Error cannot(std::string_view action) {
 }  // namespace
 
 struct Keeper::State {
-  State(KeeperConnection ours, pid_t pid) : connection(std::move(ours)), handle(open_process(pid)), identity{pid, 0} {
+  State(KeeperConnection ours, pid_t pid, FileDescriptor keeper)
+      : connection(std::move(ours)), handle(std::move(keeper)), identity{pid, 0} {
     if (const auto status = read_process_status(pid)) identity = status->identity;
     sessions.insert(pid);
   }
@@ -89,7 +90,15 @@ Result<Keeper> Keeper::start(ControlGroups groups) {
     }
   }
   if (pid < 0) return cannot("start a process");
-  return Keeper(std::make_unique<State>(std::move(ends->first), pid));
+  FileDescriptor handle = open_process(pid);
+  if (!handle) {
+    const Error error = cannot("watch a process");
+    ends->first.close();
+    ends->second.close();
+    ::waitpid(pid, nullptr, 0);  // alone, it ends
+    return error;
+  }
+  return Keeper(std::make_unique<State>(std::move(ends->first), pid, std::move(handle)));
 }
 
 pid_t Keeper::pid() const { return state_->identity.pid; }

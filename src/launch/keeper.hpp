@@ -79,7 +79,7 @@ class Keeper {
   int descriptor() const;  // readable: receive() has something
 
   // One after the other, each in a session of its own, with default signals and nothing inherited but what is stated.
-  // WorkerStarted or WorkerNotStarted follows for each. An Error when the orders did not reach the keeper.
+  // WorkerStarted or WorkerNotStarted follows for each. An Error when not all orders reached the keeper.
   Result<void> start_workers(const std::vector<WorkerCommand>& workers);
   // To the process group of each rank that still runs. SIGCONT follows where the signal asks for an end, so that a
   // stopped process can obey.

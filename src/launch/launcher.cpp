@@ -417,6 +417,7 @@ int Launcher::report_failure() {
     return code_for(*leave_, std::nullopt);
   }
 
+  if (request_.hosts.maximum > 1 && !leave_->reason.empty()) hooks_.note(leave_->reason);
   const WorkerFailure& cause = report.failures.front();
   fmt::print(stderr, "{}\n", to_text(report));
   if (report.log_folder) {

@@ -158,13 +158,15 @@ void LogPump::State::wait_for_news() {
 void LogPump::State::move_all() {
   for (auto at = flows.begin(); at != flows.end();) {
     ActiveFlow& active = at->second;
-    if (!active.ready) {
+    const LogFlow::Progress progress = active.ready ? active.flow.move(buffer).progress : LogFlow::Progress::nothing;
+    active.ready = progress == LogFlow::Progress::some;
+    if (progress != LogFlow::Progress::over) {
       ++at;
       continue;
     }
-    const LogFlow::Progress progress = active.flow.move(buffer).progress;
-    active.ready = progress == LogFlow::Progress::some;
-    at = progress == LogFlow::Progress::over ? flows.erase(at) : std::next(at);
+    // Closing alone does not end the notices while a fork of this process has the descriptor too.
+    ::epoll_ctl(epoll.number(), EPOLL_CTL_DEL, active.flow.source(), nullptr);
+    at = flows.erase(at);
   }
 }
 

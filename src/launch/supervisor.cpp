@@ -92,8 +92,7 @@ std::vector<Action> Supervisor::clear(milliseconds grace) {
   return {EndTheRest{grace}};
 }
 
-std::vector<Action> Supervisor::ended(RankExit exit, SteadyTime now) {
-  exit.asked = state_ == State::ending || state_ == State::clearing;
+std::vector<Action> Supervisor::ended(const RankExit& exit, SteadyTime now) {
   exits_.push_back(exit);
   const bool all = exits_.size() == static_cast<std::size_t>(rules_.local_ranks);
   std::vector<Action> actions;

@@ -117,7 +117,7 @@ class Supervisor {
   std::vector<Action> stop(After after, int signal, std::chrono::milliseconds grace, SteadyTime now);
   std::vector<Action> clear(std::chrono::milliseconds grace);
   std::vector<Action> cleared(int killed, SteadyTime now);
-  std::vector<Action> ended(RankExit exit, SteadyTime now);
+  std::vector<Action> ended(const RankExit& exit, SteadyTime now);
   std::vector<Action> leave();
   std::vector<Action> finish(const rendezvous::Finish& message, SteadyTime now);
   std::vector<Action> refused(const rendezvous::Refuse& refusal, SteadyTime now);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/exec_arguments.hpp"
 #include "base/files.hpp"
 #include "base/process_handle.hpp"
 #include "base/signals.hpp"
@@ -23,18 +24,11 @@
 namespace muster::launch {
 namespace {
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // Where a program of this name may be, by the PATH of the environment it will have.
 std::vector<std::string> candidates_for(const std::string& program, const std::vector<std::string>& environment) {
   if (program.find('/') != std::string::npos) return {program};
   constexpr std::string_view name = "PATH=";
-  std::string path = "/usr/local/bin:/bin:/usr/bin";
+  std::string path = "/bin:/usr/bin";
   for (const std::string& entry : environment)
     if (entry.starts_with(name)) path = entry.substr(name.size());
   std::vector<std::string> candidates;
@@ -84,8 +78,8 @@ int run_first_of(const Image& image) {
   int reason = ENOENT;
   for (const std::string& candidate : image.candidates) {
     ::execve(candidate.c_str(), image.arguments.data(), image.environment.data());
-    if (errno == EACCES || (errno != ENOENT && errno != ENOTDIR && reason != EACCES)) reason = errno;
-    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+    if (errno != ENOENT && errno != ENOTDIR) reason = errno;
+    if (reason != ENOENT && reason != EACCES) break;
   }
   return reason;
 }
@@ -140,8 +134,8 @@ Result<WorkerProcess> WorkerProcess::start(const StartWorker& order, const Contr
   std::vector<std::string> arguments = order.command;
   std::vector<std::string> environment = order.environment;
   const Image image{candidates_for(order.command.front(), environment),
-                    pointers_to(arguments),
-                    pointers_to(environment),
+                    pointers_for_exec(arguments),
+                    pointers_for_exec(environment),
                     CpuSet(order.cpus),
                     order.output.number(),
                     order.errors.number(),

@@ -42,6 +42,10 @@ void Lease::record_memory_before(const ResourceName& resource, ByteCount used) {
   write_record(locks_[static_cast<std::size_t>(found - resources_.begin())], to_line(*record));
 }
 
+void Lease::settle() {
+  for (const FileDescriptor& lock : locks_) write_record(lock, record_);
+}
+
 std::string describe(const Holder& holder) {
   constexpr std::size_t most_of_command = 60;
   std::string text = holder.pid ? fmt::format("pid {}", *holder.pid) : "an unknown process";

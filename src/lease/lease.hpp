@@ -58,6 +58,8 @@ class Lease {
   // Records what was used on the device when it was taken, so that the next holder can tell when it is back. The
   // resource must be one of the lease's.
   void record_memory_before(const ResourceName& resource, ByteCount used);
+  // Records that nothing this lease was used for is left: the next holder has nothing to wait for.
+  void settle();
 
   // Lets programs started with exec keep the lease. Returns the environment variable (name, value) that tells muster
   // commands below that they are inside it: Note [Nested leases] in lease.cpp.

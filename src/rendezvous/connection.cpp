@@ -39,11 +39,21 @@ void Connection::use(std::string_view view, std::size_t size) {
     unused_.assign(view.substr(size));
 }
 
+void Connection::queue(std::string_view bytes) {
+  // A peer that is always a little behind would otherwise never let go of what it has got.
+  if (sent_ > unsent_.size() / 2) {
+    unsent_.erase(0, sent_);
+    sent_ = 0;
+  }
+  unsent_.append(bytes);
+}
+
 bool Connection::write() {
   while (queued() > 0) {
     const ssize_t size = ::send(descriptor(), unsent_.data() + sent_, queued(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return errno == EAGAIN;
+    if (size < 0 && errno == EAGAIN) return true;
+    if (size < 0) return false;
     sent_ += static_cast<std::size_t>(size);
   }
   forget(unsent_);

@@ -29,11 +29,12 @@ class Connection {
   std::size_t unused() const { return unused_.size(); }
 
   // ---- out ----
-  void queue(std::string_view bytes) { unsent_.append(bytes); }
+  void queue(std::string_view bytes);
   std::size_t queued() const { return unsent_.size() - sent_; }
   // Sends what it can. False: the connection is broken.
   bool write();
 
+  // ---- what the server notes about it ----
   ConnectionHandler* handler = nullptr;  // none before the first byte
   bool closing = false;                  // nothing more is read or queued; ends when all is out
   bool touched = false;                  // is in the server's list of connections to look after

@@ -257,8 +257,8 @@ class EpollServer final : public ConnectionServer, public Outbox {
   }
 
   void settle(Connection& connection) {
-    const bool reads = connection.queued() <= limits_.queued_bytes;
-    if (!reads || !connection.write() || (connection.closing && connection.queued() == 0)) return remove(connection);
+    const bool intact = connection.write() && connection.queued() <= limits_.queued_bytes;
+    if (!intact || (connection.closing && connection.queued() == 0)) return remove(connection);
     const std::uint32_t interest = (connection.closing ? 0U : readable) | (connection.queued() > 0 ? writable : 0U);
     if (std::exchange(connection.interest, interest) == interest) return;
     watch(EPOLL_CTL_MOD, connection.descriptor(), interest, number_of(connection.id()));

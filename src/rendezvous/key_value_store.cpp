@@ -21,7 +21,8 @@ constexpr std::size_t kept_reply_bytes = std::size_t{1} << 20;
 // A value that is pushed wakes one client of those that wait for the queue, which then sends queue_pop. It may not: it
 // may have given up waiting in the same moment, or be dead. Then the value would lie there while the others sleep on.
 // So a client that was woken for a queue owes a queue_pop as its next request, and when it does anything else, or goes,
-// the next one is woken.
+// the next one is woken. (One that comes in between may still be faster: a pop can find nothing, as with torch's
+// server.)
 struct Client {
   bool validated = false;
   std::size_t needed_bytes = 0;         // before what it sent last can be complete
@@ -93,7 +94,7 @@ class TorchStore final : public KeyValueStore {
       case StoreCommand::validate:
         return false;
       case StoreCommand::set:
-        return table_.set(request_.key, request_.value) && written(request_.key);
+        return written(request_.key, table_.set(request_.key, request_.value));
       case StoreCommand::compare_set:
         return compare_set();
       case StoreCommand::get:
@@ -101,15 +102,15 @@ class TorchStore final : public KeyValueStore {
       case StoreCommand::add:
         return add();
       case StoreCommand::check:
-        return reply_byte(static_cast<std::uint8_t>(all_there() ? Readiness::ready : Readiness::not_ready));
+        return reply(all_there() ? Readiness::ready : Readiness::not_ready);
       case StoreCommand::wait:
         return wait();
       case StoreCommand::number_of_keys:
-        return reply_number(table_.size());
+        return reply_count(table_.size());
       case StoreCommand::delete_key:
-        return reply_number(table_.erase(request_.key) ? 1 : 0);
+        return reply_count(table_.erase(request_.key) ? 1 : 0);
       case StoreCommand::append:
-        return table_.append(request_.key, request_.value) && written(request_.key);
+        return written(request_.key, table_.append(request_.key, request_.value));
       case StoreCommand::multiple_get:
         return std::ranges::all_of(request_.keys,
                                    [&](std::string_view key) { return reply_text(table_.get(key).value_or("")); });
@@ -117,16 +118,15 @@ class TorchStore final : public KeyValueStore {
         return multiple_set();
       case StoreCommand::cancel_wait:
         for (KeyWaiters* waiters : {&key_waiters_, &barrier_waiters_}) waiters->remove(*current_);
-        return reply_byte(static_cast<std::uint8_t>(WaitEnd::cancelled));
+        return reply(WaitEnd::cancelled);
       case StoreCommand::ping:
-        append_number(reply_, request_.number);
-        return true;
+        return reply_number(request_.number);
       case StoreCommand::queue_push:
         return queue_push();
       case StoreCommand::queue_pop:
         return queue_pop();
       case StoreCommand::queue_length:
-        return reply_number(table_.queue_length(request_.key));
+        return reply_count(table_.queue_length(request_.key));
       case StoreCommand::list_keys:
         return list_keys();
       case StoreCommand::barrier:
@@ -137,27 +137,25 @@ class TorchStore final : public KeyValueStore {
 
   bool compare_set() {
     const auto value = table_.compare_set(request_.key, request_.value, request_.desired);
-    if (!value || !reply_text(*value)) return false;
-    if (table_.get(request_.key)) written(request_.key);
-    return true;
+    if (!value) return false;
+    written(request_.key, table_.get(request_.key).has_value());
+    return reply_text(*value);
   }
 
   bool add() {
     const auto sum = table_.add(request_.key, request_.amount);
-    if (!sum) return false;
-    append_number(reply_, *sum);
-    return written(request_.key);
+    return written(request_.key, sum.has_value()) && reply_number(*sum);
   }
 
   bool wait() {
-    if (all_there()) return reply_byte(static_cast<std::uint8_t>(WaitEnd::over));
+    if (all_there()) return reply(WaitEnd::over);
     std::erase_if(request_.keys, [&](std::string_view key) { return table_.has(key); });
     return !is_waiting() && key_waiters_.add(*current_, request_.keys);
   }
 
   bool multiple_set() {
     for (std::size_t i = 0; i < request_.keys.size(); ++i)
-      if (!table_.set(request_.keys[i], request_.values[i]) || !written(request_.keys[i])) return false;
+      if (!written(request_.keys[i], table_.set(request_.keys[i], request_.values[i]))) return false;
     return true;
   }
 
@@ -168,13 +166,13 @@ class TorchStore final : public KeyValueStore {
   }
 
   bool queue_pop() {
-    reply_number(table_.queue_length(request_.key));
+    if (!reply_count(table_.queue_length(request_.key))) return false;
     const auto value = table_.pop(request_.key);
     return !value || reply_text(*value);
   }
 
   bool list_keys() {
-    reply_number(table_.size());
+    if (!reply_count(table_.size())) return false;
     return std::ranges::all_of(table_.values(), [&](const auto& entry) { return reply_text(entry.first); });
   }
 
@@ -187,7 +185,7 @@ class TorchStore final : public KeyValueStore {
     wake(key_waiters_.key_came(request_.key));
     if (*count < request_.amount) return barrier_waiters_.add(*current_, {&request_.key, 1});
     wake(barrier_waiters_.key_came(request_.key));
-    return reply_byte(static_cast<std::uint8_t>(WaitEnd::over));
+    return reply(WaitEnd::over);
   }
 
   // One pending wait per connection: its replies could not be told apart.
@@ -197,8 +195,10 @@ class TorchStore final : public KeyValueStore {
     return std::ranges::all_of(request_.keys, [&](std::string_view key) { return table_.has(key); });
   }
 
-  // A key has been written: whoever waits for it, at a barrier, too, is told.
-  bool written(std::string_view key) {
+  // Where a key was stored, whoever waits for it, at a barrier, too, is told; before the one who stored it gets its
+  // reply, which shows where it waited itself. Returns stored.
+  bool written(std::string_view key, bool stored) {
+    if (!stored) return false;
     wake(key_waiters_.key_came(key));
     wake(barrier_waiters_.key_came(key));
     return true;
@@ -233,16 +233,26 @@ class TorchStore final : public KeyValueStore {
     if (table_.queue_length(queue) > 0) wake_one(queue);
   }
 
-  bool reply_byte(std::uint8_t value) {
-    append_byte(reply_, value);
+  // ---- parts of the reply; false: it would be longer than allowed ----
+
+  bool has_room(std::size_t bytes) const {
+    return reply_.size() <= limits_.reply_bytes && bytes <= limits_.reply_bytes - reply_.size();
+  }
+  template <class ByteCode>
+  bool reply(ByteCode code) {
+    if (!has_room(1)) return false;
+    append_byte(reply_, static_cast<std::uint8_t>(code));
     return true;
   }
-  bool reply_number(std::size_t value) {
-    append_number(reply_, static_cast<std::int64_t>(value));
+  template <class Integer>
+  bool reply_number(Integer number) {
+    if (!has_room(sizeof number)) return false;
+    append_number(reply_, number);
     return true;
   }
+  bool reply_count(std::size_t count) { return reply_number(static_cast<std::int64_t>(count)); }
   bool reply_text(std::string_view text) {
-    if (text.size() > limits_.reply_bytes || reply_.size() > limits_.reply_bytes - text.size()) return false;
+    if (!has_room(sizeof(std::uint64_t) + text.size())) return false;
     append_text(reply_, text);
     return true;
   }

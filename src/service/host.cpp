@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "gpu/health.hpp"
+#include "gpu/kernel_listing.hpp"
 #include "service/reclaim.hpp"
 
 namespace muster::service {
@@ -220,6 +221,45 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
       for (std::string& use : uses_without_lease(*now, device)) grant.notes.push_back(std::move(use));
   }
   return grant;
+}
+
+// Nothing when the listing is not enough, or the GPUs cannot be had at once: then the whole way is gone, which also has
+// the words for what is in the way.
+std::optional<Grant> Host::hold_listed(std::size_t first, std::size_t count, const LeaseWish& wish) {
+  if (sources_.inventory_file || sources_.nvml_library || wish.share) return std::nullopt;
+  const auto gpus = gpu::list_from_kernel();
+  if (!gpus) return std::nullopt;
+  const auto visible = gpu::read_mask(sources_.mask, *gpus);
+  if (!visible) return std::nullopt;
+  Grant grant;
+  std::vector<lease::ResourceName> names;
+  for (std::size_t index = first; index < visible->size() && index < first + count; ++index) {
+    grant.devices.push_back((*visible)[index]);
+    names.push_back((*visible)[index].uuid->text);
+  }
+  if (names.empty()) return grant;
+  auto held = leases_.acquire(names, lease::Purpose{wish.command});
+  if (!held) return std::nullopt;
+  const bool something_to_wait_for = std::ranges::any_of(
+      held->previous_holders(), [](const auto& last) { return last && last->memory_before.has_value(); });
+  if (something_to_wait_for) return std::nullopt;
+  // Not measured: nothing counts as used before, so that a successor waits for all that no living process accounts for.
+  for (const lease::ResourceName& name : names) held->record_memory_before(name, ByteCount{});
+  grant.lease = std::move(*held);
+  grant.environment.push_back(grant.lease->pass_on_exec());
+  return grant;
+}
+
+Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const LeaseWish& wish) {
+  if (auto grant = hold_listed(first, count, wish)) return std::move(*grant);
+  const auto view = look_at_gpus(gpu::Detail::memory);
+  if (!view) return view.error();
+  gpu::SelectionRequest request;
+  request.allow_unhealthy = true;  // whoever set the mask chose them
+  for (std::size_t index = first; index < view->visible.size() && index < first + count; ++index)
+    request.ids.push_back(std::to_string(index));
+  if (request.ids.empty()) return Grant{};
+  return hold(request, wish, gpu::MaskForm::as_inherited);
 }
 
 Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {

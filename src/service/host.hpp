@@ -78,6 +78,10 @@ class Host {
   // Chooses and takes, as one step.
   Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form);
 
+  // Takes visible GPUs as they are, healthy or not: from first on, count of them or as many as there are. Where the
+  // kernel's listing is enough for that, the driver is not asked, which saves most of a start's time.
+  Result<Grant> hold_visible(std::size_t first, std::size_t count, const LeaseWish& wish);
+
  private:
   struct Choice;  // devices chosen from a view
 
@@ -85,6 +89,7 @@ class Host {
   Result<HostView> look_at_gpus(gpu::Detail detail);
   Result<lease::Lease> take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice);
   Result<void> wait_for_memory(lease::Lease& held, const LeaseWish& wish);
+  std::optional<Grant> hold_listed(std::size_t first, std::size_t count, const LeaseWish& wish);
 
   HostSources sources_;
   std::unique_ptr<gpu::Inventory> inventory_;

@@ -40,6 +40,13 @@ bool needs_gpus(const LaunchWish& wish) {
   return !wish.lease.share || wish.selection || wish.numa || counted || needs_one_gpu_per_rank(wish.request.contract);
 }
 
+// Whether who holds the GPUs is all that has to be known: torchrun's options alone. That is quick.
+bool only_leases_gpus(const LaunchWish& wish) {
+  const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
+  return !wish.without_gpus && !wish.lease.share && !wish.selection && !wish.numa && !counted && !wish.request.place &&
+         !needs_one_gpu_per_rank(wish.request.contract);
+}
+
 int first_local_rank(const LaunchWish& wish) { return wish.request.place ? wish.request.place->first_local_rank : 0; }
 
 // One of several tasks of a host, which the cluster engine bound to a GPU of its own: the only one it sees.
@@ -139,6 +146,19 @@ std::optional<int> threads_for(int ranks_on_host) {
   return std::max(allotted_cores() / ranks_on_host, 1);
 }
 
+RankGpus taken(Grant grant, bool picked) {
+  RankGpus gpus;
+  gpus.picked = picked;
+  gpus.devices = std::move(grant.devices);
+  if (!grant.mask.empty()) gpus.entries = split(grant.mask, ',');
+  gpus.notes = std::move(grant.notes);
+  gpus.lease = std::move(grant.lease);
+  for (auto& variable : grant.environment)
+    if (variable.first != "CUDA_VISIBLE_DEVICES" && (picked || variable.first != "CUDA_DEVICE_ORDER"))
+      gpus.environment.push_back(std::move(variable));
+  return gpus;
+}
+
 // Chosen, and taken where take says so.
 Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView& view, int ranks, bool take) {
   RankGpus gpus;
@@ -149,14 +169,7 @@ Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView&
   if (take) {
     auto grant = host.hold(request, wish.lease, wish.form);
     if (!grant) return grant.error();
-    gpus.devices = grant->devices;
-    gpus.entries = split(grant->mask, ',');
-    gpus.notes = grant->notes;
-    gpus.lease = std::move(grant->lease);
-    for (auto& variable : grant->environment)
-      if (variable.first != "CUDA_VISIBLE_DEVICES" && (gpus.picked || variable.first != "CUDA_DEVICE_ORDER"))
-        gpus.environment.push_back(std::move(variable));
-    return gpus;
+    return taken(std::move(*grant), gpus.picked);
   }
   gpu::SelectionRequest look = request;
   look.allow_leased = look.allow_leased || wish.lease.share;
@@ -187,8 +200,9 @@ std::vector<std::optional<RankDevice>> devices_of(const HostView& view, const Ra
 }
 
 Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
+  const bool quick = take && only_leases_gpus(wish);
   HostView view;
-  if (needs_gpus(wish)) {
+  if (needs_gpus(wish) && !quick) {
     auto seen = host.look(gpu::Detail::memory);
     if (!seen) return seen.error();
     view = std::move(*seen);
@@ -199,7 +213,11 @@ Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
   const auto counted = count_ranks(wish.ranks.value_or(1), view.visible.size());
   if (!counted) return counted.error();
   int ranks = *counted;
-  if (needs_gpus(wish)) {
+  if (quick) {
+    auto grant = host.hold_visible(0, static_cast<std::size_t>(ranks), wish.lease);
+    if (!grant) return grant.error();
+    prepared.gpus = taken(std::move(*grant), false);
+  } else if (needs_gpus(wish)) {
     auto gpus = choose_gpus(host, wish, view, ranks, take);
     if (!gpus) return gpus.error();
     prepared.gpus = std::move(*gpus);
@@ -217,7 +235,7 @@ Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
   if (!cpus) return cpus.error();
   const int ranks_on_host = wish.request.place ? wish.request.place->local_world_size : ranks;
   plan.resources = {std::move(*masks), prepared.gpus.environment, std::move(*cpus), threads_for(ranks_on_host)};
-  plan.devices = devices_of(view, prepared.gpus, ranks);
+  if (!quick) plan.devices = devices_of(view, prepared.gpus, ranks);
   plan.picked = prepared.gpus.picked;
   plan.notes.insert(plan.notes.end(), prepared.gpus.notes.begin(), prepared.gpus.notes.end());
   if (plan.resources.threads)
@@ -226,24 +244,18 @@ Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
   return prepared;
 }
 
-// What was in use when the run began must be all that is in use before a round begins anew.
+// Before a round begins anew, no more may be in use than living processes account for.
 std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   if (!gpus.lease) return {};
-  const auto before = host.look(gpu::Detail::memory);
-  if (!before) return {};
-  std::vector<std::pair<gpu::GpuIndex, lease::Holder>> baseline;
-  for (const gpu::VisibleDevice& device : gpus.devices) {
-    lease::Holder last_round;
-    last_round.memory_before = before->gpu_of(device).reading.memory_used;
-    baseline.emplace_back(device.gpu, last_round);
-  }
-  return [&host, baseline] {
+  std::vector<gpu::GpuIndex> leased;
+  for (const gpu::VisibleDevice& device : gpus.devices) leased.push_back(device.gpu);
+  lease::Holder last_round;
+  last_round.memory_before = ByteCount{};
+  return [&host, leased, last_round] {
     const auto now = host.look(gpu::Detail::memory);
     if (!now) return true;  // a driver that fails is not healed by waiting
     return std::ranges::all_of(now->snapshot.gpus, [&](const gpu::Gpu& gpu) {
-      return std::ranges::all_of(baseline, [&](const auto& entry) {
-        return entry.first != gpu.facts.index || memory_is_back(entry.second, gpu);
-      });
+      return std::ranges::find(leased, gpu.facts.index) == leased.end() || memory_is_back(last_round, gpu);
     });
   };
 }
@@ -278,7 +290,10 @@ Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<v
   const launch::LaunchHooks hooks{
       note, wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
       wish.lease.reclaim};
-  return launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
+  auto code = launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
+  // Every process is gone by now, and its memory with it.
+  if (prepared->gpus.lease) prepared->gpus.lease->settle();
+  return code;
 }
 
 }  // namespace muster::service

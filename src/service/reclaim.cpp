@@ -13,7 +13,7 @@ bool memory_is_back(const lease::Holder& last_holder, const gpu::Gpu& now) {
   const ByteCount extra = *now.reading.memory_used - *last_holder.memory_before;
   ByteCount accounted_for{};
   for (const gpu::GpuProcess& process : now.processes)
-    accounted_for = accounted_for + process.memory.value_or(ByteCount{});
+    if (!process.exiting) accounted_for = accounted_for + process.memory.value_or(ByteCount{});
   return extra <= tolerance || extra - accounted_for <= tolerance;
 }
 

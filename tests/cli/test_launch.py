@@ -133,6 +133,7 @@ def test_the_named_port_is_the_one_ranks_are_told(muster):
 
 
 def test_runs_that_start_together_never_share_a_port(muster):
+    muster.inventory("gpus: []\n")
     runs = [muster.start("launch", "--nproc-per-node", "2", "--", "/bin/sh", "-c", "echo $MASTER_PORT; sleep 1") for _ in range(8)]
     ports = []
     for run in runs:

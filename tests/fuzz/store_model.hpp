@@ -110,8 +110,8 @@ class StoreModel {
   bool compare_set(std::string& reply, const std::string& key, const StoreRequest& request) {
     const bool exists = values_.contains(key);
     if (exists ? values_[key] == request.value : request.value.empty()) values_[key] = request.desired;
-    append_text(reply, values_.contains(key) ? values_[key] : std::string(request.value));
     if (values_.contains(key)) came(key, true);
+    append_text(reply, values_.contains(key) ? values_[key] : std::string(request.value));
     return true;
   }
 
@@ -129,8 +129,9 @@ class StoreModel {
   bool add(std::string& reply, const std::string& key, std::int64_t amount) {
     const auto result = sum(key, amount);
     if (!result) return false;
+    write(key, std::to_string(*result));
     append_number(reply, *result);
-    return write(key, std::to_string(*result));
+    return true;
   }
 
   std::set<std::string> missing(const StoreRequest& request) const {

@@ -16,7 +16,7 @@ using Nodes = std::vector<std::optional<int>>;
 
 // Two sockets, two NUMA nodes each, four cores a node with two threads each: cores 0-15, their second threads 16-31. Two
 // cores share a last-level cache.
-class NumaMachine : public testing::Test {
+class NumaMachine : public ::testing::Test {
  protected:
   NumaMachine() {
     for (int node = 0; node < 4; ++node)
@@ -24,15 +24,15 @@ class NumaMachine : public testing::Test {
             fmt::format("{}-{},{}-{}", 4 * node, 4 * node + 3, 16 + 4 * node, 19 + 4 * node));
     for (int cpu = 0; cpu < 32; ++cpu) {
       const int core = cpu % 16, pair = core / 2 * 2;
-      const std::string folder = fmt::format("cpu/cpu{}/", cpu);
-      write(folder + "topology/thread_siblings_list", fmt::format("{},{}", core, core + 16));
-      write(folder + "topology/physical_package_id", std::to_string(core / 8));
-      write(folder + "cache/index0/type", "Instruction");
-      write(folder + "cache/index0/level", "9");
-      write(folder + "cache/index0/shared_cpu_list", std::to_string(cpu));
-      write(folder + "cache/index1/type", "Unified");
-      write(folder + "cache/index1/level", "3");
-      write(folder + "cache/index1/shared_cpu_list", fmt::format("{}-{},{}-{}", pair, pair + 1, pair + 16, pair + 17));
+      const std::string cpu_folder = fmt::format("cpu/cpu{}/", cpu);
+      write(cpu_folder + "topology/thread_siblings_list", fmt::format("{},{}", core, core + 16));
+      write(cpu_folder + "topology/physical_package_id", std::to_string(core / 8));
+      write(cpu_folder + "cache/index0/type", "Instruction");
+      write(cpu_folder + "cache/index0/level", "9");
+      write(cpu_folder + "cache/index0/shared_cpu_list", std::to_string(cpu));
+      write(cpu_folder + "cache/index1/type", "Unified");
+      write(cpu_folder + "cache/index1/level", "3");
+      write(cpu_folder + "cache/index1/shared_cpu_list", fmt::format("{}-{},{}-{}", pair, pair + 1, pair + 16, pair + 17));
     }
     for (int cpu = 0; cpu < 32; ++cpu) everything.push_back(cpu);
   }

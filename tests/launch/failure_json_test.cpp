@@ -68,9 +68,8 @@ TEST(FailureJson, CarriesAHugeErrorFileShortened) {
   WorkerFailure failure = full_failure();
   const std::string huge(std::size_t{3} << 20, 'x');
   failure.error_file = parse_error_file(
-      "/e", Json{{"message",
-                  {{"message", "RuntimeError: boom"}, {"extraInfo", {{"py_callstack", huge}, {"timestamp", "5"}}}}}}
-                .dump());
+      "/e", R"({"message": {"message": "RuntimeError: boom", "extraInfo": {"timestamp": "5", "py_callstack": ")" +
+                huge + R"("}}})");
   const std::string json = to_json(failure);
   EXPECT_LT(json.size(), std::size_t{1} << 20);
   const auto back = failure_from_json(json);

@@ -150,6 +150,19 @@ TEST_P(Ends, EverythingWhenTheLauncherIsKilled) {
   EXPECT_TRUE(all.all_end());
 }
 
+TEST_P(Ends, EverythingWhenTheWholeGroupOfTheLauncherIsKilled) {
+  Lines lines;
+  ForkedProcess launcher([&] {
+    ::setpgid(0, 0);
+    ObservedKeeper keeper(GetParam());
+    keeper.run({shell("(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000", lines.writer())});
+    sleep_until_killed();
+  });
+  const Watched all({lines.next_pid(), lines.next_pid()});
+  ::kill(-launcher.pid(), SIGKILL);
+  EXPECT_TRUE(all.all_end());
+}
+
 // A child of the launcher that keeps its files open does not keep the keeper from seeing that the launcher is gone.
 TEST_P(Ends, EverythingThoughAForkOfTheKilledLauncherLives) {
   Lines lines;

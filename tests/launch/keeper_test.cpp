@@ -148,6 +148,15 @@ TEST_P(Keeping, GivesWorkersTheInheritableDescriptorsAndNoOthers) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST_P(Keeping, DoesNotHoldWhatTheLauncherClosesAtExec) {
+  Lines own;
+  ObservedKeeper keeper(GetParam());
+  keeper.run({command({"sleep", "1000"})});
+  keeper.wait_for_starts(1);
+  own.close_writer();
+  EXPECT_TRUE(own.at_end());
+}
+
 TEST_P(Keeping, LetsGoOfTheOutputOnceTheWorkerHasIt) {
   ObservedKeeper keeper(GetParam());
   Lines lines;
@@ -245,7 +254,7 @@ TEST_P(Keeping, RefusesADescriptorThatIsNotOpen) {
 
 // More than a socket holds.
 TEST_P(Keeping, KeepsEventsUntilTheyAreRead) {
-  constexpr int count = 400;
+  constexpr int count = 600;
   ObservedKeeper keeper(GetParam());
   Lines lines;
   keeper.run(std::vector<WorkerCommand>(count, command({"true"}, lines.writer())));

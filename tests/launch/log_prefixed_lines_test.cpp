@@ -5,6 +5,8 @@
 namespace muster::launch {
 namespace {
 
+using namespace std::string_literals;
+
 // Everything that comes out when the parts come in one after the other.
 std::string shown(const std::vector<std::string>& parts) {
   PrefixedLines lines("> ", {});
@@ -48,7 +50,7 @@ TEST(PrefixedLines, TakesAReturnAndANewlineForOneEndWhereverTheyAreCut) {
 }
 
 TEST(PrefixedLines, ComeOutTheSameHoweverTheyAreCut) {
-  const std::string text = "one\r\n\r\ntwo\rthree\n\nfour\r\r\n\xff\xfe\n" + std::string("nul\0l\n", 6) + "last";
+  const std::string text = "one\r\n\r\ntwo\rthree\n\nfour\r\r\n\xff\xfe\n" + "nul\0l\n"s + "last";
   const std::string whole = shown({text});
   for (std::size_t first = 0; first <= text.size(); ++first)
     for (std::size_t second = first; second <= text.size(); ++second)
@@ -56,7 +58,7 @@ TEST(PrefixedLines, ComeOutTheSameHoweverTheyAreCut) {
 }
 
 TEST(PrefixedLines, PassesBytesThatAreNoTextUnchanged) {
-  EXPECT_EQ(shown({std::string("\xff\xc3\x00\x1b[31m\n", 9)}), std::string("> \xff\xc3\x00\x1b[31m\n", 11));
+  EXPECT_EQ(shown({"\xff\xc3\0\x1b[31m\n"s}), "> \xff\xc3\0\x1b[31m\n"s);
 }
 
 TEST(PrefixedLines, CutsALineThatIsTooLongToBeHeldIntoLines) {

@@ -17,6 +17,7 @@
 namespace muster::launch {
 namespace {
 
+using namespace std::string_literals;
 using Lines = std::vector<std::string>;
 
 struct Pipe {
@@ -143,7 +144,7 @@ TEST_F(LogPumpTest, PassesBytesOfAPipeOnUnchanged) {
   Pipe pipe;
   LogPump pump = LogPump::start(console.write.number(), console.write.number()).value();
   ASSERT_TRUE(pump.add(piped(std::move(pipe.read))));
-  const std::string bar("\r 10%\xff\0\x1b[0m", 11);
+  const std::string bar = "\r 10%\xff\0\x1b[0m"s;
   put(pipe.write.number(), bar);
   EXPECT_EQ(read_until(console.read.number(), "[0m"), bar);
 }
@@ -303,6 +304,19 @@ TEST_F(LogPumpTest, FollowsAFileForWhichTheKernelGrantsNoWatch) {
   EXPECT_TRUE(read_until(console.read.number(), "> one\n").ends_with("> one\n"));
   file.write("two\n");
   EXPECT_EQ(read_until(console.read.number(), "\n"), "> two\n");
+}
+
+TEST_F(LogPumpTest, LetsGoOfAPipeWhoseWritersAreGone) {
+  const Pipe console;
+  Pipe ended, going_on;
+  LogPump pump = LogPump::start(console.write.number(), console.write.number()).value();
+  ASSERT_TRUE(pump.add(piped(std::move(ended.read))));
+  ASSERT_TRUE(pump.add(piped(std::move(going_on.read))));
+  put(ended.write.number(), "one\n");
+  ended.write = FileDescriptor();
+  EXPECT_EQ(read_until(console.read.number(), "\n"), "one\n");
+  put(going_on.write.number(), "two\n");
+  EXPECT_EQ(read_until(console.read.number(), "\n"), "two\n");
 }
 
 TEST_F(LogPumpTest, LeavesNoDescriptorBehind) {

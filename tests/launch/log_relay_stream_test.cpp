@@ -68,7 +68,7 @@ TEST(RelayStream, BringsBytesThroughATerminalUnchanged) {
   stream.errors = true;
   stream.piped = std::move(relay->ours);
   ASSERT_TRUE(pump.add(std::move(stream)));
-  const std::string text("a\tb\n\r10%\xff\x03\x04\x1b[0m\nend", 21);
+  const std::string text = "a\tb\n\r10%\xff\x03\x04\x1b[0m\nend";
   ASSERT_EQ(::write(relay->theirs.number(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   relay->theirs = FileDescriptor();
   pump.finish();

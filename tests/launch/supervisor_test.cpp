@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Plays the keeper and the coordinator.
-class Supervision : public testing::Test {
+class Supervision : public ::testing::Test {
  protected:
   void begin(SupervisionRules rules) { supervisor = std::make_unique<Supervisor>(rules); }
   static SupervisionRules two_ranks() {

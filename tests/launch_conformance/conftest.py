@@ -5,8 +5,10 @@ from launchers import Launchers, Pair
 
 
 @pytest.fixture(scope="session")
-def launchers(tmp_path_factory) -> Launchers:
-    return Launchers(tmp_path_factory.mktemp("launch"))
+def launchers(tmp_path_factory):
+    all_runs = Launchers(tmp_path_factory.mktemp("launch"))
+    yield all_runs
+    all_runs.end()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -190,6 +191,7 @@ class Launchers:
     def __init__(self, root: pathlib.Path):
         self.root = root
         self.count = 0
+        self.started: list[Running] = []
         self.forks = multiprocessing.get_context("forkserver")
         self.forks.set_forkserver_preload(["torch.distributed.run"])
 
@@ -210,7 +212,7 @@ class Launchers:
     def muster(self, arguments, variables=None, streams=Streams()) -> Running:
         folder = self.folder()
         command = [str(PROGRAM), "launch", *map(str, arguments)]
-        return RunningProgram(folder, command, self.environment(folder, variables), streams)
+        return self.keep(RunningProgram(folder, command, self.environment(folder, variables), streams))
 
     def torchrun(self, arguments, variables=None, streams=Streams()) -> Running:
         folder = self.folder()
@@ -219,12 +221,23 @@ class Launchers:
             args=(folder, list(map(str, arguments)), self.environment(folder, variables), streams),
         )
         process.start()
-        return RunningTorchrun(folder, process)
+        return self.keep(RunningTorchrun(folder, process))
 
     def cold_torchrun(self, arguments) -> Running:
         folder = self.folder()
         command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
-        return RunningProgram(folder, command, self.environment(folder, None), Streams())
+        return self.keep(RunningProgram(folder, command, self.environment(folder, None), Streams()))
+
+    def keep(self, running: Running) -> Running:
+        self.started.append(running)
+        return running
+
+    def end(self) -> None:
+        """Ends what a failed test left running."""
+        for running in self.started:
+            if running.is_running():
+                running.signal(signal.SIGTERM)
+                running.wait()
 
 
 @dataclasses.dataclass

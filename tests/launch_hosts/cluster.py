@@ -107,11 +107,12 @@ class Cluster:
         self.agents.append(Agent(place, process, output, errors))
         return self.agents[-1]
 
-    def start_static(self, host: int, hosts: int, *arguments: str, leader: str | None = None, **further) -> Agent:
+    def start_static(
+        self, host: int, hosts: int, *arguments: str, leader: str | None = None, port: int | None = None, **further
+    ) -> Agent:
         """The host takes the place of its number."""
-        address = leader or self.hosts[0].address
         places = ("--nnodes", str(hosts), "--node-rank", str(host))
-        meeting = ("--master-addr", address, "--master-port", str(self.port))
+        meeting = ("--master-addr", leader or self.hosts[0].address, "--master-port", str(port or self.port))
         return self.start(host, *places, *meeting, *arguments, **further)
 
     def start_dynamic(self, host: int, hosts: str, *arguments: str, conf: str = "read_timeout=60") -> Agent:

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import Cluster
+from cluster import Cluster, free_port
 from roll_call import end_well, places
 
 LISTEN = (
@@ -110,12 +110,13 @@ def test_an_unknown_host_at_the_endpoint_is_named(cluster: Cluster):
         assert 'host "no-such-host.invalid" is not known here' in agent.errors
 
 
-def test_a_host_beyond_the_maximum_is_refused_and_the_run_goes_on(cluster: Cluster):
+def test_a_host_beyond_the_maximum_waits_for_a_place_and_gives_up_after_the_join_timeout(cluster: Cluster):
     agents = [cluster.start_dynamic(host, "1:2", conf="last_call_timeout=3600") for host in (0, 1)]
     ranks = cluster.roll.next_ranks(2)
-    third = cluster.start_dynamic(2, "1:2")
+    third = cluster.start_dynamic(2, "1:2", conf="join_timeout=3")
     assert third.exit_code() == 1
     assert f"no place for {cluster.hosts[2].name}: all 2 hosts of the run are here" in third.errors
+    assert "no place in the run" in third.errors
     end_well(ranks)
     assert [agent.exit_code() for agent in agents] == [0, 0]
     assert places(ranks) == [(0, 0, 0, 0, 1), (1, 1, 1, 0, 1)]
@@ -133,13 +134,13 @@ def test_hosts_with_and_without_a_node_rank_do_not_mix(cluster: Cluster):
 
 
 def test_a_signal_ends_the_waiting_for_others(cluster: Cluster):
+    lonely = cluster.start_static(2, 3, leader=cluster.hosts[3].address, port=free_port())
     agents = [cluster.start_static(0, 3), cluster.start_static(1, 3)]
     agents[0].await_words("2 of 3 hosts are here")
     agents[1].signal(signal.SIGTERM)
     assert agents[1].exit_code() == 1
     agents[0].signal(signal.SIGTERM)
     assert agents[0].exit_code() == 1
-    lonely = cluster.start_static(2, 3)
     lonely.await_words("to answer")
     lonely.signal(signal.SIGTERM)
     assert lonely.exit_code() == 1

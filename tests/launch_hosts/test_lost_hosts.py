@@ -66,13 +66,13 @@ def test_a_replacement_for_a_killed_launcher_lets_the_run_go_on(cluster: Cluster
 
 
 def test_a_run_without_a_replacement_says_which_host_it_lost(cluster: Cluster):
-    leader = cluster.start_static(0, 2, "--max-restarts", "1", "--rdzv-conf", "join_timeout=4")
+    leader = cluster.start_static(0, 2, "--max-restarts", "1", "--rdzv-conf", "join_timeout=3")
     other = cluster.start_static(1, 2, "--max-restarts", "1")
     cluster.roll.next_ranks(2)
     other.kill()
     assert leader.exit_code() == 1
     assert f"{cluster.hosts[1].name} (node rank 1) was lost" in leader.errors
-    assert "not enough hosts after 4 s" in leader.errors and "missing: node rank 1" in leader.errors
+    assert "not enough hosts after 3 s" in leader.errors and "missing: node rank 1" in leader.errors
 
 
 def test_a_run_of_many_sizes_goes_on_without_a_killed_launcher(cluster: Cluster):
@@ -234,7 +234,7 @@ def test_a_new_leader_at_the_same_address_is_found_by_the_others(cluster: Cluste
 
 
 def test_hosts_that_look_for_a_lost_leader_give_up_after_the_join_timeout(cluster: Cluster):
-    settings = ("--max-restarts", "1", "--rdzv-conf", "join_timeout=4")
+    settings = ("--max-restarts", "1", "--rdzv-conf", "join_timeout=3")
     agents = [cluster.start_static(host, 2, *settings) for host in range(2)]
     cluster.roll.next_ranks(2)
     agents[0].kill()

@@ -194,7 +194,7 @@ def test_a_signal_that_warns_of_nothing_gives_ranks_the_shutdown_timeout(cluster
 
 def test_ranks_are_ended_before_slurm_ends_the_job(cluster: Cluster):
     signals = ("--signals-to-handle", "SIGTERM,SIGUSR1", "--shutdown-timeout", "3600")
-    agent = cluster.start(0, *signals, SLURM_JOB_END_TIME=str(int(time.time()) + 9))
+    agent = cluster.start(0, *signals, SLURM_JOB_END_TIME=str(int(time.time()) + 8))
     (rank,) = cluster.roll.next_ranks(1)
     rank.catch("SIGUSR1", "SIGTERM")
     agent.signal(signal.SIGUSR1)

@@ -34,7 +34,7 @@ def test_every_rank_reaches_the_store_at_the_address_it_is_told(cluster: Cluster
     assert [agent.exit_code() for agent in agents] == [0, 0]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)], ids=str)
+@pytest.mark.parametrize("order", [(2, 0, 3, 1), (3, 2, 1, 0)], ids=str)
 def test_four_hosts_give_every_rank_its_place_in_whatever_order_they_start(cluster: Cluster, order: tuple[int, ...]):
     agents = [cluster.start_static(host, 4) for host in order]
     ranks = cluster.roll.next_ranks(4)
@@ -94,8 +94,8 @@ def test_hosts_end_together_when_the_last_rank_of_all_has_ended(cluster: Cluster
 def test_several_runs_on_the_same_hosts_do_not_meet_each_other(cluster: Cluster):
     one = [cluster.start_static(host, 2) for host in (0, 1)]
     ranks_of_one = cluster.roll.next_ranks(2)
-    cluster.port = free_port()
-    other = [cluster.start_static(host, 2, "--nproc-per-node", "2") for host in (0, 1)]
+    port = free_port()
+    other = [cluster.start_static(host, 2, "--nproc-per-node", "2", port=port) for host in (0, 1)]
     ranks_of_other = cluster.roll.next_ranks(4)
     assert values(ranks_of_one, "WORLD_SIZE") == {"2"}
     assert values(ranks_of_other, "WORLD_SIZE") == {"4"}

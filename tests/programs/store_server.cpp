@@ -1,8 +1,9 @@
-// Serves a store on a port of this machine, which it prints, until its standard input ends: store_server
+// Serves a store on a port of this machine, which it prints, until its standard input ends: store_server. Each line
+// there begins a new round: the store is emptied, and "empty" is printed.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
+#include <iostream>
+#include <string>
 
 #include "base/socket.hpp"
 #include "rendezvous/connection_server.hpp"
@@ -16,17 +17,22 @@ int main() {
     return exit_code(listener.error().kind);
   }
   const std::uint16_t port = local_address(*listener).port();
-  const auto make = [](char, rendezvous::Outbox& outbox) { return rendezvous::KeyValueStore::make(outbox); };
+  rendezvous::KeyValueStore* store = nullptr;
+  const auto make = [&store](char, rendezvous::Outbox& outbox) {
+    auto made = rendezvous::KeyValueStore::make(outbox);
+    store = made.get();
+    return made;
+  };
   const auto server =
       rendezvous::ConnectionServer::start(std::move(*listener), make, {&rendezvous::store_first_byte, 1});
   if (!server) {
     fmt::print(stderr, "{}\n", to_string(server.error()));
     return exit_code(server.error().kind);
   }
-  fmt::print("{}\n", port);
-  std::fflush(stdout);
-  char byte = 0;
-  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  std::cout << port << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    (*server)->run([store] { store->clear(); });
+    std::cout << "empty" << std::endl;
   }
   return 0;
 }

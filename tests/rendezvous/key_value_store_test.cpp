@@ -98,11 +98,11 @@ TEST_F(KeyValueStoreTest, EndsAWaitAtOnceWhenAllKeysAreThere) {
   EXPECT_EQ(talk.ask(ben, wait({})), over);
 }
 
-TEST_F(KeyValueStoreTest, WakesTheOneThatSetsTheKeyItWaitsForBehindItsEarlierReplies) {
+TEST_F(KeyValueStoreTest, WakesTheOneThatSetsTheKeyItWaitsForInTheOrderOfItsRequests) {
   const std::string requests =
-      bytes_of(add("n", 1)) + bytes_of(wait({"k"})) + bytes_of(set("k", "v")) + bytes_of(get("k"));
+      bytes_of(add("n", 1)) + bytes_of(wait({"k"})) + bytes_of(add("k", 5)) + bytes_of(get("k"));
   EXPECT_EQ(talk.raw(anna, requests), requests.size());
-  EXPECT_EQ(talk.heard(anna), number(1) + over + text("v"));
+  EXPECT_EQ(talk.heard(anna), number(1) + over + number(5) + text("5"));
 }
 
 TEST_F(KeyValueStoreTest, ForgetsAWaitThatIsCancelled) {

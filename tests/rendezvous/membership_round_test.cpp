@@ -176,14 +176,6 @@ TEST_F(MembershipRound, TellsTheLeaderTheEndEvenIfAnotherStays) {
   EXPECT_TRUE(end_of(0).success);
 }
 
-TEST_F(MembershipRound, TellsALateHostHowTheRunEnded) {
-  begin(rules(1, 1));
-  join(0);
-  say(0, Succeeded{0});
-  join(1);
-  EXPECT_TRUE(end_of(1).success);
-}
-
 // ---- failure ----
 
 TEST_F(MembershipRound, StopsTheOthersAndFailsWithTheCauseWhenNoRestartIsLeft) {
@@ -483,6 +475,24 @@ TEST_F(MembershipRound, EndsForAllWhenTheLeaderLeavesBeforeTheFirstRound) {
   join(1);
   say(0, Leaving{"SIGINT"});
   EXPECT_FALSE(end_of(1).success);
+}
+
+// ---- the next run ----
+
+TEST_F(MembershipRound, DoesNotTellTheNextRunsAgentsHowThisOneEnded) {
+  begin(rules(2, 2));
+  join_all(2);
+  say(0, Succeeded{0});
+  say(1, Succeeded{0});
+  EXPECT_TRUE(end_of(1).success);
+  Join next = join_of(1);
+  next.pid = 4711;
+  say(7, next);
+  const auto refusal = last_said_to<Refuse>(7);
+  ASSERT_TRUE(refusal);
+  EXPECT_TRUE(refusal->retry);
+  say(8, join_of(1));  // the same agent, which lost its connection
+  EXPECT_TRUE(last_said_to<Finish>(8));
 }
 
 // ---- independent ranks ----
