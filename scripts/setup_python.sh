@@ -151,7 +151,7 @@ set_up_test_environment() {
   fi
   begin_changes
   make_environment
-  say "installing the packages of $requirements (some 30 MB)"
+  say "installing the packages of $requirements (some 60 MB)"
   run_logged pip install --requirement "$requirements" ||
     fail "the packages of $requirements could not be installed" "check the network, and run again"
   echo "$wanted" >"$stamp"

@@ -77,6 +77,8 @@ Result<Coordinator> Coordinator::start(FileDescriptor listener, const LaunchRequ
     store = made.get();
     return made;
   };
+  // A thousand ranks have some thousand connections. The ranks themselves keep the limit: the keeper was forked before.
+  rendezvous::raise_open_file_limit();
   auto server = rendezvous::ConnectionServer::start(std::move(listener), make_handler, first_bytes);
   if (!server) return server.error();
   coordinator.server_ = std::move(*server);

@@ -12,7 +12,6 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import launch_chaos  # noqa: E402
-from conftest import EIGHT, PROGRAM  # noqa: E402
 
 SAY = 'echo "$RANK $LOCAL_RANK $WORLD_SIZE ${CUDA_VISIBLE_DEVICES-unset}"'
 
@@ -145,12 +144,6 @@ def test_runs_that_start_together_never_share_a_port(muster):
 
 
 # ---- GPUs ----
-
-
-@pytest.fixture
-def eight(muster):
-    muster.inventory(EIGHT)
-    return muster
 
 
 def test_a_number_of_gpus_is_picked_masked_and_gets_a_rank_each(eight):
@@ -307,7 +300,7 @@ def test_a_run_that_ended_well_leaves_no_temporary_folder(muster):
     assert os.listdir(temporary) == []
 
 
-def test_nothing_survives_fifty_random_kills_and_the_right_one_is_blamed():
-    counts, violations = launch_chaos.run_rounds(str(PROGRAM), rounds=50, seed=7)
+def test_nothing_survives_fifty_random_kills_and_the_right_one_is_blamed(muster):
+    counts, violations = launch_chaos.run_rounds(str(muster.program), rounds=50, seed=7)
     assert sum(counts.values()) == 50
     assert violations == []
