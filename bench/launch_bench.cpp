@@ -1,5 +1,5 @@
-// What a launcher costs: N no-op ranks started by fork and exec alone, by muster launch and by torchrun, in turn; and how
-// long it takes from a rank's death to the launcher's end.
+// What a launcher costs: N no-op ranks started by fork and exec alone, by muster launch and by torchrun, in turn; and
+// how long it takes from a rank's death to the launcher's end.
 //   launch_bench --muster PROGRAM [--torchrun PROGRAM] [--runs 30] [--torchrun-runs 3]
 // Bars: muster at most 20 ms over fork and exec, at least 100 times faster than torchrun; death to end at most 100 ms.
 #include <fcntl.h>
@@ -129,9 +129,11 @@ bool measure_start(const Options& options, int ranks) {
     if (!launched) return false;
     torchrun.push_back(*launched);
   }
-  fmt::print("{{\"benchmark\": \"launch_bench\", \"ranks\": {}, \"bare_ms\": {:.1f}, \"muster_ms\": {:.1f}, \"over_bare_ms\": {:.1f}, "
-             "\"bar_over_bare_ms\": 20",
-             ranks, median(bare), median(muster), median(muster) - median(bare));
+  fmt::print(
+      "{{\"benchmark\": \"launch_bench\", \"ranks\": {}, \"bare_ms\": {:.1f}, \"muster_ms\": {:.1f}, \"over_bare_ms\": "
+      "{:.1f}, "
+      "\"bar_over_bare_ms\": 20",
+      ranks, median(bare), median(muster), median(muster) - median(bare));
   if (!torchrun.empty())
     fmt::print(", \"torchrun_ms\": {:.0f}, \"times_faster\": {:.0f}, \"bar_times_faster\": 100", median(torchrun),
                median(torchrun) / median(muster));
@@ -148,9 +150,10 @@ bool measure_end(const Options& options) {
   }
   for (std::size_t run = 0; options.torchrun && run < options.torchrun_runs; ++run)
     if (const auto span = death_to_end(*options.torchrun)) torchrun.push_back(*span);
-  fmt::print("{{\"benchmark\": \"launch_bench\", \"what\": \"death of a rank to the launcher's end\", \"muster_ms\": {:.1f}, "
-             "\"worst_ms\": {:.1f}, \"bar_ms\": 100",
-             median(muster), *std::ranges::max_element(muster));
+  fmt::print(
+      "{{\"benchmark\": \"launch_bench\", \"what\": \"death of a rank to the launcher's end\", \"muster_ms\": {:.1f}, "
+      "\"worst_ms\": {:.1f}, \"bar_ms\": 100",
+      median(muster), *std::ranges::max_element(muster));
   if (!torchrun.empty()) fmt::print(", \"torchrun_ms\": {:.0f}", median(torchrun));
   fmt::print("}}\n");
   return true;

@@ -30,6 +30,7 @@ $program gpus hold -n 1 --wait=20s -- sh -c 'echo "next holder finds $(nvidia-sm
 $program launch -n 1 --max-restarts 1 scripts/gpu_restart_check.py || status=1
 # A collective of torch over NCCL, through muster's store.
 $program launch -n 1 --log-dir /dev/null scripts/gpu_collective_check.py || status=1
+$program launch --nproc-per-node 4 --device cpu scripts/gpu_store_check.py || status=1
 
 echo "--- numbers"
 python3 bench/gpus_bench.py

@@ -65,9 +65,8 @@ Result<const CLI::Option*> find_option(const CLI::App& command, const std::strin
 // Whether a word can be one of several ids: "0", "0,2", "GPU-1a2b", "MIG-…", "all".
 bool is_gpu_id(std::string_view word) {
   if (word == "all" || word.starts_with("GPU-") || word.starts_with("MIG-")) return true;
-  return !word.empty() && std::ranges::all_of(word, [](unsigned char letter) {
-    return std::isdigit(letter) != 0 || letter == ',';
-  });
+  return !word.empty() &&
+         std::ranges::all_of(word, [](unsigned char letter) { return std::isdigit(letter) != 0 || letter == ','; });
 }
 
 // Underscores stand for dashes, and an unambiguous beginning for the whole name, as with torchrun. Nothing after the

@@ -35,7 +35,8 @@ void add_launch_command(CLI::App& program, Action& action) {
       "muster launch [OPTIONS] -m MODULE [ARGUMENTS...]\n"
       "muster launch [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
       "torchrun's options have its meaning and its PET_... variables; _ and - are the same. What follows the script is "
-      "the script's.\nExit codes: 0 done, 1 a rank failed or a signal ended the run, 2 bad input, 3 refused (a GPU or port "
+      "the script's.\nExit codes: 0 done, 1 a rank failed or a signal ended the run, 2 bad input, 3 refused (a GPU or "
+      "port "
       "is in use).");
   auto options = add_launch_options(*command);
   command->callback([&action, options] {

@@ -53,8 +53,9 @@ void add_size_options(CLI::App& command, LaunchOptions& options) {
       ->group("As torchrun");
   torch.option("--node-rank,--machine-rank", options.node_rank, "which of the hosts this is, from 0");
   torch.option("--master-addr,--main-process-ip", options.master_addr, "address of host 0");
-  torch.option("--master-port,--main-process-port", options.master_port,
-               "port on host 0; on one host a free one is taken")
+  torch
+      .option("--master-port,--main-process-port", options.master_port,
+              "port on host 0; on one host a free one is taken")
       ->check(CLI::Range(0, 65535));
   torch.option("--local-addr", options.local_addr, "accepted; muster uses the address that hosts reach each other by");
   torch.flag("--standalone", options.standalone, "one host, whatever else is said");
@@ -70,7 +71,8 @@ void add_rendezvous_options(CLI::App& command, LaunchOptions& options) {
   torch.option("--max-restarts", options.max_restarts, "how often a failed round is begun anew")
       ->capture_default_str()
       ->check(not_negative);
-  torch.option("--monitor-interval", options.monitor_interval, "accepted; muster is told by the kernel and never polls");
+  torch.option("--monitor-interval", options.monitor_interval,
+               "accepted; muster is told by the kernel and never polls");
 }
 
 void add_program_options(CLI::App& command, LaunchOptions& options) {
@@ -96,7 +98,9 @@ void add_program_options(CLI::App& command, LaunchOptions& options) {
 void add_log_options(CLI::App& command, LaunchOptions& options) {
   TorchOptions torch(command);
   torch.option("--log-dir", options.log_dir, "folder for the logs; /dev/null: none");
-  torch.option("-r,--redirects", options.redirects, "streams to files: 0 none, 1 output, 2 errors, 3 both; 0:3,1:2 by rank")
+  torch
+      .option("-r,--redirects", options.redirects,
+              "streams to files: 0 none, 1 output, 2 errors, 3 both; 0:3,1:2 by rank")
       ->capture_default_str();
   torch.option("-t,--tee", options.tee, "streams to files and to the terminal, line by line")->capture_default_str();
   torch.option("--local-ranks-filter", options.local_ranks_filter, "only these local ranks on the terminal: 0,1");
@@ -108,9 +112,11 @@ void add_log_options(CLI::App& command, LaunchOptions& options) {
 
 void add_own_options(CLI::App& command, LaunchOptions& options) {
   command.add_flag("--isolated", options.isolated, "every rank sees its own GPU only, as device 0");
-  command.add_flag("--own-gpu-first", options.own_gpu_first, "every rank sees its own GPU as device 0, the others after it");
+  command.add_flag("--own-gpu-first", options.own_gpu_first,
+                   "every rank sees its own GPU as device 0, the others after it");
   command.add_flag("--independent", options.independent, "a rank that fails does not end the others");
-  command.add_option("--exit-code", options.exit_code, "torchrun: 1 for any failure; worker: the first failing rank's own")
+  command
+      .add_option("--exit-code", options.exit_code, "torchrun: 1 for any failure; worker: the first failing rank's own")
       ->check(CLI::IsMember({"torchrun", "worker"}))
       ->capture_default_str();
   command.add_option("--device", options.device, "cpu hides the GPUs from the ranks")

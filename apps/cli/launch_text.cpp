@@ -33,7 +33,8 @@ std::optional<int> first_rank(const LaunchRequest& request) {
 std::vector<RankLine> rank_lines(const LaunchPlan& plan) {
   const LaunchRequest& request = plan.request;
   const bool at_zero = request.contract != Contract::collective;
-  const bool zero_rank = request.contract == Contract::own_gpu_first || request.contract == Contract::virtual_local_rank;
+  const bool zero_rank =
+      request.contract == Contract::own_gpu_first || request.contract == Contract::virtual_local_rank;
   const int offset = request.place ? request.place->first_local_rank : 0;
   std::vector<RankLine> lines;
   for (int position = 0; position < request.local_ranks; ++position) {
@@ -102,10 +103,13 @@ std::string launch_plan_text(const LaunchPlan& plan) {
   const LaunchRequest& request = plan.request;
   const auto total = world_size(request);
   std::string text;
-  const auto line = [&](std::string_view name, std::string_view value) { text += fmt::format("{:<10} {}\n", name, value); };
+  const auto line = [&](std::string_view name, std::string_view value) {
+    text += fmt::format("{:<10} {}\n", name, value);
+  };
   line("command", join(request.command, " "));
   line("hosts", hosts_text(request.hosts));
-  line("ranks", fmt::format("{} on this host, {} in all", request.local_ranks, total ? std::to_string(*total) : "as many as come"));
+  line("ranks", fmt::format("{} on this host, {} in all", request.local_ranks,
+                            total ? std::to_string(*total) : "as many as come"));
   line("meeting", meeting_text(request));
   line("contract", fmt::format("{}: {}", to_word(request.contract), describe(request.contract)));
   line("GPUs", plan.picked ? "picked, leased and masked" : "as they are visible; leased, the mask is not changed");
@@ -139,7 +143,10 @@ std::string launch_plan_json(const LaunchPlan& plan) {
   json["threads"] = maybe(plan.resources.threads);
   json["ranks"] = Json::array();
   for (const RankLine& line : rank_lines(plan)) {
-    Json rank{{"rank", maybe(line.rank)}, {"local_rank", line.local_rank}, {"mask", maybe(line.mask)}, {"device", maybe(line.device)}};
+    Json rank{{"rank", maybe(line.rank)},
+              {"local_rank", line.local_rank},
+              {"mask", maybe(line.mask)},
+              {"device", maybe(line.device)}};
     rank["gpu"] = line.gpu ? Json{{"index", gpu::number(line.gpu->index)},
                                   {"visible_index", gpu::number(line.gpu->visible)},
                                   {"uuid", line.gpu->uuid}}

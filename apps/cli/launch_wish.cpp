@@ -101,9 +101,15 @@ Result<bool> truth_of(const std::string& key, const std::string& text) {
 }
 
 Result<void> set_conf(LaunchRequest& request, const std::string& key, const std::string& value) {
-  static const std::vector<std::string> known{"timeout",       "join_timeout",        "last_call_timeout",
-                                              "close_timeout", "keep_alive_interval", "keep_alive_max_attempt",
-                                              "read_timeout",  "is_host",             "store_type",
+  static const std::vector<std::string> known{"timeout",
+                                              "join_timeout",
+                                              "last_call_timeout",
+                                              "close_timeout",
+                                              "keep_alive_interval",
+                                              "keep_alive_max_attempt",
+                                              "read_timeout",
+                                              "is_host",
+                                              "store_type",
                                               "use_libuv"};
   launch::MeetingTimes& times = request.times;
   if (key == "is_host") {
@@ -140,9 +146,8 @@ Result<void> set_times(LaunchRequest& request, const LaunchOptions& options) {
   if (options.rdzv_conf.empty()) return {};
   std::vector<std::string> settings = split(options.rdzv_conf, ',');
   // The interval first: the number of attempts counts in it.
-  std::ranges::stable_partition(settings, [](const std::string& text) {
-    return trim(text).starts_with("keep_alive_interval");
-  });
+  std::ranges::stable_partition(settings,
+                                [](const std::string& text) { return trim(text).starts_with("keep_alive_interval"); });
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos)
@@ -195,8 +200,7 @@ Result<void> meet_by_rank(LaunchRequest& request, const LaunchOptions& options) 
   if (options.rdzv_endpoint && !options.rdzv_endpoint->empty()) {
     const auto written = parse_endpoint(*options.rdzv_endpoint);
     if (!written) return bad("--rdzv-endpoint: " + written.error().what, written.error().remedy);
-    if (!written->port)
-      return bad(fmt::format("--rdzv-endpoint {} has no port", *options.rdzv_endpoint), "HOST:PORT");
+    if (!written->port) return bad(fmt::format("--rdzv-endpoint {} has no port", *options.rdzv_endpoint), "HOST:PORT");
     endpoint = *written;
   } else if (const auto bare = parse_endpoint(endpoint.host); bare && !bare->port) {
     endpoint.host = bare->host;  // an IPv6 address may stand in brackets
@@ -234,7 +238,8 @@ Result<void> meet_in_slurm(service::LaunchWish& wish, const launch::SlurmTask& t
   request.hosts = {task.task_count, task.task_count};
   request.meeting.kind = Meeting::Kind::by_rank;
   request.meeting.node_rank = task.rank;
-  const auto port = options.master_port ? static_cast<std::uint16_t>(*options.master_port) : launch::slurm_port(task.job);
+  const auto port =
+      options.master_port ? static_cast<std::uint16_t>(*options.master_port) : launch::slurm_port(task.job);
   request.meeting.endpoint = {task.host_count == 1 ? "127.0.0.1" : task.first_host, port};
   if (task.task_count == task.host_count) return {};  // one launcher on each host: that host's agent
   if (wish.ranks && *wish.ranks != service::RanksWish(1))
@@ -285,8 +290,7 @@ Result<std::optional<service::RanksWish>> parse_ranks(const LaunchOptions& optio
   if (text == "cpu") return std::optional<RanksWish>(RanksPer::cpu);
   if (text == "auto") return std::optional<RanksWish>(RanksPer::automatic);
   const auto count = parse_number<int>(text);
-  if (!count || *count < 1)
-    return bad(fmt::format("--nproc-per-node {}", text), "a number from 1, gpu, cpu or auto");
+  if (!count || *count < 1) return bad(fmt::format("--nproc-per-node {}", text), "a number from 1, gpu, cpu or auto");
   return std::optional<RanksWish>(*count);
 }
 
@@ -307,7 +311,8 @@ bool chooses_gpus(const SelectionOptions& selection) {
 
 Result<void> set_gpus(service::LaunchWish& wish, const LaunchOptions& options) {
   SelectionOptions selection = *options.selection;
-  if (selection.ids == std::vector<std::string>{"all"}) selection.ids.clear();  // as accelerate has it: the visible ones
+  if (selection.ids == std::vector<std::string>{"all"})
+    selection.ids.clear();  // as accelerate has it: the visible ones
   wish.form = selection.uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited;
   wish.without_gpus = options.device == "cpu";
   if (options.numa_binding) wish.numa = gpu::parse_numa_binding(*options.numa_binding);
@@ -376,7 +381,8 @@ Result<void> set_signals(LaunchRequest& request, const LaunchOptions& options, c
   if (!seconds) {
     if (const auto text = variable(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
       seconds = parse_number<int>(*text);
-      if (!seconds || *seconds < 0) return bad(fmt::format("TORCH_ELASTIC_SHUTDOWN_TIMEOUT={}", *text), "a number of seconds");
+      if (!seconds || *seconds < 0)
+        return bad(fmt::format("TORCH_ELASTIC_SHUTDOWN_TIMEOUT={}", *text), "a number of seconds");
     }
   }
   if (seconds) request.signals.grace = std::chrono::seconds(*seconds);
@@ -386,7 +392,8 @@ Result<void> set_signals(LaunchRequest& request, const LaunchOptions& options, c
 // What only torch itself could serve.
 Result<void> refuse_plug_ins(const LaunchOptions& options) {
   if (options.logs_specs)
-    return bad(fmt::format("--logs-specs {} names a Python plug-in of torchrun, which muster does not load", *options.logs_specs),
+    return bad(fmt::format("--logs-specs {} names a Python plug-in of torchrun, which muster does not load",
+                           *options.logs_specs),
                "--log-dir, --redirects, --tee and --local-ranks-filter choose where logs go");
   if (options.event_log_handler != "null" && !options.event_log_handler.empty())
     return bad(fmt::format("--event-log-handler {} names a Python plug-in of torch, which muster does not load",

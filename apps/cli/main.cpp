@@ -94,9 +94,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 // The one door: an exception that reaches it is a bug or a machine out of memory.
-int main(int argc, char** argv) try {
-  return run({argv + 1, argv + argc});
-} catch (const std::exception& error) {
+int main(int argc, char** argv) try { return run({argv + 1, argv + argc}); } catch (const std::exception& error) {
   fmt::print(stderr, "muster: internal error: {}\n", error.what());
   return 1;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,16 +13,6 @@
 
 namespace muster {
 namespace {
-
-int runnable_cpus() {
-  // Machines with more CPUs than the set can name make the call fail with EINVAL: try larger ones.
-  for (std::size_t cpus = 1024; cpus <= (std::size_t{1} << 20); cpus *= 2) {
-    std::vector<unsigned long> words(cpus / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(words.data());
-    if (::sched_getaffinity(0, cpus / 8, set) == 0) return CPU_COUNT_S(cpus / 8, set);
-  }
-  return 1;
-}
 
 std::optional<double> number_in(const std::filesystem::path& file) {
   const auto text = read_file(file);
@@ -78,11 +67,24 @@ std::optional<double> control_group_quota(const std::filesystem::path& root) {
 
 }  // namespace
 
+std::vector<int> allowed_cpus() {
+  // Machines with more CPUs than the set can name make the call fail with EINVAL: try larger ones.
+  for (std::size_t count = 1024; count <= (std::size_t{1} << 20); count *= 2) {
+    std::vector<unsigned long> words(count / (8 * sizeof(unsigned long)));
+    auto* set = reinterpret_cast<cpu_set_t*>(words.data());
+    if (::sched_getaffinity(0, count / 8, set) != 0) continue;
+    std::vector<int> cpus;
+    for (std::size_t cpu = 0; cpu < count; ++cpu)
+      if (CPU_ISSET_S(cpu, count / 8, set)) cpus.push_back(static_cast<int>(cpu));
+    return cpus;
+  }
+  return {};
+}
+
 int allotted_cores(const std::filesystem::path& root) {
-  const int cpus = runnable_cpus();
+  const int cpus = std::max(static_cast<int>(allowed_cpus().size()), 1);
   const auto quota = control_group_quota(root);
-  if (!quota) return std::max(cpus, 1);
-  return std::clamp(static_cast<int>(std::ceil(*quota)), 1, std::max(cpus, 1));
+  return quota ? std::clamp(static_cast<int>(std::ceil(*quota)), 1, cpus) : cpus;
 }
 
 }  // namespace muster

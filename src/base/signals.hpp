@@ -1,11 +1,12 @@
-// The signals of a process around a fork.
+// The signals of a process around a fork or the start of a thread.
 #pragma once
 
 #include <signal.h>
 
 namespace muster {
 
-// No handler of ours may run in a child before it has its own: signals are blocked around the fork.
+// No handler of ours may run in a child before it has its own: signals are blocked around the fork. A thread that is
+// started while they are blocked never gets one.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,7 +1,6 @@
 #include "gpu/numa_binding.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -124,9 +123,10 @@ Result<Cpus> exclusive_share(const CpuMap& map, int node, PlaceOnNode place) {
   if (!cores) return cores.error();
   const std::size_t each = cores->size() / place.count, extra = cores->size() % place.count;
   if (each == 0)
-    return Error{Error::Kind::refused,
-                 fmt::format("NUMA node {} has {} cores and {} GPUs: not one core each", node, cores->size(), place.count),
-                 "--numa-binding node"};
+    return Error{
+        Error::Kind::refused,
+        fmt::format("NUMA node {} has {} cores and {} GPUs: not one core each", node, cores->size(), place.count),
+        "--numa-binding node"};
   const std::size_t first = place.position * each + std::min(place.position, extra);
   const std::size_t last = first + each + (place.position < extra ? 1 : 0);
   Cpus cpus;
@@ -174,19 +174,6 @@ Result<std::vector<Cpus>> bind_cpus(NumaBinding binding, const std::vector<std::
     bound.push_back(std::move(*cpus));
   }
   return bound;
-}
-
-Cpus allowed_cpus() {
-  for (std::size_t count = 1024; count <= (std::size_t{1} << 20); count *= 2) {
-    std::vector<unsigned long> words(count / (8 * sizeof(unsigned long)));
-    auto* set = reinterpret_cast<cpu_set_t*>(words.data());
-    if (::sched_getaffinity(0, count / 8, set) != 0) continue;
-    Cpus cpus;
-    for (std::size_t cpu = 0; cpu < count; ++cpu)
-      if (CPU_ISSET_S(cpu, count / 8, set)) cpus.push_back(static_cast<int>(cpu));
-    return cpus;
-  }
-  return {};
 }
 
 }  // namespace muster::gpu

@@ -18,13 +18,10 @@ enum class NumaBinding {
 };
 std::optional<NumaBinding> parse_numa_binding(std::string_view word);
 
-// The CPUs for each of the GPUs, in their order. nodes: the NUMA node of every visible GPU; absent: not known, which means
-// node 0, as on machines with one. allowed: the CPUs this process may use. system is a parameter for tests.
+// The CPUs for each of the GPUs, in their order. nodes: the NUMA node of every visible GPU; absent: not known, which
+// means node 0, as on machines with one. allowed: the CPUs this process may use. system is a parameter for tests.
 Result<std::vector<std::vector<int>>> bind_cpus(NumaBinding binding, const std::vector<std::optional<int>>& nodes,
                                                 const std::vector<int>& allowed,
                                                 const std::filesystem::path& system = "/sys/devices/system");
-
-// The CPUs this process may run on, ascending.
-std::vector<int> allowed_cpus();
 
 }  // namespace muster::gpu

@@ -1,4 +1,5 @@
-// What is to be launched: plain values, complete, checked at the edge. Everything here is decided before a process exists.
+// What is to be launched: plain values, complete, checked at the edge. Everything here is decided before a process
+// exists.
 #pragma once
 
 #include <chrono>
@@ -53,10 +54,10 @@ struct HostPlace {
 };
 
 struct MeetingTimes {
-  std::chrono::milliseconds join{600000};    // until the minimum of hosts is there
+  std::chrono::milliseconds join{600000};      // until the minimum of hosts is there
   std::chrono::milliseconds last_call{30000};  // after that, for more to come
   std::chrono::milliseconds alive_interval{1000};
-  std::chrono::milliseconds silence{5000};   // after which a host counts as lost
+  std::chrono::milliseconds silence{5000};  // after which a host counts as lost
 };
 
 // What a signal to the launcher leads to.
@@ -79,7 +80,7 @@ struct LaunchRequest {
   int local_ranks = 1;
   std::optional<HostPlace> place;
   int maximum_restarts = 0;
-  bool independent = false;  // a failed rank does not end the others
+  bool independent = false;    // a failed rank does not end the others
   bool own_exit_code = false;  // end with the first failing rank's own code in place of 1
   Contract contract = Contract::collective;
   SignalRules signals;
@@ -88,10 +89,10 @@ struct LaunchRequest {
 
 // Facts about this host that shape what ranks get.
 struct RankResources {
-  std::vector<std::optional<std::string>> masks;                   // by local rank; absent: as inherited
-  std::vector<std::pair<std::string, std::string>> environment;    // of every rank, beside the worker contract
-  std::vector<std::vector<int>> cpus;                              // by local rank; empty: as the launcher
-  std::optional<int> threads;                                      // OMP_NUM_THREADS; absent: as inherited
+  std::vector<std::optional<std::string>> masks;                 // by local rank; absent: as inherited
+  std::vector<std::pair<std::string, std::string>> environment;  // of every rank, beside the worker contract
+  std::vector<std::vector<int>> cpus;                            // by local rank; empty: as the launcher
+  std::optional<int> threads;                                    // OMP_NUM_THREADS; absent: as inherited
 };
 
 }  // namespace muster::launch

@@ -141,8 +141,7 @@ SupervisionRules Launcher::rules() const {
   rules.independent = request_.independent;
   rules.leads = leads_;
   rules.several_hosts = request_.hosts.maximum > 1;
-  rules.may_reconnect =
-      !leads_ && (request_.maximum_restarts > 0 || request_.hosts.minimum < request_.hosts.maximum);
+  rules.may_reconnect = !leads_ && (request_.maximum_restarts > 0 || request_.hosts.minimum < request_.hosts.maximum);
   rules.grace = request_.signals.grace;
   rules.job_end = request_.signals.job_end;
   return rules;
@@ -440,9 +439,8 @@ int Launcher::end() {
     return 0;
   }
   // A rank that failed by itself before a signal came is told, too.
-  const bool any_failed = std::ranges::any_of(supervisor_.exits(), [](const RankExit& exit) {
-    return exit.failed() && !exit.asked;
-  });
+  const bool any_failed =
+      std::ranges::any_of(supervisor_.exits(), [](const RankExit& exit) { return exit.failed() && !exit.asked; });
   if (leave_->verdict == Verdict::failed || any_failed) return report_failure();
   hooks_.note(leave_->reason);
   return code_for(*leave_, std::nullopt);

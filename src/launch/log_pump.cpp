@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/signals.hpp"
 #include "launch/error_tail.hpp"
 #include "launch/file_watch.hpp"
 #include "launch/log_flow.hpp"
@@ -43,23 +43,6 @@ bool add_to(const FileDescriptor& epoll, int descriptor, Id id) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
   return ::epoll_ctl(epoll.number(), EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
-
-// Threads that are started while this exists get no signals: these belong to the thread that waits for them. It also
-// turns SIGPIPE of a console that is gone into an error of write().
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -180,7 +163,9 @@ Result<LogPump> LogPump::start(int output, int errors) {
     return Error{Error::Kind::failed, fmt::format("cannot watch the output of ranks: {}", system_reason()),
                  "raise the limit of open files (ulimit -n)"};
   if (state->files.descriptor() >= 0) add_to(state->epoll, state->files.descriptor(), file_id);
-  const NoSignals quiet;
+  // Signals belong to the thread that waits for them; and SIGPIPE of a console that is gone becomes an error of
+  // write().
+  const BlockedSignals quiet;
   state->thread = std::thread([pump = state.get()] { pump->run(); });
   return LogPump(std::move(state));
 }

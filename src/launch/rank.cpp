@@ -15,15 +15,6 @@ struct Setting {
   std::string text;
 };
 
-// Note [Tasks of Slurm]
-// Every task that srun starts is a rank. A batch script has SLURM_PROCID=0 and SLURM_NTASKS=N, too, and is one process:
-// sbatch sets ENVIRONMENT=BATCH, which the steps of the script inherit, but only they have a SLURM_STEP_ID. The shell
-// of salloc has the job's SLURM_NTASKS, and SLURM_STEP_NUM_TASKS=1: where both are set, the step's number is the true
-// one.
-bool is_task_of_a_step(const EnvironmentLookup& lookup) {
-  return lookup("SLURM_PROCID") && (lookup("ENVIRONMENT") != "BATCH" || lookup("SLURM_STEP_ID"));
-}
-
 // The first of these variables that is set.
 std::optional<Setting> find(const EnvironmentLookup& lookup, std::initializer_list<std::string_view> variables) {
   for (const std::string_view variable : variables)
@@ -45,26 +36,12 @@ Result<std::optional<int>> number_of(const std::optional<Setting>& setting, int 
   return number;
 }
 
-// The entry of Slurm's "4(x2),1" that is this node's.
-std::optional<int> tasks_on_node(std::string_view text, int node) {
-  for (const std::string& part : split(text, ',')) {
-    const auto open = part.find("(x");
-    const auto tasks = number_in(std::string_view(part).substr(0, open));
-    std::optional<int> nodes = 1;
-    if (open != std::string::npos) nodes = number_in(std::string_view(part).substr(open + 2, part.size() - open - 3));
-    if (!tasks || !nodes) return std::nullopt;
-    if (node < *nodes) return tasks;
-    node -= *nodes;
-  }
-  return std::nullopt;
-}
-
 std::optional<int> tasks_on_this_node(const EnvironmentLookup& lookup) {
   const auto node = lookup("SLURM_NODEID");
   const auto tasks = find(lookup, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
   if (!node || !tasks) return std::nullopt;
   const auto number = number_in(*node);
-  return number ? tasks_on_node(tasks->text, *number) : std::nullopt;
+  return number ? slurm_tasks_on_host(tasks->text, *number) : std::nullopt;
 }
 
 Error one_without_the_other(const Setting& set, std::string_view missing) {
@@ -87,7 +64,7 @@ Result<Value> of_this_process(Value (*choose)(const RankFacts&)) {
 }  // namespace
 
 Result<RankFacts> rank_from(const EnvironmentLookup& lookup) {
-  const bool task = is_task_of_a_step(lookup);
+  const bool task = is_slurm_task(lookup);
   const auto either = [&](std::string_view name, std::initializer_list<std::string_view> of_slurm) {
     auto setting = find(lookup, {name});
     return setting || !task ? setting : find(lookup, of_slurm);

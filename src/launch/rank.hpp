@@ -3,12 +3,12 @@
 // tests/launch/fixtures/rank_environments.json.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "launch/slurm.hpp"
 
 namespace muster::launch {
 
@@ -20,9 +20,6 @@ struct RankFacts {
   bool launched = false;                // whether a launcher said that this process is a rank
   bool operator==(const RankFacts&) const = default;
 };
-
-// The value of an environment variable; absent: not set.
-using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
 // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE; for each that is not set, what Slurm says to a task of a step. A
 // text that is no such number, a rank without a size or a size without a rank is bad input that names the variable.

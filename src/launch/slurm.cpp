@@ -34,24 +34,9 @@ Error bad_list(std::string_view list, std::string_view reason) {
           "as Slurm writes it: node[01-03,07],login"};
 }
 
-// "2(x3),1" → tasks on host 0, 1, 2: 2; on host 3: 1.
-Result<int> tasks_on_host(std::string_view list, int host) {
-  int first = 0;
-  for (const std::string& part : split(list, ',')) {
-    const auto open = part.find("(x");
-    const auto count = parse_number<int>(std::string_view(part).substr(0, open));
-    std::optional<int> times = 1;
-    if (open != std::string::npos && part.ends_with(')'))
-      times = parse_number<int>(std::string_view(part).substr(open + 2, part.size() - open - 3));
-    if (!count || !times || *count < 1 || *times < 1)
-      return Error{Error::Kind::bad_input, fmt::format("SLURM_TASKS_PER_NODE=\"{}\" is not understood", list),
-                   "as Slurm writes it: 2(x3),1"};
-    if (host < first + *times) return *count;
-    first += *times;
-  }
-  return Error{Error::Kind::bad_input,
-               fmt::format("SLURM_TASKS_PER_NODE=\"{}\" names no host with the number {}", list, host),
-               "run under srun, or unset the SLURM_ variables"};
+std::optional<int> count_in(std::string_view text) {
+  const auto count = parse_number<int>(text);
+  return count && *count >= 1 ? count : std::nullopt;
 }
 
 // Appends prefix + each of "01-03,07" to hosts.
@@ -70,6 +55,28 @@ Result<void> expand_ranges(std::string_view list, std::string_view prefix, std::
 }
 
 }  // namespace
+
+// Note [Tasks of Slurm]
+// Every task that srun starts is a rank. A batch script has SLURM_PROCID=0 and SLURM_NTASKS=N, too, and is one process:
+// sbatch sets ENVIRONMENT=BATCH, which the steps of the script inherit, but only they have a SLURM_STEP_ID. The shell
+// of salloc has the job's SLURM_NTASKS, and SLURM_STEP_NUM_TASKS=1: where both are set, the step's number is the true
+// one.
+bool is_slurm_task(const EnvironmentLookup& lookup) {
+  return lookup("SLURM_PROCID") && (lookup("ENVIRONMENT") != "BATCH" || lookup("SLURM_STEP_ID"));
+}
+
+std::optional<int> slurm_tasks_on_host(std::string_view list, int host) {
+  for (const std::string& part : split(list, ',')) {
+    const auto open = part.find("(x");
+    const bool repeated = open != std::string::npos && part.ends_with(')');
+    const auto tasks = count_in(std::string_view(part).substr(0, open));
+    const auto hosts = repeated ? count_in(std::string_view(part).substr(open + 2, part.size() - open - 3)) : 1;
+    if (!tasks || !hosts) return std::nullopt;
+    if (host < *hosts) return tasks;
+    host -= *hosts;
+  }
+  return std::nullopt;
+}
 
 Result<std::vector<std::string>> expand_host_list(std::string_view list) {
   std::vector<std::string> hosts;
@@ -102,10 +109,8 @@ std::optional<std::chrono::system_clock::time_point> slurm_job_end(const Environ
 }
 
 Result<std::optional<SlurmTask>> slurm_task(const Environment& environment) {
-  if (!look_up(environment, {"SLURM_PROCID"})) return std::optional<SlurmTask>();
-  const auto step = look_up(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
-  const bool batch_script = look_up(environment, {"ENVIRONMENT"}) == "BATCH" && !step;
-  if (batch_script) return std::optional<SlurmTask>();
+  const auto lookup = [&](std::string_view name) { return look_up(environment, {std::string(name).c_str()}); };
+  if (!is_slurm_task(lookup)) return std::optional<SlurmTask>();
 
   SlurmTask task;
   const auto rank = number_of(environment, {"SLURM_PROCID"}, 0);
@@ -122,13 +127,17 @@ Result<std::optional<SlurmTask>> slurm_task(const Environment& environment) {
   task.host_count = *hosts;
   if (task.rank >= task.task_count || task.host_index >= task.host_count || task.host_count > task.task_count)
     return Error{Error::Kind::bad_input,
-                 fmt::format("SLURM_PROCID={}, SLURM_NTASKS={}, SLURM_NODEID={} and SLURM_NNODES={} do not agree", task.rank,
-                             task.task_count, task.host_index, task.host_count),
+                 fmt::format("SLURM_PROCID={}, SLURM_NTASKS={}, SLURM_NODEID={} and SLURM_NNODES={} do not agree",
+                             task.rank, task.task_count, task.host_index, task.host_count),
                  "run under srun, or unset the SLURM_ variables"};
 
   if (const auto list = look_up(environment, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})) {
-    const auto count = tasks_on_host(*list, task.host_index);
-    if (!count) return count.error();
+    const auto count = slurm_tasks_on_host(*list, task.host_index);
+    if (!count)
+      return Error{
+          Error::Kind::bad_input,
+          fmt::format("SLURM_TASKS_PER_NODE=\"{}\" does not say how many tasks host {} has", *list, task.host_index),
+          "run under srun, or unset the SLURM_ variables"};
     task.local_task_count = *count;
   } else {
     task.local_task_count = (task.task_count + task.host_count - 1) / task.host_count;
@@ -143,7 +152,7 @@ Result<std::optional<SlurmTask>> slurm_task(const Environment& environment) {
                  "name the first host: --master-addr ADDRESS"};
   }
   task.job = look_up(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or("0");
-  if (step) task.job += "." + *step;
+  if (const auto step = look_up(environment, {"SLURM_STEP_ID"})) task.job += "." + *step;
   task.end = slurm_job_end(environment);
   return std::optional(task);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,15 @@
 #include "launch/worker_environment.hpp"
 
 namespace muster::launch {
+
+// The value of an environment variable; absent: not set.
+using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view name)>;
+
+// Whether srun started this process: Note [Tasks of Slurm] in slurm.cpp.
+bool is_slurm_task(const EnvironmentLookup& lookup);
+
+// How many tasks the host with this number has by Slurm's list, "2(x3),1"; nothing when the list does not say.
+std::optional<int> slurm_tasks_on_host(std::string_view list, int host);
 
 // One task of a job step.
 struct SlurmTask {
@@ -25,8 +36,7 @@ struct SlurmTask {
   std::optional<std::chrono::system_clock::time_point> end;
 };
 
-// Nothing when srun did not start this process. In a batch script SLURM_PROCID is set, too, yet the script is one
-// process: there, muster launches on this host as it would without Slurm.
+// Nothing when srun did not start this process.
 Result<std::optional<SlurmTask>> slurm_task(const Environment& environment);
 
 // When Slurm will end the job, where it says so.

@@ -81,7 +81,8 @@ std::vector<Action> Supervisor::stop(After after, int signal, milliseconds grace
       return {};
     }
     case State::clearing:
-    case State::over: return {};
+    case State::over:
+      return {};
   }
   return {};
 }
@@ -123,13 +124,19 @@ std::vector<Action> Supervisor::cleared(int killed, SteadyTime now) {
                                        killed == 1 ? "it was" : "they were")});
   const int round = round_ ? round_->round : -1;
   switch (after_) {
-    case After::tell_success: actions.push_back(Tell{rendezvous::Succeeded{round}}); break;
-    case After::tell_failure: actions.push_back(TellFailure{round, *first_failure()}); break;
+    case After::tell_success:
+      actions.push_back(Tell{rendezvous::Succeeded{round}});
+      break;
+    case After::tell_failure:
+      actions.push_back(TellFailure{round, *first_failure()});
+      break;
     case After::tell_stopped:
       actions.push_back(Tell{rendezvous::Stopped{round}});
       if (leave_) append(actions, leave());
       break;
-    case After::look_again: actions.push_back(Reconnect{}); break;
+    case After::look_again:
+      actions.push_back(Reconnect{});
+      break;
     case After::leave: {
       actions.push_back(Tell{rendezvous::Stopped{round}});
       // The others hear from a leader how it ended; the coordinator says Finish when they have stopped.
@@ -152,7 +159,8 @@ std::vector<Action> Supervisor::leave() {
 std::vector<Action> Supervisor::finish(const Finish& message, SteadyTime now) {
   if (!leave_) {
     const Verdict failed = message.failure ? Verdict::failed : Verdict::broken;
-    leave_ = Leave{message.success ? Verdict::succeeded : failed, message.success ? "" : message.reason, 0, message.failure};
+    leave_ =
+        Leave{message.success ? Verdict::succeeded : failed, message.success ? "" : message.reason, 0, message.failure};
   }
   if (has_ranks()) return stop(After::tell_stopped, SIGTERM, rules_.grace, now);
   return leave();

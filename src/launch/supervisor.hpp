@@ -1,6 +1,6 @@
 // How one host's ranks are led through their rounds: a state machine without processes, sockets or clock. Facts come in
-// (from the keeper, the coordinator, the kernel's signals, the clock), orders go out; src/launch/launcher.cpp carries them
-// out.
+// (from the keeper, the coordinator, the kernel's signals, the clock), orders go out; src/launch/launcher.cpp carries
+// them out.
 #pragma once
 
 #include <chrono>
@@ -75,7 +75,7 @@ struct RankExit {
 struct SupervisionRules {
   int local_ranks = 1;
   bool independent = false;
-  bool leads = true;           // the coordinator is in this process
+  bool leads = true;  // the coordinator is in this process
   bool several_hosts = false;
   bool may_reconnect = false;  // a lost coordinator may come back
   std::chrono::milliseconds grace{30000};
@@ -106,8 +106,8 @@ class Supervisor {
     waiting,    // no rank runs; the coordinator speaks next
     preparing,  // a round is to begin once the GPUs are free
     running,
-    ending,     // the ranks were asked to end
-    clearing,   // what is left is being killed
+    ending,    // the ranks were asked to end
+    clearing,  // what is left is being killed
     over,
   };
   // What follows when nothing is left of a round.

@@ -11,9 +11,10 @@ namespace {
 
 // The numbers that say where a rank stands. With a HostPlace, this launcher's ranks are some of the host's.
 void set_place(Environment& environment, const LaunchRequest& request, const rendezvous::Start& round, int local_rank) {
-  const HostPlace place = request.place.value_or(
-      HostPlace{0, request.local_ranks, round.group_rank, round.group_world_size});
-  const bool first_device = request.contract == Contract::virtual_local_rank || request.contract == Contract::own_gpu_first;
+  const HostPlace place =
+      request.place.value_or(HostPlace{0, request.local_ranks, round.group_rank, round.group_world_size});
+  const bool first_device =
+      request.contract == Contract::virtual_local_rank || request.contract == Contract::own_gpu_first;
   const auto set = [&](const char* name, int value) { environment[name] = std::to_string(value); };
   set("LOCAL_RANK", first_device ? 0 : place.first_local_rank + local_rank);
   set("RANK", round.first_rank + local_rank);
@@ -32,7 +33,8 @@ Environment current_environment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const char* equals = std::strchr(*entry, '=');
-    if (equals != nullptr) environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
+    if (equals != nullptr)
+      environment.emplace(std::string_view(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
   }
   return environment;
 }

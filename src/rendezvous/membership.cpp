@@ -177,8 +177,8 @@ std::optional<Clock::time_point> RunMembership::next_deadline() const {
 
 // ---- hosts that come ----
 
-// An agent of this run that comes back is told. Any other belongs to the next run at this place, and is to look again when
-// this one is gone.
+// An agent of this run that comes back is told. Any other belongs to the next run at this place, and is to look again
+// when this one is gone.
 void RunMembership::say_how_it_ended(ConnectionId from, const Join& join) {
   if (took_part_.contains({join.host, join.pid})) return say(from, outcome_);
   say(from, Refuse{"the last run at this place is about to end", true});

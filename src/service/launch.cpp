@@ -22,8 +22,8 @@ using launch::Contract;
 // The GPUs of a launch, in the order of the local ranks.
 struct RankGpus {
   std::vector<gpu::VisibleDevice> devices;
-  std::vector<std::string> entries;                                // of the mask, one per device
-  std::vector<std::pair<std::string, std::string>> environment;    // of every rank
+  std::vector<std::string> entries;                              // of the mask, one per device
+  std::vector<std::pair<std::string, std::string>> environment;  // of every rank
   std::vector<std::string> notes;
   std::optional<lease::Lease> lease;
   bool picked = false;
@@ -95,8 +95,8 @@ Result<std::string> virtual_entry(const std::optional<std::string>& inherited, i
   return std::string(trim(entries[static_cast<std::size_t>(local_rank)]));
 }
 
-Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, const LaunchWish& wish,
-                                                          const Host& host, const RankGpus& gpus, int ranks) {
+Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, const LaunchWish& wish, const Host& host,
+                                                          const RankGpus& gpus, int ranks) {
   std::vector<std::optional<std::string>> masks(static_cast<std::size_t>(ranks));
   for (int local_rank = 0; local_rank < ranks; ++local_rank) {
     const auto position = static_cast<std::size_t>(local_rank);
@@ -105,7 +105,9 @@ Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, con
       case Contract::collective:
         if (gpus.picked) mask = join(gpus.entries, ",");
         break;
-      case Contract::isolated: mask = gpus.entries[position]; break;
+      case Contract::isolated:
+        mask = gpus.entries[position];
+        break;
       case Contract::own_gpu_first: {
         std::vector<std::string> rotated = gpus.entries;
         std::ranges::rotate(rotated, rotated.begin() + local_rank);
@@ -132,12 +134,13 @@ Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchWish& wish, const
                                                    int ranks) {
   if (!wish.numa) return std::vector<std::vector<int>>{};
   if (gpus.devices.size() < static_cast<std::size_t>(ranks))
-    return Error{Error::Kind::refused,
-                 fmt::format("--numa-binding puts each rank beside its GPU: {} ranks, {} GPUs", ranks, gpus.devices.size()),
-                 "leave --numa-binding out"};
+    return Error{
+        Error::Kind::refused,
+        fmt::format("--numa-binding puts each rank beside its GPU: {} ranks, {} GPUs", ranks, gpus.devices.size()),
+        "leave --numa-binding out"};
   std::vector<std::optional<int>> nodes;
   for (const gpu::VisibleDevice& device : gpus.devices) nodes.push_back(view.gpu_of(device).facts.numa_node);
-  return gpu::bind_cpus(*wish.numa, nodes, gpu::allowed_cpus());
+  return gpu::bind_cpus(*wish.numa, nodes, allowed_cpus());
 }
 
 // Allotted cores over the ranks of this host, where nobody has said it and there are several.
@@ -260,8 +263,8 @@ std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   };
 }
 
-// Ranks get the standard streams and the leases that this process is in, its own and those around it; not what a shell or
-// a build tool happened to leave open.
+// Ranks get the standard streams and the leases that this process is in, its own and those around it; not what a shell
+// or a build tool happened to leave open.
 void keep_descriptors_from_ranks(const std::filesystem::path& leases) {
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::canonical(leases, ignored);

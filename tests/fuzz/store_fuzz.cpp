@@ -14,11 +14,14 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/text.hpp"
 #include "collecting_outbox.hpp"
+#include "rendezvous/agent_message.hpp"
 #include "rendezvous/key_value_store.hpp"
+#include "rendezvous/membership.hpp"
 #include "rendezvous/store_protocol.hpp"
 #include "store_model.hpp"
 
@@ -54,6 +57,8 @@ class Chance {
  private:
   std::mt19937_64 random_;
 };
+
+constexpr std::size_t steps_per_conversation = 200;
 
 // ---- messages of store clients ----
 
@@ -281,9 +286,78 @@ class WrongConversation {
   std::size_t messages_ = 0;
 };
 
-// ---- the exercises: each holds one conversation and returns how many messages it had ----
+// ---- messages of agents ----
 
-constexpr std::size_t steps_per_conversation = 200;
+AgentMessage random_agent_message(Chance& chance) {
+  const int round = static_cast<int>(chance.below(4)) - 1;
+  switch (chance.below(7)) {
+    case 0: {
+      Join join;
+      join.run_id = chance.one_in(8) ? "another" : "run";
+      join.host = fmt::format("node-{}", chance.below(4));
+      join.pid = static_cast<std::int64_t>(chance.below(6));
+      join.local_world_size = static_cast<int>(chance.below(5));
+      if (chance.one_in(3)) join.node_rank = static_cast<int>(chance.below(5)) - 1;
+      join.leads = chance.one_in(6);
+      return join;
+    }
+    case 1:
+      return Succeeded{round};
+    case 2:
+      return Failed{round, std::chrono::milliseconds(chance.below(5000)), chance.of(value_pool)};
+    case 3:
+      return Stopped{round};
+    case 4:
+      return Leaving{chance.of(value_pool)};
+    default:
+      return Alive{};
+  }
+}
+
+// Agents that say anything at any time, right or damaged, while time goes by.
+std::size_t agent_messages(Chance& chance) {
+  CollectingOutbox outbox;
+  MembershipRules rules;
+  rules.run_id = "run";
+  rules.minimum_hosts = 1 + static_cast<int>(chance.below(3));
+  rules.maximum_hosts = rules.minimum_hosts + static_cast<int>(chance.below(3));
+  rules.maximum_restarts = static_cast<int>(chance.below(3));
+  rules.independent = chance.one_in(4);
+  Clock::time_point now = Clock::now();
+  auto handler = make_agent_handler(Membership::make(rules, now), outbox, {});
+  std::map<ConnectionId, std::string> agents;
+  std::uint64_t last = 0;
+  std::size_t messages = 0;
+  for (std::size_t step = 0; step < steps_per_conversation; ++step) {
+    while (agents.size() < 5) {
+      handler->opened(ConnectionId{++last}, "");
+      agents.try_emplace(ConnectionId{last});
+    }
+    const auto at = std::next(agents.begin(), static_cast<std::ptrdiff_t>(chance.below(agents.size())));
+    const auto [id, unused] = std::tie(at->first, at->second);
+    std::string bytes;
+    for (std::size_t count = 1 + chance.below(3); count > 0; --count, ++messages)
+      bytes += encode(random_agent_message(chance));
+    if (chance.one_in(3)) damage(bytes, chance);
+    unused += bytes;
+    const std::vector<char> block(unused.begin(), unused.end());
+    const auto used = handler->received(id, {block.data(), block.size()});
+    require(!used || *used <= unused.size(), "more was used than there is");
+    if (used) unused.erase(0, *used);
+    outbox.take(id);
+    if (!used || chance.one_in(40)) {
+      const ConnectionId gone = id;
+      agents.erase(at);
+      handler->closed(gone);
+      outbox.forget(gone);
+    }
+    now += std::chrono::milliseconds(chance.below(3000));
+    handler->tick(now);
+  }
+  return messages;
+}
+
+// ---- the exercises: each holds one conversation and returns how many messages it had ----
 
 std::size_t right_store_messages(Chance& chance) {
   RightConversation conversation(chance);
@@ -303,7 +377,8 @@ struct Exercise {
   std::size_t (*hold)(Chance&);
 };
 constexpr std::array exercises{Exercise{"right store messages", right_store_messages},
-                               Exercise{"wrong store messages", wrong_store_messages}};
+                               Exercise{"wrong store messages", wrong_store_messages},
+                               Exercise{"agent messages", agent_messages}};
 
 int fuzz(std::size_t messages, std::uint64_t seed) {
   ::signal(SIGALRM, show_seed);

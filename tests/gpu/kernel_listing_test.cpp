@@ -16,9 +16,10 @@ class KernelListing : public ::testing::Test {
  protected:
   void add(const std::string& place, const std::string& uuid, int minor) {
     write(fmt::format("proc/driver/nvidia/gpus/{}/information", place),
-          fmt::format("Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nGPU UUID: \t {}\nBus Location: \t {}\nDevice Minor: \t {}\n"
-                      "GPU Excluded:\t No\n",
-                      uuid, place, minor));
+          fmt::format(
+              "Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nGPU UUID: \t {}\nBus Location: \t {}\nDevice Minor: \t {}\n"
+              "GPU Excluded:\t No\n",
+              uuid, place, minor));
     write(fmt::format("dev/nvidia{}", minor), "");
   }
   void write(const std::string& name, const std::string& text) {

@@ -14,8 +14,8 @@ namespace {
 using Cpus = std::vector<int>;
 using Nodes = std::vector<std::optional<int>>;
 
-// Two sockets, two NUMA nodes each, four cores a node with two threads each: cores 0-15, their second threads 16-31. Two
-// cores share a last-level cache.
+// Two sockets, two NUMA nodes each, four cores a node with two threads each: cores 0-15, their second threads 16-31.
+// Two cores share a last-level cache.
 class NumaMachine : public ::testing::Test {
  protected:
   NumaMachine() {
@@ -32,7 +32,8 @@ class NumaMachine : public ::testing::Test {
       write(cpu_folder + "cache/index0/shared_cpu_list", std::to_string(cpu));
       write(cpu_folder + "cache/index1/type", "Unified");
       write(cpu_folder + "cache/index1/level", "3");
-      write(cpu_folder + "cache/index1/shared_cpu_list", fmt::format("{}-{},{}-{}", pair, pair + 1, pair + 16, pair + 17));
+      write(cpu_folder + "cache/index1/shared_cpu_list",
+            fmt::format("{}-{},{}-{}", pair, pair + 1, pair + 16, pair + 17));
     }
     for (int cpu = 0; cpu < 32; ++cpu) everything.push_back(cpu);
   }
@@ -73,9 +74,7 @@ TEST_F(NumaMachine, ExclusiveDealsOutWholeCoresAndTheFirstGetOneMore) {
   EXPECT_EQ((*bound)[1], (Cpus{4, 5, 6, 7, 20, 21, 22, 23}));
 }
 
-TEST_F(NumaMachine, ExclusiveRefusesMoreGpusThanCores) {
-  EXPECT_FALSE(bind(NumaBinding::exclusive, {0, 0, 0, 0, 0}));
-}
+TEST_F(NumaMachine, ExclusiveRefusesMoreGpusThanCores) { EXPECT_FALSE(bind(NumaBinding::exclusive, {0, 0, 0, 0, 0})); }
 
 TEST_F(NumaMachine, CoreComplexGivesOneCachesCpusToEachGpuInTurn) {
   const auto bound = bind(NumaBinding::core_complex, {0, 0, 0});

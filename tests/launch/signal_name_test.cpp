@@ -13,9 +13,7 @@ TEST(SignalNames, ReadsAndWritesThem) {
   EXPECT_EQ(signal_number("SIGNOTHING"), std::nullopt);
 }
 
-TEST(SignalNames, ReadsAList) {
-  EXPECT_EQ(*parse_signal_list("SIGTERM, SIGINT"), (std::set<int>{SIGTERM, SIGINT}));
-}
+TEST(SignalNames, ReadsAList) { EXPECT_EQ(*parse_signal_list("SIGTERM, SIGINT"), (std::set<int>{SIGTERM, SIGINT})); }
 
 TEST(SignalNames, RefusesWhatCannotBeHandled) {
   EXPECT_FALSE(parse_signal_list("SIGTERM,SIGKILL"));

@@ -15,15 +15,17 @@ TEST(HostList, ExpandsRangesAndKeepsLeadingZeros) {
 }
 
 TEST(HostList, RefusesWhatIsNoList) {
-  for (const char* text : {"", ",", "a,,b", "node[1-", "node[3-1]", "node[x]", "node[1-2-3]", "node[1]x", "node[0-99999999]"})
+  for (const char* text :
+       {"", ",", "a,,b", "node[1-", "node[3-1]", "node[x]", "node[1-2-3]", "node[1]x", "node[0-99999999]"})
     EXPECT_FALSE(expand_host_list(text)) << text;
 }
 
 Environment step(std::initializer_list<std::pair<const std::string, std::string>> more = {}) {
-  Environment environment{{"SLURM_PROCID", "5"},        {"SLURM_LOCALID", "1"},          {"SLURM_NODEID", "2"},
-                          {"SLURM_STEP_ID", "0"},       {"SLURM_STEP_NUM_TASKS", "8"},   {"SLURM_STEP_NUM_NODES", "4"},
-                          {"SLURM_JOB_ID", "4711"},     {"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_NTASKS", "8"},
-                          {"SLURM_TASKS_PER_NODE", "2(x4)"}};
+  Environment environment{{"SLURM_PROCID", "5"},         {"SLURM_LOCALID", "1"},
+                          {"SLURM_NODEID", "2"},         {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_STEP_NUM_NODES", "4"},
+                          {"SLURM_JOB_ID", "4711"},      {"SLURM_JOB_NODELIST", "n[1-4]"},
+                          {"SLURM_NTASKS", "8"},         {"SLURM_TASKS_PER_NODE", "2(x4)"}};
   for (const auto& [name, value] : more) environment[name] = value;
   return environment;
 }

@@ -59,16 +59,20 @@ TEST(WorkerEnvironment, KeepsWhatWasInheritedAndDoesNotOverrideTheUsersChoices) 
 TEST(WorkerEnvironment, LeavesTheMaskAsInheritedUnlessOneIsGiven) {
   RankResources resources;
   resources.masks = {std::nullopt, "5"};
-  EXPECT_EQ(environment_of(two_ranks(), 0, resources, {{"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES"), "4,5");
-  EXPECT_EQ(environment_of(two_ranks(), 1, resources, {{"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES"), "5");
+  EXPECT_EQ(environment_of(two_ranks(), 0, resources, {{"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES"),
+            "4,5");
+  EXPECT_EQ(environment_of(two_ranks(), 1, resources, {{"CUDA_VISIBLE_DEVICES", "4,5"}}).at("CUDA_VISIBLE_DEVICES"),
+            "5");
   EXPECT_FALSE(environment_of(two_ranks(), 0, resources).contains("CUDA_VISIBLE_DEVICES"));
 }
 
 TEST(WorkerEnvironment, CountsLocalRanksByContract) {
   LaunchRequest request = two_ranks();
-  for (const auto& [contract, local_rank] : std::initializer_list<std::pair<Contract, const char*>>{
-           {Contract::collective, "1"}, {Contract::isolated, "1"}, {Contract::own_gpu_first, "0"},
-           {Contract::virtual_local_rank, "0"}}) {
+  for (const auto& [contract, local_rank] :
+       std::initializer_list<std::pair<Contract, const char*>>{{Contract::collective, "1"},
+                                                               {Contract::isolated, "1"},
+                                                               {Contract::own_gpu_first, "0"},
+                                                               {Contract::virtual_local_rank, "0"}}) {
     request.contract = contract;
     EXPECT_EQ(environment_of(request, 1).at("LOCAL_RANK"), local_rank) << to_word(contract);
   }
