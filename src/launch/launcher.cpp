@@ -97,6 +97,7 @@ class Launcher {
   void take_messages();
   void look_at_gpus();
   void look_again();
+  bool waits_for_hosts() const { return request_.hosts.maximum > 1 && supervisor_.waits_for_hosts(); }
   void say_what_is_waited_for();
 
   void carry_out(std::vector<Action> actions);
@@ -206,7 +207,7 @@ milliseconds Launcher::longest_wait(Clock::time_point now) const {
   if (link_) wake = std::min(wake, link_->next_deadline());
   if (gpus_deadline_) wake = std::min(wake, now + gpu_look);
   if (look_again_) wake = std::min(wake, *look_again_);
-  if (supervisor_.waits_for_hosts()) wake = std::min(wake, told_ + until_told_);
+  if (waits_for_hosts()) wake = std::min(wake, told_ + until_told_);
   return std::max(std::chrono::ceil<milliseconds>(wake - now), milliseconds(0));
 }
 
@@ -275,7 +276,10 @@ void Launcher::look_again() {
 }
 
 void Launcher::say_what_is_waited_for() {
-  if (!supervisor_.waits_for_hosts() || request_.hosts.maximum == 1) return;
+  if (!waits_for_hosts()) {
+    told_ = Clock::now();
+    until_told_ = first_word;
+  }
   if (Clock::now() < told_ + until_told_) return;
   told_ = Clock::now();
   until_told_ = further_words;

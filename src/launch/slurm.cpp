@@ -68,9 +68,11 @@ bool is_slurm_task(const EnvironmentLookup& lookup) {
 std::optional<int> slurm_tasks_on_host(std::string_view list, int host) {
   for (const std::string& part : split(list, ',')) {
     const auto open = part.find("(x");
-    const bool repeated = open != std::string::npos && part.ends_with(')');
     const auto tasks = count_in(std::string_view(part).substr(0, open));
-    const auto hosts = repeated ? count_in(std::string_view(part).substr(open + 2, part.size() - open - 3)) : 1;
+    std::optional<int> hosts = 1;
+    if (open != std::string::npos)
+      hosts = part.ends_with(')') ? count_in(std::string_view(part).substr(open + 2, part.size() - open - 3))
+                                  : std::nullopt;
     if (!tasks || !hosts) return std::nullopt;
     if (host < *hosts) return tasks;
     host -= *hosts;
