@@ -145,8 +145,8 @@ void add_gpus_command(CLI::App& program, Action& action) {
     if (!action.run) action.run = [options](const Tail&) { return show(*options); };
   });
 
-  CLI::App* pick_command =
-      command->add_subcommand("pick", "print a mask for CUDA_VISIBLE_DEVICES, without taking the GPUs");
+  CLI::App* pick_command = command->add_subcommand(
+      "pick", "print a mask for CUDA_VISIBLE_DEVICES, of one GPU unless more are asked for; takes nothing");
   auto pick_options = std::make_shared<PickOptions>();
   pick_options->inventory = add_inventory_option(*pick_command);
   pick_options->selection = add_selection_options(*pick_command);
@@ -158,8 +158,8 @@ void add_gpus_command(CLI::App& program, Action& action) {
     };
   });
 
-  CLI::App* hold_command =
-      command->add_subcommand("hold", "lease GPUs, mask them and run a command on them: hold -n 2 -- CMD");
+  CLI::App* hold_command = command->add_subcommand(
+      "hold", "lease GPUs (one unless more are asked for), mask them and run a command on them: hold -n 2 -- CMD");
   auto hold_options = std::make_shared<HoldOptions>();
   hold_options->inventory = add_inventory_option(*hold_command);
   hold_options->selection = add_selection_options(*hold_command);

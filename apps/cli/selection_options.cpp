@@ -12,8 +12,7 @@ namespace muster::cli {
 
 std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command) {
   auto options = std::make_shared<SelectionOptions>();
-  auto* count =
-      command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal (default 1)");
+  auto* count = command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal");
   auto* up_to = command.add_option("--up-to", options->up_to, "at most that many, at least one");
   up_to->excludes(count);
   command

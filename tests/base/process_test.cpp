@@ -22,6 +22,14 @@ TEST(ProcessStatus, IsReadFromTheKernelsLine) {
   EXPECT_FALSE(status->ended);
 }
 
+TEST(ProcessStatus, TellsAProcessThatIsOnItsWayOut) {
+  EXPECT_FALSE(parse_process_status("4711 (python)" + numbers)->exiting);
+  std::string dying = numbers;
+  dying.replace(dying.find("4194304"), 7, "4194308");
+  EXPECT_TRUE(parse_process_status("4711 (python)" + dying)->exiting);
+  EXPECT_FALSE(parse_process_status("4711 (python)" + dying)->ended);
+}
+
 TEST(ProcessStatus, IsNotConfusedByTheNameOfTheProgram) {
   const auto status = parse_process_status("4711 (a) Z 1 (b) S 2)" + numbers);
   ASSERT_TRUE(status);

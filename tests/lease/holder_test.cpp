@@ -87,6 +87,20 @@ TEST_F(HolderFacts, OfTheOneBeforeReachTheNextHolder) {
   EXPECT_EQ(next->previous_holders()[1]->memory_before, gibibytes(1));
 }
 
+TEST_F(HolderFacts, OfASettledLeaseLeaveTheNextHolderNothingToWaitFor) {
+  {
+    auto first = table_.acquire(Names{"GPU-b"}, Purpose{"the one before"});
+    ASSERT_TRUE(first);
+    first->record_memory_before("GPU-b", gibibytes(1));
+    first->settle();
+  }
+  const auto next = take(table_, {"GPU-b"});
+  ASSERT_TRUE(next);
+  ASSERT_TRUE(next->previous_holders()[0]);
+  EXPECT_EQ(next->previous_holders()[0]->command, "the one before");
+  EXPECT_FALSE(next->previous_holders()[0]->memory_before);
+}
+
 TEST_F(HolderFacts, AreStoredAsOneLineOfJsonOfFixedSize) {
   const std::string odd = "train\n\x1b[31m \xff\xfe " + std::string(3000, '"');
   auto lease = table_.acquire(Names{"GPU-a"}, Purpose{odd});

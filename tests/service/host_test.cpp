@@ -70,6 +70,29 @@ TEST_F(HostTest, WritesUuidsWhereNumbersHaveGapsForTheSameReason) {
   EXPECT_TRUE(grant->mask.starts_with("GPU-")) << grant->mask;
 }
 
+TEST_F(HostTest, HoldsVisibleGpusAsTheyAreAndNoMoreThanThereAre) {
+  const std::string inventory = "gpus: [{count: 3, memory_total: 40GiB}, {memory_total: 40GiB, healthy: false}]\n";
+  Host mine = host(inventory, "3,1,0");
+  const auto grant = mine.hold_visible(0, 2, {.command = "ranks"});
+  ASSERT_TRUE(grant) << grant.error().what;
+  ASSERT_EQ(grant->devices.size(), 2U);
+  EXPECT_EQ(gpu::number(grant->devices[0].gpu), 3) << "whoever set the mask chose it, healthy or not";
+  EXPECT_EQ(host(inventory).look()->holders.size(), 2U);
+  EXPECT_EQ(host(inventory, "2").hold_visible(0, 8, {})->devices.size(), 1U);
+  EXPECT_TRUE(host(inventory, "2").hold_visible(1, 8, {})->devices.empty());
+  EXPECT_FALSE(host(inventory, "").hold_visible(0, 8, {})->lease);
+}
+
+TEST_F(HostTest, NamesTheHolderOfAVisibleGpuThatIsTaken) {
+  Host mine = host(four_), theirs = host(four_);
+  const auto grant = mine.hold_visible(1, 1, {.command = "the first run"});
+  ASSERT_TRUE(grant) << grant.error().what;
+  const auto refused = theirs.hold_visible(0, 2, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::refused);
+  EXPECT_NE(refused.error().what.find("the first run"), std::string::npos);
+}
+
 TEST_F(HostTest, SharesKnowinglyWithoutALease) {
   Host mine = host(four_), theirs = host(four_);
   const auto grant = mine.hold({.count = 4}, {}, gpu::MaskForm::as_inherited);

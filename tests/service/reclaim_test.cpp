@@ -37,6 +37,12 @@ TEST(Reclaim, DoesNotWaitForWhatLivingProcessesUse) {
   EXPECT_FALSE(memory_is_back(holder_that_came_at({}), gpu)) << "20 GiB belong to nobody";
 }
 
+TEST(Reclaim, WaitsForWhatADyingProcessStillUses) {
+  gpu::Gpu gpu = gpu_with(gibibytes(30));
+  gpu.processes.push_back({.pid = 7, .memory = gibibytes(30), .exiting = true});
+  EXPECT_FALSE(memory_is_back(holder_that_came_at({}), gpu));
+}
+
 TEST(Reclaim, HasNothingToWaitForWhenNothingIsKnown) {
   EXPECT_TRUE(memory_is_back({}, gpu_with(gibibytes(30))));
   EXPECT_TRUE(memory_is_back(holder_that_came_at({}), {}));
