@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -47,9 +48,11 @@ class FallenProcesses {
   }
 
  private:
-  // A dead process has no environment any more; that it was one of them is remembered.
+  // A dead or dying process has no environment any more. That it was one of them is remembered, or follows from its
+  // session: what this process starts itself stays in its own.
   bool is_fallen(const ProcessStatus& status, const std::vector<pid_t>& members) const {
     return killed_.contains(status.identity) || sessions_.contains(status.session) ||
+           (status.exiting && status.session != ::getsid(0)) ||
            std::ranges::find(members, status.identity.pid) != members.end() ||
            carries_mark(status.identity.pid, keeper_);
   }
