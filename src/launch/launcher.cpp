@@ -173,7 +173,11 @@ Result<FileDescriptor> Launcher::reach_coordinator() {
     }
     take_signals();
     if (leave_) return Error{Error::Kind::failed, "interrupted", ""};
-    if (Clock::now() >= deadline) return socket.error();
+    if (Clock::now() >= deadline)
+      return Error{Error::Kind::failed,
+                   fmt::format("no answer from {} within {}", to_string(request_.meeting.endpoint),
+                               to_string(request_.times.join)),
+                   "check that the launcher of the leading host has been started, and that no firewall is between"};
     say_what_is_waited_for();
   }
 }

@@ -35,7 +35,7 @@ def test_a_dynamic_run_says_how_many_hosts_are_missing_when_the_time_is_over(clu
 def test_a_host_whose_leader_never_comes_says_where_it_looked(cluster: Cluster):
     agent = cluster.start_static(1, 2, "--rdzv-conf", "join_timeout=1")
     assert agent.exit_code() == 1
-    assert f"no connection to {cluster.hosts[0].address}:{cluster.port}" in agent.errors
+    assert f"no answer from {cluster.hosts[0].address}:{cluster.port}" in agent.errors
 
 
 def test_waiting_hosts_say_whom_they_wait_for(cluster: Cluster):

@@ -239,4 +239,4 @@ def test_hosts_that_look_for_a_lost_leader_give_up_after_the_join_timeout(cluste
     cluster.roll.next_ranks(2)
     agents[0].kill()
     assert agents[1].exit_code() == 1
-    assert f"no connection to {cluster.hosts[0].address}:{cluster.port}" in agents[1].errors
+    assert f"no answer from {cluster.hosts[0].address}:{cluster.port}" in agents[1].errors
