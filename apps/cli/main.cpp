@@ -85,8 +85,9 @@ int run(const std::vector<std::string>& words) {
   } catch (const CLI::Success& help) {
     return program.exit(help);  // --help and --version
   } catch (const CLI::ParseError& error) {
-    return muster::cli::report({muster::Error::Kind::bad_input, error.what(),
-                                "muster --help lists the commands, muster COMMAND --help its options"});
+    return muster::cli::report(
+        {muster::Error::Kind::bad_input, error.what(),
+         command == nullptr ? "muster --help lists the commands" : fmt::format("muster {} --help", command->name)});
   }
   return action.run(line->tail);
 }
