@@ -1,0 +1,63 @@
+// What a model is, as its config.json (or a GGUF file's metadata) says: numbers and switches, no tensors yet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "spec/element_type.hpp"
+
+namespace muster::spec {
+
+enum class Family { llama, mistral, qwen2, qwen3, gpt2 };
+
+// "llama", "gpt2": config.json's model_type.
+std::string_view name(Family family);
+
+struct Dropout {
+  double embedding = 0;
+  double attention = 0;
+  double residual = 0;
+  bool operator==(const Dropout&) const = default;
+};
+
+struct ModelConfig {
+  Family family = Family::llama;
+  std::int64_t vocabulary = 0;
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t positions = 0;  // longest sequence the model was made for
+  bool tied = false;           // the output head is the embedding
+  bool qkv_bias = false;
+  bool output_bias = false;  // of the attention's output projection
+  bool mlp_bias = false;
+  std::optional<std::int64_t> sliding_window;  // of the layers that slide
+  std::vector<bool> sliding_layers;            // empty: all slide when there is a window
+  std::optional<ElementType> dtype;            // of the checkpoint, where the file tells it
+  Dropout dropout;
+  std::optional<std::string> quantization;  // quantization_config's method, where there is one
+
+  std::int64_t query_width() const { return heads * head_size; }
+  std::int64_t kv_width() const { return kv_heads * head_size; }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// config.json's text. source names it in messages. Every key that is missing or wrong is reported; both spellings of
+// keys that changed are read (torch_dtype and dtype, n_embd and hidden_size of GPT-2, …); a family that is not known is
+// refused by name. Values that transformers would fill in are filled in the same way.
+Result<ModelConfig> parse_model_config(std::string_view text, std::string_view source);
+
+// A typical Llama-like configuration of about this many parameters (never more), for "--params 70B".
+ModelConfig typical_config(std::int64_t parameters);
+
+// "70B", "1.5b", "135M", "70553706496": a count of parameters.
+Result<std::int64_t> parse_parameter_count(std::string_view text);
+
+}  // namespace muster::spec
