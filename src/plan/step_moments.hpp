@@ -1,0 +1,59 @@
+// How high the bytes of one step of training or inference rise above the states, moment by moment, on one device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "plan/eager_tape.hpp"
+#include "spec/model_config.hpp"
+#include "spec/values.hpp"
+
+namespace muster::plan {
+
+// Low-rank adapters on linear layers: what is trained instead of the weights.
+struct Adapters {
+  std::int64_t rank = 8;
+  double dropout = 0;
+};
+
+// One device's share of one step.
+struct StepRequest {
+  spec::Family family = spec::Family::llama;
+  std::int64_t hidden = 0;
+  std::int64_t query = 0;         // heads × head size, of this device
+  std::int64_t kv = 0;            // likewise
+  std::int64_t heads = 0;         // of this device
+  bool grouped = false;           // fewer key and value heads than query heads
+  std::int64_t intermediate = 0;  // of this device
+  std::int64_t vocabulary = 0;    // of this device
+  std::int64_t layers = 0;        // of this device
+  bool has_embedding = true;
+  bool has_head = true;
+  bool tied = false;
+  bool qkv_bias = false;
+  spec::Dropout dropout;
+  TapeTypes types;
+  std::int64_t batch = 1;
+  std::int64_t sequence = 0;
+  spec::Attention attention = spec::Attention::sdpa;
+  bool checkpointing = false;
+  bool gradients_stay = true;
+  bool dequantized = false;  // weights are unpacked for each product
+  std::optional<Adapters> adapters;
+};
+
+struct Moment {
+  std::string_view name;  // "loss, backward"
+  Held held{};
+};
+
+// The high moments of a forward and backward pass, states not counted.
+std::vector<Moment> transformers_training(const StepRequest& request);
+
+// The high moments of reading a prompt of request.sequence tokens and writing new_tokens more; with 0 new tokens the
+// logits of all positions are computed and nothing is cached.
+std::vector<Moment> transformers_inference(const StepRequest& request, std::int64_t new_tokens);
+
+}  // namespace muster::plan

@@ -1,0 +1,527 @@
+// The operations of transformers' models with PyTorch in eager mode, as they allocate. docs/memory-model.md tells how
+// each was found; bench/memory holds the measurements.
+#include <algorithm>
+#include <array>
+
+#include "plan/step_moments.hpp"
+
+namespace muster::plan {
+namespace {
+
+constexpr int wide = 4;  // bytes of a number that norms, softmax and the loss are computed in
+
+struct BlockWeights {
+  Parameter query, key, value, output, gate, up, down;
+};
+
+class TransformersModel {
+ public:
+  TransformersModel(const StepRequest& request, MemoryMeter& meter, std::int64_t blocks, bool recording)
+      : request_(request), tape_(meter, request.types, request.gradients_stay, recording),
+        tokens_(request.batch * request.sequence) {
+    const bool trained = !request.adapters;
+    const auto weight = [&](std::int64_t in, std::int64_t out) { return Parameter{in * out, trained}; };
+    const std::int64_t h = request.hidden, f = request.intermediate;
+    for (std::int64_t i = 0; i < blocks; ++i)
+      blocks_.push_back({weight(h, request.query), weight(h, request.kv), weight(h, request.kv),
+                         weight(request.query, h), weight(h, f), weight(h, f), weight(f, h)});
+    embedding_ = Parameter{request.vocabulary * h, trained, request.tied && request.has_head ? 2 : 1};
+    head_ = Parameter{request.vocabulary * h, trained};
+    positions_ = Parameter{request.sequence * h, trained};
+  }
+
+  std::size_t blocks() const { return blocks_.size(); }
+
+  Tensor embed() {
+    if (!request_.has_embedding) {
+      // From the device before; its gradient is wanted.
+      Tensor received = tape_.make(tokens_ * request_.hidden, request_.types.weight);
+      return tape_.recording() ? tape_.leaf(received) : received;
+    }
+    if (!is_gpt2()) return tape_.embedding(tokens_, request_.hidden, embedding_);
+    const Tensor words = tape_.embedding(tokens_, request_.hidden, embedding_);
+    const Tensor places = tape_.embedding(request_.sequence, request_.hidden, positions_);
+    return tape_.dropout(tape_.add(words, places), request_.dropout.embedding);
+  }
+
+  // hidden: what the blocks before gave; kept by the caller while the block runs, as Python does.
+  Tensor block(std::size_t number, const Tensor& hidden) {
+    if (!request_.checkpointing || !tape_.recording()) return run_block(tape_, hidden, blocks_[number]);
+    EagerTape unrecorded = tape_.beside(false);
+    Tensor output = run_block(unrecorded, hidden, blocks_[number]);
+    return tape_.record(output, {&hidden}, {hidden.data}, true,
+                        [this, number, elements = hidden.elements, width = hidden.width](
+                            Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+                          EagerTape again = tape_.beside(true);
+                          Tensor input = again.leaf({saved[0], elements, width, std::nullopt});
+                          const Tensor result = [&] {
+                            Tensor out = run_block(again, input, blocks_[number]);
+                            out.data.reset();  // its last operation is not computed again
+                            forget_copies(blocks_[number]);
+                            return out;
+                          }();
+                          input.data.reset();
+                          of_inputs[0] = again.backward(result, std::move(gradient));
+                          saved.clear();
+                        });
+  }
+
+  Tensor final_norm(const Tensor& hidden) { return norm(tape_, hidden); }
+
+  Tensor logits(const Tensor& normed) {
+    return tape_.linear(normed, request_.tied ? embedding_ : head_, request_.hidden, request_.vocabulary, false,
+                        Holding::logits);
+  }
+
+  EagerTape& tape() { return tape_; }
+
+  void forget_all_copies() {
+    for (BlockWeights& block : blocks_) forget_copies(block);
+    embedding_.copy.reset();
+    head_.copy.reset();
+  }
+
+  // What the device keeps of keys and values of one block.
+  std::vector<Bytes> cache;
+  bool caching = false;
+
+ private:
+  bool is_gpt2() const { return request_.family == spec::Family::gpt2; }
+
+  static void forget_copies(BlockWeights& block) {
+    for (Parameter* weight : {&block.query, &block.key, &block.value, &block.output, &block.gate, &block.up, &block.down})
+      weight->copy.reset();
+  }
+
+  Tensor run_block(EagerTape& tape, const Tensor& hidden, BlockWeights& weights) {
+    Tensor after_attention = [&] {
+      const Tensor normed = norm(tape, hidden);
+      const Tensor attended = tape.dropout(attention(tape, normed, weights), request_.dropout.residual);
+      return tape.add(hidden, attended);
+    }();
+    const Tensor normed = norm(tape, after_attention);
+    const Tensor fed = tape.dropout(is_gpt2() ? gelu_feed(tape, normed, weights) : gated_feed(tape, normed, weights),
+                                    request_.dropout.residual);
+    return tape.add(after_attention, fed);
+  }
+
+  // A product with a weight, with what adapters add to it.
+  Tensor linear(EagerTape& tape, const Tensor& input, Parameter& weight, std::int64_t in, std::int64_t out, bool bias) {
+    Bytes unpacked;
+    if (request_.dequantized) unpacked = tape.take(in * out * request_.types.compute);
+    Tensor result = tape.linear(input, weight, in, out, bias);
+    unpacked.reset();
+    if (!request_.adapters) return result;
+    return adapted(tape, input, result, in, out);
+  }
+
+  // The adapters' weights are 4 bytes wide, as peft holds them beside 2-byte weights.
+  Tensor adapted(EagerTape& tape, const Tensor& input, const Tensor& result, std::int64_t in, std::int64_t out) {
+    const std::int64_t rows = input.elements / in, rank = request_.adapters->rank;
+    const Tensor raised = input.width == wide ? input : tape.cast(input, wide);
+    const Tensor dropped = tape.dropout(raised, request_.adapters->dropout);
+    const auto product = [&](const Tensor& from, std::int64_t columns_in, std::int64_t columns_out) {
+      return tape.record(tape.make(rows * columns_out, wide), {&from}, {from.data}, true,
+                         [&tape, bytes = rows * columns_in * wide](Bytes gradient, std::vector<Bytes>& saved,
+                                                                   std::vector<Bytes>& of_inputs) {
+                           of_inputs[0] = tape.take(bytes);
+                           gradient.reset();
+                           saved.clear();
+                         });
+    };
+    Tensor change = product(product(dropped, in, rank), rank, out);
+    change = tape.cast(change, wide);  // times alpha / rank
+    const Tensor both = tape.add(result, change);
+    return result.width == wide ? both : tape.cast(both, result.width);
+  }
+
+  Tensor norm(EagerTape& tape, const Tensor& input) {
+    return is_gpt2() ? layer_norm(tape, input) : rms_norm(tape, input);
+  }
+
+  Tensor layer_norm(EagerTape& tape, const Tensor& input) {
+    const std::int64_t bytes = input.elements * input.width;
+    return tape.record(tape.make(input.elements, input.width), {&input}, {input.data}, true,
+                       [&tape, bytes](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+                         of_inputs[0] = tape.take(bytes);
+                         gradient.reset();
+                         saved.clear();
+                       });
+  }
+
+  // In 4-byte numbers: raise, square, mean, scale, lower, times weight.
+  Tensor rms_norm(EagerTape& tape, const Tensor& input) {
+    const std::int64_t elements = input.elements;
+    const int width = input.width;
+    const bool narrow = width != wide;
+    Bytes raised = narrow ? tape.take(elements * wide) : input.data;
+    static_cast<void>(tape.take(elements * wide));  // squares
+    Bytes scaled = tape.take(elements * wide);
+    if (narrow && !tape.recording()) raised.reset();
+    Bytes lowered = narrow ? tape.take(elements * width) : scaled;
+    const Tensor output = tape.make(elements, width);
+    return tape.record(output, {&input}, {raised, lowered}, true,
+                       [&tape, elements, width, narrow](Bytes gradient, std::vector<Bytes>& saved,
+                                                        std::vector<Bytes>& of_inputs) {
+                         of_inputs[0] = rms_norm_backward(tape, elements, width, narrow, std::move(gradient), saved);
+                       });
+  }
+
+  static Bytes rms_norm_backward(EagerTape& tape, std::int64_t elements, int width, bool narrow, Bytes gradient,
+                                 std::vector<Bytes>& saved) {
+    const auto fresh = [&](int bytes) { return tape.take(elements * bytes); };
+    Bytes of_scaled = fresh(width);
+    {
+      const Bytes of_weight = fresh(width);
+      static_cast<void>(tape.take(reduction_scratch(elements)));
+    }
+    gradient.reset();
+    saved[1].reset();
+    if (narrow) of_scaled = fresh(wide);
+    Bytes of_raised;
+    {
+      const Bytes of_root = fresh(wide);
+      of_raised = fresh(wide);
+    }
+    of_scaled.reset();
+    {
+      const Bytes of_mean = fresh(wide), power = fresh(wide), scaled_power = fresh(wide), product = fresh(wide);
+    }
+    saved[0].reset();
+    return narrow ? fresh(width) : of_raised;
+  }
+
+  // Queries or keys turned by their positions; cos and sin are wide under autocast.
+  Tensor rope(EagerTape& tape, const Tensor& input) {
+    const int width = input.width, turned = request_.types.autocast() ? wide : input.width;
+    const std::int64_t elements = input.elements;
+    Bytes by_cos = tape.take(elements * turned);
+    Bytes half = tape.take(elements * width / 2);
+    Bytes rotated = tape.take(elements * width);
+    half.reset();
+    Bytes by_sin = tape.take(elements * turned);
+    rotated.reset();
+    return tape.record(tape.make(elements, turned), {&input}, {}, false,
+                       [&tape, elements, width, turned](Bytes gradient, std::vector<Bytes>&,
+                                                        std::vector<Bytes>& of_inputs) {
+                         Bytes through_sin = tape.take(elements * turned);
+                         Bytes half_back = tape.take(elements * width / 2);
+                         of_inputs[0] = tape.take(elements * width);
+                         half_back.reset();
+                         const Bytes other_half = tape.take(elements * width);
+                         through_sin.reset();
+                         static_cast<void>(tape.take(elements * turned));
+                         gradient.reset();
+                       });
+  }
+
+  Tensor attention(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
+    const std::int64_t h = request_.hidden;
+    Tensor query = linear(tape, normed, weights.query, h, request_.query, request_.qkv_bias);
+    Tensor key = linear(tape, normed, weights.key, h, request_.kv, request_.qkv_bias);
+    Tensor value = linear(tape, normed, weights.value, h, request_.kv, request_.qkv_bias);
+    if (request_.family == spec::Family::qwen3) {
+      query = rms_norm(tape, query);
+      key = rms_norm(tape, key);
+    }
+    if (!is_gpt2()) {
+      Tensor turned_query = rope(tape, query), turned_key = rope(tape, key);
+      query = std::move(turned_query);
+      key = std::move(turned_key);
+    }
+    if (caching) {
+      cache.push_back(tape.take(key.elements * request_.types.compute, Holding::kv_cache));
+      cache.push_back(tape.take(value.elements * request_.types.compute, Holding::kv_cache));
+      key.data = cache[cache.size() - 2];
+      value.data = cache.back();
+    }
+    const Tensor mixed = attend(tape, query, key, value);
+    return linear(tape, mixed, weights.output, request_.query, h, is_gpt2());
+  }
+
+  Tensor attend(EagerTape& tape, const Tensor& query, const Tensor& key, const Tensor& value) {
+    if (request_.attention == spec::Attention::eager) return attend_eagerly(tape, query, key, value);
+    const bool plain_kernel = request_.types.compute == wide && request_.grouped;
+    return plain_kernel ? attend_by_products(tape, query, key, value) : attend_in_tiles(tape, query, key, value);
+  }
+
+  // FlashAttention, cuDNN or the memory-efficient kernel: scores are never whole.
+  Tensor attend_in_tiles(EagerTape& tape, const Tensor& query, const Tensor& key, const Tensor& value) {
+    const int width = request_.types.compute;
+    const Tensor q = query.width == width ? query : tape.cast(query, width);
+    const Tensor k = key.width == width ? key : tape.cast(key, width);
+    Tensor output = tape.make(q.elements, width);
+    Bytes row_sums = tape.take(tokens_ * request_.heads * wide);
+    const std::int64_t of_query = q.elements * width, of_key = k.elements * width;
+    const std::int64_t workspace = q.elements * 2 * wide;
+    return tape.record(output, {&q, &k, &value}, {q.data, k.data, value.data, output.data, std::move(row_sums)}, false,
+                       [&tape, of_query, of_key, workspace](Bytes gradient, std::vector<Bytes>& saved,
+                                                            std::vector<Bytes>& of_inputs) {
+                         of_inputs[0] = tape.take(of_query);
+                         of_inputs[1] = tape.take(of_key);
+                         of_inputs[2] = tape.take(of_key);
+                         static_cast<void>(tape.take(workspace));
+                         gradient.reset();
+                         saved.clear();
+                       });
+  }
+
+  std::int64_t score_elements() const { return tokens_ * request_.sequence * request_.heads; }
+
+  // PyTorch's own products and softmax: what SDPA falls back to for 4-byte numbers with grouped heads.
+  Tensor attend_by_products(EagerTape& tape, const Tensor& query, const Tensor& key, const Tensor&) {
+    const std::int64_t of_query = query.elements * wide, of_key = key.elements * wide;
+    const std::int64_t scores = score_elements() * wide;
+    Bytes scaled_query = tape.take(of_query), scaled_keys = tape.take(2 * of_key);
+    Bytes keys = tape.take(of_query), values = tape.take(of_query), queries = tape.take(of_query);
+    Bytes probabilities;
+    {
+      const Bytes raw = tape.take(scores);
+      probabilities = tape.take(scores);
+      static_cast<void>(tape.take(score_elements()));
+    }
+    Tensor output = tape.make(query.elements, wide);
+    scaled_query.reset();
+    scaled_keys.reset();
+    return tape.record(tape.make(query.elements, wide), {&query, &key, &key},
+                       {keys, values, queries, probabilities}, false,
+                       [&tape, of_query, of_key, scores](Bytes gradient, std::vector<Bytes>& saved,
+                                                         std::vector<Bytes>& of_inputs) {
+                         of_inputs[0] = tape.take(of_query);
+                         Bytes of_values = tape.take(of_query);
+                         Bytes of_probabilities = tape.take(scores);
+                         gradient.reset();
+                         Bytes of_scores = tape.take(scores);
+                         static_cast<void>(tape.take(scores));
+                         of_probabilities.reset();
+                         saved.clear();
+                         of_inputs[1] = tape.take(of_key);
+                         of_inputs[2] = tape.take(of_key);
+                       });
+  }
+
+  // attn_implementation="eager": keys and values repeated, scores whole, softmax in 4-byte numbers.
+  Tensor attend_eagerly(EagerTape& tape, const Tensor& query, const Tensor& key, const Tensor& value) {
+    const int width = request_.types.compute;
+    const Tensor q = query.width == width ? query : tape.cast(query, width);
+    const std::int64_t of_query = q.elements * width, of_key = key.elements * width;
+    const std::int64_t scores = score_elements();
+    const bool narrow = width != wide && !is_gpt2();  // softmax in 4-byte numbers
+    Bytes keys = request_.grouped ? tape.take(of_query) : key.data;
+    Bytes values = request_.grouped ? tape.take(of_query) : value.data;
+    Bytes queries = tape.take(of_query);
+    Bytes masked;
+    {
+      Bytes raw = tape.take(scores * width);
+      masked = tape.take(scores * width);
+      raw.reset();
+      raw = tape.take(scores * width);
+    }
+    Bytes raised = narrow ? tape.take(scores * wide) : Bytes{};
+    Bytes softmax = tape.take(scores * (narrow ? wide : width));
+    raised.reset();
+    const bool drops = request_.dropout.attention > 0 && tape.recording();
+    Bytes probabilities = narrow || drops ? tape.take(scores * width) : softmax;
+    Bytes dropped = drops ? tape.take(scores) : Bytes{};
+    masked.reset();
+    {
+      const Bytes product = tape.take(of_query);
+    }
+    return tape.record(tape.make(q.elements, width), {&q, &key, &value},
+                       {keys, values, queries, softmax, probabilities, dropped}, false,
+                       [&tape, of_query, of_key, scores, width, narrow](Bytes gradient, std::vector<Bytes>& saved,
+                                                                        std::vector<Bytes>& of_inputs) {
+                         of_inputs[0] = tape.take(of_query);
+                         Bytes of_probabilities = tape.take(scores * width);
+                         gradient.reset();
+                         saved[4].reset();
+                         if (narrow) of_probabilities = tape.take(scores * wide);
+                         const int softmax_width = narrow ? wide : width;
+                         Bytes of_scores = tape.take(scores * softmax_width);
+                         static_cast<void>(tape.take(scores * softmax_width));
+                         of_probabilities.reset();
+                         saved.clear();
+                         if (narrow) of_scores = tape.take(scores * width);
+                         static_cast<void>(tape.take(scores * width));
+                         of_inputs[1] = tape.take(of_key);
+                         of_inputs[2] = tape.take(of_key);
+                       });
+  }
+
+  Tensor gated_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
+    const std::int64_t h = request_.hidden, f = request_.intermediate;
+    const Tensor product = [&] {
+      const Tensor active = [&] {
+        const Tensor gate = linear(tape, normed, weights.gate, h, f, false);
+        const std::int64_t bytes = gate.elements * gate.width;
+        return tape.record(tape.make(gate.elements, gate.width), {&gate}, {gate.data}, false,
+                           [&tape, bytes](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+                             of_inputs[0] = tape.take(bytes);
+                             gradient.reset();
+                             saved.clear();
+                           });
+      }();
+      const Tensor up = linear(tape, normed, weights.up, h, f, false);
+      return tape.multiply(active, up);
+    }();
+    return linear(tape, product, weights.down, f, h, false);
+  }
+
+  // GPT-2's GELU is a chain of operations; pow and what follows are wide under autocast.
+  Tensor gelu_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
+    const std::int64_t h = request_.hidden, f = request_.intermediate;
+    const Tensor active = gelu(tape, linear(tape, normed, weights.up, h, f, true));
+    return linear(tape, active, weights.down, f, h, true);
+  }
+
+  Tensor gelu(EagerTape& tape, Tensor input) {
+    const int width = input.width, chain = request_.types.autocast() ? wide : width;
+    const std::int64_t elements = input.elements;
+    const auto fresh = [&tape, elements](int bytes) { return tape.take(elements * bytes); };
+    Bytes half = fresh(width);
+    Bytes raised = chain == width ? input.data : fresh(chain);
+    Bytes inner = fresh(chain);
+    for (int operation = 0; operation < 3; ++operation) inner = fresh(chain);
+    Bytes tanh = fresh(chain);
+    inner.reset();
+    Bytes plus_one = fresh(chain);
+    return tape.record(tape.make(elements, chain), {&input}, {half, raised, tanh, plus_one}, false,
+                       [fresh, width, chain](Bytes gradient, std::vector<Bytes>& saved,
+                                             std::vector<Bytes>& of_inputs) {
+                         Bytes of_half = fresh(width), of_tanh = fresh(chain);
+                         gradient.reset();
+                         saved[0].reset();
+                         saved[3].reset();
+                         of_tanh = fresh(chain);
+                         saved[2].reset();
+                         {
+                           const Bytes cube = fresh(chain), power = fresh(chain), scaled = fresh(chain),
+                                       product = fresh(chain);
+                         }
+                         saved.clear();
+                         of_inputs[0] = std::move(of_half);
+                       });
+  }
+
+  const StepRequest& request_;
+  EagerTape tape_;
+  std::int64_t tokens_;
+  std::vector<BlockWeights> blocks_;
+  Parameter embedding_, head_, positions_;
+};
+
+// The phases of a training step whose heights are told apart.
+enum Phase { forward, loss_forward, loss_backward, last_block, first_block, embedding, phase_count };
+constexpr std::array<std::string_view, phase_count> phase_names{
+    "forward pass",         "loss",           "backward pass of the loss", "backward pass of the last block",
+    "backward pass of the first block", "backward pass of the embedding"};
+using Heights = std::array<Held, phase_count>;
+
+// An identity through which the backward pass announces itself.
+Tensor announce(EagerTape& tape, const Tensor& input, std::function<void()> reached) {
+  return tape.record({input.data, input.elements, input.width, std::nullopt}, {&input}, {}, false,
+                     [reached = std::move(reached)](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>& of_inputs) {
+                       reached();
+                       of_inputs[0] = std::move(gradient);
+                     });
+}
+
+Heights train(const StepRequest& request, std::int64_t blocks) {
+  MemoryMeter meter;
+  TransformersModel model(request, meter, blocks, true);
+  EagerTape& tape = model.tape();
+  Heights heights{};
+  Tensor output;
+  {
+    const Tensor embedded =
+        announce(tape, model.embed(), [&] { heights[blocks == 1 ? last_block : first_block] = meter.end_phase(); });
+    Tensor hidden = embedded;
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      hidden = model.block(static_cast<std::size_t>(i), hidden);
+      hidden = announce(tape, hidden, [&heights, &meter, after = blocks - 1 - i] {
+        const Held height = meter.end_phase();
+        if (after == 0) heights[loss_backward] = height;
+        if (after == 1) heights[last_block] = height;
+      });
+    }
+    heights[forward] = meter.end_phase();
+    output = request.has_head ? tape.cross_entropy(model.logits(model.final_norm(hidden))) : hidden;
+  }
+  heights[loss_forward] = meter.end_phase();
+  model.forget_all_copies();
+  meter.end_phase();
+  Bytes gradient = tape.take(output.elements * output.width);
+  output.data.reset();
+  static_cast<void>(tape.backward(output, std::move(gradient)));
+  heights[embedding] = meter.end_phase();
+  return heights;
+}
+
+// Every block adds the same to each height, so that two and three blocks tell about any number of them.
+template <class Measured>
+Measured extend(const Measured& two, const Measured& three, std::int64_t layers) {
+  Measured extended = two;
+  for (std::size_t phase = 0; phase < two.size(); ++phase)
+    for (std::size_t holding = 0; holding < two[phase].size(); ++holding)
+      extended[phase][holding] += (layers - 2) * (three[phase][holding] - two[phase][holding]);
+  return extended;
+}
+
+enum Reading { prompt, next_token, reading_count };
+using ReadingHeights = std::array<Held, reading_count>;
+
+// One pass over the prompt, and the last of the tokens that are written after it.
+ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64_t new_tokens) {
+  MemoryMeter meter;
+  TransformersModel model(request, meter, blocks, false);
+  model.caching = new_tokens > 0;
+  ReadingHeights heights{};
+  const std::int64_t all = request.batch * request.sequence;
+  {
+    Tensor last;
+    {
+      const Tensor embedded = model.embed();
+      Tensor hidden = embedded;
+      for (std::int64_t i = 0; i < blocks; ++i) hidden = model.block(static_cast<std::size_t>(i), hidden);
+      last = model.final_norm(hidden);
+    }
+    if (request.has_head) {
+      const std::int64_t positions = model.caching ? request.batch : all;
+      last.elements = positions * request.hidden;
+      const Tensor logits = model.logits(last);
+      if (model.caching) static_cast<void>(model.tape().take(positions * request.vocabulary * wide, Holding::logits));
+    }
+  }
+  heights[prompt] = meter.end_phase();
+  // Each token's keys and values are joined to the cache by copying a block's part of it.
+  const std::int64_t per_token = 2 * blocks * request.kv * request.types.compute * request.batch;
+  const std::int64_t length = request.sequence + new_tokens - 1;
+  if (model.caching) {
+    heights[next_token][static_cast<std::size_t>(Holding::kv_cache)] = per_token * length;
+    heights[next_token][static_cast<std::size_t>(Holding::activations)] =
+        request.kv * request.types.compute * request.batch * length;
+    heights[next_token][static_cast<std::size_t>(Holding::logits)] =
+        request.has_head ? request.batch * request.vocabulary * (request.types.compute + 2 * wide) : 0;
+  }
+  return heights;
+}
+
+}  // namespace
+
+std::vector<Moment> transformers_training(const StepRequest& request) {
+  const Heights heights = request.layers < 2
+                              ? train(request, std::max<std::int64_t>(request.layers, 1))
+                              : extend(train(request, 2), train(request, 3), request.layers);
+  std::vector<Moment> moments;
+  for (std::size_t phase = 0; phase < heights.size(); ++phase) moments.push_back({phase_names[phase], heights[phase]});
+  return moments;
+}
+
+std::vector<Moment> transformers_inference(const StepRequest& request, std::int64_t new_tokens) {
+  const ReadingHeights heights =
+      request.layers < 2 ? infer(request, std::max<std::int64_t>(request.layers, 1), new_tokens)
+                         : extend(infer(request, 2, new_tokens), infer(request, 3, new_tokens), request.layers);
+  return {{"reading the prompt", heights[prompt]}, {"writing the last token", heights[next_token]}};
+}
+
+}  // namespace muster::plan
