@@ -1,6 +1,8 @@
 """Peak GPU memory of transformers and PyTorch, cell by cell, as JSON lines: what `muster plan` is checked against.
 
     python3 bench/memory/measure.py cells.jsonl            every cell
+    python3 bench/memory/measure.py --held-out cells.jsonl  cells of odd sizes, kept out of the making of the model
+    python3 bench/memory/measure.py --limits limits.jsonl  the smallest limit under which cells still run
     python3 bench/memory/measure.py --trace FOLDER         the allocations of one step of small models, one by one
 
 A cell is one training step, generation or scoring of one model at one setting. Training runs three steps; the peak of
@@ -177,14 +179,66 @@ def cells():
     yield train("qwen2-0.5b", "float32", "adamw", False, 2, 1024, attention="eager")
     yield train("llama-3.2-1b", "bfloat16", "adamw", True, 2, 2048, attention="eager")
     yield train("gpt2", "bfloat16", "adamw", False, 4, 1024, attention="eager")
+    yield from inference_cells()
+
+
+def inference_cells():
     for model in ("qwen2-0.5b", "qwen2-1.5b", "qwen3-0.6b", "llama-3.2-1b", "mistral-7b", "gpt2", "smollm2-135m"):
-        for batch, sequence, new in ((1, 256, 32), (8, 512, 64), (64, 256, 64), (16, 900, 24), (4, 2048, 32), (32, 2048, 16), (64, 4000, 16)):
+        for batch, sequence, new in ((1, 256, 32), (64, 256, 16), (16, 900, 24), (32, 2048, 16), (64, 4000, 8)):
             if model == "gpt2" and sequence > 960:
                 continue
             yield infer(model, "bfloat16", batch, sequence, new)
         yield infer(model, "bfloat16", 8, 512, 0)
         yield infer(model, "float32", 8, 512, 32)
         yield infer(model, "float32", 4, 900, 0)
+
+
+def held_out_cells():
+    models = ("qwen2-0.5b", "qwen2-1.5b", "qwen3-0.6b", "llama-3.2-1b", "tinyllama-1.1b", "mistral-small", "gpt2-medium")
+    sizes = ((3, 777), (1, 3000), (7, 333), (2, 1900), (5, 1024), (11, 400), (13, 640), (24, 300), (48, 256))
+    for number, model in enumerate(models):
+        for place, dtype in enumerate(("bfloat16", "float32", "autocast")):
+            for offset in (0, 3, 6):
+                batch, sequence = sizes[(number + place + offset) % len(sizes)]
+                if model == "gpt2-medium" and sequence > 1024:
+                    sequence = 1000
+                optimizer = ("adamw", "sgd", "adamw_fused")[(number + offset) % 3]
+                yield train(model, dtype, optimizer, (number + place + offset) % 2 == 0, batch, sequence)
+        yield infer(model, "bfloat16", 6, 700, 20)
+        yield infer(model, "float32", 3, 600, 0)
+
+
+def limit_cells():
+    yield train("qwen2-0.5b", "bfloat16", "adamw", False, 4, 1024)
+    yield train("qwen2-0.5b", "bfloat16", "adamw", True, 8, 1024)
+    yield train("llama-3.2-1b", "bfloat16", "adamw", True, 8, 1024)
+    yield train("llama-3.2-1b", "bfloat16", "adamw", False, 2, 2048)
+    yield train("llama-3.2-1b", "float32", "adamw_fused", True, 4, 1024)
+    yield train("qwen2-1.5b", "autocast", "adamw", True, 4, 2048)
+    yield train("qwen3-0.6b", "bfloat16", "adamw", False, 8, 512)
+    yield train("mistral-small", "bfloat16", "sgd", False, 2, 1024)
+    yield train("mistral-small", "autocast", "adamw", False, 2, 1024)
+    yield train("gpt2", "float32", "adamw", False, 16, 1024)
+    yield train("smollm2-135m", "bfloat16", "adamw", True, 4, 1024)
+    yield infer("qwen2-0.5b", "bfloat16", 32, 2048, 8)
+    yield infer("llama-3.2-1b", "bfloat16", 64, 512, 8)
+
+
+def smallest_limit(cell):
+    """The smallest limit, in parts of the peak, under which the cell runs: found by halving, to half a percent."""
+    unlimited = run_cell(cell)
+    total = torch.cuda.mem_get_info()[1]
+    low, high = 1.0, 1.32
+    while high - low > 0.005:
+        middle = (low + high) / 2
+        torch.cuda.set_per_process_memory_fraction(min(1.0, unlimited["peak"] * middle / total))
+        result = run_cell(cell)
+        if "peak" in result:
+            high = middle
+        else:
+            low = middle
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    return {**cell, "peak": unlimited["peak"], "reserved": unlimited["reserved"], "smallest_limit": round(high, 4)}
 
 
 def trace(folder):
@@ -274,26 +328,35 @@ def trace_infer(file, name, new):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", nargs="?", type=pathlib.Path)
+    parser.add_argument("--held-out", type=pathlib.Path)
+    parser.add_argument("--inference", type=pathlib.Path)
+    parser.add_argument("--limits", type=pathlib.Path)
     parser.add_argument("--trace", type=pathlib.Path)
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
     if arguments.trace:
         trace(arguments.trace)
     if arguments.output:
-        free, total = torch.cuda.mem_get_info()
-        context = total - free
-        facts = dict(gpu=torch.cuda.get_device_name(), total=total, used_at_start=context, torch=torch.__version__,
-                     transformers=transformers.__version__)
-        with arguments.output.open("w") as file:
-            print(json.dumps(facts), file=file, flush=True)
-            for cell in cells():
-                result = run_cell(cell)
-                print(json.dumps(result), file=file, flush=True)
-                print(result["model"], result["dtype"], result["batch"], result["sequence"], result.get("peak"), result["seconds"], file=sys.stderr)
-            gc.collect()
-            torch.cuda.empty_cache()
-            free, total = torch.cuda.mem_get_info()
-            print(json.dumps(dict(used_at_end=total - free, reserved_at_end=torch.cuda.memory_reserved())), file=file)
+        write(arguments.output, cells(), run_cell)
+    if arguments.held_out:
+        write(arguments.held_out, held_out_cells(), run_cell)
+    if arguments.inference:
+        write(arguments.inference, inference_cells(), run_cell)
+    if arguments.limits:
+        write(arguments.limits, limit_cells(), smallest_limit)
+
+
+def write(path, wanted, measured):
+    free, total = torch.cuda.mem_get_info()
+    facts = dict(gpu=torch.cuda.get_device_name(), total=total, used_at_start=total - free, torch=torch.__version__,
+                 transformers=transformers.__version__)
+    with path.open("w") as file:
+        print(json.dumps(facts), file=file, flush=True)
+        for cell in wanted:
+            result = measured(cell)
+            print(json.dumps(result), file=file, flush=True)
+            print(result["model"], result["dtype"], result["batch"], result["sequence"], result.get("peak"),
+                  result.get("smallest_limit", ""), file=sys.stderr)
 
 
 if __name__ == "__main__":

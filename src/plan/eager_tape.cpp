@@ -132,8 +132,8 @@ Tensor EagerTape::add(const Tensor& a, const Tensor& b) {
   const int width = std::max(a.width, b.width);
   const std::int64_t elements = a.elements;
   return record(make(elements, width), {&a, &b}, {}, false,
-                [this, elements, width, narrow_a = a.width, narrow_b = b.width](
-                    Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>& of_inputs) {
+                [this, elements, width, narrow_a = a.width, narrow_b = b.width](Bytes gradient, std::vector<Bytes>&,
+                                                                                std::vector<Bytes>& of_inputs) {
                   of_inputs[0] = narrow_a == width ? gradient : take(elements * narrow_a);
                   of_inputs[1] = narrow_b == width ? gradient : take(elements * narrow_b);
                 });
@@ -154,12 +154,12 @@ Tensor EagerTape::multiply(const Tensor& a, const Tensor& b) {
 Tensor EagerTape::copy_of(Parameter& weight) {
   if (weight.copy) return *weight.copy;
   Tensor copy = make(weight.elements, types_.compute);
-  copy = record(copy, {}, {}, weight.trained,
-                [this, &weight](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>&) {
-                  Bytes wide = take(weight.elements * types_.weight, Holding::gradients);
-                  gradient.reset();
-                  arrive(weight, std::move(wide));
-                });
+  copy =
+      record(copy, {}, {}, weight.trained, [this, &weight](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>&) {
+        Bytes wide = take(weight.elements * types_.weight, Holding::gradients);
+        gradient.reset();
+        arrive(weight, std::move(wide));
+      });
   weight.copy = copy;
   return copy;
 }
@@ -174,22 +174,21 @@ Tensor EagerTape::linear(const Tensor& input, Parameter& weight, std::int64_t in
   if (weight.trained) saved.push_back(narrow.data);
   if (narrow.maker && used.data) saved.push_back(used.data);
   const bool flows = narrow.maker.has_value();
-  return record(
-      make(rows * out, width, output), {&narrow, &used}, std::move(saved), weight.trained,
-      [this, &weight, rows, in, width, elements = in * out, bias, flows, out](Bytes gradient, std::vector<Bytes>& kept,
-                                                                              std::vector<Bytes>& of_inputs) {
-        Bytes of_weight;
-        if (weight.trained) of_weight = take(elements * width, Holding::gradients);
-        if (flows) of_inputs[0] = take(rows * in * width);
-        if (bias) static_cast<void>(take(reduction_scratch(rows * out)));
-        gradient.reset();
-        kept.clear();
-        if (!weight.trained) return;
-        if (types_.autocast())
-          of_inputs[1] = std::move(of_weight);
-        else
-          arrive(weight, std::move(of_weight));
-      });
+  return record(make(rows * out, width, output), {&narrow, &used}, std::move(saved), weight.trained,
+                [this, &weight, rows, in, width, elements = in * out, bias, flows, out](
+                    Bytes gradient, std::vector<Bytes>& kept, std::vector<Bytes>& of_inputs) {
+                  Bytes of_weight;
+                  if (weight.trained) of_weight = take(elements * width, Holding::gradients);
+                  if (flows) of_inputs[0] = take(rows * in * width);
+                  if (bias) static_cast<void>(take(reduction_scratch(rows * out)));
+                  gradient.reset();
+                  kept.clear();
+                  if (!weight.trained) return;
+                  if (types_.autocast())
+                    of_inputs[1] = std::move(of_weight);
+                  else
+                    arrive(weight, std::move(of_weight));
+                });
 }
 
 Tensor EagerTape::embedding(std::int64_t tokens, std::int64_t width, Parameter& weight) {

@@ -61,9 +61,9 @@ struct Tensor {
 struct Parameter {
   std::int64_t elements = 0;
   bool trained = true;
-  int uses = 1;            // how many gradients arrive in one backward pass: 2 for a tied one
-  Bytes gradient = {};     // stays until the optimizer's step
-  Bytes waiting = {};      // the first of two gradients
+  int uses = 1;         // how many gradients arrive in one backward pass: 2 for a tied one
+  Bytes gradient = {};  // stays until the optimizer's step
+  Bytes waiting = {};   // the first of two gradients
   std::optional<Tensor> copy = {};
 };
 

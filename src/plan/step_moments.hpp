@@ -49,11 +49,21 @@ struct Moment {
   Held held{};
 };
 
+// Who computes: what is kept for the backward pass, and what is needed for a moment, differs.
+enum class Implementation { transformers, muster };
+
 // The high moments of a forward and backward pass, states not counted.
-std::vector<Moment> transformers_training(const StepRequest& request);
+std::vector<Moment> training_moments(Implementation implementation, const StepRequest& request);
 
 // The high moments of reading a prompt of request.sequence tokens and writing new_tokens more; with 0 new tokens the
 // logits of all positions are computed and nothing is cached.
+std::vector<Moment> inference_moments(Implementation implementation, const StepRequest& request,
+                                      std::int64_t new_tokens);
+
+// Each implementation's own.
+std::vector<Moment> transformers_training(const StepRequest& request);
 std::vector<Moment> transformers_inference(const StepRequest& request, std::int64_t new_tokens);
+std::vector<Moment> muster_training(const StepRequest& request);
+std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t new_tokens);
 
 }  // namespace muster::plan

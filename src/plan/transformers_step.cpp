@@ -17,7 +17,8 @@ struct BlockWeights {
 class TransformersModel {
  public:
   TransformersModel(const StepRequest& request, MemoryMeter& meter, std::int64_t blocks, bool recording)
-      : request_(request), tape_(meter, request.types, request.gradients_stay, recording),
+      : request_(request),
+        tape_(meter, request.types, request.gradients_stay, recording),
         tokens_(request.batch * request.sequence) {
     const bool trained = !request.adapters;
     const auto weight = [&](std::int64_t in, std::int64_t out) { return Parameter{in * out, trained}; };
@@ -89,7 +90,8 @@ class TransformersModel {
   bool is_gpt2() const { return request_.family == spec::Family::gpt2; }
 
   static void forget_copies(BlockWeights& block) {
-    for (Parameter* weight : {&block.query, &block.key, &block.value, &block.output, &block.gate, &block.up, &block.down})
+    for (Parameter* weight :
+         {&block.query, &block.key, &block.value, &block.output, &block.gate, &block.up, &block.down})
       weight->copy.reset();
   }
 
@@ -160,11 +162,11 @@ class TransformersModel {
     if (narrow && !tape.recording()) raised.reset();
     Bytes lowered = narrow ? tape.take(elements * width) : scaled;
     const Tensor output = tape.make(elements, width);
-    return tape.record(output, {&input}, {raised, lowered}, true,
-                       [&tape, elements, width, narrow](Bytes gradient, std::vector<Bytes>& saved,
-                                                        std::vector<Bytes>& of_inputs) {
-                         of_inputs[0] = rms_norm_backward(tape, elements, width, narrow, std::move(gradient), saved);
-                       });
+    return tape.record(
+        output, {&input}, {raised, lowered}, true,
+        [&tape, elements, width, narrow](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+          of_inputs[0] = rms_norm_backward(tape, elements, width, narrow, std::move(gradient), saved);
+        });
   }
 
   static Bytes rms_norm_backward(EagerTape& tape, std::int64_t elements, int width, bool narrow, Bytes gradient,
@@ -184,9 +186,7 @@ class TransformersModel {
       of_raised = fresh(wide);
     }
     of_scaled.reset();
-    {
-      const Bytes of_mean = fresh(wide), power = fresh(wide), scaled_power = fresh(wide), product = fresh(wide);
-    }
+    { const Bytes of_mean = fresh(wide), power = fresh(wide), scaled_power = fresh(wide), product = fresh(wide); }
     saved[0].reset();
     return narrow ? fresh(width) : of_raised;
   }
@@ -201,18 +201,18 @@ class TransformersModel {
     half.reset();
     Bytes by_sin = tape.take(elements * turned);
     rotated.reset();
-    return tape.record(tape.make(elements, turned), {&input}, {}, false,
-                       [&tape, elements, width, turned](Bytes gradient, std::vector<Bytes>&,
-                                                        std::vector<Bytes>& of_inputs) {
-                         Bytes through_sin = tape.take(elements * turned);
-                         Bytes half_back = tape.take(elements * width / 2);
-                         of_inputs[0] = tape.take(elements * width);
-                         half_back.reset();
-                         const Bytes other_half = tape.take(elements * width);
-                         through_sin.reset();
-                         static_cast<void>(tape.take(elements * turned));
-                         gradient.reset();
-                       });
+    return tape.record(
+        tape.make(elements, turned), {&input}, {}, false,
+        [&tape, elements, width, turned](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>& of_inputs) {
+          Bytes through_sin = tape.take(elements * turned);
+          Bytes half_back = tape.take(elements * width / 2);
+          of_inputs[0] = tape.take(elements * width);
+          half_back.reset();
+          const Bytes other_half = tape.take(elements * width);
+          through_sin.reset();
+          static_cast<void>(tape.take(elements * turned));
+          gradient.reset();
+        });
   }
 
   Tensor attention(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
@@ -254,16 +254,16 @@ class TransformersModel {
     Bytes row_sums = tape.take(tokens_ * request_.heads * wide);
     const std::int64_t of_query = q.elements * width, of_key = k.elements * width;
     const std::int64_t workspace = q.elements * 2 * wide;
-    return tape.record(output, {&q, &k, &value}, {q.data, k.data, value.data, output.data, std::move(row_sums)}, false,
-                       [&tape, of_query, of_key, workspace](Bytes gradient, std::vector<Bytes>& saved,
-                                                            std::vector<Bytes>& of_inputs) {
-                         of_inputs[0] = tape.take(of_query);
-                         of_inputs[1] = tape.take(of_key);
-                         of_inputs[2] = tape.take(of_key);
-                         static_cast<void>(tape.take(workspace));
-                         gradient.reset();
-                         saved.clear();
-                       });
+    return tape.record(
+        output, {&q, &k, &value}, {q.data, k.data, value.data, output.data, std::move(row_sums)}, false,
+        [&tape, of_query, of_key, workspace](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+          of_inputs[0] = tape.take(of_query);
+          of_inputs[1] = tape.take(of_key);
+          of_inputs[2] = tape.take(of_key);
+          static_cast<void>(tape.take(workspace));
+          gradient.reset();
+          saved.clear();
+        });
   }
 
   std::int64_t score_elements() const { return tokens_ * request_.sequence * request_.heads; }
@@ -283,21 +283,20 @@ class TransformersModel {
     Tensor output = tape.make(query.elements, wide);
     scaled_query.reset();
     scaled_keys.reset();
-    return tape.record(tape.make(query.elements, wide), {&query, &key, &key},
-                       {keys, values, queries, probabilities}, false,
-                       [&tape, of_query, of_key, scores](Bytes gradient, std::vector<Bytes>& saved,
-                                                         std::vector<Bytes>& of_inputs) {
-                         of_inputs[0] = tape.take(of_query);
-                         Bytes of_values = tape.take(of_query);
-                         Bytes of_probabilities = tape.take(scores);
-                         gradient.reset();
-                         Bytes of_scores = tape.take(scores);
-                         static_cast<void>(tape.take(scores));
-                         of_probabilities.reset();
-                         saved.clear();
-                         of_inputs[1] = tape.take(of_key);
-                         of_inputs[2] = tape.take(of_key);
-                       });
+    return tape.record(
+        tape.make(query.elements, wide), {&query, &key, &key}, {keys, values, queries, probabilities}, false,
+        [&tape, of_query, of_key, scores](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
+          of_inputs[0] = tape.take(of_query);
+          Bytes of_values = tape.take(of_query);
+          Bytes of_probabilities = tape.take(scores);
+          gradient.reset();
+          Bytes of_scores = tape.take(scores);
+          static_cast<void>(tape.take(scores));
+          of_probabilities.reset();
+          saved.clear();
+          of_inputs[1] = tape.take(of_key);
+          of_inputs[2] = tape.take(of_key);
+        });
   }
 
   // attn_implementation="eager": keys and values repeated, scores whole, softmax in 4-byte numbers.
@@ -324,9 +323,7 @@ class TransformersModel {
     Bytes probabilities = narrow || drops ? tape.take(scores * width) : softmax;
     Bytes dropped = drops ? tape.take(scores) : Bytes{};
     masked.reset();
-    {
-      const Bytes product = tape.take(of_query);
-    }
+    { const Bytes product = tape.take(of_query); }
     return tape.record(tape.make(q.elements, width), {&q, &key, &value},
                        {keys, values, queries, softmax, probabilities, dropped}, false,
                        [&tape, of_query, of_key, scores, width, narrow](Bytes gradient, std::vector<Bytes>& saved,
@@ -386,8 +383,7 @@ class TransformersModel {
     inner.reset();
     Bytes plus_one = fresh(chain);
     return tape.record(tape.make(elements, chain), {&input}, {half, raised, tanh, plus_one}, false,
-                       [fresh, width, chain](Bytes gradient, std::vector<Bytes>& saved,
-                                             std::vector<Bytes>& of_inputs) {
+                       [fresh, width, chain](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
                          Bytes of_half = fresh(width), of_tanh = fresh(chain);
                          gradient.reset();
                          saved[0].reset();
@@ -412,18 +408,22 @@ class TransformersModel {
 
 // The phases of a training step whose heights are told apart.
 enum Phase { forward, loss_forward, loss_backward, last_block, first_block, embedding, phase_count };
-constexpr std::array<std::string_view, phase_count> phase_names{
-    "forward pass",         "loss",           "backward pass of the loss", "backward pass of the last block",
-    "backward pass of the first block", "backward pass of the embedding"};
+constexpr std::array<std::string_view, phase_count> phase_names{"forward pass",
+                                                                "loss",
+                                                                "backward pass of the loss",
+                                                                "backward pass of the last block",
+                                                                "backward pass of the first block",
+                                                                "backward pass of the embedding"};
 using Heights = std::array<Held, phase_count>;
 
 // An identity through which the backward pass announces itself.
 Tensor announce(EagerTape& tape, const Tensor& input, std::function<void()> reached) {
-  return tape.record({input.data, input.elements, input.width, std::nullopt}, {&input}, {}, false,
-                     [reached = std::move(reached)](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>& of_inputs) {
-                       reached();
-                       of_inputs[0] = std::move(gradient);
-                     });
+  return tape.record(
+      {input.data, input.elements, input.width, std::nullopt}, {&input}, {}, false,
+      [reached = std::move(reached)](Bytes gradient, std::vector<Bytes>&, std::vector<Bytes>& of_inputs) {
+        reached();
+        of_inputs[0] = std::move(gradient);
+      });
 }
 
 Heights train(const StepRequest& request, std::int64_t blocks) {
@@ -509,9 +509,8 @@ ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64
 }  // namespace
 
 std::vector<Moment> transformers_training(const StepRequest& request) {
-  const Heights heights = request.layers < 2
-                              ? train(request, std::max<std::int64_t>(request.layers, 1))
-                              : extend(train(request, 2), train(request, 3), request.layers);
+  const Heights heights = request.layers < 2 ? train(request, std::max<std::int64_t>(request.layers, 1))
+                                             : extend(train(request, 2), train(request, 3), request.layers);
   std::vector<Moment> moments;
   for (std::size_t phase = 0; phase < heights.size(); ++phase) moments.push_back({phase_names[phase], heights[phase]});
   return moments;

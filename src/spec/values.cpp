@@ -38,6 +38,20 @@ std::vector<Word<Algorithm>> words(Algorithm) {
           {"ppo", Algorithm::ppo}, {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
 }
 
+std::vector<Word<OptimizerKind>> words(OptimizerKind) {
+  return {{"adamw", OptimizerKind::adamw},
+          {"adamw_fused", OptimizerKind::adamw_fused},
+          {"adamw_8bit", OptimizerKind::adamw_8bit},
+          {"sgd", OptimizerKind::sgd},
+          {"sgd_momentum", OptimizerKind::sgd_momentum}};
+}
+
+std::vector<Word<MixedPrecision>> words(MixedPrecision) {
+  return {{"auto", MixedPrecision::automatic},    {"no", MixedPrecision::off},
+          {"bf16", MixedPrecision::bfloat16},     {"fp16", MixedPrecision::float16},
+          {"bfloat16", MixedPrecision::bfloat16}, {"float16", MixedPrecision::float16}};
+}
+
 std::vector<Word<RateSchedule>> words(RateSchedule) {
   return {{"constant", RateSchedule::constant}, {"linear", RateSchedule::linear}, {"cosine", RateSchedule::cosine}};
 }

@@ -19,6 +19,8 @@ enum class ShardingStrategy { full_shard, shard_grad_op, no_shard, hybrid_shard 
 enum class DataType { automatic, float32, bfloat16, float16 };
 enum class Attention { eager, sdpa, flash_attention_2 };
 enum class Algorithm { sft, dpo, grpo, ppo, pita, qsharp };
+enum class OptimizerKind { adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum };
+enum class MixedPrecision { automatic, off, bfloat16, float16 };
 enum class RateSchedule { constant, linear, cosine };
 
 // How a model's modules are laid over devices: by a named rule, or module by module.
@@ -48,6 +50,8 @@ std::vector<Word<ShardingStrategy>> words(ShardingStrategy);
 std::vector<Word<DataType>> words(DataType);
 std::vector<Word<Attention>> words(Attention);
 std::vector<Word<Algorithm>> words(Algorithm);
+std::vector<Word<OptimizerKind>> words(OptimizerKind);
+std::vector<Word<MixedPrecision>> words(MixedPrecision);
 std::vector<Word<RateSchedule>> words(RateSchedule);
 std::vector<Word<MapRule>> words(MapRule);
 

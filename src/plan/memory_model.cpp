@@ -1,0 +1,302 @@
+#include "plan/memory_model.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace muster::plan {
+
+std::string_view name(WeightType type) {
+  constexpr std::array<std::string_view, 5> names{"float32", "bfloat16", "float16", "int8", "int4"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+int bits(WeightType type) {
+  constexpr std::array<int, 5> widths{32, 16, 16, 8, 4};
+  return widths[static_cast<std::size_t>(type)];
+}
+
+std::string_view name(Scheme scheme) {
+  constexpr std::array<std::string_view, 7> names{"single", "replicas", "ddp",        "fsdp",
+                                                  "tensor", "pipeline", "layer_split"};
+  return names[static_cast<std::size_t>(scheme)];
+}
+
+std::string_view name(Component component) {
+  constexpr std::array<std::string_view, component_count> names{
+      "weights",   "quantization",    "buffers", "master_weights", "gradients", "optimizer",
+      "adapters",  "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
+      "workspace", "allocator_slack", "nccl",    "cuda_context"};
+  return names[static_cast<std::size_t>(component)];
+}
+
+std::int64_t DeviceMemory::peak() const {
+  return std::accumulate(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(Component::slack), std::int64_t{0});
+}
+std::int64_t DeviceMemory::total() const { return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}); }
+
+namespace {
+
+// Numbers of a quantised matrix share a 4-byte scale: a row's in 8 bits, a run's of 64 in 4 bits.
+constexpr std::int64_t int4_run = 64;
+constexpr std::int64_t scale_bytes = 4;
+
+std::int64_t stored_bytes(const spec::TensorShape& tensor, WeightType type, bool quantised) {
+  const std::int64_t elements = tensor.elements();
+  if (tensor.kind != spec::TensorKind::parameter) return elements * spec::bytes_per_element(tensor.type);
+  if (quantised && type == WeightType::int8) return elements + tensor.dimensions.sizes[0] * scale_bytes;
+  if (quantised && type == WeightType::int4) return elements / 2 + (elements + int4_run - 1) / int4_run * scale_bytes;
+  return elements * std::max(bits(type), 16) / 8;
+}
+
+std::int64_t divided(std::int64_t bytes, std::int64_t parts) { return (bytes + parts - 1) / parts; }
+
+bool is_quantised(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
+
+}  // namespace
+
+ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
+  ModelWeight weight;
+  weight.tensor_bytes.resize(shape.tensors.size());
+  std::vector<bool> in_block(shape.modules.size(), false);
+  for (std::size_t module = 0; module < shape.modules.size(); ++module) {
+    if (in_block[module] || !shape.is_whole(spec::ModuleId{module})) continue;
+    std::fill(in_block.begin() + static_cast<std::ptrdiff_t>(module),
+              in_block.begin() + static_cast<std::ptrdiff_t>(shape.modules[module].end), true);
+    std::int64_t block = 0;
+    for (std::size_t inner = module; inner < shape.modules[module].end; ++inner)
+      for (const spec::TensorShape& tensor : shape.tensors_of(spec::ModuleId{inner}))
+        if (tensor.kind == spec::TensorKind::parameter && !tensor.same_as) block += tensor.elements();
+    weight.block = std::max(weight.block, block);
+  }
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const spec::TensorShape& tensor = shape.tensors[i];
+    if (tensor.same_as) continue;
+    const bool inside = in_block[number(tensor.owner)];
+    const bool matrix = tensor.dimensions.rank == 2;
+    weight.tensor_bytes[i] = stored_bytes(tensor, type, inside && matrix && is_quantised(type));
+    if (tensor.kind != spec::TensorKind::parameter) {
+      weight.buffer_bytes += weight.tensor_bytes[i];
+      continue;
+    }
+    weight.parameters += tensor.elements();
+    weight.parameter_bytes += weight.tensor_bytes[i];
+    if (!inside) weight.outside += tensor.elements();
+    if (matrix) weight.matrices += tensor.elements();
+    if (matrix && inside) weight.adapter_unit += tensor.dimensions.sizes[0] + tensor.dimensions.sizes[1];
+  }
+  return weight;
+}
+
+LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight) {
+  return {config.layers, true, true, weight.parameters, weight.parameter_bytes, weight.adapter_unit, 1};
+}
+
+namespace {
+
+constexpr std::int64_t wide = 4;
+
+std::int64_t optimizer_bytes(spec::OptimizerKind kind, std::int64_t parameters, std::int64_t width) {
+  switch (kind) {
+    case spec::OptimizerKind::adamw:
+    case spec::OptimizerKind::adamw_fused:
+      return 2 * width * parameters;
+    case spec::OptimizerKind::adamw_8bit:
+      return 2 * parameters + 2 * scale_bytes * divided(parameters, 256);
+    case spec::OptimizerKind::sgd:
+      return 0;
+    case spec::OptimizerKind::sgd_momentum:
+      return width * parameters;
+  }
+  return 0;
+}
+
+std::int64_t tensor_degree(const Layout& layout) { return layout.scheme == Scheme::tensor ? layout.world : 1; }
+
+std::int64_t shard_count(const Layout& layout) {
+  if (layout.scheme != Scheme::fsdp || layout.sharding == spec::ShardingStrategy::no_shard) return 1;
+  return layout.sharding == spec::ShardingStrategy::hybrid_shard ? layout.shard_group : layout.world;
+}
+
+bool is_sharded(const Layout& layout) {
+  return layout.scheme == Scheme::fsdp && layout.sharding != spec::ShardingStrategy::no_shard;
+}
+
+// Narrow weights beside wide masters: our engine's way. transformers holds wide weights and casts.
+bool keeps_master(const Workload& workload) {
+  return workload.mixed_precision && workload.implementation == Implementation::muster && !workload.adapters;
+}
+
+int compute_width(const Workload& workload) {
+  if (workload.mixed_precision) return 2;
+  return workload.weights == WeightType::float32 ? 4 : 2;
+}
+
+// Bytes of weights while they are held for computing; quantised ones are told by their tensors.
+std::int64_t held_width(const Workload& workload) {
+  if (workload.mixed_precision) return keeps_master(workload) ? 2 : wide;
+  return std::max(bits(workload.weights), 16) / 8;
+}
+
+StepRequest step_request(const spec::ModelConfig& config, const Workload& workload, const Layout& layout,
+                         const LayerShare& share) {
+  const std::int64_t parts = tensor_degree(layout);
+  StepRequest request;
+  request.family = config.family;
+  request.hidden = config.hidden;
+  request.query = divided(config.query_width(), parts);
+  request.kv = divided(config.kv_width(), parts);
+  request.heads = divided(config.heads, parts);
+  request.grouped = config.kv_heads != config.heads;
+  request.intermediate = divided(config.intermediate, parts);
+  request.vocabulary = divided(config.vocabulary, parts);
+  request.layers = share.layers;
+  request.has_embedding = share.embedding;
+  request.has_head = share.head;
+  request.tied = config.tied;
+  request.qkv_bias = config.qkv_bias;
+  request.dropout = config.dropout;
+  const int compute = compute_width(workload);
+  request.types = {workload.mixed_precision && !keeps_master(workload) ? static_cast<int>(wide) : compute, compute};
+  request.batch = workload.micro_batch * (workload.work == Work::training ? share.in_flight : 1);
+  request.sequence = workload.work == Work::training
+                         ? workload.sequence
+                         : std::max<std::int64_t>(workload.sequence - workload.new_tokens, 1);
+  request.attention = workload.attention;
+  request.checkpointing = workload.checkpointing;
+  request.gradients_stay = workload.accumulation == 1 && !is_sharded(layout);
+  request.dequantized = is_quantised(workload.weights);
+  request.adapters = workload.adapters;
+  return request;
+}
+
+// FSDP's units are whole for a moment: the root's all the time, a block's and the next one's; a block's gradient before
+// it is reduced. shard_grad_op keeps all of them between the passes.
+std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
+  if (!is_sharded(layout) || shard_count(layout) == 1) return 0;
+  const std::int64_t width = compute_width(workload);
+  const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
+  const std::int64_t whole = all ? weight.parameters : weight.outside + 2 * weight.block;
+  const bool trains = workload.work == Work::training && !workload.adapters;
+  return width * (std::min(whole, weight.parameters) + (trains ? std::max(weight.block, weight.outside) : 0));
+}
+
+void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload& workload, const Layout& layout,
+                const LayerShare& share) {
+  const std::int64_t parts = tensor_degree(layout), shards = shard_count(layout);
+  const bool training = workload.work == Work::training;
+  // Matrices are divided among tensor-parallel ranks, the rest is on all of them.
+  const auto on_device = [&](std::int64_t parameters) {
+    if (parts == 1) return divided(parameters, shards);
+    const std::int64_t matrices = std::min(weight.matrices, parameters);
+    return divided(matrices, parts) + parameters - matrices;
+  };
+  const std::int64_t parameters = on_device(share.parameters);
+  if (is_quantised(workload.weights)) {
+    memory[Component::weights] = parameters * bits(workload.weights) / 8;
+    memory[Component::quantization] = on_device(share.parameter_bytes) - memory[Component::weights];
+  } else {
+    memory[Component::weights] = parameters * held_width(workload);
+  }
+  memory[Component::buffers] = weight.buffer_bytes;
+  if (!training) return;
+  if (workload.adapters) {
+    const std::int64_t adapters = divided(share.adapter_unit * workload.adapters->rank, parts * shards);
+    memory[Component::adapters] = adapters * 2 * wide + optimizer_bytes(workload.optimizer, adapters, wide);
+    return;
+  }
+  const std::int64_t width = keeps_master(workload) ? 2 : held_width(workload);
+  if (keeps_master(workload)) memory[Component::master] = parameters * wide;
+  memory[Component::gradients] = parameters * width;
+  memory[Component::optimizer] = optimizer_bytes(workload.optimizer, parameters, keeps_master(workload) ? wide : width);
+  if (layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1))
+    memory[Component::buckets] = parameters * width;
+}
+
+// AdamW over all tensors at once makes a list of square roots as large as the parameters.
+std::int64_t step_temporaries(const DeviceMemory& memory, const Workload& workload) {
+  if (workload.optimizer != spec::OptimizerKind::adamw || workload.implementation == Implementation::muster) return 0;
+  return workload.adapters ? memory[Component::adapters] / 4 : memory[Component::gradients];
+}
+
+// States that shards keep in host memory instead.
+void offload(DeviceMemory& memory) {
+  for (const Component component : {Component::weights, Component::quantization, Component::master,
+                                    Component::gradients, Component::optimizer, Component::adapters}) {
+    memory.host += memory[component];
+    memory[component] = 0;
+  }
+}
+
+constexpr std::string_view optimizer_step = "optimizer step";
+
+// How gradients of weights are counted: as states that grow during the backward pass, as states that are there from the
+// start and what is added to them, or with the units of FSDP.
+enum class GradientCount { growing, standing, in_units };
+
+// The highest moment decides. Gradients and keys and values are shown at the size they grow to; at a moment at which
+// they are smaller, what they leave free is taken off activations: nothing is counted twice, and the sum is the peak.
+void add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments, GradientCount gradients) {
+  const auto part = [](const Moment& moment, Holding holding) {
+    return moment.held[static_cast<std::size_t>(holding)];
+  };
+  std::int64_t highest = -1;
+  const Moment* decisive = nullptr;
+  for (const Moment& moment : moments) {
+    std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
+                         part(moment, Holding::kv_cache) - memory[Component::kv_cache];
+    if (gradients != GradientCount::in_units) above += part(moment, Holding::gradients);
+    if (gradients == GradientCount::growing) above -= memory[Component::gradients];
+    if (above <= highest) continue;
+    highest = above;
+    decisive = &moment;
+  }
+  if (decisive == nullptr) return;
+  memory.moment = decisive->name;
+  if (decisive->name == optimizer_step) {
+    memory[Component::workspace] += highest;
+    return;
+  }
+  memory[Component::logits] = std::min(part(*decisive, Holding::logits), highest);
+  memory[Component::activations] = highest - memory[Component::logits];
+}
+
+}  // namespace
+
+DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
+                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants) {
+  DeviceMemory memory;
+  const bool training = workload.work == Work::training;
+  const StepRequest request = step_request(config, workload, layout, share);
+  add_states(memory, weight, workload, layout, share);
+  memory[Component::gathered] = gathered_bytes(weight, workload, layout);
+  const std::int64_t temporaries = training ? step_temporaries(memory, workload) : 0;
+  if (layout.offload) offload(memory);
+
+  memory[Component::workspace] = constants.cublas_workspace * (training ? 2 : 1);
+  if (training) {
+    std::vector<Moment> moments = training_moments(workload.implementation, request);
+    if (!layout.offload) {
+      const std::int64_t gradients = request.gradients_stay ? memory[Component::gradients] : 0;
+      moments.push_back({optimizer_step, {temporaries, 0, gradients, 0}});
+    }
+    add_highest_moment(memory, moments,
+                       is_sharded(layout)       ? GradientCount::in_units
+                       : request.gradients_stay ? GradientCount::growing
+                                                : GradientCount::standing);
+  } else {
+    if (workload.new_tokens > 0)
+      memory[Component::kv_cache] =
+          2 * share.layers * request.kv * request.types.compute * workload.micro_batch * workload.sequence;
+    add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens),
+                       GradientCount::standing);
+  }
+  memory[Component::slack] = static_cast<std::int64_t>(static_cast<double>(memory.peak()) * constants.allocator_slack);
+  memory[Component::nccl] =
+      layout.world > 1 && layout.scheme != Scheme::replicas && layout.scheme != Scheme::layer_split
+          ? constants.nccl_communicator
+          : 0;
+  memory[Component::context] = constants.cuda_context;
+  return memory;
+}
+
+}  // namespace muster::plan

@@ -1,0 +1,79 @@
+// Every byte on every device, component by component. Pure; each formula stands in docs/memory-model.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "plan/memory_constants.hpp"
+#include "plan/workload.hpp"
+#include "spec/model_source.hpp"
+
+namespace muster::plan {
+
+enum class Component {
+  weights,       // parameters × bits / 8
+  quantization,  // what scales and tensors that stay in 16 bits add to quantised weights
+  buffers,       // tensors that are computed, not trained: rotary frequencies
+  master,        // a wide copy beside narrow weights
+  gradients,
+  optimizer,
+  adapters,  // their weights, gradients and optimizer
+  activations,
+  logits,
+  kv_cache,
+  gathered,   // FSDP units that are whole for a moment, and their gradients
+  buckets,    // DDP's gradient buckets
+  workspace,  // matrix libraries, the optimizer's temporaries
+  // Beyond the peak of allocated bytes:
+  slack,  // reserved by the allocator above what is allocated
+  nccl,
+  context,
+};
+inline constexpr std::size_t component_count = 16;
+std::string_view name(Component component);  // "kv_cache"
+// Whether PyTorch's allocator counts it: max_memory_allocated.
+constexpr bool is_allocated(Component component) { return component < Component::slack; }
+
+struct DeviceMemory {
+  std::array<std::int64_t, component_count> bytes{};
+  std::string_view moment;  // when it is highest
+  std::int64_t host = 0;    // bytes in host memory instead: what is offloaded
+
+  std::int64_t& operator[](Component component) { return bytes[static_cast<std::size_t>(component)]; }
+  std::int64_t operator[](Component component) const { return bytes[static_cast<std::size_t>(component)]; }
+  std::int64_t peak() const;   // the most bytes that are allocated at once
+  std::int64_t total() const;  // with what lies beyond
+};
+
+// What is summed over and over, computed once per model and type.
+struct ModelWeight {
+  std::int64_t parameters = 0;
+  std::int64_t block = 0;     // parameters of the largest block
+  std::int64_t outside = 0;   // parameters outside of blocks
+  std::int64_t matrices = 0;  // parameters of all matrices, the embedding's included: what tensor parallelism divides
+  std::int64_t adapter_unit = 0;  // sum of in + out over the blocks' matrices: times the rank, the adapters' parameters
+  std::int64_t buffer_bytes = 0;
+  std::vector<std::int64_t> tensor_bytes;  // per tensor of the shape, in the type asked for; 0 for a tied one
+  std::int64_t parameter_bytes = 0;        // of all parameters
+};
+ModelWeight weigh(const spec::ModelShape& shape, WeightType type);
+
+// The part of a model on one device of a layer split or pipeline.
+struct LayerShare {
+  std::int64_t layers = 0;
+  bool embedding = true;
+  bool head = true;
+  std::int64_t parameters = 0;
+  std::int64_t parameter_bytes = 0;
+  std::int64_t adapter_unit = 0;
+  std::int64_t in_flight = 1;  // micro-batches whose activations are held at once
+};
+LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight);
+
+// The memory of one device.
+DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
+                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants);
+
+}  // namespace muster::plan

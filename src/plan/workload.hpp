@@ -1,0 +1,60 @@
+// What is to be computed, and how it is laid over devices: the planner's question in plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_count.hpp"
+#include "plan/step_moments.hpp"
+#include "spec/values.hpp"
+
+namespace muster::plan {
+
+enum class Work { inference, training };
+
+// The type weights are held in.
+enum class WeightType { float32, bfloat16, float16, int8, int4 };
+std::string_view name(WeightType type);
+// Bits per parameter, scales not counted.
+int bits(WeightType type);
+
+struct Workload {
+  Work work = Work::inference;
+  Implementation implementation = Implementation::transformers;
+  WeightType weights = WeightType::bfloat16;
+  // Training: products are computed in this many bytes while weights, gradients and optimizer are held in 4.
+  bool mixed_precision = false;
+  spec::OptimizerKind optimizer = spec::OptimizerKind::adamw;
+  spec::Attention attention = spec::Attention::sdpa;
+  bool checkpointing = false;
+  std::optional<Adapters> adapters;
+  std::int64_t sequence = 1024;   // tokens per sequence; of inference: prompt and answer together
+  std::int64_t new_tokens = 256;  // of inference: the answer's share of them; 0: scoring, logits of all positions
+  std::int64_t micro_batch = 1;   // sequences per device and pass
+  std::int64_t accumulation = 1;  // passes per optimizer step
+};
+
+// How one model is laid over the ranks that share it.
+enum class Scheme {
+  single,       // one device
+  replicas,     // inference: a whole model on each device
+  ddp,          // training: a whole model on each device, gradients averaged
+  fsdp,         // states sharded
+  tensor,       // matrices sharded
+  pipeline,     // layers shared out, micro-batches in flight
+  layer_split,  // inference: layers shared out over the devices (a device map)
+};
+std::string_view name(Scheme scheme);
+
+struct Layout {
+  Scheme scheme = Scheme::single;
+  spec::ShardingStrategy sharding = spec::ShardingStrategy::full_shard;
+  bool offload = false;          // FSDP: shards in host memory
+  std::int64_t world = 1;        // ranks
+  std::int64_t shard_group = 1;  // hybrid_shard: ranks that share one copy
+};
+
+}  // namespace muster::plan
