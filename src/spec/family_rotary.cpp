@@ -110,7 +110,7 @@ class RotaryShape {
 
   // The frequencies stay in float32, whatever the weights are.
   void add_rotary_embedding() {
-    const std::int64_t frequencies = (config_.head_size + 1) / 2;
+    const std::int64_t frequencies = config_.head_size / 2;
     builder_.open("rotary_emb", classes_.rotary);
     builder_.add("inv_freq", {frequencies}, TensorKind::derived, ElementType::float32);
     builder_.add("original_inv_freq", {frequencies}, TensorKind::derived, ElementType::float32);

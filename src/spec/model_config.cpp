@@ -340,7 +340,7 @@ std::vector<std::string> contradictions(const ModelConfig& config) {
     found.push_back(
         fmt::format("num_key_value_heads {} does not divide num_attention_heads {}", config.kv_heads, config.heads));
   const bool rotary = config.family != Family::gpt2;
-  if (rotary && config.head_size > 4 && config.head_size % 2 != 0)
+  if (rotary && config.head_size % 2 != 0)
     found.push_back(fmt::format("head_dim {} is odd: a rotary embedding turns pairs", config.head_size));
   return found;
 }
