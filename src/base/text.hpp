@@ -16,6 +16,9 @@ std::string to_lower(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
+// Whether text is valid UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+bool is_utf8(std::string_view text);
+
 // The whole of text as a number, or nothing: no leading space, no trailing junk, no overflow.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

@@ -89,20 +89,24 @@ class ShapeBuilder {
   // The module stays open for children and tensors until close(). The first one is the root.
   ModuleId open(std::string name, std::string class_name);
   void close();
-  // A module without children: opened and closed at once by the caller's own tensors in between.
+  // To the module that is open; its tensors come before its children. Opening, adding and closing in another order is a
+  // bug and throws.
   TensorId add(std::string name, std::initializer_list<std::int64_t> sizes, TensorKind kind = TensorKind::parameter,
                ElementType type = ElementType::float32);
-  // Shares the bytes of an earlier tensor.
+  // Shares the bytes of an earlier tensor, and so its sizes, kind and type.
   TensorId tie(std::string name, TensorId same_as);
   ModelShape finish(std::vector<std::string> whole_classes);
 
  private:
+  TensorId append(TensorShape tensor);
+
   ModelShape shape_;
   std::vector<ModuleId> open_;
 };
 
 // The causal language model of transformers for this configuration: every module, parameter and buffer, in its order
-// and under its name. dtype: type of the parameters and of the buffers that follow it.
+// and under its name. dtype: type of the parameters; the rotary frequencies are float32 in any case. config must be
+// free of contradictions().
 ModelShape build_shape(const ModelConfig& config, ElementType dtype);
 
 }  // namespace muster::spec

@@ -13,10 +13,11 @@
 
 namespace muster::spec {
 
-// Where names are looked up: HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub.
+// Where names are looked up.
 struct ModelSearch {
   std::filesystem::path hub_cache;
 };
+// HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 ModelSearch model_search_from_environment();
 
 struct ModelDescription {
@@ -30,10 +31,14 @@ struct ModelDescription {
 };
 
 // Each is refused with where it was looked for. Where there are checkpoint files beside the config, their headers must
-// have the tensors the config asks for; what disagrees is named. dtype: the type to hold the weights in; absent: the
-// checkpoint's.
+// have the tensors the config asks for; what disagrees is named. Without a config.json it is told from the tensors
+// where they leave no doubt, and a note says what was assumed. Quantised checkpoints other than GGUF are refused by
+// method. dtype: the type to hold the weights in; absent: the checkpoint's.
 Result<ModelDescription> read_model(const std::string& model, const ModelSearch& search,
                                     std::optional<ElementType> dtype);
+
+// A model of exactly this many parameters: typical_config's, and what it is short of as one 1-D parameter
+// "model.remainder". From smallest_typical to largest_typical.
 Result<ModelDescription> model_of_size(std::int64_t parameters, std::optional<ElementType> dtype);
 
 }  // namespace muster::spec

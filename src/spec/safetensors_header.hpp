@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -25,16 +26,21 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Refused, with the reason: a header that is cut off, absurdly long or no JSON; lengths that do not match type and
-// shape; places that overlap, leave holes or lie outside of the file; duplicate names.
+// Refused, with the reason: a header that is cut off, longer than 100 MB or no JSON; lengths that do not match type and
+// shape; places that overlap, leave holes or lie outside of the file; duplicate names; more than four dimensions.
 Result<SafetensorsHeader> read_safetensors_header(const std::filesystem::path& file);
 
-// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists. An index that
-// points out of its folder, or disagrees with its files, is refused.
+// The same from memory. beginning: the file's first bytes, at least to the end of its header where it has one.
+Result<SafetensorsHeader> parse_safetensors_header(std::string_view beginning, std::uint64_t file_size,
+                                                   std::string_view source);
+
 struct CheckpointFile {
   std::filesystem::path path;
   SafetensorsHeader header;
 };
+
+// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists; none where neither
+// is there. An index that points out of its folder, or disagrees with its files, is refused.
 Result<std::vector<CheckpointFile>> read_checkpoint_headers(const std::filesystem::path& folder);
 
 }  // namespace muster::spec

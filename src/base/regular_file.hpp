@@ -1,0 +1,31 @@
+// Parts of a file on disk, read where they lie: for files that are far larger than what is wanted of them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace muster {
+
+class RegularFile {
+ public:
+  // Refused: what is missing, unreadable, or no regular file (a folder, a pipe, a device).
+  static Result<RegularFile> open(const std::filesystem::path& path);
+
+  std::uint64_t size() const { return size_; }
+  // length bytes from the start of the file, or as many as there are.
+  Result<std::string> beginning(std::uint64_t length) const;
+
+ private:
+  RegularFile(FileDescriptor file, std::filesystem::path path, std::uint64_t size)
+      : file_(std::move(file)), path_(std::move(path)), size_(size) {}
+
+  FileDescriptor file_;
+  std::filesystem::path path_;
+  std::uint64_t size_;
+};
+
+}  // namespace muster

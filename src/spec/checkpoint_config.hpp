@@ -1,0 +1,23 @@
+// A checkpoint without a config.json: what its tensors tell of the model.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "spec/model_config.hpp"
+#include "spec/tensor_check.hpp"
+
+namespace muster::spec {
+
+struct DerivedConfig {
+  ModelConfig config;
+  std::vector<std::string> notes;  // what the tensors do not tell and was assumed
+};
+
+// Tensors named as transformers names those of a Llama-like model or of GPT-2, with or without the name of the inner
+// model in front. Refused where names or sizes leave a doubt.
+Result<DerivedConfig> config_from_tensors(const std::vector<NamedSizes>& tensors, std::string_view source);
+
+}  // namespace muster::spec

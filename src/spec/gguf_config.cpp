@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "spec/gguf_header.hpp"
+#include "spec/tensor_check.hpp"
+
+namespace muster::spec {
+namespace {
+
+bool has_tensor(const GgufHeader& header, std::string_view name) {
+  return std::ranges::find(header.tensors, name, &GgufTensor::name) != header.tensors.end();
+}
+
+const std::string* text_of(const GgufHeader& header, std::string_view key) {
+  const auto entry = header.metadata.find(key);
+  return entry == header.metadata.end() ? nullptr : std::get_if<std::string>(&entry->second);
+}
+
+// Reads one architecture's keys ("llama." + …) and remembers each that is missing or wrong.
+class MetadataReader {
+ public:
+  MetadataReader(const GgufHeader& header, std::string architecture, std::string_view source)
+      : header_(header), architecture_(std::move(architecture)), source_(source) {}
+
+  std::optional<std::int64_t> find(std::string_view name) {
+    const std::string key = fmt::format("{}.{}", architecture_, name);
+    const auto entry = header_.metadata.find(key);
+    if (entry == header_.metadata.end()) return std::nullopt;
+    const auto* number = std::get_if<std::int64_t>(&entry->second);
+    if (number != nullptr && *number > 0) return *number;
+    note(key, number != nullptr ? fmt::format("is {}", *number) : "is no whole number", "accepted: from 1 on");
+    return std::nullopt;
+  }
+
+  std::int64_t require(std::string_view name) {
+    const std::size_t before = problems_.size();
+    const auto number = find(name);
+    if (!number && problems_.size() == before) note(fmt::format("{}.{}", architecture_, name), "is missing", "");
+    return number.value_or(0);
+  }
+
+  void note(std::string key, std::string what, std::string remedy) {
+    problems_.push_back({fmt::format("{}: {}", source_, key), std::move(what), std::move(remedy)});
+  }
+  const std::vector<Problem>& problems() const { return problems_; }
+
+ private:
+  const GgufHeader& header_;
+  std::string architecture_;
+  std::string_view source_;
+  std::vector<Problem> problems_;
+};
+
+Result<Family> read_family(const GgufHeader& header, std::string_view source) {
+  const std::vector<std::string> known{"llama", "qwen2", "qwen3", "gpt2"};  // Mistral's files say llama
+  const std::string* architecture = text_of(header, "general.architecture");
+  const std::string list = fmt::format("known: {}", join(known, ", "));
+  if (architecture == nullptr)
+    return Error{Error::Kind::bad_input, fmt::format("{}: general.architecture is missing", source), list};
+  if (std::ranges::find(known, *architecture) == known.end())
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{}: general.architecture '{}' is not known", source, architecture->substr(0, 60)), list};
+  return *family_named(*architecture);
+}
+
+std::int64_t read_vocabulary(const GgufHeader& header, MetadataReader& reader) {
+  if (const auto size = reader.find("vocab_size")) return *size;
+  const auto tokens = header.metadata.find("tokenizer.ggml.tokens");
+  if (tokens != header.metadata.end())
+    if (const auto* list = std::get_if<GgufArray>(&tokens->second))
+      return static_cast<std::int64_t>(list->texts.size());
+  reader.note("vocab_size", "is missing, and so is tokenizer.ggml.tokens", "");
+  return 0;
+}
+
+void read_heads(MetadataReader& reader, ModelConfig& config) {
+  config.heads = reader.require("attention.head_count");
+  config.kv_heads = reader.find("attention.head_count_kv").value_or(config.heads);
+  if (const auto size = reader.find("attention.key_length"))
+    config.head_size = *size;
+  else if (config.heads > 0 && config.hidden % config.heads == 0)
+    config.head_size = config.hidden / config.heads;
+  else if (config.heads > 0)
+    reader.note("attention.head_count",
+                fmt::format("{} heads do not divide embedding_length {}", config.heads, config.hidden), "");
+}
+
+void read_switches(const GgufHeader& header, ModelConfig& config) {
+  const bool gpt2 = config.family == Family::gpt2;
+  config.tied = !has_tensor(header, "output.weight");
+  config.qkv_bias = gpt2 || has_tensor(header, "blk.0.attn_q.bias");
+  config.output_bias = gpt2 || has_tensor(header, "blk.0.attn_output.bias");
+  config.mlp_bias = gpt2 || has_tensor(header, "blk.0.ffn_gate.bias");
+  if (gpt2) {
+    config.activation = Activation::gelu_new;
+    config.dropout = {0.1, 0.1, 0.1};
+  }
+}
+
+// GGUF's word for a part of a block, or of the whole model; "" for what it does not have.
+std::string_view part_name(std::string_view part) {
+  static const std::map<std::string_view, std::string_view> names{
+      {"model.embed_tokens", "token_embd"},
+      {"model.norm", "output_norm"},
+      {"lm_head", "output"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"input_layernorm", "attn_norm"},
+      {"post_attention_layernorm", "ffn_norm"},
+      {"transformer.wte", "token_embd"},
+      {"transformer.wpe", "position_embd"},
+      {"transformer.ln_f", "output_norm"},
+      {"ln_1", "attn_norm"},
+      {"attn.c_attn", "attn_qkv"},
+      {"attn.c_proj", "attn_output"},
+      {"ln_2", "ffn_norm"},
+      {"mlp.c_fc", "ffn_up"},
+      {"mlp.c_proj", "ffn_down"},
+  };
+  const auto entry = names.find(part);
+  return entry == names.end() ? std::string_view{} : entry->second;
+}
+
+// "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight".
+std::string gguf_name(std::string_view path) {
+  std::string block;
+  for (const std::string_view list : {"model.layers.", "transformer.h."})
+    if (path.starts_with(list)) {
+      path.remove_prefix(list.size());
+      const std::size_t dot = path.find('.');
+      block = fmt::format("blk.{}.", path.substr(0, dot));
+      path.remove_prefix(dot + 1);
+    }
+  const std::size_t dot = path.rfind('.');
+  return fmt::format("{}{}{}", block, part_name(path.substr(0, dot)), path.substr(dot));
+}
+
+// GPT-2's projections lie in GGUF files as in those of other families: outputs first.
+Dimensions gguf_dimensions(const ModelShape& shape, const TensorShape& tensor) {
+  Dimensions dimensions = tensor.dimensions;
+  if (shape.at(tensor.owner).class_name == "Conv1D" && dimensions.rank == 2)
+    std::swap(dimensions.sizes[0], dimensions.sizes[1]);
+  return dimensions;
+}
+
+}  // namespace
+
+Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view source) {
+  const auto family = read_family(header, source);
+  if (!family) return family.error();
+  MetadataReader reader(header, std::string(name(*family)), source);
+  ModelConfig config;
+  config.family = *family;
+  config.layers = reader.require("block_count");
+  config.hidden = reader.require("embedding_length");
+  config.intermediate = reader.require("feed_forward_length");
+  config.positions = reader.require("context_length");
+  config.vocabulary = read_vocabulary(header, reader);
+  read_heads(reader, config);
+  read_switches(header, config);
+  config.sliding_window = reader.find("attention.sliding_window");
+  if (const auto experts = reader.find("expert_count"))
+    reader.note(fmt::format("{}.expert_count", name(*family)),
+                fmt::format("is {}: models of experts are not known", *experts), "");
+  std::vector<Problem> problems = reader.problems();
+  if (problems.empty())
+    for (std::string& what : contradictions(config)) problems.push_back({std::string(source), std::move(what), ""});
+  if (!problems.empty()) return to_error(problems);
+  return config;
+}
+
+Result<void> check_gguf_tensors(const ModelShape& shape, const GgufHeader& header, std::string_view source) {
+  std::vector<NamedSizes> wanted, held;
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const TensorShape& tensor = shape.tensors[i];
+    if (tensor.kind == TensorKind::derived || tensor.same_as) continue;
+    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, tensor)});
+  }
+  for (const GgufTensor& tensor : header.tensors) held.push_back({tensor.name, tensor.dimensions});
+  const auto extra = compare_tensors(wanted, held, source);
+  if (!extra) return extra.error();
+  return {};  // files may hold more, such as rope_freqs.weight
+}
+
+}  // namespace muster::spec

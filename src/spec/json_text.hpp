@@ -1,0 +1,19 @@
+// JSON from files that others wrote: the one door through which it comes in.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace muster::spec {
+
+// The object that text holds. Refused, with source named: what is no JSON, no object, nested deeper than any of these
+// files is, or names a key twice.
+Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view source);
+
+// A value for a message: numbers, words and null as written (cut when long), else "a list" or "an object".
+std::string shown(const nlohmann::json& value);
+
+}  // namespace muster::spec
