@@ -32,7 +32,7 @@ def free_memory(budgets: dict):
     read_limits = accelerate_planner.get_max_memory
 
     def limits(max_memory: Optional[dict] = None) -> dict:
-        return dict(budgets) if max_memory is None else read_limits(max_memory)
+        return read_limits(dict(budgets) if max_memory is None else max_memory)  # in the order of the devices
 
     with (
         mock.patch.object(accelerate_planner, "get_max_memory", limits),
