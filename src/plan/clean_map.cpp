@@ -6,14 +6,13 @@ namespace muster::plan {
 namespace {
 
 using spec::ModelShape;
-using spec::ModuleId;
 
 // The module right above an entry; none above the root.
 std::optional<std::size_t> above(const ModelShape& shape, Entry entry) {
-  const std::size_t i = number(entry);
-  if (i >= shape.modules.size()) return number(shape.tensors[i - shape.modules.size()].owner);
-  if (!shape.modules[i].parent) return std::nullopt;
-  return number(*shape.modules[i].parent);
+  if (!is_module(shape, entry)) return number(shape.at(tensor_of(shape, entry)).owner);
+  const std::optional<spec::ModuleId> parent = shape.at(module_of(entry)).parent;
+  if (!parent) return std::nullopt;
+  return number(*parent);
 }
 
 struct Below {
@@ -28,12 +27,6 @@ struct Below {
     place = of;
   }
 };
-
-std::string path_of(const ModelShape& shape, Entry entry) {
-  const std::size_t i = number(entry);
-  if (i < shape.modules.size()) return shape.path(static_cast<ModuleId>(i));
-  return shape.path(static_cast<spec::TensorId>(i - shape.modules.size()));
-}
 
 // Per module: the highest module from itself upwards that stands for everything below it.
 std::vector<std::optional<std::size_t>> standing_for(const ModelShape& shape, const std::vector<PlacedEntry>& placed) {
@@ -55,7 +48,7 @@ std::vector<std::optional<std::size_t>> standing_for(const ModelShape& shape, co
 
 DeviceMap plain_map(const ModelShape& shape, const std::vector<PlacedEntry>& placed) {
   DeviceMap map;
-  for (const PlacedEntry& entry : placed) map.entries.emplace_back(path_of(shape, entry.entry), entry.place);
+  for (const PlacedEntry& entry : placed) map.entries.emplace_back(path(shape, entry.entry), entry.place);
   return map;
 }
 

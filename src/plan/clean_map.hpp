@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "plan/compat_sizes.hpp"
 #include "plan/device_map.hpp"
+#include "plan/model_entry.hpp"
 
 namespace muster::plan {
 

@@ -42,7 +42,7 @@ LargestLayer::LargestLayer(const ModelShape& shape, const CompatSizes& sizes) : 
   std::vector<Entry> tensors;
   for (const bool parameters : {true, false})
     for (const spec::TensorId id : own_tensors(shape, spec::ModuleId{}, parameters))
-      tensors.push_back(static_cast<Entry>(shape.modules.size() + number(id)));
+      tensors.push_back(entry_of(shape, id));
   for (const Entry tensor : tensors) {
     if (sizes.of(tensor) > size_) {
       size_ = sizes.of(tensor);

@@ -78,19 +78,15 @@ class Placement {
   // What the device may hold, in sixteenths; not asked of the disk, which holds everything.
   Wide room() { return *device().limit - (device().keeps_room ? Wide{2} * layers_.size() : 0); }
   bool fits(Eighths size) { return !device().limit || Wide{2} * (device().used + size) <= room(); }
-  bool is_module(Entry entry) const { return number(entry) < shape_.modules.size(); }
   bool can_split(Entry entry) const {
-    return is_module(entry) && shape_.modules[number(entry)].end > number(entry) + 1 && !sizes_.is_whole[number(entry)];
-  }
-  std::string path(Entry entry) const {
-    if (is_module(entry)) return shape_.path(static_cast<ModuleId>(number(entry)));
-    return shape_.path(static_cast<TensorId>(number(entry) - shape_.modules.size()));
+    return is_module(shape_, entry) && shape_.modules[number(entry)].end > number(entry) + 1 &&
+           !sizes_.is_whole[number(entry)];
   }
 
   Error lost_partner(Entry entry, TensorId name) const {
     return fails_in_original(rules_, "IndexError: list index out of range",
                              fmt::format("\"{}\" is tied to \"{}\", which is in no module that is still to be placed",
-                                         path(entry), shape_.path(name)),
+                                         path(shape_, entry), shape_.path(name)),
                              "name the classes that are never split (no_split_module_classes)");
   }
 
@@ -98,7 +94,7 @@ class Placement {
   Result<Partners> partners_of(Entry entry, FindHolder holder_of) const {
     Partners partners{.modules = {}, .size = sizes_.of(entry)};
     if (ties_.empty()) return partners;
-    for (const TensorId name : names_outside(ties_, path(entry))) {
+    for (const TensorId name : names_outside(ties_, path(shape_, entry))) {
       const std::optional<Entry> holder = holder_of(name);
       if (!holder) return lost_partner(entry, name);
       if (rules_ == CompatRules::accelerate) {
@@ -143,7 +139,7 @@ class Placement {
     const auto found = std::find_if(partners.modules.begin(), partners.modules.end(),
                                     [this](Entry partner) { return can_split(partner); });
     if (found == partners.modules.end()) return false;
-    list_.replace(*found, parts_of(shape_, static_cast<ModuleId>(number(*found))));
+    list_.replace(*found, parts_of(shape_, module_of(*found)));
     put_back(head);
     layers_.look();
     return true;
@@ -154,7 +150,7 @@ class Placement {
     const bool too_large = Wide{2} * (device().used + sizes_.of(head)) >= room();
     if (!can_split(head) || (rules_ == CompatRules::accelerate && !too_large)) return false;
     put_back(head);
-    list_.replace(head, parts_of(shape_, static_cast<ModuleId>(number(head))));
+    list_.replace(head, parts_of(shape_, module_of(head)));
     layers_.look();
     return true;
   }
@@ -187,7 +183,7 @@ class Placement {
     for (const Entry entry : search) waiting.insert(number(entry));
     const auto holder_of = [&](TensorId name) -> std::optional<Entry> {
       for (std::optional<ModuleId> module = shape_.at(name).owner; module; module = shape_.at(*module).parent)
-        if (waiting.contains(number(*module))) return static_cast<Entry>(number(*module));
+        if (waiting.contains(number(*module))) return entry_of(*module);
       return std::nullopt;
     };
     while (!search.empty()) {
@@ -198,7 +194,7 @@ class Placement {
       if (!partners) return partners.error();
       if (Wide{2} * partners->size <= limit) return std::optional(entry);
       if (!can_split(entry)) continue;
-      const std::vector<Entry> parts = parts_of(shape_, static_cast<ModuleId>(number(entry)));
+      const std::vector<Entry> parts = parts_of(shape_, module_of(entry));
       search.insert(search.end(), parts.rbegin(), parts.rend());
       for (const Entry part : parts) waiting.insert(number(part));
     }
@@ -208,10 +204,10 @@ class Placement {
   // Splits the modules on the list above an entry, so that the entry itself is on it.
   void uncover(Entry entry) {
     if (list_.holds(entry)) return;
-    const auto above = is_module(entry) ? *shape_.modules[number(entry)].parent
-                                        : shape_.tensors[number(entry) - shape_.modules.size()].owner;
-    uncover(static_cast<Entry>(number(above)));
-    list_.replace(static_cast<Entry>(number(above)), parts_of(shape_, above));
+    const ModuleId above =
+        is_module(shape_, entry) ? *shape_.at(module_of(entry)).parent : shape_.at(tensor_of(shape_, entry)).owner;
+    uncover(entry_of(above));
+    list_.replace(entry_of(above), parts_of(shape_, above));
   }
 
   // A device that was left is never used again.

@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "plan/compat_map.hpp"
+#include "plan/model_entry.hpp"
 #include "plan/wide.hpp"
 #include "spec/model_shape.hpp"
 
@@ -13,10 +14,6 @@ namespace muster::plan {
 
 // Bytes in eighths: accelerate counts a bool as 1/8 byte and an int4 as 1/2, and compares such sums exactly.
 using Eighths = std::int64_t;
-
-// A module or a tensor of one model under one number: modules first, then tensors.
-enum class Entry : std::size_t {};
-constexpr std::size_t number(Entry entry) { return static_cast<std::size_t>(entry); }
 
 // Names that are not in the original's table (second names of a tied tensor, modules without tensors) have size 0,
 // which is how the original reads them.

@@ -8,8 +8,7 @@ using spec::ModuleId;
 namespace {
 
 void add_tensors(const ModelShape& shape, ModuleId module, bool parameters, std::vector<Entry>& entries) {
-  for (const spec::TensorId id : own_tensors(shape, module, parameters))
-    entries.push_back(static_cast<Entry>(shape.modules.size() + number(id)));
+  for (const spec::TensorId id : own_tensors(shape, module, parameters)) entries.push_back(entry_of(shape, id));
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ void CompatWorklist::replace(Entry module, const std::vector<Entry>& parts) {
 
 std::optional<Entry> CompatWorklist::holder_of(spec::TensorId tensor) const {
   for (std::optional<ModuleId> module = shape_.at(tensor).owner; module; module = shape_.at(*module).parent)
-    if (held_[number(*module)]) return static_cast<Entry>(number(*module));
+    if (held_[number(*module)]) return entry_of(*module);
   return std::nullopt;
 }
 
