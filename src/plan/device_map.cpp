@@ -16,4 +16,16 @@ std::string to_string(Place place) {
   return {};
 }
 
+std::optional<Place> DeviceMap::find(std::string_view path) const {
+  std::optional<Place> found;
+  std::size_t longest = 0;
+  for (const auto& [key, place] : entries) {
+    const bool holds = key.empty() || (path.starts_with(key) && (path.size() == key.size() || path[key.size()] == '.'));
+    if (!holds || (found && key.size() < longest)) continue;
+    found = place;
+    longest = key.size();
+  }
+  return found;
+}
+
 }  // namespace muster::plan

@@ -32,6 +32,7 @@ std::string to_string(Place place);
 struct Budget {
   Place place;
   ByteCount bytes;
+  double fraction = 0;  // of one more byte, in [0, 1): accelerate's 90 % of a budget is no whole number
   bool operator==(const Budget&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/result.hpp"
@@ -19,23 +20,31 @@ struct Unit {
 };
 
 // Two units that share a tensor (a tied embedding and its head). On one device the bytes are there once; apart they are
-// there twice.
+// there twice, the second time on the second unit's device. A tensor that three units share is two pairs: first and
+// second, second and third. So a unit never brings less than it shares onwards:
+//   bytes + what it shares as second >= what it shares as first.
 struct SharedBytes {
-  std::size_t first = 0;
+  std::size_t first = 0;  // before second
   std::size_t second = 0;
   std::int64_t bytes = 0;  // counted in the first unit's bytes, not in the second's
 };
 
 struct SplitDevice {
   Place place;
-  std::int64_t capacity = 0;  // bytes
+  std::int64_t capacity = 0;  // bytes; a device of capacity 0 stays empty
   std::int64_t fixed = 0;     // taken on it before any unit: context, framework
 };
 
 enum class SplitGoal {
-  balanced,    // the largest relative load, used / capacity, is as small as it can be
-  low_first,   // the first device gets as little as fits, the others are balanced
-  sequential,  // devices are filled in order
+  // The largest relative load, used / capacity, over the GPUs that hold something is as small as it can be: exactly, no
+  // rounding. Among the splits that attain it, units that share a tensor stay together where that costs nothing (the
+  // largest tensor first); then each device in order takes the part whose load is nearest to the mean of what is left.
+  balanced,
+  // The first GPU gets as few units as the others leave over, the others are balanced.
+  low_first,
+  // Each device in order takes units as long as they fit; one that cannot hold the next unit stays empty. Finds a split
+  // whenever there is one.
+  sequential,
 };
 
 struct SplitRequest {
@@ -52,11 +61,21 @@ struct Split {
   double largest_load = 0;             // over GPUs that hold something: used / capacity
 };
 
+// Why there is no split: the fewest bytes that one device alone would have to gain for everything to fit.
+struct Shortfall {
+  std::int64_t bytes = 0;
+  std::size_t device = 0;  // which one: position in devices
+};
+
 // Contiguous: a device holds consecutive units, and devices are used in their order; a device may stay empty. cpu and
-// disk are only used when the GPUs cannot hold everything. Nothing fits: an Error::refused with the bytes missing.
+// disk get only the last units, as few as possible, when the GPUs cannot hold everything (cpu first, in the order of
+// devices); the goal then holds for the GPUs and what they hold. bad_input: a request that makes no sense.
+Result<std::variant<Split, Shortfall>> find_split(const SplitRequest& request);
+
+// The same; a shortfall is an Error::refused that tells the bytes.
 Result<Split> split_layers(const SplitRequest& request);
 
-// The largest relative load of a given assignment, by the same accounting; for comparing planners.
+// The accounting of a given assignment; for comparing planners.
 Split assess_split(const SplitRequest& request, std::vector<std::size_t> device_of);
 
 }  // namespace muster::plan

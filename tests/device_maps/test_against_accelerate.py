@@ -1,0 +1,72 @@
+"""Maps by accelerate's rules are accelerate's own maps; what it fails at is refused with its own error's name."""
+
+import random
+
+import pytest
+
+from map_maker import MapMaker, MapRefused, total_bytes
+from originals import accelerate_plan
+from trees import RandomTree, configurations, random_budgets, without_weights
+
+MODES = ["auto", "balanced", "balanced_low_0", "sequential"]
+
+
+def assert_same(maker: MapMaker, name: str, model, budgets: dict, **request) -> str:
+    """Ours equals the original's, or both fail. What the original did: "map" or its error's type."""
+    told = f"{budgets} {request}"
+    try:
+        expected = accelerate_plan(model, budgets, **request)
+    except (KeyError, IndexError, RuntimeError, AttributeError, ValueError) as failure:
+        kind = type(failure).__name__
+        with pytest.raises(MapRefused) as refused:
+            maker.plan(name, budgets, rules="accelerate", **request)
+        assert f"accelerate itself fails here with {kind}" in str(refused.value), told
+        return kind
+    ours = maker.plan(name, budgets, rules="accelerate", **request)
+    assert ours["budgets"] == expected["budgets"], told
+    assert ours["map"] == expected["map"], told
+    return "map"
+
+
+def random_request(chance: random.Random) -> dict:
+    request = {
+        "mode": chance.choice(MODES),
+        "element_bytes": chance.choice([None, None, 2, 1, 0.5]),
+        "whole_classes": chance.choice([None, [], ["Block"], ["Block", "Cell"], ["Cell", "Absent"], ["Leaf"]]),
+        "clean": chance.random() < 0.8,
+        "limits_given": chance.random() < 0.8,
+    }
+    if request["whole_classes"] is None:
+        del request["whole_classes"]
+    return request
+
+
+@pytest.mark.parametrize("batch", range(20))
+def test_maps_of_random_trees_are_accelerates(maker, batch):
+    for seed in range(batch * 100, batch * 100 + 100):
+        chance = random.Random(seed)
+        model = RandomTree(seed).model
+        maker.load("tree", model)
+        request = random_request(chance)
+        names = [name for name, _ in model.named_parameters()]
+        if names and chance.random() < 0.2:
+            request["special_elements"] = {chance.choice(names): chance.choice([2, 1, 0.5])}
+        try:
+            assert_same(maker, "tree", model, random_budgets(chance, total_bytes(model)), **request)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}: {failure}\n{model}") from failure
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_maps_with_fallback_allocation_are_accelerates(maker, batch):
+    """Without bool tensors: to accelerate a sum with one is a floating-point number even where it is whole."""
+    for seed in range(10_000 + batch * 100, 10_000 + batch * 100 + 100):
+        chance = random.Random(seed)
+        model = RandomTree(seed, with_bool=False).model
+        maker.load("tree", model)
+        request = random_request(chance) | {"fallback_allocation": True, "limits_given": True}
+        request["element_bytes"] = chance.choice([None, 2, 1])
+        try:
+            assert_same(maker, "tree", model, random_budgets(chance, total_bytes(model)), **request)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}: {failure}\n{model}") from failure

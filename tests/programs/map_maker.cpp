@@ -1,0 +1,139 @@
+// Makes device maps as it is told, one JSON object a line: map_maker. A model first, then requests for it:
+//   {"model": "m", "modules": [{"name": "", "class": "Net", "parent": null, "tensors":
+//       [{"name": "weight", "dimensions": [4, 2], "type": "float32", "kind": "parameter", "same_as": null}]}, …]}
+//   {"of": "m", "rules": "accelerate", "mode": "balanced", "budgets": {"0": 1000, "cpu": 5000}, …}
+// Each request is answered with {"budgets": …, "map": …} or {"error": …}; a model with {"model": …}.
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "base/text.hpp"
+#include "plan/compat_map.hpp"
+
+namespace muster::plan {
+namespace {
+
+using nlohmann::json;
+
+spec::ElementType type_of(const std::string& word) {
+  static const std::map<std::string, spec::ElementType> types{
+      {"float64", spec::ElementType::float64}, {"float32", spec::ElementType::float32},
+      {"float16", spec::ElementType::float16}, {"bfloat16", spec::ElementType::bfloat16},
+      {"float8", spec::ElementType::float8},   {"int64", spec::ElementType::int64},
+      {"int32", spec::ElementType::int32},     {"int16", spec::ElementType::int16},
+      {"int8", spec::ElementType::int8},       {"uint8", spec::ElementType::uint8},
+      {"boolean", spec::ElementType::boolean},
+  };
+  return types.at(word);
+}
+
+spec::TensorKind kind_of(const std::string& word) {
+  if (word == "parameter") return spec::TensorKind::parameter;
+  return word == "buffer" ? spec::TensorKind::buffer : spec::TensorKind::derived;
+}
+
+spec::TensorShape read_tensor(const json& written, spec::ModuleId owner) {
+  spec::TensorShape tensor{.name = written.at("name").get<std::string>()};
+  for (const json& size : written.at("dimensions"))
+    tensor.dimensions.sizes.at(tensor.dimensions.rank++) = size.get<std::int64_t>();
+  tensor.type = type_of(written.at("type").get<std::string>());
+  tensor.kind = kind_of(written.at("kind").get<std::string>());
+  tensor.owner = owner;
+  if (!written.at("same_as").is_null())
+    tensor.same_as = static_cast<spec::TensorId>(written.at("same_as").get<std::size_t>());
+  return tensor;
+}
+
+spec::ModelShape read_model(const json& modules) {
+  spec::ModelShape shape;
+  for (const json& written : modules) {
+    const auto id = static_cast<spec::ModuleId>(shape.modules.size());
+    spec::ModuleShape module{.name = written.at("name").get<std::string>(),
+                             .class_name = written.at("class").get<std::string>()};
+    if (!written.at("parent").is_null())
+      module.parent = static_cast<spec::ModuleId>(written.at("parent").get<std::size_t>());
+    module.first_tensor = shape.tensors.size();
+    for (const json& tensor : written.at("tensors")) shape.tensors.push_back(read_tensor(tensor, id));
+    module.tensor_count = shape.tensors.size() - module.first_tensor;
+    shape.modules.push_back(std::move(module));
+  }
+  for (std::size_t i = shape.modules.size(); i-- > 0;) {
+    spec::ModuleShape& module = shape.modules[i];
+    module.end = std::max(module.end, i + 1);
+    if (!module.parent) continue;
+    spec::ModuleShape& parent = shape.modules[number(*module.parent)];
+    parent.end = std::max(parent.end, module.end);
+  }
+  return shape;
+}
+
+Place place_of(const std::string& word) {
+  if (word == "cpu") return on_cpu();
+  if (word == "disk") return on_disk();
+  return on_gpu(std::stoi(word));
+}
+
+CompatRequest read_request(const json& written) {
+  CompatRequest request;
+  request.rules = written.at("rules") == "accelerate" ? CompatRules::accelerate : CompatRules::transformers;
+  if (written.contains("element_bytes") && !written["element_bytes"].is_null())
+    request.element_bytes = written["element_bytes"].get<double>();
+  request.special_elements = written.value("special_elements", std::map<std::string, double>());
+  request.whole_classes = written.value("whole_classes", std::vector<std::string>());
+  request.clean = written.value("clean", true);
+  request.fallback_allocation = written.value("fallback_allocation", false);
+  request.limits_given = written.value("limits_given", true);
+  return request;
+}
+
+// A failure ends the request.
+template <class Value>
+Value check(Result<Value> result) {
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return std::move(*result);
+}
+
+json compat(const spec::ModelShape& shape, const json& written) {
+  const CompatRequest request = read_request(written);
+  std::vector<Budget> budgets;
+  for (const auto& [place, bytes] : written.at("budgets").items())
+    budgets.push_back({place_of(place), {bytes.get<std::int64_t>()}});
+  const std::string mode = written.at("mode").get<std::string>();
+  budgets = mode == "sequential" ? check(sequential_budgets(request, budgets))
+                                 : check(balanced_budgets(shape, request, budgets, mode == "balanced_low_0"));
+  const DeviceMap map = check(compat_map(shape, request, budgets));
+  json answer{{"budgets", json::object()}, {"map", json::array()}};
+  for (const Budget& budget : budgets)
+    answer["budgets"][to_string(budget.place)] = json::array({budget.bytes.value, budget.fraction});
+  for (const auto& [path, place] : map.entries) answer["map"].push_back({path, to_string(place)});
+  return answer;
+}
+
+class Maker {
+ public:
+  json answer(const json& order) {
+    if (order.contains("model")) {
+      models_[order["model"].get<std::string>()] = read_model(order.at("modules"));
+      return {{"model", order["model"]}};
+    }
+    try {
+      return compat(models_.at(order.at("of").get<std::string>()), order);
+    } catch (const std::runtime_error& failure) {
+      return {{"error", failure.what()}};
+    }
+  }
+
+ private:
+  std::map<std::string, spec::ModelShape> models_;
+};
+
+}  // namespace
+}  // namespace muster::plan
+
+int main() {
+  muster::plan::Maker maker;
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << maker.answer(nlohmann::json::parse(line)).dump() << std::endl;
+}
