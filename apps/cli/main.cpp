@@ -37,6 +37,7 @@ constexpr std::array commands{
     Command{"doctor", muster::cli::add_doctor_command},
     Command{"config", muster::cli::add_config_command},
     Command{"launch", muster::cli::add_launch_command, muster::cli::cut_launch_line},
+    Command{"plan", muster::cli::add_plan_command},
     Command{"train", muster::cli::add_train_command},
 };
 

@@ -14,7 +14,9 @@ struct MemoryConstants {
   std::int64_t cuda_context = 552402944;
   std::int64_t cublas_workspace = 34603008;
   std::int64_t nccl_communicator = 721420288;
-  double allocator_slack = 0.08;
+  double slack = 0.20;
+  double slack_checkpointing = 0.50;
+  double slack_expandable = 0.09;
 };
 
 // One row of the table: docs/memory-model.md is checked against it.

@@ -260,6 +260,16 @@ void add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments
   memory[Component::activations] = highest - memory[Component::logits];
 }
 
+// Freed blocks that no later tensor fits: a share of what comes and goes.
+std::int64_t allocator_slack(const DeviceMemory& memory, const Workload& workload, const MemoryConstants& constants) {
+  const std::int64_t above = memory[Component::activations] + memory[Component::logits] + memory[Component::kv_cache] +
+                             memory[Component::gathered];
+  const double share = workload.expandable_segments ? constants.slack_expandable
+                       : workload.checkpointing     ? constants.slack_checkpointing
+                                                    : constants.slack;
+  return static_cast<std::int64_t>(static_cast<double>(above) * share);
+}
+
 }  // namespace
 
 DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
@@ -290,7 +300,7 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
     add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens),
                        GradientCount::standing);
   }
-  memory[Component::slack] = static_cast<std::int64_t>(static_cast<double>(memory.peak()) * constants.allocator_slack);
+  memory[Component::slack] = allocator_slack(memory, workload, constants);
   memory[Component::nccl] =
       layout.world > 1 && layout.scheme != Scheme::replicas && layout.scheme != Scheme::layer_split
           ? constants.nccl_communicator

@@ -31,10 +31,11 @@ struct Workload {
   spec::Attention attention = spec::Attention::sdpa;
   bool checkpointing = false;
   std::optional<Adapters> adapters;
-  std::int64_t sequence = 1024;   // tokens per sequence; of inference: prompt and answer together
-  std::int64_t new_tokens = 256;  // of inference: the answer's share of them; 0: scoring, logits of all positions
-  std::int64_t micro_batch = 1;   // sequences per device and pass
-  std::int64_t accumulation = 1;  // passes per optimizer step
+  std::int64_t sequence = 1024;      // tokens per sequence; of inference: prompt and answer together
+  std::int64_t new_tokens = 256;     // of inference: the answer's share of them; 0: scoring, logits of all positions
+  bool expandable_segments = false;  // PyTorch's allocator may grow its segments
+  std::int64_t micro_batch = 1;      // sequences per device and pass
+  std::int64_t accumulation = 1;     // passes per optimizer step
 };
 
 // How one model is laid over the ranks that share it.

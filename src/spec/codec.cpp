@@ -83,9 +83,13 @@ Result<std::vector<std::string>> read(const Node& node, const std::vector<std::s
 
 Result<DeviceMap> read(const Node& node, const DeviceMap* type) {
   if (is_scalar(node)) {
-    auto rule = read(node, static_cast<const MapRule*>(nullptr));
-    if (!rule) return unexpected(node, accepted(type));
-    return DeviceMap{*rule};
+    if (auto rule = read(node, static_cast<const MapRule*>(nullptr))) return DeviceMap{*rule};
+    // One device for everything: 0, cuda:0, disk.
+    const std::string_view number =
+        std::string_view(node.text).starts_with("cuda:") ? std::string_view(node.text).substr(5) : node.text;
+    if (const auto index = parse_number<int>(number); index && *index >= 0)
+      return DeviceMap{std::map<std::string, std::string>{{"", std::to_string(*index)}}};
+    return unexpected(node, accepted(type));
   }
   if (node.kind != Node::Kind::table || node.entries.empty()) return unexpected(node, accepted(type));
   std::map<std::string, std::string> modules;
@@ -168,7 +172,7 @@ std::string accepted(const double*) { return "a number"; }
 std::string accepted(const std::string*) { return "text"; }
 std::string accepted(const std::vector<std::string>*) { return "a list, as in [a, b] or a,b"; }
 std::string accepted(const DeviceMap*) {
-  return accepted(static_cast<const MapRule*>(nullptr)) + ", or a table of module: device";
+  return accepted(static_cast<const MapRule*>(nullptr)) + ", a GPU's number, or a table of module: device";
 }
 std::string accepted(const DeviceLimits*) { return "a table of device: size, as in {0: 10GiB, cpu: 30GiB}"; }
 std::string accepted(const ParallelDegree*) { return "a whole number, 1 or more; false is 1"; }

@@ -249,8 +249,8 @@ class GgufParser {
         return fail(fmt::format("tensor {} has more elements than 63 bits count", shown_name(tensor.name)));
     const std::int64_t row = tensor.dimensions.rank == 0 ? 1 : tensor.dimensions.sizes[tensor.dimensions.rank - 1];
     if (row % block.elements != 0)
-      return fail(fmt::format("tensor {} has rows of {} elements, and {} comes in blocks of {}", shown_name(tensor.name),
-                              row, name(tensor.type), block.elements));
+      return fail(fmt::format("tensor {} has rows of {} elements, and {} comes in blocks of {}",
+                              shown_name(tensor.name), row, name(tensor.type), block.elements));
     if (__builtin_mul_overflow(elements / block.elements, block.bytes, &bytes))
       return fail(fmt::format("tensor {} has more bytes than 63 bits count", shown_name(tensor.name)));
     tensor.end = static_cast<std::uint64_t>(bytes);
@@ -306,7 +306,8 @@ class GgufParser {
     for (; tensors > 0; --tensors) {
       GgufTensor& tensor = header_.tensors.emplace_back();
       if (!read_tensor(tensor)) return false;
-      if (!names.insert(tensor.name).second) return fail(fmt::format("tensor {} is there twice", shown_name(tensor.name)));
+      if (!names.insert(tensor.name).second)
+        return fail(fmt::format("tensor {} is there twice", shown_name(tensor.name)));
     }
     return place_tensors();
   }

@@ -151,6 +151,8 @@ struct TrainingSpec {
   std::int64_t warmup_steps = 0;
   RateSchedule lr_scheduler = RateSchedule::linear;
   double max_grad_norm = 1.0;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  MixedPrecision mixed_precision = MixedPrecision::automatic;
   bool fp16 = false;
   bool bf16 = false;
   bool gradient_checkpointing = false;
@@ -188,6 +190,9 @@ struct TrainingSpec {
     field("warmup_steps", &TrainingSpec::warmup_steps, "steps over which the rate rises").at_least(0);
     field("lr_scheduler", &TrainingSpec::lr_scheduler, "how the rate falls after warm-up");
     field("max_grad_norm", &TrainingSpec::max_grad_norm, "gradients are clipped to this norm").above(0);
+    field("optimizer", &TrainingSpec::optimizer, "what steps the weights");
+    field("mixed_precision", &TrainingSpec::mixed_precision,
+          "type that is computed in while weights are kept in float32; auto: bf16 unless model.dtype is set");
     field("fp16", &TrainingSpec::fp16, "compute in float16, weights kept in float32");
     field("bf16", &TrainingSpec::bf16, "compute in bfloat16, weights kept in float32");
     field("gradient_checkpointing", &TrainingSpec::gradient_checkpointing,
@@ -206,6 +211,7 @@ struct GenerationSpec {
   std::int64_t top_k = 0;
   double repetition_penalty = 1.0;
   std::int64_t samples = 1;
+  std::int64_t sequence_length = 2048;
   std::optional<std::int64_t> batch_size;
 
   template <class Visitor>
@@ -218,6 +224,9 @@ struct GenerationSpec {
     field("top_k", &GenerationSpec::top_k, "draw from this many most likely tokens; 0: all").at_least(0);
     field("repetition_penalty", &GenerationSpec::repetition_penalty, "above 1 makes repeated tokens less likely")
         .above(0);
+    field("sequence_length", &GenerationSpec::sequence_length, "longest sequence, prompt and answer together")
+        .in("tokens")
+        .at_least(1);
     field("samples", &GenerationSpec::samples, "answers per prompt").at_least(1);
     field("batch_size", &GenerationSpec::batch_size,
           "sequences generated at once per GPU; not set: what the plan says fits")

@@ -1,0 +1,187 @@
+#include "cli/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/byte_count.hpp"
+#include "base/text.hpp"
+#include "cli/plan_words.hpp"
+#include "cli/terminal.hpp"
+
+namespace muster::cli {
+namespace {
+
+using plan::Component;
+
+constexpr int bar_width = 40;
+
+std::string gibibytes_text(std::int64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// The kinds of bytes a bar tells apart.
+struct BarPart {
+  std::string_view mark;
+  std::string_view meaning;
+  std::vector<Component> components;
+};
+const std::vector<BarPart>& bar_parts() {
+  static const std::vector<BarPart> parts{
+      {"█",
+       "model",
+       {Component::weights, Component::quantization, Component::buffers, Component::master, Component::adapters}},
+      {"▓",
+       "gradients and optimizer",
+       {Component::gradients, Component::optimizer, Component::buckets, Component::gathered}},
+      {"▒",
+       "activations, logits, KV cache",
+       {Component::activations, Component::logits, Component::kv_cache, Component::workspace}},
+      {"░", "slack, NCCL, context", {Component::slack, Component::nccl, Component::context}},
+  };
+  return parts;
+}
+
+std::string bar(const plan::RankPlan& rank, bool colour) {
+  const std::int64_t whole = std::max(rank.limit, rank.memory.total());
+  std::string drawn;
+  int cells = 0;
+  std::int64_t before = 0;
+  for (const BarPart& part : bar_parts()) {
+    for (const Component component : part.components) before += rank.memory[component];
+    const int until = static_cast<int>(
+        static_cast<double>(before) / static_cast<double>(std::max<std::int64_t>(whole, 1)) * bar_width + 0.5);
+    for (; cells < until; ++cells) drawn += part.mark;
+  }
+  std::string rest;
+  for (; cells < bar_width; ++cells) rest += "·";
+  return paint(rank.fits() ? Colour::green : Colour::red, drawn, colour) + paint(Colour::dim, rest, colour);
+}
+
+// Ranks in a row that need and may use the same are one line.
+struct Group {
+  const plan::RankPlan* first = nullptr;
+  const plan::RankPlan* last = nullptr;
+};
+
+std::vector<Group> groups(const plan::Plan& plan) {
+  std::vector<Group> list;
+  for (const plan::RankPlan& rank : plan.ranks) {
+    const bool same = !list.empty() && !rank.layers && list.back().last->memory.bytes == rank.memory.bytes &&
+                      list.back().last->limit == rank.limit && list.back().last->host == rank.host;
+    if (same)
+      list.back().last = &rank;
+    else
+      list.push_back({&rank, &rank});
+  }
+  return list;
+}
+
+std::string layers_text(const plan::RankPlan& rank) {
+  if (!rank.layers) return {};
+  std::vector<std::string> parts;
+  if (rank.layers->has_embedding) parts.emplace_back("embedding");
+  if (rank.layers->end_block > rank.layers->first_block)
+    parts.push_back(fmt::format("layers {}–{}", rank.layers->first_block, rank.layers->end_block - 1));
+  if (rank.layers->has_head) parts.emplace_back("head");
+  return parts.empty() ? "nothing" : join(parts, ", ");
+}
+
+std::string device_lines(const plan::Question& question, const plan::Plan& plan, bool colour) {
+  std::vector<std::vector<Cell>> rows;
+  rows.push_back({{"RANK"}, {"DEVICE"}, {"NEEDS", Colour::plain, true}, {"OF", Colour::plain, true}, {""}, {""}});
+  for (const Group& group : groups(plan)) {
+    const plan::RankPlan& rank = *group.first;
+    const bool several = group.first != group.last;
+    std::string device = device_name(question, rank);
+    if (several && rank.gpu) device += fmt::format("–{}", group.last->gpu->number);
+    if (rank.gpu) device += " " + rank.gpu->name;
+    rows.push_back({{several ? fmt::format("{}–{}", rank.rank, group.last->rank) : std::to_string(rank.rank)},
+                    {device},
+                    {gibibytes_text(rank.memory.total()), rank.fits() ? Colour::plain : Colour::red, true},
+                    {gibibytes_text(rank.limit), Colour::plain, true},
+                    {bar(rank, colour)},
+                    {layers_text(rank)}});
+  }
+  return format_table(rows, colour);
+}
+
+// What fills the fullest device.
+std::string component_lines(const plan::Question& question, const plan::Plan& plan, bool colour) {
+  const plan::RankPlan& fullest = *std::ranges::max_element(
+      plan.ranks, {}, [](const plan::RankPlan& rank) { return rank.memory.total() - rank.limit; });
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < plan::component_count; ++i) {
+    const auto component = static_cast<Component>(i);
+    if (component == Component::slack)
+      rows.push_back(
+          {{"peak of allocated bytes", Colour::bold}, {gibibytes_text(fullest.memory.peak()), Colour::bold, true}});
+    if (fullest.memory[component] != 0)
+      rows.push_back(
+          {{fmt::format("  {}", spoken(component))}, {gibibytes_text(fullest.memory[component]), Colour::plain, true}});
+  }
+  rows.push_back({{"needed", Colour::bold}, {gibibytes_text(fullest.memory.total()), Colour::bold, true}});
+  std::string text = fmt::format("{}, highest at: {}\n", device_name(question, fullest), fullest.memory.moment);
+  text += format_table(rows, colour);
+  if (fullest.memory.host > 0)
+    text += fmt::format("in host memory, per rank: {}\n", gibibytes_text(fullest.memory.host));
+  return text;
+}
+
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%") ==
+                                          std::string::npos;
+  if (plain) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
+}  // namespace
+
+std::string PlanCommandLine::with(const std::vector<plan::OptionChange>& changes) const {
+  std::string line = "muster plan";
+  const auto changed = [&](const std::string& option) {
+    return std::ranges::any_of(changes, [&](const plan::OptionChange& change) { return change.option == option; });
+  };
+  for (const Given& given : given_) {
+    if (!given.option.empty() && changed(given.option)) continue;
+    if (!given.option.empty()) line += " " + given.option;
+    for (const std::string& value : given.values) line += " " + quoted(value);
+  }
+  for (const plan::OptionChange& change : changes) {
+    line += " " + change.option;
+    if (!change.value.empty()) line += " " + quoted(change.value);
+  }
+  return line;
+}
+
+std::string plan_text(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command,
+                      bool colour) {
+  std::string text = headline(question, plan) + "\n";
+  for (const std::string& note : question.model->notes) text += "note: " + note + "\n";
+  for (const std::string& reason : plan.reasons) text += reason + "\n";
+  text += "\n" + device_lines(question, plan, colour);
+  std::string legend;
+  for (const BarPart& part : bar_parts()) legend += fmt::format("{} {}   ", part.mark, part.meaning);
+  text += paint(Colour::dim, legend.substr(0, legend.size() - 3), colour) + "\n\n";
+  text += component_lines(question, plan, colour);
+  for (const auto& [place, bytes] : plan.off_gpu)
+    text += fmt::format("on {}: {}\n", to_string(place), gibibytes_text(bytes));
+  if (plan.duplicated > 0)
+    text += fmt::format("the tied embedding lies on two devices: {} twice\n", gibibytes_text(plan.duplicated));
+  if (plan.batches)
+    text += fmt::format("batches that fit: {} sequences generated at once, {} texts scored at once\n",
+                        plan.batches->generation, plan.batches->scoring);
+  text += "\n";
+  if (!plan.refusal) return text + paint(Colour::green, "fits", colour) + "\n";
+  text += paint(Colour::red, "does not fit", colour) + ": " + plan.refusal->reason + "\n";
+  for (const plan::Remedy& remedy : plan.refusal->remedies)
+    text += fmt::format("try: {}\n     {}\n", remedy.change, command.with(remedy.options));
+  if (plan.refusal->remedies.empty()) text += "no single change makes it fit; more or larger GPUs do\n";
+  return text;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,358 @@
+// Inference: the model on each GPU where it fits one, its layers shared out where it does not.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/byte_count.hpp"
+#include "plan/compat_map.hpp"
+#include "plan/plan_parts.hpp"
+
+namespace muster::plan {
+namespace {
+
+constexpr std::int64_t most_sequences = 4096;
+
+// Which device each unit of the model lies on: positions in the question's devices, then cpu, then disk.
+struct Assignment {
+  std::vector<std::size_t> device_of;
+  DeviceMap map;
+  std::int64_t duplicated = 0;
+};
+
+class InferencePlanner {
+ public:
+  explicit InferencePlanner(const Question& question)
+      : question_(question),
+        config_(question.model->config),
+        weight_(weigh(question.model->shape, question.workload.weights)),
+        units_(split_units(question.model->shape, weight_.tensor_bytes)),
+        counts_(split_units(question.model->shape, elements(question.model->shape))) {
+    batch_ = question.micro_batch.value_or(question.workload.micro_batch);
+  }
+
+  Result<Plan> plan() {
+    if (auto problem = contradiction()) return *problem;
+    if (question_.devices.empty() || asks_for_cpu()) return on_the_host();
+    if (question_.map) return mapped(*question_.map);
+    if (question_.scheme == Scheme::pipeline || question_.scheme == Scheme::layer_split)
+      return shared_out(spec::MapRule::balanced, "as asked");
+    if (question_.scheme)
+      return equal(*question_.scheme == Scheme::ddp ? Scheme::replicas : *question_.scheme, "as asked");
+    const bool one = question_.devices.size() == 1 && question_.hosts == 1;
+    Plan whole = equal(one ? Scheme::single : Scheme::replicas,
+                       one ? "the model fits the GPU" : "the model fits each GPU, so each works on prompts of its own");
+    if (whole.fits() || one) {
+      // What one GPU cannot hold may go to the host where the user allows it.
+      if (!whole.fits() && (question_.cpu_limit || question_.disk_limit))
+        return shared_out(spec::MapRule::balanced, off_gpu_reason);
+      return whole;
+    }
+    return shared_out(spec::MapRule::balanced,
+                      fmt::format("{} do not fit one GPU; layers are shared out, which adds memory, not speed: for one "
+                                  "batch the GPUs work one after another",
+                                  to_string(ByteCount{whole.ranks.front().memory.total()})));
+  }
+
+ private:
+  static constexpr std::string_view off_gpu_reason = "what the GPU cannot hold lies in host memory, as allowed";
+
+  static std::vector<std::int64_t> elements(const spec::ModelShape& shape) {
+    std::vector<std::int64_t> counts;
+    for (const spec::TensorShape& tensor : shape.tensors)
+      counts.push_back(tensor.kind == spec::TensorKind::parameter ? tensor.elements() : 0);
+    return counts;
+  }
+
+  bool asks_for_cpu() const {
+    if (!question_.map) return false;
+    if (const auto* rule = std::get_if<spec::MapRule>(&*question_.map)) return *rule == spec::MapRule::cpu;
+    const auto& table = std::get<std::map<std::string, std::string>>(*question_.map);
+    return table.size() == 1 && table.begin()->first.empty() && table.begin()->second == "cpu";
+  }
+
+  std::optional<Error> contradiction() const {
+    const std::int64_t world = std::ssize(question_.devices);
+    if (question_.scheme == Scheme::single && world > 1)
+      return Error{Error::Kind::bad_input, fmt::format("the strategy is single, and there are {} GPUs", world),
+                   "--num-gpus 1, or no --strategy"};
+    if (question_.scheme == Scheme::tensor && (config_.kv_heads % world != 0 || config_.intermediate % world != 0))
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
+                               world, config_.kv_heads, config_.intermediate),
+                   "a number of GPUs that divides both"};
+    return std::nullopt;
+  }
+
+  Workload workload(std::int64_t batch, std::int64_t new_tokens) const {
+    Workload made = question_.workload;
+    made.micro_batch = batch;
+    made.new_tokens = new_tokens;
+    return made;
+  }
+
+  Layout layout(Scheme scheme) const {
+    const std::int64_t world = question_.hosts * std::ssize(question_.devices);
+    return {scheme, question_.sharding, question_.offload, scheme == Scheme::single ? 1 : world,
+            std::ssize(question_.devices)};
+  }
+
+  DeviceMemory memory(const Layout& where, const LayerShare& share, const Workload& work) const {
+    return device_memory(config_, weight_, work, where, share, question_.constants);
+  }
+
+  Plan started(const Layout& where) const {
+    Plan plan;
+    plan.layout = where;
+    plan.parameters = weight_.parameters;
+    plan.workload = workload(batch_, question_.workload.new_tokens);
+    plan.effective_batch = batch_ * (where.scheme == Scheme::replicas ? where.world : 1);
+    return plan;
+  }
+
+  // Every device the same.
+  Plan equal(Scheme scheme, std::string_view reason) const {
+    const Layout where = layout(scheme);
+    Plan plan = started(where);
+    const LayerShare share = whole_model(config_, weight_);
+    plan.ranks = equal_ranks(question_, memory(where, share, plan.workload));
+    plan.reasons.push_back(fmt::format("{}: {}", name(scheme), reason));
+    plan.refusal = refusal_of(plan);
+    if (plan.fits()) {
+      const std::int64_t limit = std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit;
+      plan.batches = advise([&](const Workload& work) { return memory(where, share, work).total() <= limit; });
+    }
+    return plan;
+  }
+
+  // No GPU, or none wanted.
+  Plan on_the_host() const {
+    Plan plan = started(layout(Scheme::single));
+    plan.layout.world = 1;
+    DeviceMemory held = memory(plan.layout, whole_model(config_, weight_), plan.workload);
+    for (const Component component : {Component::slack, Component::nccl, Component::context}) held[component] = 0;
+    const std::int64_t limit =
+        question_.cpu_limit.value_or(question_.host_memory.value_or(std::numeric_limits<std::int64_t>::max()));
+    plan.ranks = {{0, 0, std::nullopt, held, limit, {}}};
+    plan.map = DeviceMap{{{"", on_cpu()}}};
+    plan.off_gpu = {{on_cpu(), weight_.parameter_bytes}};
+    plan.reasons.push_back(question_.devices.empty() ? "single: there is no GPU, one CPU rank computes"
+                                                     : "single: the device map puts everything on the CPU");
+    plan.refusal = refusal_of(plan);
+    return plan;
+  }
+
+  Result<Plan> mapped(const spec::DeviceMap& wish) {
+    if (const auto* rule = std::get_if<spec::MapRule>(&wish)) {
+      if (*rule != spec::MapRule::cuda) return shared_out(*rule, fmt::format("device map {}", rule_name(*rule)));
+      return on_one(question_.devices.front().number);
+    }
+    const auto& table = std::get<std::map<std::string, std::string>>(wish);
+    auto map = custom_map(question_.model->shape, {table.begin(), table.end()}, budgets());
+    if (!map) return map.error();
+    if (map->entries.size() == 1 && map->entries[0].second.kind == Place::Kind::gpu)
+      return on_one(map->entries[0].second.gpu);
+    return laid_out(from_map(std::move(*map)), "device map as written");
+  }
+
+  static std::string_view rule_name(spec::MapRule rule) {
+    for (const auto& word : spec::words(spec::MapRule{}))
+      if (word.value == rule) return word.text;
+    return {};
+  }
+
+  Result<Plan> on_one(int number) const {
+    Question alone = question_;
+    std::erase_if(alone.devices, [number](const PlanDevice& device) { return device.number != number; });
+    alone.map.reset();
+    alone.scheme = Scheme::single;
+    InferencePlanner planner(alone);
+    Plan plan = planner.equal(Scheme::single, fmt::format("the device map puts everything on GPU {}", number));
+    plan.map = DeviceMap{{{"", on_gpu(number)}}};
+    return plan;
+  }
+
+  std::vector<Budget> budgets() const {
+    std::vector<Budget> list;
+    for (const PlanDevice& device : question_.devices) list.push_back({on_gpu(device.number), ByteCount{device.limit}});
+    if (question_.cpu_limit) list.push_back({on_cpu(), ByteCount{*question_.cpu_limit}});
+    if (question_.disk_limit) list.push_back({on_disk(), ByteCount{*question_.disk_limit}});
+    return list;
+  }
+
+  std::vector<Place> places() const {
+    std::vector<Place> list;
+    for (const Budget& budget : budgets()) list.push_back(budget.place);
+    return list;
+  }
+
+  Result<Plan> shared_out(spec::MapRule rule, std::string_view reason) {
+    if (question_.planner != Planner::optimal) return by_other_rules(rule, reason);
+    auto assignment = best_split(rule);
+    if (!assignment) return assignment.error();
+    return laid_out(std::move(*assignment), reason);
+  }
+
+  // The exact split; where none fits, the split of devices larger in proportion, so that the table shows who lacks
+  // what.
+  Result<Assignment> best_split(spec::MapRule rule) {
+    SplitRequest request = split_request(rule);
+    for (int doubling = 0; doubling < 16; ++doubling) {
+      auto found = find_split(request);
+      if (!found) return found.error();
+      if (const auto* split = std::get_if<Split>(&*found))
+        return Assignment{split->device_of, to_device_map(question_.model->shape, units_, *split, request.devices),
+                          split->duplicated};
+      for (SplitDevice& device : request.devices)
+        if (device.place.kind == Place::Kind::gpu) device.capacity += device.capacity / 2 + 1;
+    }
+    return Error{Error::Kind::refused, "the model is larger than these devices by far",
+                 "more GPUs, or a smaller model"};
+  }
+
+  SplitRequest split_request(spec::MapRule rule) const {
+    SplitRequest request;
+    request.units = units_.units;
+    request.shared = units_.shared;
+    request.goal = rule == spec::MapRule::balanced_low_0 ? SplitGoal::low_first
+                   : rule == spec::MapRule::sequential   ? SplitGoal::sequential
+                                                         : SplitGoal::balanced;
+    const Workload work = workload(batch_, question_.workload.new_tokens);
+    // What a block, and what the head, adds above its weights.
+    LayerShare block{1, false, false, 0, 0, 0, 1}, head{1, false, true, 0, 0, 0, 1};
+    const Layout where = layout(Scheme::layer_split);
+    const DeviceMemory of_block = memory(where, block, work), of_head = memory(where, head, work);
+    const auto above = [](const DeviceMemory& held) {
+      return held[Component::activations] + held[Component::logits] + held[Component::slack];
+    };
+    for (std::size_t i = 0; i < request.units.size(); ++i) {
+      const bool is_block = units_.roles[i] == UnitRole::block;
+      if (is_block) request.units[i].bytes += of_block[Component::kv_cache];
+      request.units[i].workspace = units_.roles[i] == UnitRole::after_blocks ? above(of_head) : above(of_block);
+    }
+    const std::int64_t fixed = of_block[Component::context] + of_block[Component::workspace] + weight_.buffer_bytes;
+    for (const Budget& budget : budgets())
+      request.devices.push_back({budget.place, budget.bytes.value, budget.place.kind == Place::Kind::gpu ? fixed : 0});
+    return request;
+  }
+
+  Result<Plan> by_other_rules(spec::MapRule rule, std::string_view reason) {
+    CompatRequest request;
+    request.rules = question_.planner == Planner::accelerate ? CompatRules::accelerate : CompatRules::transformers;
+    request.whole_classes = question_.model->shape.whole_classes;
+    request.limits_given = question_.limits_given;
+    if (bits(question_.workload.weights) < 16 && question_.planner == Planner::transformers)
+      return Error{Error::Kind::bad_input, "transformers' rules for quantised weights are not known",
+                   "--planner compat, or --planner optimal"};
+    if (question_.planner == Planner::accelerate) request.element_bytes = bits(question_.workload.weights) / 8.0;
+    auto balanced = rule == spec::MapRule::sequential ? sequential_budgets(request, budgets())
+                                                      : balanced_budgets(question_.model->shape, request, budgets(),
+                                                                         rule == spec::MapRule::balanced_low_0);
+    if (!balanced) return balanced.error();
+    auto map = compat_map(question_.model->shape, request, *balanced);
+    if (!map) return map.error();
+    return laid_out(from_map(std::move(*map)), reason);
+  }
+
+  // Where a map puts each unit; a place that was not given counts as beyond the devices.
+  Assignment from_map(DeviceMap map) const {
+    const std::vector<Place> known = places();
+    Assignment assignment{{}, std::move(map), 0};
+    for (const Unit& unit : units_.units) {
+      const auto place = assignment.map.find(unit.path);
+      const auto found = place ? std::ranges::find(known, *place) : known.end();
+      assignment.device_of.push_back(static_cast<std::size_t>(found - known.begin()));
+    }
+    for (const SharedBytes& pair : units_.shared)
+      if (assignment.device_of[pair.first] != assignment.device_of[pair.second]) assignment.duplicated += pair.bytes;
+    return assignment;
+  }
+
+  Plan laid_out(Assignment assignment, std::string_view reason) const {
+    const Layout where = layout(Scheme::layer_split);
+    Plan plan = started(where);
+    const std::vector<LayerShare> shares = shares_of(assignment);
+    const std::vector<LayerRange> ranges = ranges_of(assignment);
+    for (std::size_t i = 0; i < question_.devices.size(); ++i)
+      plan.ranks.push_back({static_cast<int>(i), 0, question_.devices[i], memory(where, shares[i], plan.workload),
+                            question_.devices[i].limit, ranges[i]});
+    add_off_gpu(plan, assignment);
+    plan.duplicated = assignment.duplicated;
+    plan.map = std::move(assignment.map);
+    plan.reasons.push_back(fmt::format("layer_split: {}", reason));
+    if (auto refusal = refusal_of(plan)) plan.refusal = std::move(refusal);
+    if (plan.fits())
+      plan.batches = advise([&](const Workload& work) {
+        for (std::size_t i = 0; i < shares.size(); ++i)
+          if (memory(where, shares[i], work).total() > question_.devices[i].limit) return false;
+        return true;
+      });
+    return plan;
+  }
+
+  // Modules beyond the GPUs: on cpu and disk where that was allowed, a refusal where it was not.
+  void add_off_gpu(Plan& plan, const Assignment& assignment) const {
+    std::map<Place, std::int64_t> bytes;
+    for (std::size_t i = 0; i < units_.units.size(); ++i) {
+      if (assignment.device_of[i] < question_.devices.size()) continue;
+      bytes[assignment.map.find(units_.units[i].path).value_or(on_disk())] += units_.units[i].bytes;
+    }
+    plan.off_gpu.assign(bytes.begin(), bytes.end());
+    for (const auto& [place, size] : bytes) {
+      const bool allowed = place == on_cpu() ? question_.cpu_limit.has_value() : question_.disk_limit.has_value();
+      if (allowed) continue;
+      plan.refusal = Refusal{fmt::format("the device map puts {} on {}, which was not asked for",
+                                         to_string(ByteCount{size}), to_string(place)),
+                             size,
+                             {}};
+    }
+  }
+
+  std::vector<LayerShare> shares_of(const Assignment& assignment) const {
+    std::vector<LayerShare> shares(question_.devices.size(), LayerShare{0, false, false, 0, 0, 0, 1});
+    for (std::size_t i = 0; i < units_.units.size(); ++i) {
+      if (assignment.device_of[i] >= shares.size()) continue;
+      LayerShare& share = shares[assignment.device_of[i]];
+      share.parameters += counts_.units[i].bytes;
+      share.parameter_bytes += units_.units[i].bytes;
+      if (units_.roles[i] == UnitRole::block) ++share.layers;
+      if (units_.roles[i] == UnitRole::before_blocks) share.embedding = true;
+      if (i + 1 == units_.units.size()) share.head = true;
+    }
+    for (std::size_t pair = 0; pair < units_.shared.size(); ++pair) {
+      const auto& shared = units_.shared[pair];
+      const std::size_t second = assignment.device_of[shared.second];
+      if (assignment.device_of[shared.first] == second || second >= shares.size()) continue;
+      shares[second].parameters += counts_.shared[pair].bytes;
+      shares[second].parameter_bytes += shared.bytes;
+    }
+    return shares;
+  }
+
+  std::vector<LayerRange> ranges_of(const Assignment& assignment) const {
+    std::vector<SplitDevice> devices;
+    for (const Place place : places()) devices.push_back({place, 0, 0});
+    devices.push_back({on_disk(), 0, 0});  // whatever lies beyond what was given
+    return layer_ranges(units_, Split{assignment.device_of, {}, 0, 0}, devices);
+  }
+
+  template <class Fits>
+  BatchAdvice advise(Fits fits) const {
+    const std::int64_t answer = std::max<std::int64_t>(question_.workload.new_tokens, 1);
+    return {largest_that(most_sequences, [&](std::int64_t size) { return fits(workload(size, answer)); }),
+            largest_that(most_sequences, [&](std::int64_t size) { return fits(workload(size, 0)); })};
+  }
+
+  const Question& question_;
+  const spec::ModelConfig& config_;
+  ModelWeight weight_;
+  SplitUnits units_;
+  SplitUnits counts_;  // the same units, parameters instead of bytes
+  std::int64_t batch_ = 1;
+};
+
+}  // namespace
+
+Result<Plan> plan_inference(const Question& question) { return InferencePlanner(question).plan(); }
+
+}  // namespace muster::plan

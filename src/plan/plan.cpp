@@ -1,0 +1,54 @@
+#include "plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/byte_count.hpp"
+#include "plan/plan_parts.hpp"
+
+namespace muster::plan {
+
+std::optional<Refusal> refusal_of(const Plan& plan) {
+  const RankPlan* worst = nullptr;
+  for (const RankPlan& rank : plan.ranks)
+    if (!rank.fits() && (worst == nullptr || rank.memory.total() - rank.limit > worst->memory.total() - worst->limit))
+      worst = &rank;
+  if (worst == nullptr) return std::nullopt;
+  const std::int64_t shortfall = worst->memory.total() - worst->limit;
+  const std::string where =
+      worst->gpu ? fmt::format("GPU {}", worst->gpu->number) : fmt::format("rank {}", worst->rank);
+  return Refusal{fmt::format("{} needs {} and may use {}: {} short", where, to_string(ByteCount{worst->memory.total()}),
+                             to_string(ByteCount{worst->limit}), to_string(ByteCount{shortfall})),
+                 shortfall,
+                 {}};
+}
+
+std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory) {
+  std::vector<RankPlan> ranks;
+  for (std::int64_t host = 0; host < question.hosts; ++host)
+    for (const PlanDevice& device : question.devices)
+      ranks.push_back({static_cast<int>(ranks.size()), static_cast<int>(host), device, memory, device.limit, {}});
+  return ranks;
+}
+
+Result<Plan> make_plan(const Question& question) {
+  auto plan = question.workload.work == Work::training ? plan_training(question) : plan_inference(question);
+  if (plan && plan->refusal) plan->refusal->remedies = find_remedies(question);
+  return plan;
+}
+
+std::vector<PlanDevice> smallest_set(const Question& question) {
+  Question smaller = question;
+  std::ranges::stable_sort(smaller.devices, std::ranges::greater{}, &PlanDevice::limit);
+  const std::vector<PlanDevice> roomiest = smaller.devices;
+  for (std::size_t count = 1; count <= roomiest.size(); ++count) {
+    smaller.devices.assign(roomiest.begin(), roomiest.begin() + static_cast<std::ptrdiff_t>(count));
+    std::ranges::sort(smaller.devices, {}, &PlanDevice::number);
+    const auto plan = plan_inference(smaller);
+    if (plan && plan->fits()) return smaller.devices;
+  }
+  return {};
+}
+
+}  // namespace muster::plan

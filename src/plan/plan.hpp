@@ -1,0 +1,114 @@
+// The proof that work fits, or why not: which bytes lie where, how the model is split, which batch runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plan/device_map.hpp"
+#include "plan/memory_model.hpp"
+#include "plan/split_units.hpp"
+#include "plan/workload.hpp"
+#include "spec/model_source.hpp"
+#include "spec/values.hpp"
+
+namespace muster::plan {
+
+// A GPU as the work would see it.
+struct PlanDevice {
+  int number = 0;  // cuda:N
+  std::string name;
+  std::string uuid;
+  std::int64_t limit = 0;  // bytes the work may take on it
+};
+
+// Who lays modules over devices: our exact split, or the rules of accelerate or transformers, key for key.
+enum class Planner { optimal, accelerate, transformers };
+
+// Everything a plan follows from.
+struct Question {
+  std::shared_ptr<const spec::ModelDescription> model;
+  Workload workload;
+  std::optional<std::int64_t> batch;         // training: sequences per optimizer step, over all ranks
+  std::optional<std::int64_t> micro_batch;   // sequences per device and pass; absent: what fits
+  std::optional<std::int64_t> accumulation;  // passes per optimizer step; absent: what batch asks for
+  std::optional<Scheme> scheme;              // absent: the cheapest that fits
+  spec::ShardingStrategy sharding = spec::ShardingStrategy::full_shard;
+  bool offload = false;  // FSDP's shards in host memory
+  std::vector<PlanDevice> devices;
+  bool limits_given = false;                // by max_memory
+  std::optional<std::int64_t> cpu_limit;    // bytes of modules that may lie in host memory; absent: none
+  std::optional<std::int64_t> disk_limit;   // likewise on disk
+  std::optional<std::int64_t> host_memory;  // bytes free in host memory, where that is known
+  std::int64_t hosts = 1;                   // equal ones
+  std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
+  Planner planner = Planner::optimal;
+  MemoryConstants constants;
+};
+
+struct RankPlan {
+  int rank = 0;
+  int host = 0;
+  std::optional<PlanDevice> gpu;  // absent: a CPU rank
+  DeviceMemory memory;
+  std::int64_t limit = 0;
+  std::optional<LayerRange> layers;  // of a model that is split by layers
+
+  bool fits() const { return memory.total() <= limit; }
+};
+
+// One option of `muster plan` and its value, by which a remedy differs from what was asked.
+struct OptionChange {
+  std::string option;  // "--dtype"
+  std::string value;   // "int8"; empty for a flag
+};
+
+struct Remedy {
+  std::string change;                 // "hold the weights in 8 bits"
+  std::vector<OptionChange> options;  // as a command says it
+  std::int64_t peak = 0;              // of the fullest device then
+};
+
+struct Refusal {
+  std::string reason;
+  std::int64_t shortfall = 0;  // bytes missing on the device that lacks most
+  std::vector<Remedy> remedies;
+};
+
+// Batch sizes that fit beside the model, where they were asked about.
+struct BatchAdvice {
+  std::int64_t generation = 0;  // sequences generated at once
+  std::int64_t scoring = 0;     // texts scored at once, logits of every position
+};
+
+struct Plan {
+  Layout layout;
+  Workload workload;  // with the micro-batch and accumulation that were chosen
+  std::int64_t parameters = 0;
+  std::int64_t effective_batch = 0;
+  std::vector<RankPlan> ranks;
+  std::optional<DeviceMap> map;
+  std::int64_t duplicated = 0;  // bytes a tied tensor takes twice because its two uses lie apart
+  std::vector<std::pair<Place, std::int64_t>> off_gpu;  // bytes of modules on cpu and disk
+  std::optional<BatchAdvice> batches;
+  std::vector<std::string> reasons;  // one sentence each: why this strategy, this batch, these devices
+  std::optional<Refusal> refusal;
+
+  bool fits() const { return !refusal; }
+};
+
+// bad_input where the question makes no sense (a batch that ranks do not divide); a plan with a refusal where it does
+// not fit.
+Result<Plan> make_plan(const Question& question);
+
+// What would make a refused question fit: each was tried, and fits. Smallest change first.
+std::vector<Remedy> find_remedies(const Question& question);
+
+// The fewest of these devices, the roomiest first, on which the model fits for inference; empty: not on all of them.
+std::vector<PlanDevice> smallest_set(const Question& question);
+
+}  // namespace muster::plan

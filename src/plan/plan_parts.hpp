@@ -1,0 +1,36 @@
+// The parts make_plan is made of, for training and for inference.
+#pragma once
+
+#include "plan/plan.hpp"
+
+namespace muster::plan {
+
+Result<Plan> plan_training(const Question& question);
+Result<Plan> plan_inference(const Question& question);
+
+// The device that lacks most decides: the refusal of a plan in which some rank does not fit.
+std::optional<Refusal> refusal_of(const Plan& plan);
+
+// Ranks 0 … on every host's devices, each with the same memory.
+std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory);
+
+// The largest number in [1, most] for which fits holds, given that it holds up to some number; 0: for none.
+template <class Fits>
+std::int64_t largest_that(std::int64_t most, Fits fits) {
+  if (!fits(std::int64_t{1})) return 0;
+  std::int64_t good = 1, bad = most + 1;
+  for (std::int64_t next = 2; next < bad; next *= 2) {
+    if (!fits(next)) {
+      bad = next;
+      break;
+    }
+    good = next;
+  }
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace muster::plan

@@ -1,0 +1,201 @@
+// Training: the cheapest strategy that fits, with the largest micro-batch it allows.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/byte_count.hpp"
+#include "plan/plan_parts.hpp"
+
+namespace muster::plan {
+namespace {
+
+// More than this at once gains nothing, and a search must end.
+constexpr std::int64_t most_sequences = 4096;
+
+struct Attempt {
+  Layout layout;
+  std::string_view reason;
+};
+
+class TrainingPlanner {
+ public:
+  explicit TrainingPlanner(const Question& question)
+      : question_(question),
+        world_(question.hosts * std::ssize(question.devices)),
+        weight_(weigh(question.model->shape, question.workload.weights)) {}
+
+  Result<Plan> plan() {
+    if (auto problem = contradiction()) return *problem;
+    std::optional<Plan> best;
+    for (const Attempt& attempt : attempts()) {
+      Plan tried = fill(attempt);
+      if (tried.fits()) return tried;
+      if (!best || tried.refusal->shortfall < best->refusal->shortfall) best = std::move(tried);
+    }
+    return *best;
+  }
+
+ private:
+  std::int64_t data_ranks(const Layout& layout) const {
+    return layout.scheme == Scheme::tensor || layout.scheme == Scheme::pipeline ? 1 : layout.world;
+  }
+
+  Layout layout(Scheme scheme, bool offload) const {
+    Layout made{scheme, question_.sharding, offload, world_, std::ssize(question_.devices)};
+    if (scheme == Scheme::single) made.world = 1;
+    return made;
+  }
+
+  // In the order of cost: what communicates least first.
+  std::vector<Attempt> attempts() const {
+    if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
+    std::vector<Attempt> list;
+    if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
+    if (world_ == 1) {
+      list.push_back({layout(Scheme::single, false), "the whole training state fits one GPU"});
+    } else {
+      list.push_back(
+          {layout(Scheme::ddp, false), "the whole training state fits each GPU, and DDP communicates least"});
+      list.push_back({layout(Scheme::fsdp, false), "a whole training state does not fit one GPU; a shard of it does"});
+    }
+    if (!question_.workload.adapters)
+      list.push_back({layout(Scheme::fsdp, true),
+                      "shards do not fit the GPUs; in host memory they do, at the cost of "
+                      "copies in every step"});
+    return list;
+  }
+
+  std::optional<Error> contradiction() const {
+    const std::int64_t ranks =
+        question_.scheme && (*question_.scheme == Scheme::tensor || *question_.scheme == Scheme::pipeline) ? 1 : world_;
+    const auto refuse = [](std::string what, std::string remedy) {
+      return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
+    };
+    if (question_.scheme == Scheme::single && world_ > 1)
+      return refuse(fmt::format("the strategy is single, and there are {} GPUs", world_),
+                    "--num-gpus 1, or --strategy ddp");
+    const spec::ModelConfig& config = question_.model->config;
+    if (question_.scheme == Scheme::tensor && (config.kv_heads % world_ != 0 || config.intermediate % world_ != 0))
+      return refuse(fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
+                                world_, config.kv_heads, config.intermediate),
+                    "a number of GPUs that divides both");
+    if (question_.scheme == Scheme::pipeline && config.layers < world_)
+      return refuse(fmt::format("{} layers cannot be shared out over {} GPUs", config.layers, world_), "fewer GPUs");
+    if (!question_.batch) return std::nullopt;
+    if (*question_.batch % ranks != 0)
+      return refuse(fmt::format("a batch of {} sequences cannot be shared evenly by {} ranks", *question_.batch, ranks),
+                    fmt::format("--batch {}", (*question_.batch / ranks + 1) * ranks));
+    const std::int64_t per_rank = *question_.batch / ranks;
+    if (question_.micro_batch && question_.accumulation && *question_.micro_batch * *question_.accumulation != per_rank)
+      return refuse(fmt::format("a batch of {} is not {} sequences × {} passes × {} ranks", *question_.batch,
+                                *question_.micro_batch, *question_.accumulation, ranks),
+                    "leave one of the three out");
+    for (const auto& given : {question_.micro_batch, question_.accumulation})
+      if (given && per_rank % *given != 0)
+        return refuse(fmt::format("{} does not divide the {} sequences of a rank ({} of all / {} ranks)", *given,
+                                  per_rank, *question_.batch, ranks),
+                      fmt::format("--batch {}", *given * ranks));
+    return std::nullopt;
+  }
+
+  DeviceMemory memory(const Layout& where, const Workload& workload) const {
+    return device_memory(question_.model->config, weight_, workload, where,
+                         whole_model(question_.model->config, weight_), question_.constants);
+  }
+
+  std::int64_t least_limit() const { return std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit; }
+
+  // Passes that fill the batch with micro-batches of this size.
+  Workload with(const Layout& where, std::int64_t micro_batch) const {
+    Workload workload = question_.workload;
+    workload.micro_batch = micro_batch;
+    workload.accumulation = question_.accumulation.value_or(1);
+    if (question_.batch && !question_.accumulation)
+      workload.accumulation = *question_.batch / data_ranks(where) / micro_batch;
+    return workload;
+  }
+
+  bool fits(const Layout& where, const Workload& workload) const {
+    if (where.scheme == Scheme::pipeline) {
+      const auto ranks = pipeline_ranks(where, workload);
+      return std::ranges::all_of(ranks, [](const RankPlan& rank) { return rank.fits(); });
+    }
+    return memory(where, workload).total() <= least_limit();
+  }
+
+  // The largest micro-batch that fits; where none does, 1.
+  std::int64_t choose_micro_batch(const Layout& where) const {
+    if (question_.micro_batch) return *question_.micro_batch;
+    if (!question_.batch)
+      return std::max<std::int64_t>(
+          largest_that(most_sequences, [&](std::int64_t size) { return fits(where, with(where, size)); }), 1);
+    std::int64_t per_rank = *question_.batch / data_ranks(where);
+    if (question_.accumulation) return per_rank / *question_.accumulation;
+    std::int64_t best = 1;
+    for (std::int64_t size = 1; size <= std::min(per_rank, most_sequences); ++size) {
+      if (per_rank % size != 0) continue;
+      if (!fits(where, with(where, size))) break;
+      best = size;
+    }
+    return best;
+  }
+
+  // Stage i holds the activations of stages - i micro-batches; blocks are shared out evenly, the first stages take one
+  // more.
+  std::vector<RankPlan> pipeline_ranks(const Layout& where, const Workload& workload) const {
+    const spec::ModelConfig& config = question_.model->config;
+    std::vector<RankPlan> ranks = equal_ranks(question_, {});
+    const std::int64_t stages = world_;
+    std::int64_t first = 0;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      LayerShare share;
+      share.layers = config.layers / stages + (stage < config.layers % stages ? 1 : 0);
+      share.embedding = stage == 0;
+      share.head = stage == stages - 1;
+      const std::int64_t inside = weight_.parameters - weight_.outside;
+      const std::int64_t embedding = config.vocabulary * config.hidden;
+      share.parameters = inside / config.layers * share.layers +
+                         (share.embedding ? weight_.outside - (config.tied ? 0 : embedding) : 0) +
+                         (share.head && stages > 1 ? embedding + config.hidden : 0);
+      share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
+      share.adapter_unit = weight_.adapter_unit / config.layers * share.layers;
+      share.in_flight = std::min(stages - stage, workload.accumulation);
+      RankPlan& rank = ranks[static_cast<std::size_t>(stage)];
+      rank.memory = device_memory(config, weight_, workload, where, share, question_.constants);
+      rank.layers = LayerRange{on_gpu(rank.gpu->number), static_cast<std::size_t>(first),
+                               static_cast<std::size_t>(first + share.layers), share.embedding, share.head};
+      first += share.layers;
+    }
+    return ranks;
+  }
+
+  Plan fill(const Attempt& attempt) const {
+    Plan plan;
+    plan.layout = attempt.layout;
+    plan.parameters = weight_.parameters;
+    plan.workload = with(attempt.layout, choose_micro_batch(attempt.layout));
+    plan.ranks = attempt.layout.scheme == Scheme::pipeline
+                     ? pipeline_ranks(attempt.layout, plan.workload)
+                     : equal_ranks(question_, memory(attempt.layout, plan.workload));
+    plan.effective_batch = plan.workload.micro_batch * plan.workload.accumulation * data_ranks(attempt.layout);
+    plan.refusal = refusal_of(plan);
+    plan.reasons.push_back(
+        fmt::format("{}{}: {}", name(plan.layout.scheme), plan.layout.offload ? " with offload" : "", attempt.reason));
+    plan.reasons.push_back(fmt::format("batch: {} sequence{} × {} pass{} × {} rank{} = {} per optimizer step",
+                                       plan.workload.micro_batch, plan.workload.micro_batch == 1 ? "" : "s",
+                                       plan.workload.accumulation, plan.workload.accumulation == 1 ? "" : "es",
+                                       data_ranks(plan.layout), data_ranks(plan.layout) == 1 ? "" : "s",
+                                       plan.effective_batch));
+    return plan;
+  }
+
+  const Question& question_;
+  std::int64_t world_;
+  ModelWeight weight_;
+};
+
+}  // namespace
+
+Result<Plan> plan_training(const Question& question) { return TrainingPlanner(question).plan(); }
+
+}  // namespace muster::plan

@@ -1,0 +1,243 @@
+#include "service/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace muster::service {
+namespace {
+
+using plan::WeightType;
+
+bool asks_for_mixed(const spec::TrainingSpec& training) {
+  using spec::MixedPrecision;
+  return training.bf16 || training.fp16 || training.mixed_precision == MixedPrecision::bfloat16 ||
+         training.mixed_precision == MixedPrecision::float16;
+}
+
+// Whether weights are held in float32 while 16-bit numbers are computed with: asked for, or nothing else is.
+bool is_mixed(const PlanWish& wish) {
+  if (wish.work != plan::Work::training || wish.spec.model.use_lora) return false;
+  if (wish.spec.model.load_in_8bit || wish.spec.model.load_in_4bit) return false;
+  if (asks_for_mixed(wish.spec.training)) return true;
+  if (wish.spec.training.mixed_precision == spec::MixedPrecision::off) return false;
+  const spec::DataType dtype = wish.spec.model.dtype;
+  // Our engine never trains 16-bit weights without a wide copy of them.
+  if (wish.implementation == plan::Implementation::muster && dtype != spec::DataType::float32) return true;
+  return dtype == spec::DataType::automatic;
+}
+
+std::optional<spec::ElementType> asked_type(const PlanWish& wish) {
+  if (is_mixed(wish)) return spec::ElementType::float32;
+  switch (wish.spec.model.dtype) {
+    case spec::DataType::automatic:
+      return std::nullopt;
+    case spec::DataType::float32:
+      return spec::ElementType::float32;
+    case spec::DataType::bfloat16:
+      return spec::ElementType::bfloat16;
+    case spec::DataType::float16:
+      return spec::ElementType::float16;
+  }
+  return std::nullopt;
+}
+
+WeightType weight_type(const PlanWish& wish, spec::ElementType held) {
+  if (wish.spec.model.load_in_8bit) return WeightType::int8;
+  if (wish.spec.model.load_in_4bit) return WeightType::int4;
+  if (held == spec::ElementType::bfloat16) return WeightType::bfloat16;
+  return held == spec::ElementType::float16 ? WeightType::float16 : WeightType::float32;
+}
+
+Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanWish& wish) {
+  auto type = asked_type(wish);
+  const auto& path = wish.spec.model.path;
+  if (!path && !wish.parameters)
+    return Error{Error::Kind::bad_input, "no model is named",
+                 "muster plan MODEL, with a folder, a config.json, a GGUF file or a name in the Hugging Face cache; or "
+                 "muster plan --params 7B"};
+  if (path && wish.parameters)
+    return Error{Error::Kind::bad_input, fmt::format("--params is given, and the model {}", *path),
+                 "keep one of the two"};
+  // People load a model known by its size alone in 16 bits.
+  if (wish.parameters && !type) type = spec::ElementType::bfloat16;
+  auto model = wish.parameters ? spec::model_of_size(*wish.parameters, type)
+                               : spec::read_model(*path, spec::model_search_from_environment(), type);
+  if (!model) return model.error();
+  return std::make_shared<const spec::ModelDescription>(std::move(*model));
+}
+
+bool environment_expands_segments() {
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const char* value = std::getenv(name);
+        value != nullptr && std::string_view(value).find("expandable_segments:True") != std::string_view::npos)
+      return true;
+  return false;
+}
+
+plan::Workload workload(const PlanWish& wish, spec::ElementType held) {
+  const spec::RunSpec& spec = wish.spec;
+  plan::Workload work;
+  work.work = wish.work;
+  work.implementation = wish.implementation;
+  work.weights = weight_type(wish, held);
+  work.mixed_precision = is_mixed(wish);
+  work.optimizer = spec.training.optimizer;
+  work.attention = spec.system.attn_impl;
+  work.expandable_segments = wish.expandable_segments.value_or(environment_expands_segments());
+  if (wish.work == plan::Work::training) {
+    work.checkpointing = spec.training.gradient_checkpointing;
+    work.sequence = spec.training.sequence_length;
+    if (spec.model.use_lora) work.adapters = plan::Adapters{spec.model.lora_r, spec.model.lora_dropout};
+  } else {
+    work.sequence = spec.generation.sequence_length;
+    work.new_tokens = std::min(spec.generation.max_new_tokens, work.sequence - 1);
+  }
+  return work;
+}
+
+std::optional<plan::Scheme> scheme(spec::Strategy strategy) {
+  switch (strategy) {
+    case spec::Strategy::automatic:
+      return std::nullopt;
+    case spec::Strategy::single:
+      return plan::Scheme::single;
+    case spec::Strategy::ddp:
+      return plan::Scheme::ddp;
+    case spec::Strategy::fsdp:
+      return plan::Scheme::fsdp;
+    case spec::Strategy::tensor:
+      return plan::Scheme::tensor;
+    case spec::Strategy::pipeline:
+      return plan::Scheme::pipeline;
+    case spec::Strategy::deepspeed:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> limit_of(const spec::DeviceLimits& limits, const std::string& device) {
+  const auto found = limits.find(device);
+  return found == limits.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+bool names_gpus(const spec::DeviceLimits& limits) {
+  return std::ranges::any_of(limits, [](const auto& entry) { return entry.first != "cpu" && entry.first != "disk"; });
+}
+
+plan::PlanDevice plan_device(const HostView& view, gpu::VisibleIndex index) {
+  const gpu::VisibleDevice& device = view.visible[static_cast<std::size_t>(number(index))];
+  const gpu::Gpu& gpu = view.gpu_of(device);
+  const ByteCount room = gpu.reading.memory_free.value_or(gpu.facts.memory_total.value_or(ByteCount{}));
+  return {number(index), gpu.facts.name.value_or("GPU"), gpu.facts.uuid ? gpu.facts.uuid->text : std::string{},
+          room.value};
+}
+
+// The GPUs asked for: by name, by number, or all that are visible; of those, the ones max_memory names.
+Result<std::vector<plan::PlanDevice>> choose_devices(Host& host, const spec::RunSpec& spec) {
+  if (spec.distributed.device == spec::Device::cpu) return std::vector<plan::PlanDevice>{};
+  auto view = host.look(gpu::Detail::everything);
+  if (!view) return view.error();
+  gpu::SelectionRequest request;
+  request.ids = spec.distributed.gpu_ids;
+  if (spec.distributed.num_gpus) request.count = static_cast<int>(*spec.distributed.num_gpus);
+  request.allow_leased = true;
+  const bool nothing_asked = request.ids.empty() && !request.count;
+  if (view->visible.empty() && nothing_asked && spec.distributed.device == spec::Device::automatic)
+    return std::vector<plan::PlanDevice>{};
+  auto chosen = host.pick(request);
+  if (!chosen) return chosen.error();
+  std::vector<plan::PlanDevice> devices;
+  const spec::DeviceLimits& limits = spec.model.max_memory;
+  for (const gpu::VisibleIndex index : *chosen) {
+    plan::PlanDevice device = plan_device(*view, index);
+    const auto limit = limit_of(limits, std::to_string(device.number));
+    if (names_gpus(limits) && !limit) continue;
+    if (limit) device.limit = std::min(device.limit, *limit);
+    devices.push_back(std::move(device));
+  }
+  for (const auto& [name, limit] : limits)
+    if (name != "cpu" && name != "disk" && std::ranges::none_of(devices, [&](const plan::PlanDevice& device) {
+          return std::to_string(device.number) == name;
+        }))
+      return Error{Error::Kind::bad_input,
+                   fmt::format("max_memory names GPU {}, which is not among the chosen ones", name),
+                   "muster gpus lists them; leave it out, or choose it with --gpu-ids"};
+  return devices;
+}
+
+std::optional<std::int64_t> free_host_memory() {
+  auto text = read_file("/proc/meminfo");
+  if (!text) return std::nullopt;
+  for (const std::string& line : split(*text, '\n')) {
+    if (!line.starts_with("MemAvailable:")) continue;
+    const std::string_view rest = trim(std::string_view(line).substr(13));
+    if (const auto kibibytes = parse_number<std::int64_t>(rest.substr(0, rest.find(' ')))) return *kibibytes << 10;
+  }
+  return std::nullopt;
+}
+
+std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
+  if (model.device_map) return model.device_map;
+  if (model.auto_device_map) return spec::DeviceMap{spec::MapRule::automatic};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
+  const spec::RunSpec& spec = wish.spec;
+  if (spec.distributed.strategy == spec::Strategy::deepspeed)
+    return Error{Error::Kind::bad_input, "the strategy is deepspeed, which muster does not run",
+                 "--strategy fsdp shards the same states"};
+  auto model = read_model(wish);
+  if (!model) return model.error();
+  auto devices = choose_devices(host, spec);
+  if (!devices) return devices.error();
+  plan::Question question;
+  question.model = std::move(*model);
+  question.workload = workload(wish, question.model->dtype);
+  const bool training = wish.work == plan::Work::training;
+  if (training) {
+    if (devices->empty())
+      return Error{Error::Kind::refused, "there is no GPU to plan training for",
+                   "--gpus-from FILE plans for another machine (docs/inventory-file.md)"};
+    question.batch = spec.training.batch_size;
+    question.micro_batch = spec.training.micro_batch_size;
+    question.accumulation = spec.training.gradient_accumulation_steps;
+  } else {
+    question.micro_batch = spec.generation.batch_size;
+    question.map = map_wish(spec.model);
+  }
+  if (training && map_wish(spec.model) && devices->size() > 1)
+    return Error{Error::Kind::bad_input,
+                 "a device map splits one model over the GPUs, and training gives each GPU a rank",
+                 "leave the device map out: --strategy fsdp shards a model that does not fit one GPU"};
+  question.scheme = scheme(spec.distributed.strategy);
+  if (!question.scheme && spec.distributed.tensor_parallel.value > 1) question.scheme = plan::Scheme::tensor;
+  if (!question.scheme && spec.distributed.pipeline_parallel.value > 1) question.scheme = plan::Scheme::pipeline;
+  question.sharding = spec.distributed.fsdp_sharding_strategy;
+  question.offload = spec.distributed.fsdp_cpu_offload;
+  question.devices = std::move(*devices);
+  question.limits_given = !spec.model.max_memory.empty();
+  question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
+  question.disk_limit = limit_of(spec.model.max_memory, "disk");
+  question.host_memory = free_host_memory();
+  question.hosts = spec.distributed.num_nodes;
+  question.planner = wish.planner;
+  if (wish.constants) {
+    auto text = read_file(*wish.constants);
+    if (!text) return text.error();
+    auto constants = plan::read_constants(*text, wish.constants->string());
+    if (!constants) return constants.error();
+    question.constants = *constants;
+  }
+  return question;
+}
+
+}  // namespace muster::service

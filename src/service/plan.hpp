@@ -1,0 +1,29 @@
+// From what a user asks for, and the GPUs of a host, to a plan.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "plan/plan.hpp"
+#include "service/host.hpp"
+#include "spec/run_spec.hpp"
+
+namespace muster::service {
+
+// What a plan is asked about besides the run's settings.
+struct PlanWish {
+  spec::RunSpec spec;
+  plan::Work work = plan::Work::inference;
+  std::optional<std::int64_t> parameters;  // a model of this size, instead of spec.model.path
+  plan::Implementation implementation = plan::Implementation::transformers;
+  plan::Planner planner = plan::Planner::optimal;
+  std::optional<bool> expandable_segments;         // absent: as PYTORCH_CUDA_ALLOC_CONF says
+  std::optional<std::filesystem::path> constants;  // a file with measured constants
+};
+
+// Looks at the GPUs, reads the model: everything the plan follows from.
+Result<plan::Question> plan_question(Host& host, const PlanWish& wish);
+
+}  // namespace muster::service
