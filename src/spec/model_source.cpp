@@ -12,6 +12,7 @@
 #include "spec/checkpoint_config.hpp"
 #include "spec/gguf_header.hpp"
 #include "spec/huggingface_cache.hpp"
+#include "spec/json_text.hpp"
 #include "spec/safetensors_header.hpp"
 #include "spec/tensor_check.hpp"
 
@@ -40,7 +41,7 @@ Result<ModelConfig> read_config(const fs::path& path) {
   if (config && config->quantization)
     return Error{Error::Kind::refused,
                  fmt::format("{}: the checkpoint is quantised by {}, which is not supported yet", path.string(),
-                             *config->quantization),
+                             shown(nlohmann::json(*config->quantization))),
                  "use the checkpoint that was not quantised"};
   return config;
 }
@@ -126,7 +127,7 @@ Result<ModelDescription> from_config(const std::string& name, const fs::path& pa
   if (!extra->empty())
     model.notes.push_back(
         fmt::format("{} tensors of the checkpoint have no place in the model and are left out, the first {}",
-                    extra->size(), extra->front()));
+                    extra->size(), shown(nlohmann::json(extra->front()))));
   return model;
 }
 
@@ -142,8 +143,20 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
   if (!extra) return extra.error();
   if (extra->empty()) return model;
   return Error{Error::Kind::bad_input,
-               fmt::format("{}: there is no config.json, and {} is of no family that is known", source, extra->front()),
+               fmt::format("{}: there is no config.json, and {} is of no family that is known", source,
+                           shown(nlohmann::json(extra->front()))),
                "put the model's config.json beside it"};
+}
+
+// The first file of a folder that could be named instead of it.
+std::string remedy_for(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".gguf" || entry.path().extension() == ".safetensors")
+      names.push_back(entry.path().string());
+  if (!names.empty()) return fmt::format("name the file: {}", std::ranges::min(names));
+  return "name the folder that holds them, a .gguf file, or a size alone: --params 7B";
 }
 
 Result<ModelDescription> from_folder(const std::string& name, const fs::path& folder,
@@ -158,14 +171,20 @@ Result<ModelDescription> from_folder(const std::string& name, const fs::path& fo
       "name the folder that holds them, a .gguf file, or a size alone: --params 7B"};
 }
 
-// Whether a folder's index lists this file: then it is a part of the checkpoint, not all of it.
-bool is_part(const fs::path& file) {
-  return file.filename() != "model.safetensors" && is_there(file.parent_path() / "model.safetensors.index.json");
+// Whether a checkpoint consists of several files, of which this is one.
+bool is_part(const fs::path& file, const Files& checkpoint) {
+  return checkpoint.size() > 1 && std::ranges::any_of(checkpoint, [&](const CheckpointFile& other) {
+           return other.path.filename() == file.filename();
+         });
 }
 
 Result<ModelDescription> from_safetensors(const std::string& name, const fs::path& file,
                                           std::optional<ElementType> dtype) {
-  if (is_part(file)) return from_folder(name, file.parent_path(), dtype);
+  if (file.filename() != "model.safetensors") {
+    const auto checkpoint = read_checkpoint_headers(file.parent_path());
+    if (!checkpoint) return checkpoint.error();
+    if (is_part(file, *checkpoint)) return from_folder(name, file.parent_path(), dtype);
+  }
   auto header = read_safetensors_header(file);
   if (!header) return header.error();
   Files files;
