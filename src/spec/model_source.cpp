@@ -115,12 +115,10 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
   return model;
 }
 
-// A model whose config.json is there, with the checkpoint files beside it, if any.
-Result<ModelDescription> from_config(const std::string& name, const fs::path& path, const Files& files,
+// A model whose configuration is known, with its checkpoint files, if any.
+Result<ModelDescription> from_config(const std::string& name, const ModelConfig& config, const Files& files,
                                      std::optional<ElementType> dtype) {
-  const auto config = read_config(path);
-  if (!config) return config.error();
-  ModelDescription model = describe(name, *config, files, dtype);
+  ModelDescription model = describe(name, config, files, dtype);
   if (files.empty()) return model;
   const auto extra = unplaced_tensors(model, files);
   if (!extra) return extra.error();
@@ -151,24 +149,38 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
 // The first file of a folder that could be named instead of it.
 std::string remedy_for(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".gguf" || entry.path().extension() == ".safetensors")
-      names.push_back(entry.path().string());
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
+    if (entry->path().extension() == ".gguf" || entry->path().extension() == ".safetensors")
+      names.push_back(entry->path().string());
   if (!names.empty()) return fmt::format("name the file: {}", std::ranges::min(names));
   return "name the folder that holds them, a .gguf file, or a size alone: --params 7B";
 }
 
+// The configuration comes first: what it says of the checkpoint (quantised, say) explains what its files hold.
 Result<ModelDescription> from_folder(const std::string& name, const fs::path& folder,
                                      std::optional<ElementType> dtype) {
+  std::optional<ModelConfig> config;
+  if (is_there(folder / "config.json")) {
+    const auto read = read_config(folder / "config.json");
+    if (!read) return read.error();
+    config = *read;
+  }
   const auto files = read_checkpoint_headers(folder);
   if (!files) return files.error();
-  if (is_there(folder / "config.json")) return from_config(name, folder / "config.json", *files, dtype);
+  if (config) return from_config(name, *config, *files, dtype);
   if (!files->empty()) return from_tensors(name, *files, dtype);
   return Error{
       Error::Kind::bad_input,
       fmt::format("{} holds no config.json, no model.safetensors and no model.safetensors.index.json", folder.string()),
-      "name the folder that holds them, a .gguf file, or a size alone: --params 7B"};
+      remedy_for(folder)};
+}
+
+Result<ModelDescription> from_config_file(const std::string& name, const fs::path& file,
+                                          std::optional<ElementType> dtype) {
+  const auto config = read_config(file);
+  if (!config) return config.error();
+  return from_config(name, *config, {}, dtype);
 }
 
 // Whether a checkpoint consists of several files, of which this is one.
@@ -189,8 +201,11 @@ Result<ModelDescription> from_safetensors(const std::string& name, const fs::pat
   if (!header) return header.error();
   Files files;
   files.push_back({file, std::move(*header)});
-  const fs::path config = file.parent_path() / "config.json";
-  return is_there(config) ? from_config(name, config, files, dtype) : from_tensors(name, files, dtype);
+  const fs::path beside = file.parent_path() / "config.json";
+  if (!is_there(beside)) return from_tensors(name, files, dtype);
+  const auto config = read_config(beside);
+  if (!config) return config.error();
+  return from_config(name, *config, files, dtype);
 }
 
 // The type to plan with for an encoding: itself, or float16, which blocks are unpacked to.
@@ -235,7 +250,7 @@ Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file
 
 Result<ModelDescription> from_file(const std::string& name, const fs::path& file, std::optional<ElementType> dtype) {
   const std::string extension = to_lower(file.extension().string());
-  if (extension == ".json") return from_config(name, file, {}, dtype);
+  if (extension == ".json") return from_config_file(name, file, dtype);
   if (extension == ".safetensors") return from_safetensors(name, file, dtype);
   if (extension == ".gguf") return from_gguf(name, file, dtype);
   return Error{Error::Kind::bad_input,

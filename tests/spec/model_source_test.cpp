@@ -195,6 +195,7 @@ TEST_F(ModelSource, IsNotGuessedWhereTensorsLeaveADoubt) {
 
 TEST_F(ModelSource, RefusesQuantisedCheckpointsByTheirMethod) {
   folder_.write("config.json", R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})");
+  folder_.write("model.safetensors", "of a kind that is not known");
   EXPECT_TRUE(contains(refused(folder_.path()), "quantised by \"awq\""));
 }
 
