@@ -8,6 +8,8 @@ class Gpt2Shape {
   Gpt2Shape(const ModelConfig& config, ElementType dtype) : config_(config), dtype_(dtype) {}
 
   ModelShape build() {
+    const auto layers = static_cast<std::size_t>(config_.layers);
+    builder_.reserve(8 + 13 * layers, 8 + 12 * layers);
     builder_.open("", "GPT2LMHeadModel");
     builder_.open("transformer", "GPT2Model");
     const TensorId embedding = add_embedding("wte", config_.vocabulary);

@@ -40,6 +40,8 @@ class RotaryShape {
       : config_(config), dtype_(dtype), classes_(class_prefix(config.family)) {}
 
   ModelShape build() {
+    const auto layers = static_cast<std::size_t>(config_.layers);
+    builder_.reserve(8 + 15 * layers, 8 + 16 * layers);  // of a block with every norm and bias
     builder_.open("", classes_.head_model);
     builder_.open("model", classes_.model);
     if (config_.remainder > 0) add("remainder", {config_.remainder});

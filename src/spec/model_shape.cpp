@@ -22,18 +22,17 @@ std::vector<ModuleId> ModelShape::children(ModuleId id) const {
 
 bool ModelShape::is_whole(ModuleId id) const { return std::ranges::count(whole_classes, at(id).class_name) > 0; }
 
+// Measured first, then written from its end.
 std::string ModelShape::path(ModuleId id) const {
-  std::vector<const std::string*> names;
   std::size_t length = 0;
-  for (const ModuleShape* module = &at(id); module->parent; module = &at(*module->parent)) {
-    names.push_back(&module->name);
+  for (const ModuleShape* module = &at(id); module->parent; module = &at(*module->parent))
     length += module->name.size() + 1;
-  }
-  std::string path;
-  path.reserve(length);
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    if (!path.empty()) path += '.';
-    path += **name;
+  if (length == 0) return {};
+  std::string path(length - 1, '.');
+  std::size_t end = path.size();
+  for (const ModuleShape* module = &at(id); module->parent; module = &at(*module->parent)) {
+    module->name.copy(path.data() + (end - module->name.size()), module->name.size());
+    end -= std::min(end, module->name.size() + 1);
   }
   return path;
 }
@@ -66,6 +65,11 @@ std::int64_t ModelShape::parameter_count() const {
   for (const TensorShape& tensor : tensors)
     if (tensor.kind == TensorKind::parameter && !tensor.same_as) count += tensor.elements();
   return count;
+}
+
+void ShapeBuilder::reserve(std::size_t modules, std::size_t tensors) {
+  shape_.modules.reserve(modules);
+  shape_.tensors.reserve(tensors);
 }
 
 ModuleId ShapeBuilder::open(std::string name, std::string class_name) {

@@ -86,6 +86,8 @@ class ModelShape {
 // Adds modules and tensors in order, so that nobody counts indices by hand.
 class ShapeBuilder {
  public:
+  // Room for about so many, so that large trees are not moved while they grow.
+  void reserve(std::size_t modules, std::size_t tensors);
   // The module stays open for children and tensors until close(). The first one is the root.
   ModuleId open(std::string name, std::string class_name);
   void close();

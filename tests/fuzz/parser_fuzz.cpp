@@ -1,4 +1,5 @@
-// Feeds mutated texts to every parser that reads what a user wrote: parser_fuzz [--inputs N] [--seed S]. A crash, a
+// Feeds mutated texts to every parser that reads what a user wrote, and mutated checkpoint headers to those that read
+// what others wrote: parser_fuzz [--inputs N] [--seed S]. A crash, a
 // sanitizer report or an input that takes longer than ten seconds ends it, with the input on standard error.
 #include <fmt/format.h>
 #include <signal.h>
@@ -14,9 +15,15 @@
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint_bytes.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/mask.hpp"
+#include "spec/checkpoint_config.hpp"
+#include "spec/gguf_header.hpp"
+#include "spec/model_config.hpp"
+#include "spec/model_shape.hpp"
 #include "spec/resolve.hpp"
+#include "spec/safetensors_header.hpp"
 
 namespace muster {
 namespace {
@@ -47,7 +54,7 @@ class Mutator {
  private:
   void change(std::string& text) {
     const std::size_t at = below(text.size() + 1);
-    switch (below(8)) {
+    switch (below(9)) {
       case 0:
         if (at < text.size()) text[at] = static_cast<char>(random_());
         break;
@@ -71,6 +78,11 @@ class Mutator {
       case 6:
         text.insert(at, std::string(below(300), "[{ \n-:&*\"'0,"[below(12)]));
         break;
+      case 7: {
+        const std::string& word = words_[below(words_.size())];
+        text.replace(at, word.size(), word);
+        break;
+      }
       default: {
         const auto space = text.find_first_of(" \n", at);
         if (space != std::string::npos) text.replace(at, space - at, words_[below(words_.size())]);
@@ -186,23 +198,138 @@ void feed(const spec::Schema& schema, const std::vector<gpu::Gpu>& gpus, const s
   }
 }
 
+// The header of a safetensors file with that many bytes of data.
+constexpr std::size_t safetensors_data = 64 * 5 + 64 * 64 + 64 * 64 + 64 * 2;
+constexpr const char* safetensors_seed =
+    R"({"model.embed_tokens.weight": {"dtype": "U8", "shape": [5, 64], "data_offsets": [0, 320]},
+        "model.layers.0.self_attn.q_proj.weight": {"dtype": "U8", "shape": [64, 64], "data_offsets": [320, 4416]},
+        "model.layers.0.self_attn.k_proj.weight": {"dtype": "BF16", "shape": [64, 32], "data_offsets": [4416, 8512]},
+        "model.layers.0.mlp.gate_proj.weight": {"dtype": "I8", "shape": [2, 64], "data_offsets": [8512, 8640]},
+        "__metadata__": {"format": "pt"}})";
+
+// Texts and bytes of models: config.json, and the headers of checkpoint files.
+std::vector<std::string> seed_models() {
+  std::vector<std::string> seeds;
+  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_CORPUS "/spec/fixtures/models"))
+    seeds.push_back(read_file(entry.path() / "config.json").value());
+  seeds.emplace_back(
+      R"({"model_type": "qwen2", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2,
+          "num_key_value_heads": 1, "use_sliding_window": true, "layer_types": ["full_attention", "sliding_attention"]})");
+  const std::size_t texts = seeds.size();
+  for (std::size_t i = 0; i < texts; ++i) {  // as many files of either kind
+    seeds.emplace_back(safetensors_seed);
+    spec::testing::GgufBytes bytes;
+    bytes.word("general.architecture", "llama").number("llama.block_count", 1).number("llama.embedding_length", 64);
+    bytes.number("llama.feed_forward_length", 8)
+        .number("llama.context_length", 16)
+        .number("llama.attention.head_count", 2);
+    bytes.words("tokenizer.ggml.tokens", {"a", "b"}).number("general.alignment", 32);
+    bytes.tensor("token_embd.weight", {64, 2}, 1, 256).tensor("blk.0.attn_q.weight", {64, 64}, 8, 4352);
+    seeds.push_back(bytes.header());
+  }
+  return seeds;
+}
+
+std::vector<std::string> model_words() {
+  std::vector<std::string> words{"null",
+                                 "true",
+                                 "-1",
+                                 "0",
+                                 "1.5",
+                                 "\"x\"",
+                                 "{}",
+                                 "[]",
+                                 "99999999999999999999",
+                                 "1e400",
+                                 "\"dtype\":\"BF16\"",
+                                 "\"shape\":[0]",
+                                 "\"data_offsets\":[0,8]",
+                                 "GGUF",
+                                 "\xff",
+                                 "4194304",
+                                 "8192",
+                                 "\"gpt2\"",
+                                 "\"model_type\":\"mistral\",",
+                                 "}",
+                                 "]",
+                                 ","};
+  for (const std::uint64_t number :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{255}, std::uint64_t{1} << 31,
+        std::uint64_t{1} << 62, std::uint64_t{1} << 63, ~std::uint64_t{0}})
+    words.push_back(spec::testing::little_endian(number));
+  for (std::uint32_t type = 0; type < 16; ++type) words.push_back(spec::testing::little_endian(type));
+  return words;
+}
+
+// What is accepted must be usable: a shape can be built, and nothing in it overflows.
+void use(const spec::ModelConfig& config) {
+  if (!spec::contradictions(config).empty()) throw std::logic_error("a configuration with contradictions was accepted");
+  const spec::ModelShape shape = spec::build_shape(config, spec::ElementType::float64);
+  if (shape.parameter_count() <= 0) throw std::logic_error("a model without parameters was accepted");
+}
+
+void use(const spec::SafetensorsHeader& header) {
+  std::vector<spec::NamedSizes> sizes;
+  for (const spec::StoredTensor& tensor : header.tensors) sizes.push_back({tensor.name, tensor.dimensions});
+  if (const auto derived = spec::config_from_tensors(sizes, "fuzz")) use(derived->config);
+}
+
+void use(const spec::GgufHeader& header) {
+  const auto config = spec::gguf_model_config(header, "fuzz");
+  if (!config) return;
+  use(*config);
+  static_cast<void>(spec::check_gguf_tensors(spec::build_shape(*config, spec::ElementType::float32), header, "fuzz"));
+}
+
+// How many inputs each parser took: none would mean that nothing behind it was reached.
+struct Accepted {
+  std::size_t configs = 0, safetensors = 0, gguf = 0;
+};
+
+void feed_model(const std::string& bytes, std::size_t beyond, Accepted& accepted) {
+  if (const auto config = spec::parse_model_config(bytes, "fuzz")) {
+    ++accepted.configs;
+    use(*config);
+  }
+  static_cast<void>(spec::parse_safetensors_header(bytes, bytes.size() + beyond, "fuzz"));
+  const std::string file = spec::testing::safetensors_bytes(bytes, safetensors_data);  // with a length that is right
+  if (const auto header = spec::parse_safetensors_header(file, file.size(), "fuzz")) {
+    ++accepted.safetensors;
+    use(*header);
+  }
+  if (const auto header = spec::parse_gguf_header(bytes, bytes.size() + beyond, "fuzz")) {
+    ++accepted.gguf;
+    use(*header);
+  }
+  static_cast<void>(spec::parse_parameter_count(bytes.substr(0, 24)));
+}
+
 int fuzz(std::size_t inputs, std::uint64_t seed) {
   const spec::Schema schema;
   const std::vector<gpu::Gpu> gpus = four_gpus();
   Mutator mutator(seed_texts(schema), dictionary(schema), seed);
+  Mutator models(seed_models(), model_words(), seed);
+  Accepted accepted;
   ::signal(SIGALRM, show_input);
   ::signal(SIGABRT, show_input);
   const auto start = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < inputs; ++i) {
-    current_input = mutator.next();
+    const bool model = i % 2 == 1;
+    current_input = model ? models.next() : mutator.next();
     ::alarm(10);
-    feed(schema, gpus, current_input, mutator.below(8) < 4 ? 0 : mutator.below(5));
+    if (model)
+      feed_model(current_input, models.below(2) == 0 ? 0 : models.below(150'000), accepted);
+    else
+      feed(schema, gpus, current_input, mutator.below(8) < 4 ? 0 : mutator.below(5));
     if (i % 100'000 == 99'999) fmt::print(stderr, "parser_fuzz: {} inputs\n", i + 1);
   }
   ::alarm(0);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{{\"bench\": \"parser_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0}}\n",
-             inputs, seed, seconds);
+  fmt::print(
+      "{{\"bench\": \"parser_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
+      "\"accepted_configs\": {}, \"accepted_safetensors\": {}, \"accepted_gguf\": {}}}\n",
+      inputs, seed, seconds, accepted.configs, accepted.safetensors, accepted.gguf);
+  if (inputs >= 10'000 && (accepted.configs == 0 || accepted.safetensors == 0 || accepted.gguf == 0)) return 1;
   return 0;
 }
 
