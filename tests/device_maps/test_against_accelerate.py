@@ -70,3 +70,43 @@ def test_maps_with_fallback_allocation_are_accelerates(maker, batch):
             assert_same(maker, "tree", model, random_budgets(chance, total_bytes(model)), **request)
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}: {failure}\n{model}") from failure
+
+
+@pytest.fixture(scope="module")
+def architectures(maker):
+    models = {name: without_weights(configuration) for name, configuration in configurations().items()}
+    for name, model in models.items():
+        maker.load(name, model)
+    return models
+
+
+def model_request(chance: random.Random, model) -> dict:
+    return {
+        "mode": chance.choice(MODES),
+        "element_bytes": chance.choice([None, 2, 1]),
+        "whole_classes": chance.choice([[], list(model._no_split_modules), list(model._no_split_modules)]),
+        "limits_given": chance.random() < 0.8,
+    }
+
+
+def test_maps_of_architectures_are_accelerates_and_ours_are_never_worse(maker, architectures):
+    outcomes, compared, better = {}, 0, 0
+    for seed in range(720):
+        chance = random.Random(seed)
+        name = list(architectures)[seed % len(architectures)]
+        model = architectures[name]
+        request = model_request(chance, model)
+        budgets = random_budgets(chance, total_bytes(model) // (2 if request["element_bytes"] == 1 else 1))
+        try:
+            outcome = assert_same(maker, name, model, budgets, **request)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, {name}: {failure}") from failure
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        if outcome != "map":
+            continue
+        answer = maker.plan(name, budgets, rules="accelerate", compare=True, **request)
+        if "their_load" in answer and answer["their_load"] <= 1:
+            compared += 1
+            assert answer["our_load"] <= answer["their_load"], f"seed {seed}, {name}, {budgets}, {request}"
+            better += answer["our_load"] < answer["their_load"]
+    assert outcomes["map"] > 400 and compared > 100 and better > 50, (outcomes, compared, better)
