@@ -41,7 +41,7 @@ def random_request(chance: random.Random) -> dict:
     return request
 
 
-@pytest.mark.parametrize("batch", range(20))
+@pytest.mark.parametrize("batch", range(12))
 def test_maps_of_random_trees_are_accelerates(maker, batch):
     for seed in range(batch * 100, batch * 100 + 100):
         chance = random.Random(seed)

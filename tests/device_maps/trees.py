@@ -71,6 +71,8 @@ def random_budgets(chance: random.Random, size: int, cpu: Optional[bool] = None)
     for i, number in enumerate(ids):
         share = {"equal": 1.0, "mixed": chance.uniform(0.0, 2.0), "24/80": 0.46 if i < count / 2 else 1.54}[shape]
         budgets[number] = 0 if chance.random() < 0.07 else int(share * scale)
+        if chance.random() < 0.03:
+            budgets[number] = 10**18
     if cpu if cpu is not None else chance.random() < 0.6:
         budgets["cpu"] = chance.choice([0, size // 3, size, 10 * size])
     if chance.random() < 0.05:
