@@ -100,6 +100,9 @@ TEST(CompatMap, RefusesWhatCannotBeMeant) {
   EXPECT_NE(what({.rules = CompatRules::transformers, .fallback_allocation = true}).find("fallback"),
             std::string::npos);
 
+  EXPECT_EQ(compat_map(small_llama(1, std::int64_t{1} << 60, false), {}, {}).error().what,
+            "the model's tensors take more than 2^58 bytes");
+
   const auto budgets = sequential_budgets({}, {{on_gpu(0), {1}}, {on_gpu(0), {2}}, {on_cpu(), {-3}}});
   ASSERT_FALSE(budgets);
   EXPECT_EQ(budgets.error().what, "0 has two budgets; give it one\nthe budget of cpu is -3 bytes; give 0 or more");
