@@ -6,7 +6,7 @@ import pytest
 
 from map_maker import MapMaker, MapRefused, total_bytes
 from originals import accelerate_plan
-from trees import RandomTree, configurations, random_budgets, without_weights
+from trees import RandomTree, configurations, random_budgets, tied_to_a_leaf, without_weights
 
 MODES = ["auto", "balanced", "balanced_low_0", "sequential"]
 
@@ -110,3 +110,24 @@ def test_maps_of_architectures_are_accelerates_and_ours_are_never_worse(maker, a
             assert answer["our_load"] <= answer["their_load"], f"seed {seed}, {name}, {budgets}, {request}"
             better += answer["our_load"] < answer["their_load"]
     assert outcomes["map"] > 400 and compared > 100 and better > 50, (outcomes, compared, better)
+
+
+def test_every_budget_to_the_byte_gives_accelerates_map(maker):
+    model = tied_to_a_leaf()
+    maker.load("tied to a leaf", model)
+    maps = set()
+    for first in range(60):
+        for budgets in ({0: first}, {0: first, 1: 20}, {0: 14, 1: first}, {0: first, "cpu": 25}):
+            assert_same(maker, "tied to a leaf", model, budgets, mode="sequential")
+            answer = maker.plan("tied to a leaf", budgets, rules="accelerate", mode="sequential")
+            maps.add(tuple(answer["map"].items()))
+    assert len(maps) > 10
+
+
+def test_budgets_between_two_bytes_give_accelerates_map(maker):
+    """Without limits one GPU gets 90 %: of 49 bytes, 44.1."""
+    for before in range(1, 11):
+        model = tied_to_a_leaf(before)
+        maker.load("tied to a leaf", model)
+        for size in range(9, 70, 10):
+            assert_same(maker, "tied to a leaf", model, {0: size}, mode="balanced", limits_given=False)

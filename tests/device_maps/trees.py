@@ -106,3 +106,25 @@ def without_weights(configuration, dtype: torch.dtype = torch.bfloat16) -> nn.Mo
         model = transformers.AutoModelForCausalLM.from_config(configuration, dtype=dtype)
     model.tie_weights()
     return model
+
+
+def tied_to_a_leaf(before: int = 4) -> nn.Module:
+    """A group that can be split, tied to a leaf that cannot; a few bytes each."""
+
+    def leaf(**sizes: int) -> nn.Module:
+        module = CLASSES["Leaf"]()
+        for name, size in sizes.items():
+            module.register_parameter(name, nn.Parameter(torch.empty(size, dtype=torch.int8, device="meta"), False))
+        return module
+
+    group = CLASSES["Group"]()
+    group.add_module("x", leaf(w=7))
+    group.add_module("y", leaf(w=5, v=2))
+    group.register_parameter("own", nn.Parameter(torch.empty(3, dtype=torch.int8, device="meta"), False))
+    model = CLASSES["Cell"]()
+    model.add_module("before", leaf(w=before))
+    model.add_module("group", group)
+    model.add_module("between", leaf(w=6))
+    model.add_module("after", leaf(bias=9))
+    model.after.register_parameter("w", group.x.w)
+    return model
