@@ -132,7 +132,7 @@ std::vector<std::size_t> even_cuts(const UnitChain& chain, std::size_t begin, st
     const auto own = static_cast<double>(device.capacity);
     std::size_t best = position;
     if (device.capacity > 0) {
-      const double mean = (static_cast<double>(chain.bytes_between(position, end)) + fixed) / capacity;
+      const double mean = (static_cast<double>(chain.bytes_to_come(position, end)) + fixed) / capacity;
       const auto distance = [&](std::int64_t cost) {
         return std::abs(static_cast<double>(device.fixed + cost) / own - mean);
       };

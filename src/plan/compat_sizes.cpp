@@ -84,6 +84,13 @@ void add_up(const ModelShape& shape, CompatSizes& sizes) {
   }
 }
 
+// Sums stay far below what 64 bits hold.
+constexpr Eighths most_eighths = Eighths{1} << 61;
+
+Error too_large() {
+  return {Error::Kind::bad_input, "the model's tensors take more than 2^58 bytes", "check their dimensions"};
+}
+
 std::optional<Error> check_rules(const CompatRequest& request) {
   if (request.rules == CompatRules::accelerate) return std::nullopt;
   if (request.element_bytes)
@@ -129,9 +136,12 @@ Result<CompatSizes> compat_sizes(const ModelShape& shape, const CompatRequest& r
                     .holds_parameter = std::vector<bool>(shape.modules.size()),
                     .holds_tensor = std::vector<bool>(shape.modules.size()),
                     .is_whole = whole_modules(shape, request.whole_classes)};
+  Wide total = 0;
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const TensorShape& tensor = shape.tensors[i];
     if (tensor.same_as && !counts(shape, tensor)) continue;
+    total += Wide{tensor.elements()} * (*elements)[i];
+    if (total > most_eighths) return too_large();
     const std::size_t owner = number(tensor.owner);
     sizes.tensors[i] = tensor.elements() * (*elements)[i];
     sizes.modules[owner] += sizes.tensors[i];

@@ -44,8 +44,9 @@ struct DeviceMap {
   bool operator==(const DeviceMap&) const = default;
 };
 
-// A map as the user wrote it: {"model.embed_tokens": 0, "model.layers.0": "cuda:1", …}. Every tensor must be covered
-// once; unknown modules, places that are not there and modules left out are all named.
+// A map as the user wrote it: {"model.embed_tokens": "0", "model.layers.0": "cuda:1", …}; keys name modules or single
+// tensors, "" the whole model. Every tensor must be covered once: unknown modules, places that have no budget, modules
+// that lie in another key's and modules left out are all named in one bad_input. The entries keep the order as written.
 Result<DeviceMap> custom_map(const spec::ModelShape& shape,
                              const std::vector<std::pair<std::string, std::string>>& written,
                              const std::vector<Budget>& budgets);

@@ -5,20 +5,27 @@
 namespace muster::plan {
 
 UnitChain::UnitChain(const SplitRequest& request)
-    : before_{0}, shares_(request.units.size()), glued_(request.units.size()) {
+    : before_{0}, pairs_(request.shared), shares_(request.units.size()), glued_(request.units.size()) {
   for (const Unit& unit : request.units) {
     bytes_.push_back(unit.bytes);
     workspace_.push_back(unit.workspace);
     before_.push_back(before_.back() + unit.bytes);
   }
-  if (request.shared.empty()) return;
+  if (pairs_.empty()) return;
   with_earlier_.resize(size());
   with_later_.resize(size());
-  for (const SharedBytes& shared : request.shared) {
+  for (const SharedBytes& shared : pairs_) {
     shares_[shared.first] = shares_[shared.second] = true;
     with_earlier_[shared.second].push_back({shared.first, shared.bytes});
     with_later_[shared.first].push_back({shared.second, shared.bytes});
   }
+}
+
+std::int64_t UnitChain::bytes_to_come(std::size_t begin, std::size_t end) const {
+  std::int64_t bytes = bytes_between(begin, end);
+  for (const SharedBytes& pair : pairs_)
+    if (pair.first < begin && begin <= pair.second && pair.second < end) bytes += pair.bytes;
+  return bytes;
 }
 
 std::int64_t UnitChain::cost(std::size_t begin, std::size_t end) const {

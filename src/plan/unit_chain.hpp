@@ -22,7 +22,11 @@ class UnitChain {
   std::size_t size() const { return bytes_.size(); }
   std::int64_t bytes_between(std::size_t begin, std::size_t end) const { return before_[end] - before_[begin]; }
 
-  // What units [begin, end) take: bytes, duplicates of what they share with earlier ones, the largest workspace.
+  // What units [begin, end) bring to however many devices: their bytes and what they share with units before them.
+  std::int64_t bytes_to_come(std::size_t begin, std::size_t end) const;
+
+  // What units [begin, end) take on one device: bytes, duplicates of what they share with earlier ones, the largest
+  // workspace.
   std::int64_t cost(std::size_t begin, std::size_t end) const;
 
   // No cut between these two any more.
@@ -73,6 +77,7 @@ class UnitChain {
   std::vector<std::int64_t> bytes_;
   std::vector<std::int64_t> workspace_;
   std::vector<std::int64_t> before_;  // sums of bytes_
+  std::vector<SharedBytes> pairs_;
   std::vector<bool> shares_;
   std::vector<std::vector<Other>> with_earlier_;  // per unit that shares: partners before it; empty when nobody shares
   std::vector<std::vector<Other>> with_later_;

@@ -4,9 +4,8 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
-import torch
 from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]

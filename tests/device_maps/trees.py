@@ -71,6 +71,8 @@ def random_budgets(chance: random.Random, size: int, cpu: Optional[bool] = None)
     for i, number in enumerate(ids):
         share = {"equal": 1.0, "mixed": chance.uniform(0.0, 2.0), "24/80": 0.46 if i < count / 2 else 1.54}[shape]
         budgets[number] = 0 if chance.random() < 0.07 else int(share * scale)
+        if chance.random() < 0.03:
+            budgets[number] = 10**18
     if cpu if cpu is not None else chance.random() < 0.6:
         budgets["cpu"] = chance.choice([0, size // 3, size, 10 * size])
     if chance.random() < 0.05:
@@ -103,4 +105,26 @@ def without_weights(configuration, dtype: torch.dtype = torch.bfloat16) -> nn.Mo
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(configuration, dtype=dtype)
     model.tie_weights()
+    return model
+
+
+def tied_to_a_leaf(before: int = 4) -> nn.Module:
+    """A group that can be split, tied to a leaf that cannot; a few bytes each."""
+
+    def leaf(**sizes: int) -> nn.Module:
+        module = CLASSES["Leaf"]()
+        for name, size in sizes.items():
+            module.register_parameter(name, nn.Parameter(torch.empty(size, dtype=torch.int8, device="meta"), False))
+        return module
+
+    group = CLASSES["Group"]()
+    group.add_module("x", leaf(w=7))
+    group.add_module("y", leaf(w=5, v=2))
+    group.register_parameter("own", nn.Parameter(torch.empty(3, dtype=torch.int8, device="meta"), False))
+    model = CLASSES["Cell"]()
+    model.add_module("before", leaf(w=before))
+    model.add_module("group", group)
+    model.add_module("between", leaf(w=6))
+    model.add_module("after", leaf(bias=9))
+    model.after.register_parameter("w", group.x.w)
     return model

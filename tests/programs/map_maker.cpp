@@ -2,15 +2,20 @@
 //   {"model": "m", "modules": [{"name": "", "class": "Net", "parent": null, "tensors":
 //       [{"name": "weight", "dimensions": [4, 2], "type": "float32", "kind": "parameter", "same_as": null}]}, …]}
 //   {"of": "m", "rules": "accelerate", "mode": "balanced", "budgets": {"0": 1000, "cpu": 5000}, …}
-// Each request is answered with {"budgets": …, "map": …} or {"error": …}; a model with {"model": …}.
+//   {"of": "m", "mode": "optimal", …} for our own planner
+// Each request is answered with {"budgets": …, "map": …} or {"error": …}; a model with {"model": …}. With "compare":
+// true a map by others' rules comes with its own largest load and our planner's, by the same accounting, where they
+// compare.
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "base/text.hpp"
 #include "plan/compat_map.hpp"
+#include "plan/split_units.hpp"
 
 namespace muster::plan {
 namespace {
@@ -77,7 +82,8 @@ Place place_of(const std::string& word) {
 
 CompatRequest read_request(const json& written) {
   CompatRequest request;
-  request.rules = written.at("rules") == "accelerate" ? CompatRules::accelerate : CompatRules::transformers;
+  request.rules =
+      written.value("rules", "accelerate") == "accelerate" ? CompatRules::accelerate : CompatRules::transformers;
   if (written.contains("element_bytes") && !written["element_bytes"].is_null())
     request.element_bytes = written["element_bytes"].get<double>();
   request.special_elements = written.value("special_elements", std::map<std::string, double>());
@@ -95,19 +101,102 @@ Value check(Result<Value> result) {
   return std::move(*result);
 }
 
-json compat(const spec::ModelShape& shape, const json& written) {
-  const CompatRequest request = read_request(written);
+std::vector<Budget> read_budgets(const json& written) {
   std::vector<Budget> budgets;
   for (const auto& [place, bytes] : written.at("budgets").items())
     budgets.push_back({place_of(place), {bytes.get<std::int64_t>()}});
+  std::sort(budgets.begin(), budgets.end(), [](const Budget& a, const Budget& b) { return a.place < b.place; });
+  return budgets;
+}
+
+json to_json(const DeviceMap& map) {
+  json entries = json::array();
+  for (const auto& [path, place] : map.entries) entries.push_back({path, to_string(place)});
+  return entries;
+}
+
+// A model as units over the given budgets.
+struct OptimalRequest {
+  SplitUnits units;
+  SplitRequest split;
+};
+
+OptimalRequest optimal_request(spec::ModelShape shape, const json& written, const std::vector<Budget>& budgets) {
+  const CompatRequest request = read_request(written);
+  std::vector<std::int64_t> bytes;
+  for (const spec::TensorShape& tensor : shape.tensors) {
+    const auto own = spec::bytes_per_element(tensor.type);
+    const bool loaded_smaller = request.element_bytes && is_floating(tensor.type);
+    bytes.push_back(tensor.elements() *
+                    (loaded_smaller ? std::min(own, static_cast<std::int64_t>(*request.element_bytes)) : own));
+  }
+  shape.whole_classes = request.whole_classes;
+  OptimalRequest optimal{.units = split_units(shape, bytes), .split = {}};
+  optimal.split.units = optimal.units.units;
+  optimal.split.shared = optimal.units.shared;
+  for (const Budget& budget : budgets) optimal.split.devices.push_back({budget.place, budget.bytes.value, 0});
+  return optimal;
+}
+
+json optimal(const spec::ModelShape& shape, const json& written) {
+  OptimalRequest request = optimal_request(shape, written, read_budgets(written));
+  const std::string goal = written.value("goal", "balanced");
+  request.split.goal = goal == "balanced"    ? SplitGoal::balanced
+                       : goal == "low_first" ? SplitGoal::low_first
+                                             : SplitGoal::sequential;
+  const Split split = check(split_layers(request.split));
+  json answer{{"map", to_json(to_device_map(shape, request.units, split, request.split.devices))},
+              {"budgets", json::object()},
+              {"used", json::object()},
+              {"largest_load", split.largest_load},
+              {"duplicated", split.duplicated}};
+  for (std::size_t i = 0; i < split.used.size(); ++i)
+    answer["used"][to_string(request.split.devices[i].place)] = split.used[i];
+  return answer;
+}
+
+// Where a map puts our units: nothing unless it covers every tensor, with GPUs alone, in their order.
+std::optional<std::vector<std::size_t>> assignment_of(const spec::ModelShape& shape, const DeviceMap& map,
+                                                      const OptimalRequest& request) {
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const auto place = map.find(shape.path(static_cast<spec::TensorId>(i)));
+    if (!place || place->kind != Place::Kind::gpu) return std::nullopt;
+  }
+  std::vector<std::size_t> device_of;
+  const auto& devices = request.split.devices;
+  for (const auto& contents : request.units.contents) {
+    const auto place = map.find(path(shape, contents.front()));
+    if (!place) return std::nullopt;
+    const auto device = std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.place == *place; });
+    device_of.push_back(static_cast<std::size_t>(device - devices.begin()));
+  }
+  if (!std::is_sorted(device_of.begin(), device_of.end())) return std::nullopt;
+  return device_of;
+}
+
+void compare(const spec::ModelShape& shape, const json& written, const DeviceMap& map, json& answer) {
+  std::vector<Budget> budgets = read_budgets(written);
+  std::erase_if(budgets, [](const Budget& budget) { return budget.place.kind != Place::Kind::gpu; });
+  if (budgets.empty()) return;
+  const OptimalRequest request = optimal_request(shape, written, budgets);
+  const auto device_of = assignment_of(shape, map, request);
+  if (!device_of) return;
+  answer["their_load"] = assess_split(request.split, *device_of).largest_load;
+  answer["our_load"] = nullptr;
+  if (const auto split = split_layers(request.split)) answer["our_load"] = split->largest_load;
+}
+
+json compat(const spec::ModelShape& shape, const json& written) {
+  const CompatRequest request = read_request(written);
   const std::string mode = written.at("mode").get<std::string>();
-  budgets = mode == "sequential" ? check(sequential_budgets(request, budgets))
-                                 : check(balanced_budgets(shape, request, budgets, mode == "balanced_low_0"));
+  const std::vector<Budget> given = read_budgets(written);
+  const auto budgets = mode == "sequential" ? check(sequential_budgets(request, given))
+                                            : check(balanced_budgets(shape, request, given, mode == "balanced_low_0"));
   const DeviceMap map = check(compat_map(shape, request, budgets));
-  json answer{{"budgets", json::object()}, {"map", json::array()}};
+  json answer{{"budgets", json::object()}, {"map", to_json(map)}};
   for (const Budget& budget : budgets)
     answer["budgets"][to_string(budget.place)] = json::array({budget.bytes.value, budget.fraction});
-  for (const auto& [path, place] : map.entries) answer["map"].push_back({path, to_string(place)});
+  if (written.value("compare", false)) compare(shape, written, map, answer);
   return answer;
 }
 
@@ -119,7 +208,8 @@ class Maker {
       return {{"model", order["model"]}};
     }
     try {
-      return compat(models_.at(order.at("of").get<std::string>()), order);
+      const spec::ModelShape& shape = models_.at(order.at("of").get<std::string>());
+      return order.at("mode") == "optimal" ? optimal(shape, order) : compat(shape, order);
     } catch (const std::runtime_error& failure) {
       return {{"error", failure.what()}};
     }
