@@ -1,3 +1,4 @@
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/plan_text.hpp"
@@ -31,7 +32,7 @@ Json rank_json(const plan::RankPlan& rank) {
             {"fits", rank.fits()},
             {"peak_bytes", rank.memory.peak()},
             {"total_bytes", rank.memory.total()},
-            {"limit_bytes", rank.limit},
+            {"limit_bytes", rank.limit == std::numeric_limits<std::int64_t>::max() ? Json(nullptr) : Json(rank.limit)},
             {"highest_at", rank.memory.moment},
             {"host_bytes", rank.memory.host},
             {"components", std::move(components)}};

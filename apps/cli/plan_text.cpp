@@ -117,15 +117,20 @@ std::string component_lines(const plan::Question& question, const plan::Plan& pl
     if (component == Component::slack)
       rows.push_back(
           {{"peak of allocated bytes", Colour::bold}, {gibibytes_text(fullest.memory.peak()), Colour::bold, true}});
-    if (fullest.memory[component] != 0)
+    if (fullest.memory[component] >= 5 << 20)
       rows.push_back(
           {{fmt::format("  {}", spoken(component))}, {gibibytes_text(fullest.memory[component]), Colour::plain, true}});
   }
   rows.push_back({{"needed", Colour::bold}, {gibibytes_text(fullest.memory.total()), Colour::bold, true}});
   std::string text = fmt::format("{}, highest at: {}\n", device_name(question, fullest), fullest.memory.moment);
   text += format_table(rows, colour);
-  if (fullest.memory.host > 0)
-    text += fmt::format("in host memory, per rank: {}\n", gibibytes_text(fullest.memory.host));
+  if (fullest.memory.host > 0) {
+    std::int64_t on_host = 0;
+    for (const plan::RankPlan& rank : plan.ranks)
+      if (rank.host == fullest.host) on_host += rank.memory.host;
+    text += fmt::format("in host memory: {} per rank, {} per host\n", gibibytes_text(fullest.memory.host),
+                        gibibytes_text(on_host));
+  }
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 
 namespace muster::cli {
 
@@ -30,14 +31,23 @@ std::string types(const plan::Workload& workload) {
                                                                  : "float32, computed in bfloat16";
 }
 
+// A folder's name says more than its path, and more than config.json.
+std::string model_name(const std::string& written) {
+  std::filesystem::path path(written);
+  if (path.filename() == "config.json") path = path.parent_path();
+  if (path.filename().empty()) path = path.parent_path();
+  return path.has_filename() ? path.filename().string() : written;
+}
+
 }  // namespace
 
 std::string headline(const plan::Question& question, const plan::Plan& plan) {
   const plan::Workload& work = plan.workload;
   const bool training = work.work == plan::Work::training;
-  std::string text = fmt::format("{}, {} parameters, {} in {}, {} sequence{} of {} tokens", question.model->name,
-                                 short_count(plan.parameters), training ? "training" : "inference", types(work),
-                                 work.micro_batch, work.micro_batch == 1 ? "" : "s", work.sequence);
+  std::string text =
+      fmt::format("{}, {} parameters, {} in {}, {} sequence{} of {} tokens", model_name(question.model->name),
+                  short_count(plan.parameters), training ? "training" : "inference", types(work), work.micro_batch,
+                  work.micro_batch == 1 ? "" : "s", work.sequence);
   if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->rank);
   if (work.checkpointing) text += ", activations recomputed";
   text += work.implementation == plan::Implementation::muster ? ", muster's engine" : ", transformers";

@@ -117,7 +117,7 @@ class InferencePlanner {
     const LayerShare share = whole_model(config_, weight_);
     plan.ranks = equal_ranks(question_, memory(where, share, plan.workload));
     plan.reasons.push_back(fmt::format("{}: {}", name(scheme), reason));
-    plan.refusal = refusal_of(plan);
+    plan.refusal = refusal_of(plan, question_.host_memory);
     if (plan.fits()) {
       const std::int64_t limit = std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit;
       plan.batches = advise([&](const Workload& work) { return memory(where, share, work).total() <= limit; });
@@ -138,7 +138,7 @@ class InferencePlanner {
     plan.off_gpu = {{on_cpu(), weight_.parameter_bytes}};
     plan.reasons.push_back(question_.devices.empty() ? "single: there is no GPU, one CPU rank computes"
                                                      : "single: the device map puts everything on the CPU");
-    plan.refusal = refusal_of(plan);
+    plan.refusal = refusal_of(plan, question_.host_memory);
     return plan;
   }
 
@@ -280,7 +280,7 @@ class InferencePlanner {
     plan.duplicated = assignment.duplicated;
     plan.map = std::move(assignment.map);
     plan.reasons.push_back(fmt::format("layer_split: {}", reason));
-    if (auto refusal = refusal_of(plan)) plan.refusal = std::move(refusal);
+    if (auto refusal = refusal_of(plan, question_.host_memory)) plan.refusal = std::move(refusal);
     if (plan.fits())
       plan.batches = advise([&](const Workload& work) {
         for (std::size_t i = 0; i < shares.size(); ++i)

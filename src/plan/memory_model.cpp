@@ -156,7 +156,9 @@ StepRequest step_request(const spec::ModelConfig& config, const Workload& worklo
   request.qkv_bias = config.qkv_bias;
   request.dropout = config.dropout;
   const int compute = compute_width(workload);
-  request.types = {workload.mixed_precision && !keeps_master(workload) ? static_cast<int>(wide) : compute, compute};
+  // FSDP gathers its units in the type that is computed in; elsewhere wide weights are cast as they are used.
+  const bool casts = workload.mixed_precision && !keeps_master(workload) && !is_sharded(layout);
+  request.types = {casts ? static_cast<int>(wide) : compute, compute};
   request.batch = workload.micro_batch * (workload.work == Work::training ? share.in_flight : 1);
   request.sequence = workload.work == Work::training
                          ? workload.sequence

@@ -9,12 +9,28 @@
 
 namespace muster::plan {
 
-std::optional<Refusal> refusal_of(const Plan& plan) {
+namespace {
+
+// What one host's ranks offload must fit its memory.
+std::optional<Refusal> host_refusal(const Plan& plan, std::optional<std::int64_t> host_memory) {
+  std::int64_t needed = 0;
+  for (const RankPlan& rank : plan.ranks)
+    if (rank.host == 0) needed += rank.memory.host;
+  if (!host_memory || needed <= *host_memory) return std::nullopt;
+  return Refusal{fmt::format("what is offloaded needs {} of host memory, and {} are free", to_string(ByteCount{needed}),
+                             to_string(ByteCount{*host_memory})),
+                 needed - *host_memory,
+                 {}};
+}
+
+}  // namespace
+
+std::optional<Refusal> refusal_of(const Plan& plan, std::optional<std::int64_t> host_memory) {
   const RankPlan* worst = nullptr;
   for (const RankPlan& rank : plan.ranks)
     if (!rank.fits() && (worst == nullptr || rank.memory.total() - rank.limit > worst->memory.total() - worst->limit))
       worst = &rank;
-  if (worst == nullptr) return std::nullopt;
+  if (worst == nullptr) return host_refusal(plan, host_memory);
   const std::int64_t shortfall = worst->memory.total() - worst->limit;
   const std::string where =
       worst->gpu ? fmt::format("GPU {}", worst->gpu->number) : fmt::format("rank {}", worst->rank);

@@ -9,7 +9,8 @@ Result<Plan> plan_training(const Question& question);
 Result<Plan> plan_inference(const Question& question);
 
 // The device that lacks most decides: the refusal of a plan in which some rank does not fit.
-std::optional<Refusal> refusal_of(const Plan& plan);
+// host_memory: free on each host, where that is known.
+std::optional<Refusal> refusal_of(const Plan& plan, std::optional<std::int64_t> host_memory);
 
 // Ranks 0 … on every host's devices, each with the same memory.
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory);

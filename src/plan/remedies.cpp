@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
+#include "base/text.hpp"
 #include "plan/plan_parts.hpp"
 
 namespace muster::plan {
@@ -60,6 +62,43 @@ void add_allocator(std::vector<Candidate>& list, const Question& question) {
                   [](Question& tried) { tried.workload.expandable_segments = true; }});
 }
 
+// The fewest of the GPUs that were not chosen that make it fit.
+void add_spare_gpus(std::vector<Candidate>& list, const Question& question) {
+  for (std::size_t more = 1; more <= question.spare.size(); ++more) {
+    const auto add = [more](Question& tried) {
+      tried.devices.insert(tried.devices.end(), tried.spare.begin(),
+                           tried.spare.begin() + static_cast<std::ptrdiff_t>(more));
+      std::ranges::sort(tried.devices, {}, &PlanDevice::number);
+    };
+    Question tried = question;
+    add(tried);
+    if (!fits(tried)) continue;
+    std::vector<std::string> numbers;
+    for (const PlanDevice& device : tried.devices) numbers.push_back(std::to_string(device.number));
+    list.push_back({fmt::format("{} GPUs instead of {}", tried.devices.size(), question.devices.size()),
+                    {{"--gpu-ids", join(numbers, ",")}, {"--num-gpus", std::to_string(tried.devices.size())}},
+                    add});
+    return;
+  }
+}
+
+// The fewest hosts like this one, doubling, over which shards fit.
+void add_hosts(std::vector<Candidate>& list, const Question& question) {
+  for (std::int64_t hosts = question.hosts * 2; hosts <= 64; hosts *= 2) {
+    const auto add = [hosts](Question& tried) {
+      tried.hosts = hosts;
+      tried.scheme = Scheme::fsdp;
+    };
+    Question tried = question;
+    add(tried);
+    if (!fits(tried)) continue;
+    list.push_back({fmt::format("{} hosts like this one", hosts),
+                    {{"--nodes", std::to_string(hosts)}, {"--strategy", "fsdp"}},
+                    add});
+    return;
+  }
+}
+
 std::vector<Candidate> training_candidates(const Question& question) {
   std::vector<Candidate> list;
   add_allocator(list, question);
@@ -74,6 +113,7 @@ std::vector<Candidate> training_candidates(const Question& question) {
                  tried.micro_batch = value;
                });
   add_sequence(list, question);
+  add_spare_gpus(list, question);
   if (question.scheme && *question.scheme != Scheme::fsdp && question.devices.size() > 1)
     list.push_back({"shard weights, gradients and optimizer over the GPUs",
                     {{"--strategy", "fsdp"}},
@@ -108,6 +148,7 @@ std::vector<Candidate> training_candidates(const Question& question) {
                     {{"--lora", "8"}, {"--dtype", "int4"}},
                     [adapt](Question& tried) { adapt(tried, WeightType::int4); }});
   }
+  add_hosts(list, question);
   return list;
 }
 
@@ -119,6 +160,7 @@ std::vector<Candidate> inference_candidates(const Question& question) {
     add_halved(list, question, "at most", "--batch", batch, 1,
                [](Question& tried, std::int64_t value) { tried.micro_batch = value; });
   add_sequence(list, question);
+  add_spare_gpus(list, question);
   if (question.map || question.scheme)
     list.push_back({"let muster lay the layers over all GPUs",
                     {{"--device-map", "balanced"}, {"--planner", "optimal"}, {"--strategy", "auto"}},
@@ -145,19 +187,56 @@ std::vector<Candidate> inference_candidates(const Question& question) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::size_t enough = 4;  // remedies a reader looks at
+
+std::optional<Remedy> try_changes(const Question& question, std::span<const Candidate* const> changes) {
+  Question tried = question;
+  Remedy remedy;
+  for (const Candidate* change : changes) {
+    change->apply(tried);
+    remedy.change += (remedy.change.empty() ? "" : "; ") + change->change;
+    for (const OptionChange& option : change->options) {
+      std::erase_if(remedy.options, [&](const OptionChange& earlier) { return earlier.option == option.option; });
+      remedy.options.push_back(option);
+    }
+  }
+  const auto plan = plan_once(tried);
+  if (!plan || !plan->fits()) return std::nullopt;
+  for (const RankPlan& rank : plan->ranks) remedy.peak = std::max(remedy.peak, rank.memory.peak());
+  return remedy;
+}
+
+bool contradict(const Candidate& a, const Candidate& b) {
+  for (const OptionChange& left : a.options)
+    for (const OptionChange& right : b.options)
+      if (left.option == right.option && left.value != right.value) return true;
+  return false;
+}
+
+}  // namespace
+
+// Single changes first; where fewer than two fit, pairs of them.
 std::vector<Remedy> find_remedies(const Question& question) {
   std::vector<Remedy> remedies;
   const auto candidates =
       question.workload.work == Work::training ? training_candidates(question) : inference_candidates(question);
+  std::vector<const Candidate*> short_alone;
   for (const Candidate& candidate : candidates) {
-    Question tried = question;
-    candidate.apply(tried);
-    const auto plan = plan_once(tried);
-    if (!plan || !plan->fits()) continue;
-    std::int64_t peak = 0;
-    for (const RankPlan& rank : plan->ranks) peak = std::max(peak, rank.memory.peak());
-    remedies.push_back({candidate.change, candidate.options, peak});
+    if (remedies.size() == enough) return remedies;
+    const Candidate* const single[] = {&candidate};
+    if (auto remedy = try_changes(question, single))
+      remedies.push_back(std::move(*remedy));
+    else
+      short_alone.push_back(&candidate);
   }
+  for (std::size_t i = 0; i < short_alone.size() && remedies.size() < 2; ++i)
+    for (std::size_t j = i + 1; j < short_alone.size() && remedies.size() < 2; ++j) {
+      if (contradict(*short_alone[i], *short_alone[j])) continue;
+      const Candidate* const pair[] = {short_alone[i], short_alone[j]};
+      if (auto remedy = try_changes(question, pair)) remedies.push_back(std::move(*remedy));
+    }
   return remedies;
 }
 

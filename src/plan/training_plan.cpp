@@ -178,7 +178,7 @@ class TrainingPlanner {
                      ? pipeline_ranks(attempt.layout, plan.workload)
                      : equal_ranks(question_, memory(attempt.layout, plan.workload));
     plan.effective_batch = plan.workload.micro_batch * plan.workload.accumulation * data_ranks(attempt.layout);
-    plan.refusal = refusal_of(plan);
+    plan.refusal = refusal_of(plan, question_.host_memory);
     plan.reasons.push_back(
         fmt::format("{}{}: {}", name(plan.layout.scheme), plan.layout.offload ? " with offload" : "", attempt.reason));
     plan.reasons.push_back(fmt::format("batch: {} sequence{} × {} pass{} × {} rank{} = {} per optimizer step",

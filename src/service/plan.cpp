@@ -138,9 +138,14 @@ plan::PlanDevice plan_device(const HostView& view, gpu::VisibleIndex index) {
           room.value};
 }
 
+struct ChosenDevices {
+  std::vector<plan::PlanDevice> taken;
+  std::vector<plan::PlanDevice> spare;  // visible, healthy, not asked for
+};
+
 // The GPUs asked for: by name, by number, or all that are visible; of those, the ones max_memory names.
-Result<std::vector<plan::PlanDevice>> choose_devices(Host& host, const spec::RunSpec& spec) {
-  if (spec.distributed.device == spec::Device::cpu) return std::vector<plan::PlanDevice>{};
+Result<ChosenDevices> choose_devices(Host& host, const spec::RunSpec& spec) {
+  if (spec.distributed.device == spec::Device::cpu) return ChosenDevices{};
   auto view = host.look(gpu::Detail::everything);
   if (!view) return view.error();
   gpu::SelectionRequest request;
@@ -149,7 +154,7 @@ Result<std::vector<plan::PlanDevice>> choose_devices(Host& host, const spec::Run
   request.allow_leased = true;
   const bool nothing_asked = request.ids.empty() && !request.count;
   if (view->visible.empty() && nothing_asked && spec.distributed.device == spec::Device::automatic)
-    return std::vector<plan::PlanDevice>{};
+    return ChosenDevices{};
   auto chosen = host.pick(request);
   if (!chosen) return chosen.error();
   std::vector<plan::PlanDevice> devices;
@@ -168,7 +173,14 @@ Result<std::vector<plan::PlanDevice>> choose_devices(Host& host, const spec::Run
       return Error{Error::Kind::bad_input,
                    fmt::format("max_memory names GPU {}, which is not among the chosen ones", name),
                    "muster gpus lists them; leave it out, or choose it with --gpu-ids"};
-  return devices;
+  ChosenDevices found{std::move(devices), {}};
+  if (names_gpus(limits)) return found;
+  gpu::SelectionRequest everything;
+  everything.allow_leased = true;
+  const auto all = host.pick(everything);
+  for (const gpu::VisibleIndex index : all ? *all : std::vector<gpu::VisibleIndex>{})
+    if (std::ranges::find(*chosen, index) == chosen->end()) found.spare.push_back(plan_device(*view, index));
+  return found;
 }
 
 std::optional<std::int64_t> free_host_memory() {
@@ -204,7 +216,7 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   question.workload = workload(wish, question.model->dtype);
   const bool training = wish.work == plan::Work::training;
   if (training) {
-    if (devices->empty())
+    if (devices->taken.empty())
       return Error{Error::Kind::refused, "there is no GPU to plan training for",
                    "--gpus-from FILE plans for another machine (docs/inventory-file.md)"};
     question.batch = spec.training.batch_size;
@@ -214,7 +226,7 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
     question.micro_batch = spec.generation.batch_size;
     question.map = map_wish(spec.model);
   }
-  if (training && map_wish(spec.model) && devices->size() > 1)
+  if (training && map_wish(spec.model) && devices->taken.size() > 1)
     return Error{Error::Kind::bad_input,
                  "a device map splits one model over the GPUs, and training gives each GPU a rank",
                  "leave the device map out: --strategy fsdp shards a model that does not fit one GPU"};
@@ -223,11 +235,13 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   if (!question.scheme && spec.distributed.pipeline_parallel.value > 1) question.scheme = plan::Scheme::pipeline;
   question.sharding = spec.distributed.fsdp_sharding_strategy;
   question.offload = spec.distributed.fsdp_cpu_offload;
-  question.devices = std::move(*devices);
+  question.devices = std::move(devices->taken);
+  question.spare = std::move(devices->spare);
   question.limits_given = !spec.model.max_memory.empty();
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
-  question.host_memory = free_host_memory();
+  // Of another machine's memory nothing is known.
+  if (!host.sources().inventory_file) question.host_memory = free_host_memory();
   question.hosts = spec.distributed.num_nodes;
   question.planner = wish.planner;
   if (wish.constants) {
