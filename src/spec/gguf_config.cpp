@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "spec/gguf_header.hpp"
+#include "spec/json_text.hpp"
 #include "spec/tensor_check.hpp"
 
 namespace muster::spec {
@@ -35,6 +36,13 @@ class MetadataReader {
     return std::nullopt;
   }
 
+  // A count of something that files may lack; 0 says so, too.
+  std::optional<std::int64_t> find_some(std::string_view name) {
+    const auto entry = header_.metadata.find(fmt::format("{}.{}", architecture_, name));
+    if (entry != header_.metadata.end() && entry->second == GgufValue(std::int64_t{0})) return std::nullopt;
+    return find(name);
+  }
+
   std::int64_t require(std::string_view name) {
     const std::size_t before = problems_.size();
     const auto number = find(name);
@@ -62,7 +70,8 @@ Result<Family> read_family(const GgufHeader& header, std::string_view source) {
     return Error{Error::Kind::bad_input, fmt::format("{}: general.architecture is missing", source), list};
   if (std::ranges::find(known, *architecture) == known.end())
     return Error{Error::Kind::bad_input,
-                 fmt::format("{}: general.architecture '{}' is not known", source, architecture->substr(0, 60)), list};
+                 fmt::format("{}: general.architecture {} is not known", source, shown(nlohmann::json(*architecture))),
+                 list};
   return *family_named(*architecture);
 }
 
@@ -156,6 +165,13 @@ Dimensions gguf_dimensions(const ModelShape& shape, const TensorShape& tensor) {
 }  // namespace
 
 Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view source) {
+  if (const auto parts = header.metadata.find("split.count"); parts != header.metadata.end()) {
+    const auto* count = std::get_if<std::int64_t>(&parts->second);
+    if (count == nullptr || *count > 1)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{}: split.count is {}: GGUF files in parts are not read", source, count ? *count : 0),
+                   "join the parts into one file"};
+  }
   const auto family = read_family(header, source);
   if (!family) return family.error();
   MetadataReader reader(header, std::string(name(*family)), source);
@@ -168,8 +184,8 @@ Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view
   config.vocabulary = read_vocabulary(header, reader);
   read_heads(reader, config);
   read_switches(header, config);
-  config.sliding_window = reader.find("attention.sliding_window");
-  if (const auto experts = reader.find("expert_count"))
+  config.sliding_window = reader.find_some("attention.sliding_window");
+  if (const auto experts = reader.find_some("expert_count"))
     reader.note(fmt::format("{}.expert_count", name(*family)),
                 fmt::format("is {}: models of experts are not known", *experts), "");
   std::vector<Problem> problems = reader.problems();

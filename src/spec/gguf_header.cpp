@@ -9,6 +9,7 @@
 
 #include "base/regular_file.hpp"
 #include "base/text.hpp"
+#include "spec/json_text.hpp"
 #include "spec/little_endian.hpp"
 
 namespace muster::spec {
@@ -45,12 +46,8 @@ Error refusal(std::string_view source, std::string what) {
           "check that the file is whole and the right one"};
 }
 
-// A name from the file for messages: cut, and without what a terminal would obey.
-std::string shown_name(std::string_view name) {
-  std::string text = "'";
-  for (const char letter : name.substr(0, 60)) text += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
-  return text + (name.size() > 60 ? "…'" : "'");
-}
+// A name from the file for messages, quoted.
+std::string shown_name(const std::string& name) { return shown(nlohmann::json(name)); }
 
 // Goes through the header once. Reading stops at the first thing that is wrong, or where the bytes at hand end although
 // the file goes on: then wants_more() is true.
@@ -211,9 +208,9 @@ class GgufParser {
       ValueKind kind{};
       GgufValue value;
       if (!read(key) || !read_kind(kind) || !read_value(kind, value)) return false;
-      const std::string shown = shown_name(key);
+      const std::string quoted_key = shown_name(key);
       if (!header_.metadata.emplace(std::move(key), std::move(value)).second)
-        return fail(fmt::format("the key {} is there twice", shown));
+        return fail(fmt::format("the key {} is there twice", quoted_key));
     }
     return true;
   }
@@ -249,8 +246,8 @@ class GgufParser {
         return fail(fmt::format("tensor {} has more elements than 63 bits count", shown_name(tensor.name)));
     const std::int64_t row = tensor.dimensions.rank == 0 ? 1 : tensor.dimensions.sizes[tensor.dimensions.rank - 1];
     if (row % block.elements != 0)
-      return fail(fmt::format("tensor {} has rows of {} elements, and {} comes in blocks of {}", shown_name(tensor.name),
-                              row, name(tensor.type), block.elements));
+      return fail(fmt::format("tensor {} has rows of {} elements, and {} comes in blocks of {}",
+                              shown_name(tensor.name), row, name(tensor.type), block.elements));
     if (__builtin_mul_overflow(elements / block.elements, block.bytes, &bytes))
       return fail(fmt::format("tensor {} has more bytes than 63 bits count", shown_name(tensor.name)));
     tensor.end = static_cast<std::uint64_t>(bytes);
@@ -306,7 +303,8 @@ class GgufParser {
     for (; tensors > 0; --tensors) {
       GgufTensor& tensor = header_.tensors.emplace_back();
       if (!read_tensor(tensor)) return false;
-      if (!names.insert(tensor.name).second) return fail(fmt::format("tensor {} is there twice", shown_name(tensor.name)));
+      if (!names.insert(tensor.name).second)
+        return fail(fmt::format("tensor {} is there twice", shown_name(tensor.name)));
     }
     return place_tensors();
   }

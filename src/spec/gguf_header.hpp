@@ -31,6 +31,7 @@ struct GgufArray {
   std::vector<std::int64_t> integers;  // of an array of whole numbers or booleans
   std::vector<double> numbers;         // of an array of floats
   std::vector<std::string> texts;      // of an array of texts
+  bool operator==(const GgufArray&) const = default;
 };
 
 struct GgufTensor {

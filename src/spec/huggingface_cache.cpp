@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "spec/json_text.hpp"
 #include "spec/model_source.hpp"
 
 namespace muster::spec {
@@ -61,7 +62,8 @@ Result<fs::path> find_in_hub_cache(const std::string& model, const fs::path& hub
   const std::string commit(trim(*reference));
   const fs::path snapshot = folder / "snapshots" / commit;
   if (!is_plain(commit) || !fs::is_directory(snapshot, ignored))
-    return missing(fmt::format("{} names a download that is not there: '{}'", (folder / "refs/main").string(), commit));
+    return missing(fmt::format("{} names a download that is not there: {}", (folder / "refs/main").string(),
+                               shown(nlohmann::json(commit))));
   return snapshot;
 }
 

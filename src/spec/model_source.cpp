@@ -12,6 +12,7 @@
 #include "spec/checkpoint_config.hpp"
 #include "spec/gguf_header.hpp"
 #include "spec/huggingface_cache.hpp"
+#include "spec/json_text.hpp"
 #include "spec/safetensors_header.hpp"
 #include "spec/tensor_check.hpp"
 
@@ -40,7 +41,7 @@ Result<ModelConfig> read_config(const fs::path& path) {
   if (config && config->quantization)
     return Error{Error::Kind::refused,
                  fmt::format("{}: the checkpoint is quantised by {}, which is not supported yet", path.string(),
-                             *config->quantization),
+                             shown(nlohmann::json(*config->quantization))),
                  "use the checkpoint that was not quantised"};
   return config;
 }
@@ -114,19 +115,17 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
   return model;
 }
 
-// A model whose config.json is there, with the checkpoint files beside it, if any.
-Result<ModelDescription> from_config(const std::string& name, const fs::path& path, const Files& files,
+// A model whose configuration is known, with its checkpoint files, if any.
+Result<ModelDescription> from_config(const std::string& name, const ModelConfig& config, const Files& files,
                                      std::optional<ElementType> dtype) {
-  const auto config = read_config(path);
-  if (!config) return config.error();
-  ModelDescription model = describe(name, *config, files, dtype);
+  ModelDescription model = describe(name, config, files, dtype);
   if (files.empty()) return model;
   const auto extra = unplaced_tensors(model, files);
   if (!extra) return extra.error();
   if (!extra->empty())
     model.notes.push_back(
         fmt::format("{} tensors of the checkpoint have no place in the model and are left out, the first {}",
-                    extra->size(), extra->front()));
+                    extra->size(), shown(nlohmann::json(extra->front()))));
   return model;
 }
 
@@ -142,36 +141,71 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
   if (!extra) return extra.error();
   if (extra->empty()) return model;
   return Error{Error::Kind::bad_input,
-               fmt::format("{}: there is no config.json, and {} is of no family that is known", source, extra->front()),
+               fmt::format("{}: there is no config.json, and {} is of no family that is known", source,
+                           shown(nlohmann::json(extra->front()))),
                "put the model's config.json beside it"};
 }
 
+// The first file of a folder that could be named instead of it.
+std::string remedy_for(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
+    if (entry->path().extension() == ".gguf" || entry->path().extension() == ".safetensors")
+      names.push_back(entry->path().string());
+  if (!names.empty()) return fmt::format("name the file: {}", std::ranges::min(names));
+  return "name the folder that holds them, a .gguf file, or a size alone: --params 7B";
+}
+
+// The configuration comes first: what it says of the checkpoint (quantised, say) explains what its files hold.
 Result<ModelDescription> from_folder(const std::string& name, const fs::path& folder,
                                      std::optional<ElementType> dtype) {
+  std::optional<ModelConfig> config;
+  if (is_there(folder / "config.json")) {
+    const auto read = read_config(folder / "config.json");
+    if (!read) return read.error();
+    config = *read;
+  }
   const auto files = read_checkpoint_headers(folder);
   if (!files) return files.error();
-  if (is_there(folder / "config.json")) return from_config(name, folder / "config.json", *files, dtype);
+  if (config) return from_config(name, *config, *files, dtype);
   if (!files->empty()) return from_tensors(name, *files, dtype);
   return Error{
       Error::Kind::bad_input,
       fmt::format("{} holds no config.json, no model.safetensors and no model.safetensors.index.json", folder.string()),
-      "name the folder that holds them, a .gguf file, or a size alone: --params 7B"};
+      remedy_for(folder)};
 }
 
-// Whether a folder's index lists this file: then it is a part of the checkpoint, not all of it.
-bool is_part(const fs::path& file) {
-  return file.filename() != "model.safetensors" && is_there(file.parent_path() / "model.safetensors.index.json");
+Result<ModelDescription> from_config_file(const std::string& name, const fs::path& file,
+                                          std::optional<ElementType> dtype) {
+  const auto config = read_config(file);
+  if (!config) return config.error();
+  return from_config(name, *config, {}, dtype);
+}
+
+// Whether a checkpoint consists of several files, of which this is one.
+bool is_part(const fs::path& file, const Files& checkpoint) {
+  return checkpoint.size() > 1 && std::ranges::any_of(checkpoint, [&](const CheckpointFile& other) {
+           return other.path.filename() == file.filename();
+         });
 }
 
 Result<ModelDescription> from_safetensors(const std::string& name, const fs::path& file,
                                           std::optional<ElementType> dtype) {
-  if (is_part(file)) return from_folder(name, file.parent_path(), dtype);
+  if (file.filename() != "model.safetensors") {
+    const auto checkpoint = read_checkpoint_headers(file.parent_path());
+    if (!checkpoint) return checkpoint.error();
+    if (is_part(file, *checkpoint)) return from_folder(name, file.parent_path(), dtype);
+  }
   auto header = read_safetensors_header(file);
   if (!header) return header.error();
   Files files;
   files.push_back({file, std::move(*header)});
-  const fs::path config = file.parent_path() / "config.json";
-  return is_there(config) ? from_config(name, config, files, dtype) : from_tensors(name, files, dtype);
+  const fs::path beside = file.parent_path() / "config.json";
+  if (!is_there(beside)) return from_tensors(name, files, dtype);
+  const auto config = read_config(beside);
+  if (!config) return config.error();
+  return from_config(name, *config, files, dtype);
 }
 
 // The type to plan with for an encoding: itself, or float16, which blocks are unpacked to.
@@ -216,7 +250,7 @@ Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file
 
 Result<ModelDescription> from_file(const std::string& name, const fs::path& file, std::optional<ElementType> dtype) {
   const std::string extension = to_lower(file.extension().string());
-  if (extension == ".json") return from_config(name, file, {}, dtype);
+  if (extension == ".json") return from_config_file(name, file, dtype);
   if (extension == ".safetensors") return from_safetensors(name, file, dtype);
   if (extension == ".gguf") return from_gguf(name, file, dtype);
   return Error{Error::Kind::bad_input,

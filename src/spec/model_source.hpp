@@ -24,7 +24,7 @@ struct ModelDescription {
   std::string name;  // as the user wrote it, for messages
   ModelConfig config;
   ModelShape shape;
-  ElementType dtype;                             // of the checkpoint; float32 when no file tells
+  ElementType dtype = ElementType::float32;      // of the checkpoint; float32 when no file tells
   std::optional<std::int64_t> checkpoint_bytes;  // what the files' tensors take, where there are files
   bool typical = false;                          // made up from a size alone
   std::vector<std::string> notes;                // what the user should know

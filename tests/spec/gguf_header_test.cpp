@@ -93,7 +93,7 @@ TEST(GgufHeader, RefusesValuesThatCannotBe) {
   EXPECT_TRUE(contains(refused(GgufBytes().value("k", 10, little_endian(~0ull)).file()), "beyond 63 bits"));
   EXPECT_TRUE(contains(refused(GgufBytes().word("k", "\xff").file()), "no UTF-8"));
   EXPECT_TRUE(contains(refused(GgufBytes().word("\xc3", "v").file()), "no UTF-8"));
-  EXPECT_TRUE(contains(refused(GgufBytes().number("k", 1).number("k", 2).file()), "'k' is there twice"));
+  EXPECT_TRUE(contains(refused(GgufBytes().number("k", 1).number("k", 2).file()), "\"k\" is there twice"));
   const std::string nested = little_endian<std::uint32_t>(9) + little_endian<std::uint64_t>(1) + std::string(12, '\0');
   EXPECT_TRUE(contains(refused(GgufBytes().value("k", 9, nested).file()), "a list of lists"));
   EXPECT_TRUE(contains(refused(GgufBytes().number("general.alignment", 24).file()), "general.alignment is 24"));
@@ -102,14 +102,14 @@ TEST(GgufHeader, RefusesValuesThatCannotBe) {
 }
 
 TEST(GgufHeader, RefusesTensorsThatCannotBe) {
-  EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {32}, 99, 18).file()), "'w'", "type number 99"));
+  EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {32}, 99, 18).file()), "\"w\"", "type number 99"));
   EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {33}, 2, 18).file()), "rows of 33", "Q4_0", "blocks of 32"));
   EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {1, 1, 1, 1, 1}, 0, 4).file()), "5 dimensions"));
   EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {1ull << 63}, 0, 4).file()), "a size of"));
   EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {1ull << 40, 1ull << 40}, 0, 4).file()), "more elements"));
   EXPECT_TRUE(contains(refused(GgufBytes().tensor("w", {1ull << 62}, 0, 4).file()), "more bytes"));
   EXPECT_TRUE(
-      contains(refused(GgufBytes().tensor("w", {1}, 0, 4).tensor("w", {1}, 0, 4).file()), "'w' is there twice"));
+      contains(refused(GgufBytes().tensor("w", {1}, 0, 4).tensor("w", {1}, 0, 4).file()), "\"w\" is there twice"));
 }
 
 TEST(GgufHeader, RefusesPlacesThatOverlapOrLieOutside) {
@@ -119,9 +119,9 @@ TEST(GgufHeader, RefusesPlacesThatOverlapOrLieOutside) {
   EXPECT_TRUE(contains(refused(two(0, 64)), "overlap"));
   EXPECT_TRUE(contains(
       refused(GgufBytes().place("a", {16}, 0, 0).place("b", {8}, 0, 32).tensor("c", {8}, 0, 128).file()), "overlap"));
-  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, 3).tensor("b", {8}, 0, 64).file()), "'a' lies at 3"));
-  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, 1ull << 40).file()), "cut off", "'a'"));
-  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, ~0ull - 31).file()), "cut off", "'a'"));
+  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, 3).tensor("b", {8}, 0, 64).file()), "\"a\" lies at 3"));
+  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, 1ull << 40).file()), "cut off", "\"a\""));
+  EXPECT_TRUE(contains(refused(GgufBytes().place("a", {8}, 0, ~0ull - 31).file()), "cut off", "\"a\""));
 }
 
 TEST(GgufHeader, IsReadWholeHoweverLongItIs) {
@@ -181,17 +181,26 @@ TEST(GgufModelConfig, TellsTiesAndBiasesByTheTensors) {
   EXPECT_EQ(config->vocabulary, 9);
 }
 
+TEST(GgufModelConfig, TakesNoneForZeroWhereAModelMayLackSomething) {
+  GgufBytes bytes = model("llama");
+  bytes.number("llama.expert_count", 0).number("llama.attention.sliding_window", 0).number("split.count", 1);
+  const auto config = gguf_model_config(parse(bytes.file()).value(), "x.gguf");
+  ASSERT_TRUE(config) << to_string(config.error());
+  EXPECT_FALSE(config->sliding_window);
+}
+
 TEST(GgufModelConfig, RefusesOtherArchitecturesAndMissingKeysByName) {
   const auto refusal = [](const GgufBytes& bytes) {
     const auto config = gguf_model_config(parse(bytes.file()).value(), "x.gguf");
     EXPECT_FALSE(config);
     return config ? "" : to_string(config.error());
   };
-  EXPECT_TRUE(contains(refusal(model("mamba")), "'mamba' is not known", "llama, qwen2, qwen3, gpt2"));
+  EXPECT_TRUE(contains(refusal(model("mamba")), "\"mamba\" is not known", "llama, qwen2, qwen3, gpt2"));
   EXPECT_TRUE(contains(refusal(GgufBytes()), "general.architecture is missing"));
   EXPECT_TRUE(contains(refusal(GgufBytes().word("general.architecture", "llama")), "llama.block_count: is missing",
                        "llama.embedding_length: is missing", "llama.attention.head_count: is missing", "vocab_size"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.expert_count", 8)), "llama.expert_count", "is 8"));
+  EXPECT_TRUE(contains(refusal(model("llama").number("split.count", 3)), "split.count is 3"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.attention.key_length", 7)), "head_dim 7 is odd"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.vocab_size", 1u << 31)), "vocab_size is 2147483648"));
 }

@@ -128,6 +128,8 @@ TEST_F(ModelSource, OfOnePartIsTheWholeCheckpoint) {
   folder_.write("two.safetensors", safetensors_of(second));
   const ModelDescription model = accepted(file);
   EXPECT_EQ(model.checkpoint_bytes, 4 * model.shape.parameter_count());
+  const auto other = folder_.write("other.safetensors", safetensors_of({{"layers.0.wq", {4}}}));
+  EXPECT_TRUE(contains(refused(other), "other.safetensors", "is missing")) << "a file that the index does not list";
 }
 
 TEST_F(ModelSource, IsToldFromTheTensorsWithoutAConfig) {
@@ -182,7 +184,7 @@ TEST_F(ModelSource, IsNotGuessedWhereTensorsLeaveADoubt) {
       contains(refused(write({{"model.embed_tokens.weight", {4, 4}}})), "without layers.0.self_attn.q_proj.weight"));
   Sizes sizes = tensors_of(tiny_config);
   sizes.emplace_back("model.layers.0.mlp.experts.0.weight", std::vector<std::int64_t>{2});
-  EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.0.mlp.experts.0.weight is of no family"));
+  EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.0.mlp.experts.0.weight\" is of no family"));
   sizes = tensors_of(tiny_config);
   sizes.emplace_back("model.layers.8190.mlp.up_proj.weight", std::vector<std::int64_t>{2});
   EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.1.self_attn.q_proj.weight", "more"));
@@ -193,7 +195,8 @@ TEST_F(ModelSource, IsNotGuessedWhereTensorsLeaveADoubt) {
 
 TEST_F(ModelSource, RefusesQuantisedCheckpointsByTheirMethod) {
   folder_.write("config.json", R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})");
-  EXPECT_TRUE(contains(refused(folder_.path()), "quantised by awq"));
+  folder_.write("model.safetensors", "of a kind that is not known");
+  EXPECT_TRUE(contains(refused(folder_.path()), "quantised by \"awq\""));
 }
 
 TEST_F(ModelSource, IsANameInTheHubCache) {
@@ -203,7 +206,7 @@ TEST_F(ModelSource, IsANameInTheHubCache) {
   EXPECT_TRUE(contains(refused("Qwen/Qwen2-0.5B"), "no model 'Qwen/Qwen2-0.5B'", "no file or folder",
                        "refs/main does not say"));
   std::ofstream(model / "refs/main") << "gone";
-  EXPECT_TRUE(contains(refused("Qwen/Qwen2-0.5B"), "names a download that is not there: 'gone'"));
+  EXPECT_TRUE(contains(refused("Qwen/Qwen2-0.5B"), "names a download that is not there: \"gone\""));
   std::ofstream(model / "refs/main") << "abc123\n";
   std::ofstream(model / "snapshots/abc123/config.json") << tiny_config;
   const ModelDescription found = accepted("Qwen/Qwen2-0.5B");
@@ -219,6 +222,9 @@ TEST_F(ModelSource, SaysEveryPlaceItWasLookedFor) {
   EXPECT_TRUE(contains(refused("../not/there"), "no file or folder"));
   EXPECT_TRUE(contains(refused(""), "no model ''"));
   EXPECT_TRUE(contains(refused(folder_.path()), "holds no config.json", "model.safetensors"));
+  const ScratchFolder other;
+  other.write("some.gguf", "");
+  EXPECT_TRUE(contains(refused(other.path()), "holds no config.json", "name the file:", "some.gguf"));
   EXPECT_TRUE(contains(refused(folder_.write("pytorch_model.bin", "")), "pickled", ".gguf"));
   EXPECT_TRUE(contains(refused(folder_.write("notes.txt", "")), "notes.txt", "accepted: a folder"));
 }
