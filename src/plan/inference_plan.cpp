@@ -118,7 +118,7 @@ class InferencePlanner {
     plan.ranks = equal_ranks(question_, memory(where, share, plan.workload));
     plan.reasons.push_back(fmt::format("{}: {}", name(scheme), reason));
     plan.refusal = refusal_of(plan, question_.host_memory);
-    if (plan.fits()) {
+    if (plan.fits() && question_.advise) {
       const std::int64_t limit = std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit;
       plan.batches = advise([&](const Workload& work) { return memory(where, share, work).total() <= limit; });
     }
@@ -281,7 +281,7 @@ class InferencePlanner {
     plan.map = std::move(assignment.map);
     plan.reasons.push_back(fmt::format("layer_split: {}", reason));
     if (auto refusal = refusal_of(plan, question_.host_memory)) plan.refusal = std::move(refusal);
-    if (plan.fits())
+    if (plan.fits() && question_.advise)
       plan.batches = advise([&](const Workload& work) {
         for (std::size_t i = 0; i < shares.size(); ++i)
           if (memory(where, shares[i], work).total() > question_.devices[i].limit) return false;

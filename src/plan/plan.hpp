@@ -48,6 +48,7 @@ struct Question {
   std::int64_t hosts = 1;                   // equal ones
   std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
   Planner planner = Planner::optimal;
+  bool advise = true;  // also find the batch sizes that would fit
   MemoryConstants constants;
 };
 

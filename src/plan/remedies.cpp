@@ -218,7 +218,9 @@ bool contradict(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 // Single changes first; where fewer than two fit, pairs of them.
-std::vector<Remedy> find_remedies(const Question& question) {
+std::vector<Remedy> find_remedies(const Question& asked) {
+  Question question = asked;
+  question.advise = false;
   std::vector<Remedy> remedies;
   const auto candidates =
       question.workload.work == Work::training ? training_candidates(question) : inference_candidates(question);
