@@ -1,6 +1,8 @@
 """Peak GPU memory of DDP and FSDP ranks, as JSON lines: several ranks on one GPU, each made to look like a host of its own to NCCL.
 
-    muster launch --nproc-per-node 2 --share bench/memory/measure_sharded.py sharded.jsonl
+    torchrun --standalone --nproc-per-node 2 bench/memory/measure_sharded.py sharded.jsonl [fsdp2]
+
+One kind of sharding per process: what an earlier wrapper leaves behind would count for the next.
 """
 
 import functools
@@ -48,6 +50,7 @@ def wrap(model, cell):
 def run(cell):
     gc.collect()
     torch.cuda.empty_cache()
+    base = torch.cuda.memory_allocated()
     model = build(shapes[cell["model"]], torch.float32 if cell["dtype"] == "mixed" else torch.bfloat16)
     model.config.use_cache = False
     model.train()
@@ -65,17 +68,18 @@ def run(cell):
         optimizer.step()
         high = max(high, peak())
         optimizer.zero_grad(set_to_none=True)
-    return {**cell, "world": dist.get_world_size(), "peak": high, "reserved": torch.cuda.max_memory_reserved()}
+    return {**cell, "world": dist.get_world_size(), "peak": high, "base": base, "reserved": torch.cuda.max_memory_reserved()}
 
 
 def main():
     torch.cuda.set_device(0)
     dist.init_process_group("nccl")
+    strategies = ("fsdp2", "fsdp2_keep") if sys.argv[2:] == ["fsdp2"] else ("full_shard", "shard_grad_op", "ddp")
     with open(sys.argv[1] if dist.get_rank() == 0 else os.devnull, "w") as file:
-        for model, batch, sequence in (("qwen2-0.5b", 2, 1024), ("llama-3.2-1b", 1, 512)):
+        for model, batch, sequence in (("qwen2-0.5b", 2, 1024), ("smollm2-135m", 1, 512)):
             for dtype in ("bfloat16", "mixed"):
-                for strategy in ("ddp", "full_shard", "shard_grad_op", "no_shard", "fsdp2", "fsdp2_keep"):
-                    if dtype == "mixed" and strategy in ("ddp",):
+                for strategy in strategies:
+                    if dtype == "mixed" and strategy == "ddp":
                         continue
                     for checkpointing in (False, True) if strategy == "full_shard" else (False,):
                         result = run(dict(work="train", model=model, dtype=dtype, strategy=strategy, optimizer="adamw",
