@@ -12,9 +12,9 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
-#include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "service/plan.hpp"
+#include "service/plan_report.hpp"
 
 namespace muster::cli {
 namespace {
@@ -221,22 +221,22 @@ Result<service::PlanWish> plan_wish(PlanOptions& options) {
 }
 
 // What was typed, option by option, so that a remedy can repeat it with one change.
-PlanCommandLine command_line(const CLI::App& command, bool inference) {
-  std::vector<PlanCommandLine::Given> given;
+service::PlanCommandLine command_line(const CLI::App& command, bool inference) {
+  std::vector<service::PlanCommandLine::Given> given;
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
     const bool flag = option->get_expected_max() == 0;
     const auto names = option->get_lnames();
     const std::string name = names.empty() ? "" : "--" + names.front();
     if (name == "--json" || name == "--plot") continue;
-    PlanCommandLine::Given entry{name, flag ? std::vector<std::string>{} : option->results()};
+    service::PlanCommandLine::Given entry{name, flag ? std::vector<std::string>{} : option->results()};
     // A setting that a changed option stands for gives way to it: words of one key are kept as that option.
     if (!name.empty()) {
       given.push_back(std::move(entry));
       continue;
     }
     for (const std::string& word : entry.values) {
-      PlanCommandLine::Given single{"", {word}};
+      service::PlanCommandLine::Given single{"", {word}};
       for (const PlanSetting& setting : plan_settings) {
         const std::string_view key = inference ? setting.inference_key : setting.training_key;
         if (!key.empty() && word.starts_with(fmt::format("{}=", key)))
@@ -245,18 +245,18 @@ PlanCommandLine command_line(const CLI::App& command, bool inference) {
       given.insert(given.begin(), std::move(single));
     }
   }
-  return PlanCommandLine(std::move(given));
+  return service::PlanCommandLine(std::move(given));
 }
 
 Result<void> write_plot(const PlanOptions& options, const plan::Question& question, const plan::Plan& made) {
   if (!options.plot) return {};
-  return write_file_atomically(*options.plot, plan_plot(question, made));
+  return write_file_atomically(*options.plot, service::plan_plot(question, made));
 }
 
 int run_plan(PlanOptions options, const CLI::App& command) {
   if (options.train && options.infer)
     return report(bad_option("--train and --infer are both given", "keep one of the two"));
-  const PlanCommandLine typed = command_line(command, !options.train);
+  const service::PlanCommandLine typed = command_line(command, !options.train);
   auto wish = plan_wish(options);
   if (!wish) return report(wish.error());
   service::Host host = open_host(*options.inventory);
@@ -266,9 +266,9 @@ int run_plan(PlanOptions options, const CLI::App& command) {
   if (!made) return report(made.error());
   if (auto written = write_plot(options, *question, *made); !written) return report(written.error());
   if (options.json)
-    fmt::print("{}\n", plan_json(*question, *made, typed));
+    fmt::print("{}\n", service::plan_json(*question, *made, typed));
   else
-    fmt::print("{}", plan_text(*question, *made, typed, output_has_colour()));
+    fmt::print("{}", service::plan_text(*question, *made, typed, output_has_colour()));
   return made->fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
