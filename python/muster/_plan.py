@@ -162,6 +162,19 @@ def plan(
     return Plan(answered)
 
 
+def smallest_set(wanted: Plan, gpu_ids: Sequence[int], margin: float) -> list[int]:
+    """The fewest of these GPUs that hold the plan's model, its memory times margin; RefusedError where all are too few."""
+    if wanted.work != "inference":
+        raise ValueError("the plan is of training, which gives each GPU a rank\n  try: a plan of inference")
+    chosen = wanted._native.smallest_set(list(gpu_ids), margin)
+    if not chosen:
+        wanted.raise_if_refused()
+        raise _native.RefusedError(
+            f"{wanted.model} does not fit the {len(gpu_ids)} GPUs that are free, its memory times {margin}"
+        )
+    return chosen
+
+
 def type_name(dtype: Any) -> str:
     """torch.bfloat16, "torch.bfloat16" and "bfloat16" are "bfloat16"."""
     return str(dtype).removeprefix("torch.")
