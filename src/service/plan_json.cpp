@@ -1,9 +1,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/plan_text.hpp"
+#include "service/plan_report.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -89,4 +89,4 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
   return json.dump(2);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service

@@ -6,7 +6,7 @@
 
 #include "plan/plan.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 
 // The question as the user would type it, with changed options: the command of a remedy.
 class PlanCommandLine {
@@ -28,4 +28,4 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
 // One bar per GPU, stacked by what fills it, with its limit.
 std::string plan_plot(const plan::Question& question, const plan::Plan& plan);
 
-}  // namespace muster::cli
+}  // namespace muster::service

@@ -1,11 +1,11 @@
-#include "cli/plan_words.hpp"
+#include "service/plan_words.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <filesystem>
 
-namespace muster::cli {
+namespace muster::service {
 
 std::string_view spoken(plan::Component component) {
   constexpr std::array<std::string_view, plan::component_count> words{
@@ -60,4 +60,4 @@ std::string device_name(const plan::Question& question, const plan::RankPlan& ra
   return fmt::format("GPU {}", rank.gpu->number);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service
