@@ -15,6 +15,7 @@
 #include "cli/plan_text.hpp"
 #include "cli/terminal.hpp"
 #include "service/plan.hpp"
+#include "spec/alias.hpp"
 
 namespace muster::cli {
 namespace {
@@ -44,6 +45,35 @@ constexpr std::array plan_settings{
     PlanSetting{"--device-map", "", "model.device_map",
                 "auto, balanced, balanced_low_0, sequential, cuda, cpu, a GPU's number, or {module: device, …}"},
 };
+
+// Options that stand for several settings, or for one that is set by a flag.
+const std::map<std::string, std::vector<std::string>> keys_of_options{
+    {"--dtype", {"model.dtype", "model.load_in_8bit", "model.load_in_4bit"}},
+    {"--mixed-precision", {"training.mixed_precision", "training.bf16", "training.fp16"}},
+    {"--gpu-ids", {"distributed.gpu_ids", "distributed.num_gpus"}},
+    {"--device-map", {"model.device_map", "model.auto_device_map"}},
+    {"--max-memory", {"model.max_memory"}},
+    {"--checkpointing", {"training.gradient_checkpointing"}},
+    {"--offload", {"distributed.fsdp_cpu_offload"}},
+    {"--lora", {"model.use_lora", "model.lora_r"}},
+};
+
+std::vector<std::string> keys_of(const std::string& option, bool training) {
+  if (const auto several = keys_of_options.find(option); several != keys_of_options.end()) return several->second;
+  for (const PlanSetting& setting : plan_settings)
+    if (setting.option == option) return {std::string(training ? setting.training_key : setting.inference_key)};
+  for (const spec::ShortOption& shortened : spec::short_options())
+    if (shortened.option == option) return {std::string(shortened.key)};
+  return {};
+}
+
+// "max_seq_length=512" → "training.sequence_length".
+std::string key_of_word(const std::string& word) {
+  const std::string written = word.substr(0, word.find('='));
+  for (const spec::Alias& alias : spec::aliases())
+    if (alias.spelling == written) return std::string(alias.key);
+  return written;
+}
 
 struct PlanOptions {
   std::shared_ptr<ConfigurationOptions> configuration;
@@ -118,17 +148,26 @@ Result<void> take_subject(PlanOptions& options) {
   return {};
 }
 
-// Quantised types are settings of their own.
-void take_quantised_type(PlanOptions& options) {
+bool is_typed(const PlanOptions& options, std::string_view key) {
+  return std::ranges::any_of(options.configuration->settings,
+                             [key](const std::string& word) { return key_of_word(word) == key; });
+}
+
+// A setting that an option implies, unless the user typed another value of it.
+void imply(PlanOptions& options, std::string_view key, bool value) {
+  if (!is_typed(options, key)) options.configuration->settings.push_back(fmt::format("{}={}", key, value));
+}
+
+// Quantised types are settings of their own; a type that is typed overrules those of a file.
+void take_type(PlanOptions& options) {
   auto& given = options.configuration->short_values["--dtype"];
   if (given.empty()) return;
   const std::string type = to_lower(given.back());
-  std::string_view key;
-  if (type == "int8" || type == "8bit" || type == "8-bit") key = "model.load_in_8bit";
-  if (type == "int4" || type == "4bit" || type == "4-bit" || type == "nf4") key = "model.load_in_4bit";
-  if (key.empty()) return;
-  given.clear();
-  options.configuration->settings.push_back(fmt::format("{}=true", key));
+  const bool eight = type == "int8" || type == "8bit" || type == "8-bit";
+  const bool four = type == "int4" || type == "4bit" || type == "4-bit" || type == "nf4";
+  imply(options, "model.load_in_8bit", eight);
+  imply(options, "model.load_in_4bit", four);
+  if (eight || four) given.clear();
 }
 
 Result<void> take_settings(PlanOptions& options) {
@@ -147,6 +186,10 @@ Result<void> take_settings(PlanOptions& options) {
     auto table = limits_as_table(*options.max_memory);
     if (!table) return table.error();
     words.push_back("model.max_memory=" + *table);
+  }
+  if (!options.values["--mixed-precision"].empty()) {
+    imply(options, "training.bf16", false);
+    imply(options, "training.fp16", false);
   }
   if (options.checkpointing) words.emplace_back("training.gradient_checkpointing=true");
   if (options.offload) words.emplace_back("distributed.fsdp_cpu_offload=true");
@@ -177,15 +220,16 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
   return {};
 }
 
-Result<service::PlanWish> plan_wish(PlanOptions& options) {
+Result<spec::ResolvedSpec> resolved_settings(const spec::Schema& schema, PlanOptions& options) {
   if (auto taken = take_subject(options); !taken) return taken.error();
-  take_quantised_type(options);
+  take_type(options);
   if (auto taken = take_settings(options); !taken) return taken.error();
-  const spec::Schema schema;
-  auto resolved = resolve_configuration(schema, *options.configuration);
-  if (!resolved) return resolved.error();
+  return resolve_configuration(schema, *options.configuration);
+}
+
+Result<service::PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec spec) {
   service::PlanWish wish;
-  wish.spec = std::move(resolved->spec);
+  wish.spec = std::move(spec);
   wish.work = options.train ? plan::Work::training : plan::Work::inference;
   if (options.parameters) {
     auto count = spec::parse_parameter_count(*options.parameters);
@@ -221,31 +265,29 @@ Result<service::PlanWish> plan_wish(PlanOptions& options) {
 }
 
 // What was typed, option by option, so that a remedy can repeat it with one change.
-PlanCommandLine command_line(const CLI::App& command, bool inference) {
-  std::vector<PlanCommandLine::Given> given;
+PlanCommandLine command_line(const CLI::App& command, bool training) {
+  std::vector<PlanCommandLine::Given> options, words;
+  const auto take_word = [&](const std::string& word) {
+    const bool setting = word.find('=') != std::string::npos;
+    words.push_back({"", {word}, setting ? std::vector{key_of_word(word)} : std::vector<std::string>{}});
+  };
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
-    const bool flag = option->get_expected_max() == 0;
     const auto names = option->get_lnames();
     const std::string name = names.empty() ? "" : "--" + names.front();
     if (name == "--json" || name == "--plot") continue;
-    PlanCommandLine::Given entry{name, flag ? std::vector<std::string>{} : option->results()};
-    // A setting that a changed option stands for gives way to it: words of one key are kept as that option.
-    if (!name.empty()) {
-      given.push_back(std::move(entry));
-      continue;
-    }
-    for (const std::string& word : entry.values) {
-      PlanCommandLine::Given single{"", {word}};
-      for (const PlanSetting& setting : plan_settings) {
-        const std::string_view key = inference ? setting.inference_key : setting.training_key;
-        if (!key.empty() && word.starts_with(fmt::format("{}=", key)))
-          single = {std::string(setting.option), {word.substr(key.size() + 1)}};
-      }
-      given.insert(given.begin(), std::move(single));
-    }
+    PlanCommandLine::Given entry{name, {}, keys_of(name, training)};
+    const bool flag = option->get_expected_max() == 0;
+    // Settings may follow the last of --gpu-ids.
+    for (const std::string& value : flag ? std::vector<std::string>{} : option->results())
+      if (name.empty() || (name == "--gpu-ids" && value.find('=') != std::string::npos))
+        take_word(value);
+      else
+        entry.values.push_back(value);
+    if (!name.empty()) options.push_back(std::move(entry));
   }
-  return PlanCommandLine(std::move(given));
+  words.insert(words.end(), options.begin(), options.end());
+  return PlanCommandLine(std::move(words), [training](const std::string& option) { return keys_of(option, training); });
 }
 
 Result<void> write_plot(const PlanOptions& options, const plan::Question& question, const plan::Plan& made) {
@@ -256,9 +298,16 @@ Result<void> write_plot(const PlanOptions& options, const plan::Question& questi
 int run_plan(PlanOptions options, const CLI::App& command) {
   if (options.train && options.infer)
     return report(bad_option("--train and --infer are both given", "keep one of the two"));
-  const PlanCommandLine typed = command_line(command, !options.train);
-  auto wish = plan_wish(options);
+  const spec::Schema schema;
+  auto resolved = resolved_settings(schema, options);
+  if (!resolved) return report(resolved.error());
+  if (options.configuration->print) {
+    print_resolved(schema, *resolved, options.json);
+    return 0;
+  }
+  auto wish = plan_wish(options, std::move(resolved->spec));
   if (!wish) return report(wish.error());
+  const PlanCommandLine typed = command_line(command, wish->work == plan::Work::training);
   service::Host host = open_host(*options.inventory);
   auto question = service::plan_question(host, *wish);
   if (!question) return report(question.error());

@@ -148,11 +148,14 @@ std::string quoted(const std::string& word) {
 
 std::string PlanCommandLine::with(const std::vector<plan::OptionChange>& changes) const {
   std::string line = "muster plan";
-  const auto changed = [&](const std::string& option) {
-    return std::ranges::any_of(changes, [&](const plan::OptionChange& change) { return change.option == option; });
+  const auto changed = [&](const Given& given) {
+    return std::ranges::any_of(changes, [&](const plan::OptionChange& change) {
+      const std::vector<std::string> keys = keys_of_(change.option);
+      return change.option == given.option || std::ranges::find_first_of(keys, given.keys) != keys.end();
+    });
   };
   for (const Given& given : given_) {
-    if (!given.option.empty() && changed(given.option)) continue;
+    if (changed(given)) continue;
     if (!given.option.empty()) line += " " + given.option;
     for (const std::string& value : given.values) line += " " + quoted(value);
   }
