@@ -22,7 +22,7 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
     if (shortened.many)
       option->expected(1, -1);
     else
-      option->expected(1);
+      option->expected(1)->allow_extra_args(false);  // the next word is a setting
   }
   command.add_flag("--print-config", options->print, "show every value and where it came from, and stop");
   command.add_option("SETTINGS", options->settings, "settings as section.key=value, as in training.max_steps=100");

@@ -22,7 +22,7 @@ struct PlanCommand {
 };
 
 // What was typed, option by option, so that a remedy can repeat it with one change.
-service::PlanCommandLine command_line(const CLI::App& command, bool inference) {
+std::vector<service::PlanCommandLine::Given> typed_options(const CLI::App& command) {
   std::vector<service::PlanCommandLine::Given> given;
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
@@ -30,34 +30,29 @@ service::PlanCommandLine command_line(const CLI::App& command, bool inference) {
     const auto names = option->get_lnames();
     const std::string name = names.empty() ? "" : "--" + names.front();
     if (name == "--json" || name == "--plot") continue;
-    service::PlanCommandLine::Given entry{name, flag ? std::vector<std::string>{} : option->results()};
-    // A setting that a changed option stands for gives way to it: words of one key are kept as that option.
-    if (!name.empty()) {
-      given.push_back(std::move(entry));
-      continue;
-    }
-    for (const std::string& word : entry.values) {
-      service::PlanCommandLine::Given single{"", {word}};
-      for (const service::PlanSetting& setting : service::plan_settings()) {
-        const std::string_view key = inference ? setting.inference_key : setting.training_key;
-        if (!key.empty() && word.starts_with(fmt::format("{}=", key)))
-          single = {std::string(setting.option), {word.substr(key.size() + 1)}};
-      }
-      given.insert(given.begin(), std::move(single));
-    }
+    given.push_back({name, flag ? std::vector<std::string>{} : option->results()});
   }
-  return service::PlanCommandLine(std::move(given));
+  return given;
+}
+
+int print_settings(service::PlanOptions options, bool json) {
+  const auto resolved = service::resolve_plan_settings(options);
+  if (!resolved) return report(resolved.error());
+  for (const std::string& text : resolved->notes) note(text);
+  print_resolved(spec::Schema(), *resolved, json);
+  return 0;
 }
 
 int run_plan(const PlanCommand& given, const CLI::App& command) {
-  const service::PlanCommandLine typed = command_line(command, !given.options.train);
   service::PlanOptions options = given.options;
   options.configuration = *given.configuration;
+  if (given.configuration->print) return print_settings(std::move(options), given.json);
   service::Host host = open_host(*given.inventory);
   const auto answer = service::answer_plan(host, std::move(options));
   if (!answer) return report(answer.error());
   for (const std::string& text : answer->notes) note(text);
   const auto& [question, made, notes] = *answer;
+  const service::PlanCommandLine typed(typed_options(command), question.workload.work);
   if (given.plot)
     if (auto written = write_file_atomically(*given.plot, service::plan_plot(question, made)); !written)
       return report(written.error());

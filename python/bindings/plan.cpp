@@ -29,7 +29,8 @@ AnsweredPlan answer_plan(const GivenOptions& options, const std::optional<std::s
   if (gpus_from) sources.inventory_file = *gpus_from;
   service::Host host(std::move(sources));
   auto answer = value_or_raise(service::answer_plan(host, value_or_raise(service::read_plan_options(given))));
-  return {std::move(answer), PlanCommandLine(std::move(given))};
+  const plan::Work work = answer.question.workload.work;
+  return {std::move(answer), PlanCommandLine(std::move(given), work)};
 }
 
 void save_picture(const AnsweredPlan& plan, const std::string& path) {

@@ -46,6 +46,7 @@ class InferencePlanner {
       // What one GPU cannot hold may go to the host where the user allows it.
       if (!whole.fits() && (question_.cpu_limit || question_.disk_limit))
         return shared_out(spec::MapRule::balanced, off_gpu_reason);
+      if (!whole.fits()) whole.reasons.front() = "single: there is one GPU";
       return whole;
     }
     return shared_out(spec::MapRule::balanced,
@@ -80,7 +81,7 @@ class InferencePlanner {
       return Error{Error::Kind::bad_input,
                    fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
                                world, config_.kv_heads, config_.intermediate),
-                   "a number of GPUs that divides both"};
+                   dividing_gpus(config_, world)};
     return std::nullopt;
   }
 
@@ -197,7 +198,7 @@ class InferencePlanner {
   // what.
   Result<Assignment> best_split(spec::MapRule rule) {
     SplitRequest request = split_request(rule);
-    for (int doubling = 0; doubling < 16; ++doubling) {
+    for (int growth = 0; growth < 48; ++growth) {
       auto found = find_split(request);
       if (!found) return found.error();
       if (const auto* split = std::get_if<Split>(&*found))
@@ -218,19 +219,24 @@ class InferencePlanner {
                    : rule == spec::MapRule::sequential   ? SplitGoal::sequential
                                                          : SplitGoal::balanced;
     const Workload work = workload(batch_, question_.workload.new_tokens);
-    // What a block, and what the head, adds above its weights.
-    LayerShare block{1, false, false, 0, 0, 0, 1}, head{1, false, true, 0, 0, 0, 1};
     const Layout where = layout(Scheme::layer_split);
-    const DeviceMemory of_block = memory(where, block, work), of_head = memory(where, head, work);
-    const auto above = [](const DeviceMemory& held) {
-      return held[Component::activations] + held[Component::logits] + held[Component::slack];
+    const auto needs = [&](std::int64_t layers, bool head) {
+      return memory(where, LayerShare{layers, false, head, 0, 0, 0, 1}, work);
     };
+    // What one more block adds above its weights: keys and values, and the slack they bring; it is most where there are
+    // many already. One byte for the rounding of the slack.
+    const std::int64_t many = std::max<std::int64_t>(config_.layers, 2);
+    const std::int64_t more = needs(many, false).total() - needs(many - 1, false).total() + 1;
+    const DeviceMemory one = needs(1, false);
+    const std::int64_t fixed = one[Component::context] + one[Component::workspace] + weight_.buffer_bytes;
+    const auto for_a_moment = [&](const DeviceMemory& held) {
+      return std::max<std::int64_t>(held.total() - fixed - more, 0);
+    };
+    const std::int64_t of_block = for_a_moment(one), of_head = for_a_moment(needs(1, true));
     for (std::size_t i = 0; i < request.units.size(); ++i) {
-      const bool is_block = units_.roles[i] == UnitRole::block;
-      if (is_block) request.units[i].bytes += of_block[Component::kv_cache];
-      request.units[i].workspace = units_.roles[i] == UnitRole::after_blocks ? above(of_head) : above(of_block);
+      if (units_.roles[i] == UnitRole::block) request.units[i].bytes += more;
+      request.units[i].workspace = units_.roles[i] == UnitRole::after_blocks ? of_head : of_block;
     }
-    const std::int64_t fixed = of_block[Component::context] + of_block[Component::workspace] + weight_.buffer_bytes;
     for (const Budget& budget : budgets())
       request.devices.push_back({budget.place, budget.bytes.value, budget.place.kind == Place::Kind::gpu ? fixed : 0});
     return request;

@@ -40,6 +40,12 @@ std::optional<Refusal> refusal_of(const Plan& plan, std::optional<std::int64_t> 
                  {}};
 }
 
+std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus) {
+  for (std::int64_t fewer = gpus - 1; fewer > 1; --fewer)
+    if (config.kv_heads % fewer == 0 && config.intermediate % fewer == 0) return fmt::format("--num-gpus {}", fewer);
+  return "--strategy auto";
+}
+
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory) {
   std::vector<RankPlan> ranks;
   for (std::int64_t host = 0; host < question.hosts; ++host)

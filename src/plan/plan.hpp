@@ -24,6 +24,7 @@ struct PlanDevice {
   std::string name;
   std::string uuid;
   std::int64_t limit = 0;  // bytes the work may take on it
+  std::int64_t free = 0;   // bytes that are free on it, limit or not
 };
 
 // Who lays modules over devices: our exact split, or the rules of accelerate or transformers, key for key.

@@ -12,6 +12,9 @@ Result<Plan> plan_inference(const Question& question);
 // host_memory: free on each host, where that is known.
 std::optional<Refusal> refusal_of(const Plan& plan, std::optional<std::int64_t> host_memory);
 
+// What to type where so many GPUs do not divide the model's matrices.
+std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus);
+
 // Ranks 0 … on every host's devices, each with the same memory.
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory);
 

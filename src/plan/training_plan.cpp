@@ -46,7 +46,7 @@ class TrainingPlanner {
     return made;
   }
 
-  // In the order of cost: what communicates least first.
+  // In the order of cost: what communicates least first, host memory last.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
     std::vector<Attempt> list;
@@ -60,8 +60,7 @@ class TrainingPlanner {
     }
     if (!question_.workload.adapters)
       list.push_back({layout(Scheme::fsdp, true),
-                      "shards do not fit the GPUs; in host memory they do, at the cost of "
-                      "copies in every step"});
+                      "states do not fit the GPUs; in host memory they do, at the cost of copies in every step"});
     return list;
   }
 
@@ -78,7 +77,7 @@ class TrainingPlanner {
     if (question_.scheme == Scheme::tensor && (config.kv_heads % world_ != 0 || config.intermediate % world_ != 0))
       return refuse(fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
                                 world_, config.kv_heads, config.intermediate),
-                    "a number of GPUs that divides both");
+                    dividing_gpus(config, world_));
     if (question_.scheme == Scheme::pipeline && config.layers < world_)
       return refuse(fmt::format("{} layers cannot be shared out over {} GPUs", config.layers, world_), "fewer GPUs");
     if (!question_.batch) return std::nullopt;
@@ -179,8 +178,10 @@ class TrainingPlanner {
                      : equal_ranks(question_, memory(attempt.layout, plan.workload));
     plan.effective_batch = plan.workload.micro_batch * plan.workload.accumulation * data_ranks(attempt.layout);
     plan.refusal = refusal_of(plan, question_.host_memory);
+    const bool asked = question_.scheme || question_.offload;
     plan.reasons.push_back(
-        fmt::format("{}{}: {}", name(plan.layout.scheme), plan.layout.offload ? " with offload" : "", attempt.reason));
+        fmt::format("{}{}: {}", name(plan.layout.scheme), plan.layout.offload ? " with offload" : "",
+                    plan.fits() || asked ? attempt.reason : "of the strategies, what comes nearest to fitting"));
     plan.reasons.push_back(fmt::format("batch: {} sequence{} × {} pass{} × {} rank{} = {} per optimizer step",
                                        plan.workload.micro_batch, plan.workload.micro_batch == 1 ? "" : "s",
                                        plan.workload.accumulation, plan.workload.accumulation == 1 ? "" : "es",

@@ -135,7 +135,7 @@ plan::PlanDevice plan_device(const HostView& view, gpu::VisibleIndex index) {
   const gpu::Gpu& gpu = view.gpu_of(device);
   const ByteCount room = gpu.reading.memory_free.value_or(gpu.facts.memory_total.value_or(ByteCount{}));
   return {number(index), gpu.facts.name.value_or("GPU"), gpu.facts.uuid ? gpu.facts.uuid->text : std::string{},
-          room.value};
+          room.value, room.value};
 }
 
 struct ChosenDevices {

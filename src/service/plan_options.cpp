@@ -110,17 +110,26 @@ Result<void> take_subject(PlanOptions& options) {
   return {};
 }
 
-// Quantised types are settings of their own.
-void take_quantised_type(PlanOptions& options) {
+bool is_typed(const PlanOptions& options, std::string_view key) {
+  return std::ranges::any_of(options.configuration.settings,
+                             [key](const std::string& word) { return key_of_setting(word) == key; });
+}
+
+// A setting that an option implies, unless the user typed another value of it.
+void imply(PlanOptions& options, std::string_view key, bool value) {
+  if (!is_typed(options, key)) options.configuration.settings.push_back(fmt::format("{}={}", key, value));
+}
+
+// Quantised types are settings of their own; a type that is typed overrules those of a file.
+void take_type(PlanOptions& options) {
   auto& given = options.configuration.short_values["--dtype"];
   if (given.empty()) return;
   const std::string type = to_lower(given.back());
-  std::string_view key;
-  if (type == "int8" || type == "8bit" || type == "8-bit") key = "model.load_in_8bit";
-  if (type == "int4" || type == "4bit" || type == "4-bit" || type == "nf4") key = "model.load_in_4bit";
-  if (key.empty()) return;
-  given.clear();
-  options.configuration.settings.push_back(fmt::format("{}=true", key));
+  const bool eight = type == "int8" || type == "8bit" || type == "8-bit";
+  const bool four = type == "int4" || type == "4bit" || type == "4-bit" || type == "nf4";
+  imply(options, "model.load_in_8bit", eight);
+  imply(options, "model.load_in_4bit", four);
+  if (eight || four) given.clear();
 }
 
 Result<void> take_settings(PlanOptions& options) {
@@ -139,6 +148,10 @@ Result<void> take_settings(PlanOptions& options) {
     auto table = limits_as_table(*options.max_memory);
     if (!table) return table.error();
     words.push_back("model.max_memory=" + *table);
+  }
+  if (!options.values["--mixed-precision"].empty()) {
+    imply(options, "training.bf16", false);
+    imply(options, "training.fp16", false);
   }
   if (options.checkpointing) words.emplace_back("training.gradient_checkpointing=true");
   if (options.offload) words.emplace_back("distributed.fsdp_cpu_offload=true");
@@ -167,14 +180,6 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
   if (!bytes) return bad_option(fmt::format("{}: {}", option, bytes.error().what), bytes.error().remedy);
   limits[device] = *bytes;
   return {};
-}
-
-Result<spec::ResolvedSpec> settings_of(PlanOptions& options) {
-  if (options.train && options.infer) return bad_option("--train and --infer are both given", "keep one of the two");
-  if (auto taken = take_subject(options); !taken) return taken.error();
-  take_quantised_type(options);
-  if (auto taken = take_settings(options); !taken) return taken.error();
-  return resolve_configuration(spec::Schema(), options.configuration);
 }
 
 Result<PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
@@ -273,8 +278,16 @@ Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> gi
   return options;
 }
 
+Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
+  if (options.train && options.infer) return bad_option("--train and --infer are both given", "keep one of the two");
+  if (auto taken = take_subject(options); !taken) return taken.error();
+  take_type(options);
+  if (auto taken = take_settings(options); !taken) return taken.error();
+  return resolve_configuration(spec::Schema(), options.configuration);
+}
+
 Result<PlanAnswer> answer_plan(Host& host, PlanOptions options) {
-  auto settings = settings_of(options);
+  auto settings = resolve_plan_settings(options);
   if (!settings) return settings.error();
   const auto wish = plan_wish(options, std::move(settings->spec));
   if (!wish) return wish.error();

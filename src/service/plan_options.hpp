@@ -60,6 +60,12 @@ std::span<const PlanOption> plan_options();
 // without an option. --gpus-from is passed over: it says which host is asked.
 Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> given);
 
+// The setting that a word sets: "max_seq_length=512" → "training.sequence_length".
+std::string key_of_setting(const std::string& word);
+
+// The run's settings as the options have them; --train is set where a run's configuration is the subject.
+Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options);
+
 struct PlanAnswer {
   plan::Question question;
   plan::Plan plan;

@@ -12,14 +12,21 @@ namespace muster::service {
 class PlanCommandLine {
  public:
   struct Given {
-    std::string option;  // "--dtype"; empty: words without an option
-    std::vector<std::string> values;
+    std::string option;               // "--dtype"; empty: words without an option
+    std::vector<std::string> values;  // none: a flag
   };
-  explicit PlanCommandLine(std::vector<Given> given) : given_(std::move(given)) {}
+  PlanCommandLine(std::vector<Given> given, plan::Work work);
+
+  // What is given of the settings that a changed option stands for gives way to it.
   std::string with(const std::vector<plan::OptionChange>& changes) const;
 
  private:
-  std::vector<Given> given_;
+  struct Entry {
+    Given given;
+    std::vector<std::string> keys;  // of the settings it stands for
+  };
+  std::vector<Entry> entries_;
+  plan::Work work_;
 };
 
 std::string plan_text(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command,

@@ -117,8 +117,10 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
-  if (training.batch_size && training.micro_batch_size && training.gradient_accumulation_steps) {
-    const std::int64_t ranks = distributed.ranks.value_or(gpus_asked_for(distributed));
+  // How many ranks there are is not known where all visible GPUs are meant.
+  const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();
+  if (ranks_known && training.batch_size && training.micro_batch_size && training.gradient_accumulation_steps) {
+    const std::int64_t ranks = distributed.ranks.value_or(gpus_asked_for(distributed) * distributed.num_nodes);
     const std::int64_t product = *training.micro_batch_size * *training.gradient_accumulation_steps * ranks;
     if (product != *training.batch_size)
       report("training.batch_size",

@@ -1,0 +1,298 @@
+#include "plan/remedy_changes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace muster::plan {
+namespace {
+
+void add_allocator(std::vector<Family>& list, const Question& question) {
+  if (question.workload.expandable_segments || question.devices.empty()) return;
+  list.push_back({{"the allocator's expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+                   {{"--allocator", "expandable"}},
+                   [](Question& tried) { tried.workload.expandable_segments = true; }}});
+}
+
+// Half, a quarter, …: at least `least`.
+void add_sequence(std::vector<Family>& list, const Question& question, std::int64_t least) {
+  Family family;
+  for (std::int64_t value = question.workload.sequence / 2; value >= least; value /= 2)
+    family.push_back({fmt::format("sequences of at most {} instead of {}", value, question.workload.sequence),
+                      {{"--seq-len", std::to_string(value)}},
+                      [value](Question& tried) {
+                        tried.workload.sequence = value;
+                        tried.workload.new_tokens = std::min(tried.workload.new_tokens, value - 1);
+                      }});
+  list.push_back(std::move(family));
+}
+
+std::string numbers_of(const std::vector<PlanDevice>& devices) {
+  std::vector<std::string> numbers;
+  for (const PlanDevice& device : devices) numbers.push_back(std::to_string(device.number));
+  return join(numbers, ",");
+}
+
+Change other_gpus(std::string what, std::vector<PlanDevice> devices) {
+  std::ranges::sort(devices, {}, &PlanDevice::number);
+  std::string numbers = numbers_of(devices);
+  return {std::move(what), {{"--gpu-ids", std::move(numbers)}}, [devices = std::move(devices)](Question& tried) {
+            tried.devices = devices;
+          }};
+}
+
+// GPUs that were not chosen, one after another.
+void add_spare_gpus(std::vector<Family>& list, const Question& question) {
+  Family family;
+  std::vector<PlanDevice> devices = question.devices;
+  for (const PlanDevice& more : question.spare) {
+    devices.push_back(more);
+    family.push_back(
+        other_gpus(fmt::format("{} GPUs instead of {}", devices.size(), question.devices.size()), devices));
+  }
+  list.push_back(std::move(family));
+}
+
+// Where every rank needs the same, the smallest GPU decides: the roomier ones alone may do. Limits by name pin the
+// GPUs.
+void add_roomiest_gpus(std::vector<Family>& list, const Question& question) {
+  if (question.limits_given) return;
+  Family family;
+  std::vector<PlanDevice> devices = question.devices;
+  std::ranges::stable_sort(devices, std::ranges::greater{}, &PlanDevice::limit);
+  while (devices.size() > 1) {
+    const std::int64_t least = devices.back().limit;
+    if (devices.front().limit == least) break;
+    std::erase_if(devices, [least](const PlanDevice& device) { return device.limit == least; });
+    family.push_back(other_gpus(fmt::format("only the roomier GPUs, {}", numbers_of(devices)), devices));
+  }
+  list.push_back(std::move(family));
+}
+
+// Limits that are lower than what the GPUs have free.
+void add_higher_limits(std::vector<Family>& list, const Question& question) {
+  const auto is_lowered = [](const PlanDevice& device) { return device.limit < device.free; };
+  if (!question.limits_given || std::ranges::none_of(question.devices, is_lowered)) return;
+  constexpr std::int64_t mebibyte = 1 << 20;
+  std::vector<std::string> limits;
+  for (const PlanDevice& device : question.devices)
+    limits.push_back(fmt::format("{}={}MiB", device.number, device.free / mebibyte));
+  if (question.cpu_limit) limits.push_back(fmt::format("cpu={}MiB", *question.cpu_limit / mebibyte));
+  if (question.disk_limit) limits.push_back(fmt::format("disk={}MiB", *question.disk_limit / mebibyte));
+  list.push_back(
+      {{"let it take all that is free on the GPUs", {{"--max-memory", join(limits, ",")}}, [](Question& tried) {
+          for (PlanDevice& device : tried.devices) device.limit = device.free / mebibyte * mebibyte;
+        }}});
+}
+
+// Smaller micro-batches and more passes: the batch stays what it is.
+void add_micro_batch(std::vector<Family>& list, const Question& question) {
+  Family family;
+  const std::int64_t now = question.micro_batch.value_or(1);
+  for (std::int64_t value = now / 2; value >= 1; --value) {
+    if (now % value != 0) continue;
+    std::vector<OptionChange> options{{"--micro-batch", std::to_string(value)}};
+    if (question.accumulation)
+      options.push_back({"--accumulation", std::to_string(*question.accumulation * (now / value))});
+    family.push_back({fmt::format("a micro-batch of {} instead of {}", value, now), std::move(options),
+                      [value, now](Question& tried) {
+                        if (tried.accumulation) tried.accumulation = *tried.accumulation * (now / value);
+                        tried.micro_batch = value;
+                      }});
+  }
+  list.push_back(std::move(family));
+}
+
+// Where batch and passes are given, the micro-batch follows from them.
+void add_passes(std::vector<Family>& list, const Question& question) {
+  if (!question.batch || !question.accumulation || question.micro_batch) return;
+  Family family;
+  for (std::int64_t passes = *question.accumulation * 2; passes <= *question.batch; passes *= 2)
+    family.push_back({fmt::format("{} passes per optimizer step instead of {}", passes, *question.accumulation),
+                      {{"--accumulation", std::to_string(passes)}},
+                      [passes](Question& tried) { tried.accumulation = passes; }});
+  list.push_back(std::move(family));
+}
+
+// Hosts like this one, over which states are sharded.
+void add_hosts(std::vector<Family>& list, const Question& question) {
+  Family family;
+  for (std::int64_t hosts = question.hosts * 2; hosts <= 256; hosts *= 2) {
+    if (question.batch && *question.batch % (hosts * std::ssize(question.devices)) != 0) break;
+    family.push_back({fmt::format("{} hosts like this one", hosts),
+                      {{"--nodes", std::to_string(hosts)}, {"--strategy", "fsdp"}},
+                      [hosts](Question& tried) {
+                        tried.hosts = hosts;
+                        tried.scheme = Scheme::fsdp;
+                      }});
+  }
+  list.push_back(std::move(family));
+}
+
+void add_sharding(std::vector<Family>& list, const Question& question) {
+  const bool several = question.hosts * std::ssize(question.devices) > 1;
+  if (several && question.scheme && *question.scheme != Scheme::fsdp)
+    list.push_back({{"shard weights, gradients and optimizer over the GPUs",
+                     {{"--strategy", "fsdp"}},
+                     [](Question& tried) { tried.scheme = Scheme::fsdp; }}});
+  if (several && question.sharding != spec::ShardingStrategy::full_shard)
+    list.push_back(
+        {{"shard the weights too", {{"--strategy", "fsdp"}, {"--sharding", "full_shard"}}, [](Question& tried) {
+            tried.scheme = Scheme::fsdp;
+            tried.sharding = spec::ShardingStrategy::full_shard;
+          }}});
+  if (!question.offload)
+    list.push_back(
+        {{"keep the shards in host memory", {{"--strategy", "fsdp"}, {"--offload", ""}}, [](Question& tried) {
+            tried.scheme = Scheme::fsdp;
+            tried.offload = true;
+          }}});
+}
+
+void add_cheaper_states(std::vector<Family>& list, const Question& question) {
+  if (question.workload.optimizer != spec::OptimizerKind::adamw_8bit &&
+      question.workload.optimizer != spec::OptimizerKind::sgd)
+    list.push_back({{"an optimizer with 8-bit states", {{"--optimizer", "adamw_8bit"}}, [](Question& tried) {
+                       tried.workload.optimizer = spec::OptimizerKind::adamw_8bit;
+                     }}});
+  if (question.workload.mixed_precision || question.workload.weights == WeightType::float32)
+    list.push_back({{"weights, gradients and optimizer in bfloat16 (less exact)",
+                     {{"--dtype", "bfloat16"}, {"--mixed-precision", "no"}},
+                     [](Question& tried) {
+                       tried.workload.mixed_precision = false;
+                       tried.workload.weights = WeightType::bfloat16;
+                     }}});
+}
+
+void add_adapters(std::vector<Family>& list, const Question& question) {
+  const auto with_weights = [](WeightType type) {
+    return [type](Question& tried) {
+      if (!tried.workload.adapters) tried.workload.adapters = Adapters{8, 0.05};
+      tried.workload.mixed_precision = false;
+      tried.workload.weights = type;
+    };
+  };
+  if (!question.workload.adapters) {
+    list.push_back({{"train low-rank adapters instead of the weights",
+                     {{"--lora", "8"}, {"--dtype", "bfloat16"}},
+                     with_weights(WeightType::bfloat16)},
+                    {"train low-rank adapters over weights in 4 bits",
+                     {{"--lora", "8"}, {"--dtype", "int4"}},
+                     with_weights(WeightType::int4)}});
+    return;
+  }
+  Family narrower;
+  for (const auto& [type, word] :
+       {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
+    if (bits(type) < bits(question.workload.weights))
+      narrower.push_back(
+          {fmt::format("hold the frozen weights in {} bits", bits(type)), {{"--dtype", word}}, with_weights(type)});
+  list.push_back(std::move(narrower));
+}
+
+void add_fused_attention(std::vector<Family>& list, const Question& question) {
+  if (question.workload.attention != spec::Attention::eager) return;
+  list.push_back({{"attention that keeps no table of scores", {{"--attention", "sdpa"}}, [](Question& tried) {
+                     tried.workload.attention = spec::Attention::sdpa;
+                   }}});
+}
+
+std::vector<Family> training_families(const Question& question) {
+  std::vector<Family> list;
+  add_allocator(list, question);
+  add_fused_attention(list, question);
+  if (!question.workload.checkpointing)
+    list.push_back({{"recompute activations instead of keeping them", {{"--checkpointing", ""}}, [](Question& tried) {
+                       tried.workload.checkpointing = true;
+                     }}});
+  add_micro_batch(list, question);
+  add_passes(list, question);
+  add_higher_limits(list, question);
+  add_spare_gpus(list, question);
+  add_roomiest_gpus(list, question);
+  add_sequence(list, question, 128);
+  add_sharding(list, question);
+  if (!question.workload.adapters) add_cheaper_states(list, question);
+  add_adapters(list, question);
+  add_hosts(list, question);
+  return list;
+}
+
+void add_narrower_weights(std::vector<Family>& list, const Question& question) {
+  Family family;
+  for (const auto& [type, word] :
+       {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
+    if (bits(type) < bits(question.workload.weights))
+      family.push_back({fmt::format("hold the weights in {} bits", bits(type)),
+                        {{"--dtype", word}},
+                        [type = type](Question& tried) { tried.workload.weights = type; }});
+  list.push_back(std::move(family));
+}
+
+// Room for the whole model with its keys and values, whatever the split.
+void add_host_memory(std::vector<Family>& list, const Question& question) {
+  if (question.devices.empty()) return;
+  Workload workload = question.workload;
+  workload.micro_batch = question.micro_batch.value_or(workload.micro_batch);
+  const spec::ModelConfig& config = question.model->config;
+  const ModelWeight weight = weigh(question.model->shape, workload.weights);
+  const DeviceMemory whole =
+      device_memory(config, weight, workload, Layout{}, whole_model(config, weight), question.constants);
+  const std::int64_t room = whole.total() / (1 << 30) + 1;
+  const auto larger = [room](std::optional<std::int64_t> limit) { return !limit || *limit < room << 30; };
+  if (larger(question.cpu_limit))
+    list.push_back({{"lay what the GPUs cannot hold in host memory (slow)",
+                     {{"--cpu-memory", fmt::format("{}GiB", room)}},
+                     [room](Question& tried) {
+                       tried.cpu_limit = room << 30;
+                       tried.limits_given = true;
+                     }}});
+  if (larger(question.disk_limit))
+    list.push_back({{"lay what the GPUs cannot hold on disk (very slow)",
+                     {{"--disk-memory", fmt::format("{}GiB", room)}},
+                     [room](Question& tried) {
+                       tried.disk_limit = room << 30;
+                       tried.limits_given = true;
+                     }}});
+}
+
+std::vector<Family> inference_families(const Question& question) {
+  std::vector<Family> list;
+  add_allocator(list, question);
+  add_fused_attention(list, question);
+  Family smaller;
+  const std::int64_t batch = question.micro_batch.value_or(question.workload.micro_batch);
+  for (std::int64_t value = batch / 2; value >= 1; value /= 2)
+    smaller.push_back({fmt::format("{} sequence{} at once instead of {}", value, value == 1 ? "" : "s", batch),
+                       {{"--batch", std::to_string(value)}},
+                       [value](Question& tried) { tried.micro_batch = value; }});
+  list.push_back(std::move(smaller));
+  add_higher_limits(list, question);
+  add_spare_gpus(list, question);
+  add_roomiest_gpus(list, question);
+  if (question.map || question.scheme || question.planner != Planner::optimal)
+    list.push_back({{"let muster lay the layers over all GPUs",
+                     {{"--device-map", "balanced"}, {"--planner", "optimal"}, {"--strategy", "auto"}},
+                     [](Question& tried) {
+                       tried.map = spec::DeviceMap{spec::MapRule::balanced};
+                       tried.planner = Planner::optimal;
+                       tried.scheme.reset();
+                     }}});
+  add_narrower_weights(list, question);
+  add_sequence(list, question, std::max<std::int64_t>(128, 2 * question.workload.new_tokens));
+  add_host_memory(list, question);
+  return list;
+}
+
+}  // namespace
+
+std::vector<Family> possible_changes(const Question& question) {
+  std::vector<Family> families =
+      question.workload.work == Work::training ? training_families(question) : inference_families(question);
+  std::erase_if(families, [](const Family& family) { return family.empty(); });
+  return families;
+}
+
+}  // namespace muster::plan

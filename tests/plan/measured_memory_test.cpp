@@ -1,0 +1,161 @@
+// The memory model beside what PyTorch measured on a GPU: bench/results, one row per cell (bench/memory/measure.py).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "plan/memory_model.hpp"
+
+namespace muster::plan {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double bound = 0.05;  // of the measured peak, for every cell
+const std::filesystem::path bench = MUSTER_BENCH;
+
+const std::map<std::string, spec::ModelConfig>& measured_models() {
+  static const std::map<std::string, spec::ModelConfig> models = [] {
+    std::map<std::string, spec::ModelConfig> read;
+    const Json shapes = Json::parse(*read_file(bench / "memory/shapes.json"));
+    for (const auto& [name, shape] : shapes.items())
+      read.emplace(name, spec::parse_model_config(shape.dump(), name).value());
+    return read;
+  }();
+  return models;
+}
+
+std::vector<Json> rows_of(std::string_view file) {
+  std::ifstream stream(bench / "results" / file);
+  std::vector<Json> rows;
+  for (std::string line; std::getline(stream, line);) rows.push_back(Json::parse(line));
+  return rows;
+}
+
+// autocast: weights are float32, products are computed in bfloat16.
+WeightType weights_of(const std::string& dtype) {
+  if (dtype == "bfloat16") return WeightType::bfloat16;
+  return dtype == "float16" ? WeightType::float16 : WeightType::float32;
+}
+
+template <class Enum>
+Enum word_of(const std::string& text) {
+  for (const auto& word : spec::words(Enum{}))
+    if (word.text == text) return word.value;
+  throw std::invalid_argument(text);
+}
+
+Workload workload_of(const Json& row) {
+  Workload work;
+  work.work = row.at("work") == "train" ? Work::training : Work::inference;
+  work.weights = weights_of(row.at("dtype"));
+  work.mixed_precision = row.at("dtype") == "autocast";
+  work.attention = word_of<spec::Attention>(row.value("attention", "sdpa"));
+  work.micro_batch = row.at("batch");
+  work.sequence = row.at("sequence");
+  if (work.work == Work::training) {
+    work.optimizer = word_of<spec::OptimizerKind>(row.at("optimizer"));
+    work.checkpointing = row.at("checkpointing");
+    work.accumulation = row.value("accumulation", 1);
+  } else {
+    work.new_tokens = row.at("new_tokens");
+    work.sequence += work.new_tokens;  // a cell's sequence is its prompt
+  }
+  return work;
+}
+
+std::int64_t predicted_peak(const Json& row) {
+  const spec::ModelConfig& config = measured_models().at(row.at("model"));
+  const Workload work = workload_of(row);
+  const auto held = work.weights == WeightType::float32 ? spec::ElementType::float32 : spec::ElementType::bfloat16;
+  const ModelWeight weight = weigh(spec::build_shape(config, held), work.weights);
+  return device_memory(config, weight, work, Layout{}, whole_model(config, weight), MemoryConstants{}).peak();
+}
+
+double relative_error(std::int64_t predicted, std::int64_t measured) {
+  return static_cast<double>(predicted - measured) / static_cast<double>(measured);
+}
+
+void expect_every_cell_within_the_bound(std::string_view file, std::size_t cells) {
+  const std::vector<Json> rows = rows_of(file);
+  ASSERT_EQ(rows.size(), cells) << file;
+  double worst = 0, sum = 0;
+  for (const Json& row : rows) {
+    const std::int64_t predicted = predicted_peak(row), measured = row.at("peak");
+    const double error = relative_error(predicted, measured);
+    EXPECT_LE(std::abs(error), bound) << fmt::format("predicted {}, measured {}: {}", predicted, measured, row.dump());
+    worst = std::max(worst, std::abs(error));
+    sum += std::abs(error);
+  }
+  ::testing::Test::RecordProperty("worst_error", fmt::format("{:.4f}", worst));
+  ::testing::Test::RecordProperty("mean_error", fmt::format("{:.4f}", sum / static_cast<double>(rows.size())));
+}
+
+TEST(MeasuredMemory, EveryCellIsWithinFivePercent) { expect_every_cell_within_the_bound("memory_h200.jsonl", 277); }
+
+TEST(MeasuredMemory, EveryInferenceCellIsWithinFivePercent) {
+  expect_every_cell_within_the_bound("memory_h200_inference.jsonl", 50);
+}
+
+// Cells of odd sizes, and of two models, that had no part in the making of the model.
+TEST(MeasuredMemory, EveryHeldOutCellIsWithinFivePercent) {
+  expect_every_cell_within_the_bound("memory_h200_held_out.jsonl", 77);
+}
+
+TEST(MeasuredMemory, ParametersAreThoseThatTorchCounted) {
+  for (const char* file : {"memory_h200.jsonl", "memory_h200_inference.jsonl", "memory_h200_held_out.jsonl"})
+    for (const Json& row : rows_of(file)) {
+      const spec::ModelShape shape =
+          spec::build_shape(measured_models().at(row.at("model")), spec::ElementType::bfloat16);
+      EXPECT_EQ(shape.parameter_count(), row.at("parameters").get<std::int64_t>()) << row.dump();
+    }
+}
+
+// The first step has no optimizer states yet while its passes run; the peak that counts is that of every later step.
+TEST(MeasuredMemory, ThePredictedPeakIsThatOfSteadySteps) {
+  int told_apart = 0;
+  for (const char* file : {"memory_h200.jsonl", "memory_h200_held_out.jsonl"})
+    for (const Json& row : rows_of(file)) {
+      if (row.at("work") != "train") continue;
+      const std::int64_t steady = row.at("peak"), first = row.at("first"), predicted = predicted_peak(row);
+      const Json& phases = row.at("phases");
+      EXPECT_EQ(steady, std::max({phases.at("forward").get<std::int64_t>(), phases.at("backward").get<std::int64_t>(),
+                                  phases.at("step").get<std::int64_t>()}));
+      if (static_cast<double>(first) > static_cast<double>(steady) * (1 - bound)) continue;
+      ++told_apart;
+      EXPECT_LT(std::abs(predicted - steady), std::abs(predicted - first)) << row.dump();
+    }
+  EXPECT_GE(told_apart, 50);
+}
+
+TEST(MeasuredMemory, ALargerBatchIsPredictedToAddWhatWasMeasured) {
+  // Pairs of cells that differ in the batch alone: the predicted growth is the measured one, within what both peaks may
+  // be off.
+  std::map<std::string, std::vector<Json>> alike;
+  for (const Json& row : rows_of("memory_h200_inference.jsonl")) {
+    if (row.at("sequence") != 256) continue;
+    alike[fmt::format("{} {}", row.at("model").get<std::string>(), row.at("dtype").get<std::string>())].push_back(row);
+  }
+  int pairs = 0;
+  for (const auto& [name, rows] : alike) {
+    if (rows.size() < 2) continue;
+    const auto [small, large] =
+        std::ranges::minmax(rows, {}, [](const Json& row) { return row.at("batch").get<int>(); });
+    if (small.at("batch") == large.at("batch")) continue;
+    ++pairs;
+    const std::int64_t grown = predicted_peak(large) - predicted_peak(small);
+    const std::int64_t measured = large.at("peak").get<std::int64_t>() - small.at("peak").get<std::int64_t>();
+    EXPECT_LE(std::abs(relative_error(grown, measured)), 2 * bound) << name << " " << grown << " " << measured;
+  }
+  EXPECT_GE(pairs, 5);
+}
+
+}  // namespace
+}  // namespace muster::plan
