@@ -125,6 +125,7 @@ class TrainingPlanner {
   // The largest micro-batch that fits; where none does, 1.
   std::int64_t choose_micro_batch(const Layout& where) const {
     if (question_.micro_batch) return *question_.micro_batch;
+    if (question_.detail == Detail::verdict && !question_.accumulation) return 1;
     if (!question_.batch)
       return std::max<std::int64_t>(
           largest_that(most_sequences, [&](std::int64_t size) { return fits(where, with(where, size)); }), 1);
