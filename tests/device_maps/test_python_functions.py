@@ -299,6 +299,12 @@ def test_adam_has_sixteen_bytes_per_parameter_where_weights_are_computed_with_in
     assert half["Training using Adam"] == half["training"]["total"] // 2
 
 
+def test_quantised_weights_of_a_module_without_blocks_are_not_guessed_at():
+    rows = muster.estimate_memory(nn.Linear(64, 64, bias=False, device="meta"))
+    assert [row["weights"] for row in rows] == [16384, 8192, None, None]
+    assert [row["Total Size"] for row in rows] == [16384, 8192, 4096, 2048]
+
+
 def test_a_type_without_an_estimate_is_a_value_error():
     with pytest.raises(ValueError, match="dtype='int3'\n  try: one of float32"):
         muster.estimate_memory(nn.Linear(2, 2), ["int3"])
