@@ -232,7 +232,9 @@ def test_a_model_that_no_set_of_gpus_holds_is_refused(work):
         muster.auto_select_gpus_for_model("llama-8b", safety_margin=30)
 
 
-def test_gpus_are_not_chosen_by_a_plan_of_training_or_a_margin_below_one(work):
+def test_gpus_are_not_chosen_by_a_plan_of_training_or_of_another_machine_or_a_margin_below_one(work):
+    with pytest.raises(ValueError, match="the plan is for the GPUs of one.json"):
+        muster.auto_select_gpus_for_model(muster.plan("llama-8b", gpus_from="one.json"))
     with pytest.raises(ValueError, match="the plan is of training"):
         muster.auto_select_gpus_for_model(muster.plan("llama-8b", train=True))
     with pytest.raises(ValueError, match="safety_margin=0.5"):
