@@ -163,7 +163,8 @@ void bind_device_map(nanobind::module_& module) {
             shape.whole_classes = std::move(whole_classes);
             new (place) ModelShape(std::move(shape));
           },
-          arg("modules"), arg("whole_classes"));
+          arg("modules"), arg("whole_classes"))
+      .def_ro("whole_classes", &ModelShape::whole_classes, "Classes that are never split.");
   nanobind::class_<CompatRequest>(module, "CompatRequest", "The arguments of accelerate's planner.")
       .def(
           "__init__",

@@ -7,9 +7,22 @@ from typing import Any, Optional
 from . import _native
 
 # Types of tensors that are counted as others of their size.
-_COUNTED_AS = {"bool": "bool", "uint16": "int16", "uint32": "int32", "uint64": "int64", "complex32": "float32", "complex64": "float64"}
-_COUNTED = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"}
-_OTHER_NAMES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16"}
+_COUNTED_AS = {
+    "uint16": "int16",
+    "uint32": "int32",
+    "uint64": "int64",
+    "complex32": "float32",
+    "complex64": "float64",
+}
+_COUNTED = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"}
+_OTHER_NAMES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+}
 _PACKED = {"bool": 1 / 8, "int2": 1 / 4, "int4": 1 / 2, "nf4": 1 / 2, "fp8": 1.0}
 
 _Tensor = tuple[str, list[int], str, bool, Optional[int]]
@@ -72,6 +85,6 @@ def _counted_type(dtype: Any, tensor: str, floating: Optional[str]) -> str:
     if word.startswith("float8_"):
         return "float8"
     word = _COUNTED_AS.get(word, word)
-    if word in _COUNTED or word == "bool":
+    if word in _COUNTED:
         return word
     raise ValueError(f"{tensor} is of type {dtype}, whose size muster does not know")

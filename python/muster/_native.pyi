@@ -232,6 +232,8 @@ class ModelShape:
         ],
         whole_classes: Sequence[str],
     ) -> None: ...
+    @property
+    def whole_classes(self) -> list[str]: ...
 
 class CompatRequest:
     """The arguments of accelerate's planner."""

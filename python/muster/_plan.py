@@ -43,8 +43,9 @@ class Plan:
     notes: list[str]
     refusal: Optional[dict[str, Any]]  # None: it fits
 
-    def __init__(self, native: _native.AnsweredPlan):
+    def __init__(self, native: _native.AnsweredPlan, gpus_from: Optional[str] = None):
         self._native = native
+        self._gpus_from = gpus_from
         self._fields: dict[str, Any] = json.loads(native.json())
 
     def __getattr__(self, name: str) -> Any:
@@ -159,13 +160,15 @@ def plan(
     answered = _native.answer_plan(options, inventory)
     for note in answered.notes:
         logging.getLogger("muster").info(note)
-    return Plan(answered)
+    return Plan(answered, inventory)
 
 
 def smallest_set(wanted: Plan, gpu_ids: Sequence[int], margin: float) -> list[int]:
     """The fewest of these GPUs that hold the plan's model, its memory times margin; RefusedError where all are too few."""
     if wanted.work != "inference":
         raise ValueError("the plan is of training, which gives each GPU a rank\n  try: a plan of inference")
+    if wanted._gpus_from is not None:
+        raise ValueError(f"the plan is for the GPUs of {wanted._gpus_from}\n  try: a plan without gpus_from")
     chosen = wanted._native.smallest_set(list(gpu_ids), margin)
     if not chosen:
         wanted.raise_if_refused()

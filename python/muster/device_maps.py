@@ -77,9 +77,10 @@ def estimate_memory(
 
     "dtype", "Largest Layer or Residual Group", "Total Size" and "Training using Adam" are the columns of `accelerate
     estimate-memory`, by its rules, for a model of float32; None: it has no number. Ours beside them: "parameters"
-    (their count), "weights" (bytes they are held in, with the scales and 16-bit parts of quantised ones), "buffers",
-    and "training" (None for quantised types): weights, gradients and Adam's two moments, 16 bytes per parameter, for
-    float32 as for mixed precision, activations not included.
+    (their count), "weights" (bytes they are held in, with the scales and 16-bit parts of quantised ones; None where a
+    torch module does not say which classes its blocks have, as transformers' models do), "buffers", and "training"
+    (None for quantised types): weights, gradients and Adam's two moments, 16 bytes per parameter, for float32 as for
+    mixed precision, activations not included.
     """
     shape = shape_of(model, floating="float32")
     largest, total = _native.largest_and_total(shape)
@@ -98,7 +99,7 @@ def _estimate(shape: _native.ModelShape, dtype: str, largest: float, total: floa
         "Total Size": math.ceil(total / parts[dtype]),
         "Training using Adam": None if quantised else math.ceil(total * (4 if dtype == "float32" else 2)),
         "parameters": parameters,
-        "weights": weights,
+        "weights": None if quantised and not shape.whole_classes else weights,
         "buffers": buffers,
         "training": None
         if quantised

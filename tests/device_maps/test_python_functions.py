@@ -1,4 +1,4 @@
-"""muster's infer_auto_device_map, get_balanced_memory and estimate_memory give accelerate's results, argument by argument."""
+"""muster's functions of accelerate's names give its results, argument by argument."""
 
 import json
 import math
@@ -30,8 +30,8 @@ def as_text(chance: random.Random, size: int):
     """The same limit, about, as people write it."""
     if chance.random() < 0.4 or size > 10**15:
         return size
-    unit, factor = chance.choice([("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3),
-                                  ("gb", 10**9 / 8), ("Kb", 10**3 / 8), ("kib", 2**10)])  # fmt: skip
+    units = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "kib": 2**10, "GB": 10**9, "MB": 10**6, "KB": 10**3}
+    unit, factor = chance.choice([*units.items(), ("gb", 10**9 / 8), ("Kb", 10**3 / 8)])
     return f"{size / factor:.9f}{unit}"
 
 
@@ -74,7 +74,12 @@ def test_random_trees_get_accelerates_budgets_and_maps():
         try:
             low_zero = chance.random() < 0.3
             budgets = both(
-                muster.get_balanced_memory, accelerate_planner.get_balanced_memory, model, limits, low_zero=low_zero, **arguments
+                muster.get_balanced_memory,
+                accelerate_planner.get_balanced_memory,
+                model,
+                limits,
+                low_zero=low_zero,
+                **arguments,
             )
             clean = chance.random() < 0.8
             for given in [limits] if budgets is None else [limits, budgets]:
@@ -246,6 +251,20 @@ def test_a_folder_gets_the_map_of_the_model_it_describes(tmp_path):
         assert muster.infer_auto_device_map(folder / "config.json", limits, whole) == expected, name
 
 
+def test_the_map_of_a_plan_is_one_that_accelerate_accepts(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("MUSTER_LEASE_DIR", str(tmp_path / "leases"))
+    (tmp_path / "gpus.json").write_text(json.dumps({"gpus": [{"count": 2, "name": "GPU", "memory_total": "24GiB"}]}))
+    for name, configuration in configurations().items():
+        configuration.save_pretrained(tmp_path / name)
+        for planner in ("optimal", "compat", "transformers"):
+            plan = muster.plan(
+                tmp_path / name, device_map="balanced", planner=planner, gpus_from=tmp_path / "gpus.json", seq_len=128
+            )
+            assert plan.fits and set(plan.device_map.values()) <= {0, 1}, (name, planner)
+            accelerate_planner.check_device_map(without_weights(configuration), plan.device_map)
+
+
 def test_verbose_prints_each_entry(capsys):
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
     muster.infer_auto_device_map(model, {0: 60, "cpu": 200}, verbose=True)
@@ -297,6 +316,12 @@ def test_adam_has_sixteen_bytes_per_parameter_where_weights_are_computed_with_in
     half = muster.estimate_memory(model, ["bfloat16"])[0]
     assert sum(tensor.numel() * tensor.element_size() for tensor in held) == half["training"]["total"]
     assert half["Training using Adam"] == half["training"]["total"] // 2
+
+
+def test_quantised_weights_of_a_module_without_blocks_are_not_guessed_at():
+    rows = muster.estimate_memory(nn.Linear(64, 64, bias=False, device="meta"))
+    assert [row["weights"] for row in rows] == [16384, 8192, None, None]
+    assert [row["Total Size"] for row in rows] == [16384, 8192, 4096, 2048]
 
 
 def test_a_type_without_an_estimate_is_a_value_error():
