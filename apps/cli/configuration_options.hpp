@@ -20,6 +20,7 @@ struct ConfigurationOptions {
   std::optional<std::string> file;
   std::map<std::string, std::vector<std::string>> short_values;  // option → what followed it
   std::vector<std::string> settings;                             // key=value
+  std::vector<spec::Override> overrides;                         // what a command's own options stand for
   bool print = false;
   bool json = false;
 };

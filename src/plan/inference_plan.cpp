@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/byte_count.hpp"
 #include "plan/compat_map.hpp"
@@ -94,8 +93,9 @@ class InferencePlanner {
 
   Layout layout(Scheme scheme) const {
     const std::int64_t world = question_.hosts * std::ssize(question_.devices);
-    return {scheme, question_.sharding, question_.offload, scheme == Scheme::single ? 1 : world,
-            std::ssize(question_.devices)};
+    // Only FSDP has shards to offload.
+    return {scheme, question_.sharding, question_.offload && scheme == Scheme::fsdp,
+            scheme == Scheme::single ? 1 : world, std::ssize(question_.devices)};
   }
 
   DeviceMemory memory(const Layout& where, const LayerShare& share, const Workload& work) const {
@@ -130,11 +130,7 @@ class InferencePlanner {
   Plan on_the_host() const {
     Plan plan = started(layout(Scheme::single));
     plan.layout.world = 1;
-    DeviceMemory held = memory(plan.layout, whole_model(config_, weight_), plan.workload);
-    for (const Component component : {Component::slack, Component::nccl, Component::context}) held[component] = 0;
-    const std::int64_t limit =
-        question_.cpu_limit.value_or(question_.host_memory.value_or(std::numeric_limits<std::int64_t>::max()));
-    plan.ranks = {{0, 0, std::nullopt, held, limit, {}}};
+    plan.ranks = {cpu_rank(question_, memory(plan.layout, whole_model(config_, weight_), plan.workload))};
     plan.map = DeviceMap{{{"", on_cpu()}}};
     plan.off_gpu = {{on_cpu(), weight_.parameter_bytes}};
     plan.reasons.push_back(question_.devices.empty() ? "single: there is no GPU, one CPU rank computes"
