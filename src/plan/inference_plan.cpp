@@ -25,7 +25,7 @@ class InferencePlanner {
       : question_(question),
         config_(question.model->config),
         weight_(weigh(question.model->shape, question.workload.weights)),
-        units_(split_units(question.model->shape, weight_.tensor_bytes)),
+        units_(split_units(question.model->shape, parameter_bytes(question.model->shape, weight_))),
         counts_(split_units(question.model->shape, elements(question.model->shape))) {
     batch_ = question.micro_batch.value_or(question.workload.micro_batch);
   }
@@ -56,6 +56,14 @@ class InferencePlanner {
 
  private:
   static constexpr std::string_view off_gpu_reason = "what the GPU cannot hold lies in host memory, as allowed";
+
+  // Buffers are on every device, whatever the split.
+  static std::vector<std::int64_t> parameter_bytes(const spec::ModelShape& shape, const ModelWeight& weight) {
+    std::vector<std::int64_t> bytes = weight.tensor_bytes;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (shape.tensors[i].kind != spec::TensorKind::parameter) bytes[i] = 0;
+    return bytes;
+  }
 
   static std::vector<std::int64_t> elements(const spec::ModelShape& shape) {
     std::vector<std::int64_t> counts;

@@ -241,11 +241,14 @@ void add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments
   const auto part = [](const Moment& moment, Holding holding) {
     return moment.held[static_cast<std::size_t>(holding)];
   };
+  // FSDP's units are whole while it computes, and freed before the optimizer steps.
+  const std::int64_t gathered = memory[Component::gathered];
+  const auto gathered_at = [&](const Moment& moment) { return moment.name == optimizer_step ? 0 : gathered; };
   std::int64_t highest = -1;
   const Moment* decisive = nullptr;
   for (const Moment& moment : moments) {
     std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
-                         part(moment, Holding::kv_cache) - memory[Component::kv_cache];
+                         part(moment, Holding::kv_cache) - memory[Component::kv_cache] + gathered_at(moment);
     if (gradients != GradientCount::in_units) above += part(moment, Holding::gradients);
     if (gradients == GradientCount::growing) above -= memory[Component::gradients];
     if (above <= highest) continue;
@@ -254,11 +257,13 @@ void add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments
   }
   if (decisive == nullptr) return;
   memory.moment = decisive->name;
+  memory[Component::gathered] = gathered_at(*decisive);
   if (decisive->name == optimizer_step) {
     memory[Component::workspace] += highest;
     return;
   }
-  memory[Component::logits] = std::min(part(*decisive, Holding::logits), highest);
+  highest -= gathered;
+  memory[Component::logits] = std::clamp<std::int64_t>(highest, 0, part(*decisive, Holding::logits));
   memory[Component::activations] = highest - memory[Component::logits];
 }
 
