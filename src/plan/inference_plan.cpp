@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/byte_count.hpp"
 #include "plan/compat_map.hpp"
@@ -26,7 +25,7 @@ class InferencePlanner {
       : question_(question),
         config_(question.model->config),
         weight_(weigh(question.model->shape, question.workload.weights)),
-        units_(split_units(question.model->shape, weight_.tensor_bytes)),
+        units_(split_units(question.model->shape, parameter_bytes(question.model->shape, weight_))),
         counts_(split_units(question.model->shape, elements(question.model->shape))) {
     batch_ = question.micro_batch.value_or(question.workload.micro_batch);
   }
@@ -57,6 +56,14 @@ class InferencePlanner {
 
  private:
   static constexpr std::string_view off_gpu_reason = "what the GPU cannot hold lies in host memory, as allowed";
+
+  // Buffers are on every device, whatever the split.
+  static std::vector<std::int64_t> parameter_bytes(const spec::ModelShape& shape, const ModelWeight& weight) {
+    std::vector<std::int64_t> bytes = weight.tensor_bytes;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (shape.tensors[i].kind != spec::TensorKind::parameter) bytes[i] = 0;
+    return bytes;
+  }
 
   static std::vector<std::int64_t> elements(const spec::ModelShape& shape) {
     std::vector<std::int64_t> counts;
@@ -94,8 +101,9 @@ class InferencePlanner {
 
   Layout layout(Scheme scheme) const {
     const std::int64_t world = question_.hosts * std::ssize(question_.devices);
-    return {scheme, question_.sharding, question_.offload, scheme == Scheme::single ? 1 : world,
-            std::ssize(question_.devices)};
+    // Only FSDP has shards to offload.
+    return {scheme, question_.sharding, question_.offload && scheme == Scheme::fsdp,
+            scheme == Scheme::single ? 1 : world, std::ssize(question_.devices)};
   }
 
   DeviceMemory memory(const Layout& where, const LayerShare& share, const Workload& work) const {
@@ -130,11 +138,7 @@ class InferencePlanner {
   Plan on_the_host() const {
     Plan plan = started(layout(Scheme::single));
     plan.layout.world = 1;
-    DeviceMemory held = memory(plan.layout, whole_model(config_, weight_), plan.workload);
-    for (const Component component : {Component::slack, Component::nccl, Component::context}) held[component] = 0;
-    const std::int64_t limit =
-        question_.cpu_limit.value_or(question_.host_memory.value_or(std::numeric_limits<std::int64_t>::max()));
-    plan.ranks = {{0, 0, std::nullopt, held, limit, {}}};
+    plan.ranks = {cpu_rank(question_, memory(plan.layout, whole_model(config_, weight_), plan.workload))};
     plan.map = DeviceMap{{{"", on_cpu()}}};
     plan.off_gpu = {{on_cpu(), weight_.parameter_bytes}};
     plan.reasons.push_back(question_.devices.empty() ? "single: there is no GPU, one CPU rank computes"

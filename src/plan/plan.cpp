@@ -46,6 +46,11 @@ std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus) {
   return "--strategy auto";
 }
 
+RankPlan cpu_rank(const Question& question, DeviceMemory memory) {
+  for (const Component component : {Component::slack, Component::nccl, Component::context}) memory[component] = 0;
+  return {0, 0, std::nullopt, memory, question.cpu_limit.value_or(question.host_memory.value_or(unknown_limit)), {}};
+}
+
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory) {
   std::vector<RankPlan> ranks;
   for (std::int64_t host = 0; host < question.hosts; ++host)
@@ -56,6 +61,10 @@ std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& 
 
 Result<Plan> make_plan(const Question& question) {
   auto plan = question.workload.work == Work::training ? plan_training(question) : plan_inference(question);
+  const std::int64_t positions = question.model->config.positions;
+  if (plan && question.workload.sequence > positions)
+    plan->reasons.push_back(fmt::format("sequences of {} tokens are longer than the {} that this model was made for",
+                                        question.workload.sequence, positions));
   if (plan && plan->refusal) plan->refusal->remedies = find_remedies(question);
   return plan;
 }

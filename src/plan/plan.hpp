@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,9 @@ struct Question {
   MemoryConstants constants;
 };
 
+// Of a CPU rank where host memory is not known.
+inline constexpr std::int64_t unknown_limit = std::numeric_limits<std::int64_t>::max();
+
 struct RankPlan {
   int rank = 0;
   int host = 0;
@@ -69,6 +73,7 @@ struct RankPlan {
   std::optional<LayerRange> layers;  // of a model that is split by layers
 
   bool fits() const { return memory.total() <= limit; }
+  bool limit_is_known() const { return limit != unknown_limit; }
 };
 
 // One option of `muster plan` and its value, by which a remedy differs from what was asked.

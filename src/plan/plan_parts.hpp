@@ -15,6 +15,9 @@ std::optional<Refusal> refusal_of(const Plan& plan, std::optional<std::int64_t> 
 // What to type where so many GPUs do not divide the model's matrices.
 std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus);
 
+// The one rank of a host without GPUs: what it needs there, and may use.
+RankPlan cpu_rank(const Question& question, DeviceMemory memory);
+
 // Ranks 0 … on every host's devices, each with the same memory.
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory);
 

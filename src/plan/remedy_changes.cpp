@@ -118,6 +118,7 @@ void add_passes(std::vector<Family>& list, const Question& question) {
 
 // Hosts like this one, over which states are sharded.
 void add_hosts(std::vector<Family>& list, const Question& question) {
+  if (question.devices.empty()) return;
   Family family;
   for (std::int64_t hosts = question.hosts * 2; hosts <= 256; hosts *= 2) {
     if (question.batch && *question.batch % (hosts * std::ssize(question.devices)) != 0) break;
@@ -143,7 +144,7 @@ void add_sharding(std::vector<Family>& list, const Question& question) {
             tried.scheme = Scheme::fsdp;
             tried.sharding = spec::ShardingStrategy::full_shard;
           }}});
-  if (!question.offload)
+  if (!question.offload && !question.devices.empty())
     list.push_back(
         {{"keep the shards in host memory", {{"--strategy", "fsdp"}, {"--offload", ""}}, [](Question& tried) {
             tried.scheme = Scheme::fsdp;

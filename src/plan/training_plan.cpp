@@ -21,7 +21,7 @@ class TrainingPlanner {
  public:
   explicit TrainingPlanner(const Question& question)
       : question_(question),
-        world_(question.hosts * std::ssize(question.devices)),
+        world_(std::max<std::int64_t>(question.hosts * std::ssize(question.devices), 1)),
         weight_(weigh(question.model->shape, question.workload.weights)) {}
 
   Result<Plan> plan() {
@@ -49,6 +49,7 @@ class TrainingPlanner {
   // In the order of cost: what communicates least first, host memory last.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
+    if (question_.devices.empty()) return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
     std::vector<Attempt> list;
     if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
     if (world_ == 1) {
@@ -70,6 +71,9 @@ class TrainingPlanner {
     const auto refuse = [](std::string what, std::string remedy) {
       return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
     };
+    if (question_.devices.empty() && question_.scheme && *question_.scheme != Scheme::single)
+      return refuse(fmt::format("the strategy is {}, and there is no GPU", name(*question_.scheme)),
+                    "--strategy single, or --gpus-from FILE for another machine (docs/inventory-file.md)");
     if (question_.scheme == Scheme::single && world_ > 1)
       return refuse(fmt::format("the strategy is single, and there are {} GPUs", world_),
                     "--num-gpus 1, or --strategy ddp");
@@ -93,7 +97,7 @@ class TrainingPlanner {
       if (given && per_rank % *given != 0)
         return refuse(fmt::format("{} does not divide the {} sequences of a rank ({} of all / {} ranks)", *given,
                                   per_rank, *question_.batch, ranks),
-                      fmt::format("--batch {}", *given * ranks));
+                      fmt::format("--batch {}", (per_rank / *given + 1) * *given * ranks));
     return std::nullopt;
   }
 
@@ -119,6 +123,7 @@ class TrainingPlanner {
       const auto ranks = pipeline_ranks(where, workload);
       return std::ranges::all_of(ranks, [](const RankPlan& rank) { return rank.fits(); });
     }
+    if (question_.devices.empty()) return cpu_rank(question_, memory(where, workload)).fits();
     return memory(where, workload).total() <= least_limit();
   }
 
@@ -126,6 +131,8 @@ class TrainingPlanner {
   std::int64_t choose_micro_batch(const Layout& where) const {
     if (question_.micro_batch) return *question_.micro_batch;
     if (question_.detail == Detail::verdict && !question_.accumulation) return 1;
+    // Nothing is known that would bound it.
+    if (!question_.batch && question_.devices.empty() && !cpu_rank(question_, {}).limit_is_known()) return 1;
     if (!question_.batch)
       return std::max<std::int64_t>(
           largest_that(most_sequences, [&](std::int64_t size) { return fits(where, with(where, size)); }), 1);
@@ -169,14 +176,18 @@ class TrainingPlanner {
     return ranks;
   }
 
+  std::vector<RankPlan> ranks(const Layout& where, const Workload& workload) const {
+    if (question_.devices.empty()) return {cpu_rank(question_, memory(where, workload))};
+    if (where.scheme == Scheme::pipeline) return pipeline_ranks(where, workload);
+    return equal_ranks(question_, memory(where, workload));
+  }
+
   Plan fill(const Attempt& attempt) const {
     Plan plan;
     plan.layout = attempt.layout;
     plan.parameters = weight_.parameters;
     plan.workload = with(attempt.layout, choose_micro_batch(attempt.layout));
-    plan.ranks = attempt.layout.scheme == Scheme::pipeline
-                     ? pipeline_ranks(attempt.layout, plan.workload)
-                     : equal_ranks(question_, memory(attempt.layout, plan.workload));
+    plan.ranks = ranks(attempt.layout, plan.workload);
     plan.effective_batch = plan.workload.micro_batch * plan.workload.accumulation * data_ranks(attempt.layout);
     plan.refusal = refusal_of(plan, question_.host_memory);
     const bool asked = question_.scheme || question_.offload;

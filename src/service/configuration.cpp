@@ -51,6 +51,7 @@ Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, con
     }
     sources.overrides.push_back({std::string(shortened.key), join(values, ","), std::string(shortened.option)});
   }
+  sources.overrides.insert(sources.overrides.end(), given.overrides.begin(), given.overrides.end());
   std::vector<Problem> malformed;
   for (const std::string& setting : settings) {
     auto override = spec::parse_override(setting);

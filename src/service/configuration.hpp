@@ -15,6 +15,7 @@ struct GivenConfiguration {
   std::optional<std::string> file;                               // absent: MUSTER_CONFIG
   std::map<std::string, std::vector<std::string>> short_values;  // option → what followed it
   std::vector<std::string> settings;                             // key=value
+  std::vector<spec::Override> overrides = {};                    // what a command's own options stand for
 };
 
 // Reads the file and this process's environment.

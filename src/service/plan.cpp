@@ -216,9 +216,6 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   question.workload = workload(wish, question.model->dtype);
   const bool training = wish.work == plan::Work::training;
   if (training) {
-    if (devices->taken.empty())
-      return Error{Error::Kind::refused, "there is no GPU to plan training for",
-                   "--gpus-from FILE plans for another machine (docs/inventory-file.md)"};
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;
     question.accumulation = spec.training.gradient_accumulation_steps;

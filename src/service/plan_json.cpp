@@ -1,4 +1,3 @@
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "service/plan_report.hpp"
@@ -32,7 +31,7 @@ Json rank_json(const plan::RankPlan& rank) {
             {"fits", rank.fits()},
             {"peak_bytes", rank.memory.peak()},
             {"total_bytes", rank.memory.total()},
-            {"limit_bytes", rank.limit == std::numeric_limits<std::int64_t>::max() ? Json(nullptr) : Json(rank.limit)},
+            {"limit_bytes", rank.limit_is_known() ? Json(rank.limit) : Json(nullptr)},
             {"highest_at", rank.memory.moment},
             {"host_bytes", rank.memory.host},
             {"components", std::move(components)}};

@@ -24,7 +24,7 @@ constexpr std::array setting_table{
                 "sequences per optimizer step over all ranks; of inference: at once on a device"},
     PlanSetting{"--micro-batch", "training.micro_batch_size", "", "sequences per rank and pass; not set: what fits"},
     PlanSetting{"--accumulation", "training.gradient_accumulation_steps", "", "passes per optimizer step"},
-    PlanSetting{"--new-tokens", "generation.max_new_tokens", "generation.max_new_tokens", "tokens per answer"},
+    PlanSetting{"--new-tokens", "", "generation.max_new_tokens", "tokens per answer"},
     PlanSetting{"--optimizer", "training.optimizer", "", "adamw, adamw_fused, adamw_8bit, sgd or sgd_momentum"},
     PlanSetting{"--mixed-precision", "training.mixed_precision", "",
                 "auto, no, bf16 or fp16: computed in that type, weights kept in float32"},
@@ -115,51 +115,71 @@ bool is_typed(const PlanOptions& options, std::string_view key) {
                              [key](const std::string& word) { return key_of_setting(word) == key; });
 }
 
-// A setting that an option implies, unless the user typed another value of it.
-void imply(PlanOptions& options, std::string_view key, bool value) {
-  if (!is_typed(options, key)) options.configuration.settings.push_back(fmt::format("{}={}", key, value));
+void set(PlanOptions& options, std::string_view option, std::string_view key, std::string value) {
+  options.configuration.overrides.push_back({std::string(key), std::move(value), std::string(option)});
+}
+
+// A setting that an option implies, unless the user typed a value of it.
+void imply(PlanOptions& options, std::string_view option, std::string_view key, bool value) {
+  if (!is_typed(options, key)) set(options, option, key, value ? "true" : "false");
 }
 
 // Quantised types are settings of their own; a type that is typed overrules those of a file.
-void take_type(PlanOptions& options) {
+Result<void> take_type(PlanOptions& options) {
   auto& given = options.configuration.short_values["--dtype"];
-  if (given.empty()) return;
+  if (given.empty()) return {};
   const std::string type = to_lower(given.back());
   const bool eight = type == "int8" || type == "8bit" || type == "8-bit";
   const bool four = type == "int4" || type == "4bit" || type == "4-bit" || type == "nf4";
-  imply(options, "model.load_in_8bit", eight);
-  imply(options, "model.load_in_4bit", four);
+  std::vector<std::string> accepted;
+  for (const auto& word : spec::words(spec::DataType{})) accepted.push_back(to_lower(word.text));
+  if (!eight && !four && std::ranges::find(accepted, type) == accepted.end())
+    return bad_option(fmt::format("--dtype is \"{}\"", given.back()),
+                      fmt::format("accepted: {}, int8, int4", join(accepted, ", ")));
+  imply(options, "--dtype", "model.load_in_8bit", eight);
+  imply(options, "--dtype", "model.load_in_4bit", four);
   if (eight || four) given.clear();
+  return {};
+}
+
+Error no_meaning(std::string_view option, bool training) {
+  return bad_option(fmt::format("{} has no meaning in {}", option, training ? "training" : "inference"),
+                    fmt::format("leave it out, or plan with {}", training ? "--infer" : "--train"));
+}
+
+// Flags, and --lora: all of them are about training.
+Result<void> take_training_options(PlanOptions& options) {
+  for (const auto& [option, given] : {std::pair<std::string_view, bool>{"--checkpointing", options.checkpointing},
+                                      {"--offload", options.offload},
+                                      {"--lora", options.adapter_rank.has_value()}})
+    if (given && !options.train) return no_meaning(option, false);
+  if (options.checkpointing) set(options, "--checkpointing", "training.gradient_checkpointing", "true");
+  if (options.offload) set(options, "--offload", "distributed.fsdp_cpu_offload", "true");
+  if (options.adapter_rank) {
+    set(options, "--lora", "model.use_lora", "true");
+    set(options, "--lora", "model.lora_r", std::to_string(*options.adapter_rank));
+  }
+  return {};
 }
 
 Result<void> take_settings(PlanOptions& options) {
-  std::vector<std::string>& words = options.configuration.settings;
   for (const PlanSetting& setting : setting_table) {
     const auto given = options.values.find(std::string(setting.option));
     if (given == options.values.end() || given->second.empty()) continue;
     const std::string_view key = options.train ? setting.training_key : setting.inference_key;
-    if (key.empty())
-      return bad_option(
-          fmt::format("{} has no meaning in {}", setting.option, options.train ? "training" : "inference"),
-          options.train ? "leave it out, or plan with --infer" : "leave it out, or plan with --train");
-    words.push_back(fmt::format("{}={}", key, given->second));
+    if (key.empty()) return no_meaning(setting.option, options.train);
+    set(options, setting.option, key, given->second);
   }
   if (options.max_memory) {
     auto table = limits_as_table(*options.max_memory);
     if (!table) return table.error();
-    words.push_back("model.max_memory=" + *table);
+    set(options, "--max-memory", "model.max_memory", std::move(*table));
   }
   if (!options.values["--mixed-precision"].empty()) {
-    imply(options, "training.bf16", false);
-    imply(options, "training.fp16", false);
+    imply(options, "--mixed-precision", "training.bf16", false);
+    imply(options, "--mixed-precision", "training.fp16", false);
   }
-  if (options.checkpointing) words.emplace_back("training.gradient_checkpointing=true");
-  if (options.offload) words.emplace_back("distributed.fsdp_cpu_offload=true");
-  if (options.adapter_rank) {
-    words.emplace_back("model.use_lora=true");
-    words.push_back(fmt::format("model.lora_r={}", *options.adapter_rank));
-  }
-  return {};
+  return take_training_options(options);
 }
 
 template <class Value, std::size_t Count>
@@ -281,7 +301,7 @@ Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> gi
 Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
   if (options.train && options.infer) return bad_option("--train and --infer are both given", "keep one of the two");
   if (auto taken = take_subject(options); !taken) return taken.error();
-  take_type(options);
+  if (auto taken = take_type(options); !taken) return taken.error();
   if (auto taken = take_settings(options); !taken) return taken.error();
   return resolve_configuration(spec::Schema(), options.configuration);
 }

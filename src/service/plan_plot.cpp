@@ -52,12 +52,13 @@ std::string rank_bar(const plan::Question& question, const plan::RankPlan& rank,
         x, y, width, bar_height, colours[i], spoken(static_cast<Component>(i)), in_gibibytes(rank.memory.bytes[i]));
     x += width;
   }
+  const std::string needs = fmt::format("{:.1f}", in_gibibytes(rank.memory.total()));
+  if (!rank.limit_is_known()) return svg + label(left + bar_length + 12, y + 18, needs + " GiB");
   const double limit = left + static_cast<double>(rank.limit) * scale;
   svg += fmt::format(
       "<line x1=\"{0:.2f}\" y1=\"{1:.1f}\" x2=\"{0:.2f}\" y2=\"{2:.1f}\" stroke=\"{3}\" stroke-width=\"2\"/>\n", limit,
       y - 3, y + bar_height + 3, rank.fits() ? "#222222" : "#cc0000");
-  return svg + label(left + bar_length + 12, y + 18,
-                     fmt::format("{:.1f} of {:.1f} GiB", in_gibibytes(rank.memory.total()), in_gibibytes(rank.limit)));
+  return svg + label(left + bar_length + 12, y + 18, fmt::format("{} of {:.1f} GiB", needs, in_gibibytes(rank.limit)));
 }
 
 std::string legend(const plan::Plan& plan, double y) {
@@ -81,7 +82,7 @@ std::string legend(const plan::Plan& plan, double y) {
 std::string plan_plot(const plan::Question& question, const plan::Plan& plan) {
   std::int64_t longest = 1;
   for (const plan::RankPlan& rank : plan.ranks)
-    longest = std::max({longest, rank.memory.total(), rank.gpu ? rank.limit : 0});
+    longest = std::max({longest, rank.memory.total(), rank.limit_is_known() ? rank.limit : 0});
   const double scale = static_cast<double>(bar_length) / static_cast<double>(longest);
   const auto rows = static_cast<int>(plan.ranks.size());
   const int height = top + rows * row_height + 4 * legend_row + 20;

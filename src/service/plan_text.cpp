@@ -43,7 +43,7 @@ const std::vector<BarPart>& bar_parts() {
 }
 
 std::string bar(const plan::RankPlan& rank, bool colour) {
-  const std::int64_t whole = std::max(rank.limit, rank.memory.total());
+  const std::int64_t whole = rank.limit_is_known() ? std::max(rank.limit, rank.memory.total()) : rank.memory.total();
   std::string drawn;
   int cells = 0;
   std::int64_t before = 0;
@@ -99,7 +99,7 @@ std::string device_lines(const plan::Question& question, const plan::Plan& plan,
     rows.push_back({{several ? fmt::format("{}–{}", rank.rank, group.last->rank) : std::to_string(rank.rank)},
                     {device},
                     {gibibytes_text(rank.memory.total()), rank.fits() ? Colour::plain : Colour::red, true},
-                    {gibibytes_text(rank.limit), Colour::plain, true},
+                    {rank.limit_is_known() ? gibibytes_text(rank.limit) : "not known", Colour::plain, true},
                     {bar(rank, colour)},
                     {layers_text(rank)}});
   }

@@ -1,8 +1,7 @@
 """Questions to `muster plan`, drawn from a seed: models, hosts, and every way of asking."""
 
+import json
 import random
-
-import yaml
 
 GIB = 1 << 30
 
@@ -131,7 +130,8 @@ class Question:
         if self.model and chance.random() < 0.35:  # part of it in a file
             kept = {key: settings.pop(key) for key in list(settings) if chance.random() < 0.6}
             kept["model.path"] = str(models / self.model)
-            (folder / "run.yaml").write_text(yaml.safe_dump(nested(kept)))
+            # JSON is YAML too.
+            (folder / "run.yaml").write_text(json.dumps(nested(kept), indent=2))
             words = ["run.yaml"] + ([] if self.training and chance.random() < 0.5 else [self.work()])
             if chance.random() < 0.3:
                 words = ["--config", "run.yaml", self.work()]
