@@ -59,7 +59,43 @@ std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& 
   return ranks;
 }
 
+namespace {
+
+// Sizes whose bytes do not fit 63 bits are no work that anybody has: refused before anything is multiplied.
+std::optional<Error> uncountable(const Question& question) {
+  const spec::ModelConfig& config = question.model->config;
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double sequence = real(question.workload.sequence);
+  const double per_token = 16 * real(config.vocabulary) +
+                           real(config.layers) * (32 * (real(config.hidden) + real(config.query_width())) +
+                                                  32 * real(config.intermediate) + 16 * sequence * real(config.heads));
+  // A search for the largest batch goes up to this many sequences.
+  const double sequences = real(std::max<std::int64_t>(question.micro_batch.value_or(1), 4096)) *
+                           real(std::max<std::int64_t>(std::ssize(question.devices), 1));
+  const auto refuse = [](std::string what, std::string remedy) {
+    return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
+  };
+  if (per_token * sequence * sequences >= 9e18)
+    return refuse(fmt::format("{} sequences of {} tokens are more than can be counted",
+                              question.micro_batch.value_or(1), question.workload.sequence),
+                  fmt::format("sequences of at most {} tokens, for which the model was made", config.positions));
+  constexpr std::int64_t most_hosts = 65536, most_passes = 1 << 30;
+  if (question.hosts > most_hosts)
+    return refuse(fmt::format("{} hosts are asked for", question.hosts), fmt::format("at most {}", most_hosts));
+  if (question.accumulation.value_or(1) > most_passes)
+    return refuse(fmt::format("{} passes per optimizer step are asked for", *question.accumulation),
+                  fmt::format("at most {}", most_passes));
+  if (question.workload.adapters && question.workload.adapters->rank > config.hidden)
+    return refuse(fmt::format("adapters of rank {} are larger than the layers they adapt, of {} columns",
+                              question.workload.adapters->rank, config.hidden),
+                  "a rank such as 8 or 64");
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<Plan> make_plan(const Question& question) {
+  if (auto error = uncountable(question)) return *error;
   auto plan = question.workload.work == Work::training ? plan_training(question) : plan_inference(question);
   const std::int64_t positions = question.model->config.positions;
   if (plan && question.workload.sequence > positions)

@@ -426,3 +426,15 @@ def test_where_the_smallest_gpu_decides_the_roomier_ones_are_a_remedy(host):
     told = plan(host("24-24-80-80"), str(MODELS / "Qwen2-1.5B"), "--train", "--strategy", "ddp")
     assert not told["fits"]
     assert any("--gpu-ids 2,3" in remedy["command"] for remedy in told["refusal"]["remedies"])
+
+
+def test_sizes_beyond_counting_are_refused_in_words(muster):
+    muster.inventory(inventory([40, 40]))
+    for options, words in ((["--seq-len", "1000000000"], "more than can be counted"),
+                           (["--batch", "9223372036854775807"], "more than can be counted"),
+                           (["--train", "--nodes", "1000000000"], "1000000000 hosts"),
+                           (["--train", "--lora", "4611686018427387904"], "adapters of rank"),
+                           (["--train", "--accumulation", "4611686018427387904"], "passes per optimizer step")):
+        answer = muster("plan", MODELS / "Llama-3.1-8B", *options)
+        assert answer.returncode == 2, options
+        assert words in answer.stderr, answer.stderr
