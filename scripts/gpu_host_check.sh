@@ -32,6 +32,9 @@ $program launch -n 1 --max-restarts 1 scripts/gpu_restart_check.py || status=1
 $program launch -n 1 --log-dir /dev/null scripts/gpu_collective_check.py || status=1
 $program launch --nproc-per-node 4 --device cpu scripts/gpu_store_check.py || status=1
 
+# What the plan says fits, trains.
+python3 scripts/gpu_plan_check.py "$program" || status=1
+
 echo "--- numbers"
 python3 bench/gpus_bench.py
 build/control/bench/lease_bench

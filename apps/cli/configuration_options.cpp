@@ -1,33 +1,14 @@
 #include "cli/configuration_options.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
-#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "spec/alias.hpp"
 
-extern char** environ;
-
 namespace muster::cli {
-namespace {
-
-std::vector<std::pair<std::string, std::string>> whole_environment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string_view::npos) variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
-}  // namespace
 
 std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& command) {
   auto options = std::make_shared<ConfigurationOptions>();
@@ -49,40 +30,7 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
 }
 
 Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, const ConfigurationOptions& options) {
-  spec::Sources sources;
-  sources.environment = whole_environment();
-  std::optional<std::string> file = options.file;
-  if (const char* named = std::getenv("MUSTER_CONFIG"); !file && named != nullptr) file = named;
-  if (file) {
-    auto text = read_file(*file);
-    if (!text) return text.error();
-    sources.file = spec::ConfigurationFile{*file, std::move(*text)};
-  }
-  std::vector<std::string> settings = options.settings;
-  for (const spec::ShortOption& shortened : spec::short_options()) {
-    const auto given = options.short_values.find(std::string(shortened.option));
-    if (given == options.short_values.end() || given->second.empty()) continue;
-    std::vector<std::string> values;
-    for (const std::string& value : given->second) {
-      // --gpu-ids takes all words up to the next option; a setting among them is a setting.
-      if (shortened.many && value.find('=') != std::string::npos)
-        settings.push_back(value);
-      else
-        values.push_back(value);
-    }
-    sources.overrides.push_back({std::string(shortened.key), join(values, ","), std::string(shortened.option)});
-  }
-  sources.overrides.insert(sources.overrides.end(), options.overrides.begin(), options.overrides.end());
-  std::vector<Problem> malformed;
-  for (const std::string& setting : settings) {
-    auto override = spec::parse_override(setting);
-    if (override)
-      sources.overrides.push_back(std::move(*override));
-    else
-      malformed.push_back({"", override.error().what, override.error().remedy});
-  }
-  if (!malformed.empty()) return to_error(malformed);
-  auto resolved = spec::resolve(schema, sources);
+  auto resolved = service::resolve_configuration(schema, options);
   if (resolved)
     for (const std::string& text : resolved->notes) note(text);
   return resolved;

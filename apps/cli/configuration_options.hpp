@@ -1,13 +1,10 @@
 // The options every command that reads a configuration shares: --config, the short options and key=value.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "base/result.hpp"
+#include "service/configuration.hpp"
 #include "spec/resolve.hpp"
 
 namespace CLI {
@@ -16,11 +13,7 @@ class App;
 
 namespace muster::cli {
 
-struct ConfigurationOptions {
-  std::optional<std::string> file;
-  std::map<std::string, std::vector<std::string>> short_values;  // option → what followed it
-  std::vector<std::string> settings;                             // key=value
-  std::vector<spec::Override> overrides;                         // what a command's own options stand for
+struct ConfigurationOptions : service::GivenConfiguration {
   bool print = false;
   bool json = false;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/table.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "service/doctor.hpp"

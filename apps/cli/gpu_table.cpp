@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/table.hpp"
 #include "base/text.hpp"
-#include "cli/terminal.hpp"
 #include "gpu/health.hpp"
 
 namespace muster::cli {

@@ -15,5 +15,7 @@ void bind_cuda_view(nanobind::module_& module);
 void bind_selection_request(nanobind::module_& module);
 void bind_grant(nanobind::module_& module);
 void bind_host(nanobind::module_& module);
+void bind_plan(nanobind::module_& module);
+void bind_device_map(nanobind::module_& module);
 
 }  // namespace muster::python

@@ -14,4 +14,6 @@ NB_MODULE(_native, module) {
   bind_selection_request(module);
   bind_grant(module);
   bind_host(module);
+  bind_plan(module);
+  bind_device_map(module);
 }

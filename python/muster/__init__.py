@@ -1,13 +1,15 @@
 """muster: find, choose, mask and lease GPUs, and work with the ranks of a launch.
 
 GPUs are in muster.distributed and muster.lease; ranks in muster.ranks, muster.process_group, muster.collectives and
-muster.multi_gpu. All of it is here, too.
+muster.multi_gpu; what fits where is plan() and muster.device_maps. All of it is here, too.
 """
 
-from . import collectives, distributed, multi_gpu, process_group, ranks
+from . import collectives, device_maps, distributed, multi_gpu, process_group, ranks
 from ._native import RefusedError, __version__
+from ._plan import Plan, plan
 from ._roll_call import CollectiveError, CollectiveTimeoutError
 from .collectives import *  # noqa: F403
+from .device_maps import *  # noqa: F403
 from .distributed import *  # noqa: F403
 from .lease import HeldGpus, lease_gpus
 from .multi_gpu import *  # noqa: F403
@@ -21,11 +23,14 @@ __all__ = [
     "CollectiveError",
     "CollectiveTimeoutError",
     "HeldGpus",
+    "Plan",
     "RefusedError",
     "__version__",
     "distributed",
     "lease_gpus",
+    "plan",
     *collectives.__all__,
+    *device_maps.__all__,
     *distributed.__all__,
     *multi_gpu.__all__,
     *process_group.__all__,

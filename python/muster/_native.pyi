@@ -2,7 +2,7 @@
 The control plane of muster. Use muster and muster.distributed; this module may change.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 __version__: str
 
@@ -209,3 +209,49 @@ class Host:
         """
         Chooses and leases as one step. wait: at most that many milliseconds; None: now or not at all.
         """
+
+class AnsweredPlan:
+    """A plan, for people, for programs and as a picture."""
+
+    @property
+    def notes(self) -> list[str]: ...
+    def json(self) -> str: ...
+    def text(self) -> str: ...
+    def save_picture(self, path: str) -> None: ...
+    def smallest_set(self, numbers: Sequence[int], margin: float) -> list[int]: ...
+
+def answer_plan(options: Sequence[tuple[str, Sequence[str]]], gpus_from: str | None) -> AnsweredPlan: ...
+
+class ModelShape:
+    """The modules and tensors of a model, without their values."""
+
+    def __init__(
+        self,
+        modules: Sequence[
+            tuple[str, str, int | None, Sequence[tuple[str, Sequence[int], str, bool, int | None]]]
+        ],
+        whole_classes: Sequence[str],
+    ) -> None: ...
+    @property
+    def whole_classes(self) -> list[str]: ...
+
+class CompatRequest:
+    """The arguments of accelerate's planner."""
+
+    clean: bool
+    fallback_allocation: bool
+    limits_given: bool
+    def __init__(
+        self, element_bytes: float | None, special_elements: Mapping[str, float], whole_classes: Sequence[str]
+    ) -> None: ...
+
+def read_shape(model: str, type: str | None) -> ModelShape: ...
+def balanced_budgets(
+    shape: ModelShape, request: CompatRequest, budgets: Sequence[tuple[str, int, float]], low_zero: bool
+) -> list[tuple[str, int, float]]: ...
+def compat_map(
+    shape: ModelShape, request: CompatRequest, budgets: Sequence[tuple[str, int, float]]
+) -> list[tuple[str, str]]: ...
+def largest_and_total(shape: ModelShape) -> tuple[float, float]: ...
+def weigh(shape: ModelShape, type: str) -> tuple[int, int, int]: ...
+def free_host_memory() -> int | None: ...

@@ -5,13 +5,15 @@ place of the driver). Nothing here imports torch or creates a CUDA context. Bad 
 what does not fit or is busy is RefusedError; a driver that fails is RuntimeError.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import _native
 from ._devices import describe, devices_of, find_device, in_mebibytes, used_percent
+from ._plan import Plan, plan, smallest_set
 from ._rank_facts import place_of_rank
 from ._request import GpuId, byte_count, gpu_count, id_texts, model_bytes, whole_number
 from ._torch import cuda_user, loaded_torch, torch_with_cuda
@@ -128,13 +130,25 @@ def select_gpus(
     return host.pick(_native.SelectionRequest(ids=ids or [], count=count, minimum_free=minimum_free))
 
 
-def auto_select_gpus_for_model(model_size_gb: float, safety_margin: float = 1.5) -> list[int]:
-    """The smallest set of GPUs whose free memory holds model_size_gb GiB times safety_margin in equal parts.
+def auto_select_gpus_for_model(
+    model_size_gb: Union[float, str, "os.PathLike[str]", Plan], safety_margin: Optional[float] = None
+) -> list[int]:
+    """The smallest set of GPUs that holds a model; leased and sick ones are left out.
 
+    A number: GiB, times safety_margin (1.5) for what the work adds, in equal parts. A model that muster.plan() accepts,
+    or a plan of inference: what the plan counts, byte for byte, times safety_margin (1), as it splits the layers.
     RefusedError with the shortfall where no set does.
     """
-    request = _native.SelectionRequest(model_size=model_bytes(model_size_gb), margin=safety_margin)
-    return _native.Host().pick(request)
+    host = _native.Host()
+    if not isinstance(model_size_gb, (str, os.PathLike, Plan)):
+        margin = 1.5 if safety_margin is None else safety_margin
+        return host.pick(_native.SelectionRequest(model_size=model_bytes(model_size_gb), margin=margin))
+    margin = 1.0 if safety_margin is None else safety_margin
+    if not (math.isfinite(margin) and margin >= 1):
+        raise ValueError(f"safety_margin={safety_margin}\n  try: 1 or more")
+    candidates = host.pick(_native.SelectionRequest())
+    wanted = model_size_gb if isinstance(model_size_gb, Plan) else plan(model_size_gb, gpu_ids=candidates)
+    return smallest_set(wanted, candidates, margin)
 
 
 def set_visible_gpus(gpu_ids: Sequence[GpuId]) -> None:

@@ -212,7 +212,6 @@ class Placement {
 
   // A device that was left is never used again.
   void next_device(Entry head) {
-    if (device().keeps_room) device().used += layers_.size();
     ++current_;
     put_back(head);
   }
@@ -234,9 +233,13 @@ class Placement {
 
 Result<DeviceMap> compat_map(const ModelShape& shape, const CompatRequest& request,
                              const std::vector<Budget>& budgets) {
+  CompatRequest with_limits = request;
+  with_limits.limits_given = true;
+  const auto ordered = sequential_budgets(with_limits, budgets);  // as the originals do once more
+  if (!ordered) return ordered.error();
   const auto sizes = compat_sizes(shape, request);
   if (!sizes) return sizes.error();
-  const auto placed = Placement(shape, request, *sizes, budgets).run();
+  const auto placed = Placement(shape, request, *sizes, *ordered).run();
   if (!placed) return placed.error();
   return request.clean ? clean_map(shape, *placed) : plain_map(shape, *placed);
 }

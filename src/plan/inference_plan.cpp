@@ -127,7 +127,7 @@ class InferencePlanner {
     plan.ranks = equal_ranks(question_, memory(where, share, plan.workload));
     plan.reasons.push_back(fmt::format("{}: {}", name(scheme), reason));
     plan.refusal = refusal_of(plan, question_.host_memory);
-    if (plan.fits()) {
+    if (plan.fits() && question_.detail == Detail::everything) {
       const std::int64_t limit = std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit;
       plan.batches = advise([&](const Workload& work) { return memory(where, share, work).total() <= limit; });
     }
@@ -292,12 +292,7 @@ class InferencePlanner {
     plan.map = std::move(assignment.map);
     plan.reasons.push_back(fmt::format("layer_split: {}", reason));
     if (auto refusal = refusal_of(plan, question_.host_memory)) plan.refusal = std::move(refusal);
-    if (plan.fits())
-      plan.batches = advise([&](const Workload& work) {
-        for (std::size_t i = 0; i < shares.size(); ++i)
-          if (memory(where, shares[i], work).total() > question_.devices[i].limit) return false;
-        return true;
-      });
+    if (plan.fits() && question_.detail == Detail::everything) plan.batches = advise_split(where, shares);
     return plan;
   }
 
@@ -345,6 +340,22 @@ class InferencePlanner {
     for (const Place place : places()) devices.push_back({place, 0, 0});
     devices.push_back({on_disk(), 0, 0});  // whatever lies beyond what was given
     return layer_ranges(units_, Split{assignment.device_of, {}, 0, 0}, devices);
+  }
+
+  // Devices with equal shares need the same: the one that may use least decides.
+  BatchAdvice advise_split(const Layout& where, const std::vector<LayerShare>& shares) const {
+    std::vector<std::pair<LayerShare, std::int64_t>> distinct;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const auto same = std::ranges::find(distinct, shares[i], [](const auto& entry) { return entry.first; });
+      if (same == distinct.end())
+        distinct.emplace_back(shares[i], question_.devices[i].limit);
+      else
+        same->second = std::min(same->second, question_.devices[i].limit);
+    }
+    return advise([&](const Workload& work) {
+      return std::ranges::all_of(
+          distinct, [&](const auto& entry) { return memory(where, entry.first, work).total() <= entry.second; });
+    });
   }
 
   template <class Fits>

@@ -165,21 +165,19 @@ StepRequest step_request(const spec::ModelConfig& config, const Workload& worklo
                          : std::max<std::int64_t>(workload.sequence - workload.new_tokens, 1);
   request.attention = workload.attention;
   request.checkpointing = workload.checkpointing;
-  request.gradients_stay = workload.accumulation == 1 && !is_sharded(layout);
+  request.gradients_stay = workload.accumulation == 1;
   request.dequantized = is_quantised(workload.weights);
   request.adapters = workload.adapters;
   return request;
 }
 
-// FSDP's units are whole for a moment: the root's all the time, a block's and the next one's; a block's gradient before
-// it is reduced. shard_grad_op keeps all of them between the passes.
+// FSDP's units are whole for a moment: the root's all the time, a block's and the next one's. shard_grad_op keeps all
+// of them between the passes.
 std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
   if (!is_sharded(layout) || shard_count(layout) == 1) return 0;
-  const std::int64_t width = compute_width(workload);
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
-  const std::int64_t whole = all ? weight.parameters : weight.outside + 2 * weight.block;
-  const bool trains = workload.work == Work::training && !workload.adapters;
-  return width * (std::min(whole, weight.parameters) + (trains ? std::max(weight.block, weight.outside) : 0));
+  const std::int64_t whole = all ? weight.parameters : std::min(weight.outside + 2 * weight.block, weight.parameters);
+  return compute_width(workload) * whole;
 }
 
 void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload& workload, const Layout& layout,
@@ -229,42 +227,52 @@ void offload(DeviceMemory& memory) {
   }
 }
 
-constexpr std::string_view optimizer_step = "optimizer step";
+// How gradients of weights are counted beside the component that shows them at their full size.
+struct GradientCount {
+  bool growing = true;        // they come to be during the backward pass; otherwise they are there from the start
+  std::int64_t shards = 1;    // a rank keeps one part of so many
+  std::int64_t widening = 1;  // a kept gradient is this many times as wide as one that is made
+  std::int64_t unit = 0;      // FSDP: bytes of the units whose gradients are whole before they are reduced
 
-// How gradients of weights are counted: as states that grow during the backward pass, as states that are there from the
-// start and what is added to them, or with the units of FSDP.
-enum class GradientCount { growing, standing, in_units };
+  // Bytes above the standing component at a moment at which the pass has made this many.
+  std::int64_t above(std::int64_t made, std::int64_t standing) const {
+    const std::int64_t whole = shards > 1 ? std::min(made, unit) : 0;
+    if (!growing) return shards > 1 ? whole : made;
+    return whole + divided(made * widening, shards) - standing;
+  }
+};
 
 // The highest moment decides. Gradients and keys and values are shown at the size they grow to; at a moment at which
 // they are smaller, what they leave free is taken off activations: nothing is counted twice, and the sum is the peak.
-void add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments, GradientCount gradients) {
+// Returns the bytes above the states at that moment.
+std::int64_t add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments,
+                                const GradientCount& gradients) {
   const auto part = [](const Moment& moment, Holding holding) {
     return moment.held[static_cast<std::size_t>(holding)];
   };
-  // FSDP's units are whole while it computes, and freed before the optimizer steps.
-  const std::int64_t gathered = memory[Component::gathered];
-  const auto gathered_at = [&](const Moment& moment) { return moment.name == optimizer_step ? 0 : gathered; };
-  std::int64_t highest = -1;
-  const Moment* decisive = nullptr;
+  std::int64_t highest = 0;
+  const Moment* decisive = &moments.front();
   for (const Moment& moment : moments) {
-    std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
-                         part(moment, Holding::kv_cache) - memory[Component::kv_cache] + gathered_at(moment);
-    if (gradients != GradientCount::in_units) above += part(moment, Holding::gradients);
-    if (gradients == GradientCount::growing) above -= memory[Component::gradients];
+    const std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
+                               part(moment, Holding::kv_cache) - memory[Component::kv_cache] +
+                               gradients.above(part(moment, Holding::gradients), memory[Component::gradients]);
     if (above <= highest) continue;
     highest = above;
     decisive = &moment;
   }
-  if (decisive == nullptr) return;
   memory.moment = decisive->name;
-  memory[Component::gathered] = gathered_at(*decisive);
-  if (decisive->name == optimizer_step) {
-    memory[Component::workspace] += highest;
-    return;
-  }
-  highest -= gathered;
-  memory[Component::logits] = std::clamp<std::int64_t>(highest, 0, part(*decisive, Holding::logits));
+  memory[Component::logits] = std::min(part(*decisive, Holding::logits), highest);
   memory[Component::activations] = highest - memory[Component::logits];
+  return highest;
+}
+
+// The optimizer steps over what the rank keeps, when nothing is gathered and no activation is left.
+void consider_optimizer_step(DeviceMemory& memory, std::int64_t above_states, std::int64_t temporaries) {
+  if (temporaries <= above_states + memory[Component::gathered]) return;
+  memory.moment = "optimizer step";
+  for (const Component component : {Component::activations, Component::logits, Component::gathered})
+    memory[component] = 0;
+  memory[Component::workspace] += temporaries;
 }
 
 // Freed blocks that no later tensor fits: a share of what comes and goes.
@@ -291,21 +299,18 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
 
   memory[Component::workspace] = constants.cublas_workspace * (training ? 2 : 1);
   if (training) {
-    std::vector<Moment> moments = training_moments(workload.implementation, request);
-    if (!layout.offload) {
-      const std::int64_t gradients = request.gradients_stay ? memory[Component::gradients] : 0;
-      moments.push_back({optimizer_step, {temporaries, 0, gradients, 0}});
-    }
-    add_highest_moment(memory, moments,
-                       is_sharded(layout)       ? GradientCount::in_units
-                       : request.gradients_stay ? GradientCount::growing
-                                                : GradientCount::standing);
+    const bool sharded = is_sharded(layout);
+    const GradientCount gradients{request.gradients_stay, sharded ? shard_count(layout) : 1,
+                                  sharded ? held_width(workload) / request.types.weight : 1,
+                                  compute_width(workload) * (weight.outside + weight.block)};
+    const std::int64_t above =
+        add_highest_moment(memory, training_moments(workload.implementation, request), gradients);
+    if (!layout.offload) consider_optimizer_step(memory, above, temporaries);
   } else {
     if (workload.new_tokens > 0)
       memory[Component::kv_cache] =
           2 * share.layers * request.kv * request.types.compute * workload.micro_batch * workload.sequence;
-    add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens),
-                       GradientCount::standing);
+    add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens), {});
   }
   memory[Component::slack] = allocator_slack(memory, workload, constants);
   memory[Component::nccl] =

@@ -69,6 +69,7 @@ struct LayerShare {
   std::int64_t parameter_bytes = 0;
   std::int64_t adapter_unit = 0;
   std::int64_t in_flight = 1;  // micro-batches whose activations are held at once
+  bool operator==(const LayerShare&) const = default;
 };
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight);
 

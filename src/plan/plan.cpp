@@ -71,6 +71,7 @@ Result<Plan> make_plan(const Question& question) {
 
 std::vector<PlanDevice> smallest_set(const Question& question) {
   Question smaller = question;
+  smaller.detail = Detail::verdict;
   std::ranges::stable_sort(smaller.devices, std::ranges::greater{}, &PlanDevice::limit);
   const std::vector<PlanDevice> roomiest = smaller.devices;
   for (std::size_t count = 1; count <= roomiest.size(); ++count) {

@@ -31,6 +31,13 @@ struct PlanDevice {
 // Who lays modules over devices: our exact split, or the rules of accelerate or transformers, key for key.
 enum class Planner { optimal, accelerate, transformers };
 
+// How much of a plan is wanted.
+enum class Detail {
+  everything,  // with the batch sizes that would fit
+  plan,        // without
+  verdict,     // only whether it fits: a micro-batch that is not given is 1
+};
+
 // Everything a plan follows from.
 struct Question {
   std::shared_ptr<const spec::ModelDescription> model;
@@ -50,6 +57,7 @@ struct Question {
   std::int64_t hosts = 1;                   // equal ones
   std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
   Planner planner = Planner::optimal;
+  Detail detail = Detail::everything;
   MemoryConstants constants;
 };
 

@@ -34,17 +34,18 @@ class Search {
  private:
   using Changes = std::vector<const Change*>;
 
-  std::optional<Plan> planned(const Changes& changes) const {
+  std::optional<Plan> planned(const Changes& changes, Detail detail) const {
     Question tried = question_;
+    tried.detail = detail;
     for (const Change* change : changes) change->apply(tried);
     auto plan = tried.workload.work == Work::training ? plan_training(tried) : plan_inference(tried);
     if (!plan || !plan->fits()) return std::nullopt;
     return std::move(*plan);
   }
-  bool fits(const Changes& changes) const { return planned(changes).has_value(); }
+  bool fits(const Changes& changes) const { return planned(changes, Detail::verdict).has_value(); }
 
   void add(const Changes& changes) {
-    const auto plan = planned(changes);
+    const auto plan = planned(changes, Detail::plan);
     if (!plan) return;
     Remedy remedy;
     for (const Change* change : changes) {

@@ -59,7 +59,7 @@ class TrainingPlanner {
     return made;
   }
 
-  // In the order of cost: what communicates least first. Host memory is used only where it is asked for.
+  // In the order of cost: what communicates least first, host memory last.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
     if (question_.devices.empty()) return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
@@ -72,6 +72,9 @@ class TrainingPlanner {
           {layout(Scheme::ddp, false), "the whole training state fits each GPU, and DDP communicates least"});
       list.push_back({layout(Scheme::fsdp, false), "a whole training state does not fit one GPU; a shard of it does"});
     }
+    if (!question_.workload.adapters)
+      list.push_back({layout(Scheme::fsdp, true),
+                      "states do not fit the GPUs; in host memory they do, at the cost of copies in every step"});
     return list;
   }
 
@@ -140,6 +143,7 @@ class TrainingPlanner {
   // The largest micro-batch that fits; where none does, 1.
   std::int64_t choose_micro_batch(const Layout& where) const {
     if (question_.micro_batch) return *question_.micro_batch;
+    if (question_.detail == Detail::verdict && !question_.accumulation) return 1;
     // Nothing is known that would bound it.
     if (!question_.batch && question_.devices.empty() && !cpu_rank(question_, {}).limit_is_known()) return 1;
     if (!question_.batch)

@@ -183,6 +183,14 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::RunSpec& spec) {
   return found;
 }
 
+std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
+  if (model.device_map) return model.device_map;
+  if (model.auto_device_map) return spec::DeviceMap{spec::MapRule::automatic};
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> free_host_memory() {
   auto text = read_file("/proc/meminfo");
   if (!text) return std::nullopt;
@@ -193,14 +201,6 @@ std::optional<std::int64_t> free_host_memory() {
   }
   return std::nullopt;
 }
-
-std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
-  if (model.device_map) return model.device_map;
-  if (model.auto_device_map) return spec::DeviceMap{spec::MapRule::automatic};
-  return std::nullopt;
-}
-
-}  // namespace
 
 Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   const spec::RunSpec& spec = wish.spec;

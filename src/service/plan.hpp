@@ -26,4 +26,7 @@ struct PlanWish {
 // Looks at the GPUs, reads the model: everything the plan follows from.
 Result<plan::Question> plan_question(Host& host, const PlanWish& wish);
 
+// Bytes that programs may still take of this machine's memory; absent: the system does not tell.
+std::optional<std::int64_t> free_host_memory();
+
 }  // namespace muster::service

@@ -109,7 +109,7 @@ def test_maps_of_architectures_are_accelerates_and_ours_are_never_worse(maker, a
             compared += 1
             assert answer["our_load"] <= answer["their_load"], f"seed {seed}, {name}, {budgets}, {request}"
             better += answer["our_load"] < answer["their_load"]
-    assert outcomes["map"] > 400 and compared > 100 and better > 50, (outcomes, compared, better)
+    assert outcomes["map"] > 400 and compared > 100 and better > 30, (outcomes, compared, better)
 
 
 def test_every_budget_to_the_byte_gives_accelerates_map(maker):

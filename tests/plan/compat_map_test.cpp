@@ -37,6 +37,15 @@ TEST(CompatMap, PutsATiedHeadWhereItsEmbeddingIs) {
   EXPECT_EQ(map->find("model.norm"), on_gpu(1));
 }
 
+TEST(CompatMap, UsesBudgetsInTheirOrderHoweverTheyAreListed) {
+  std::vector<Budget> budgets = gpus({60, 60});
+  const auto expected = compat_map(small_llama(4, 20, false), whole_layers, budgets);
+  std::swap(budgets[0], budgets[1]);
+  const auto map = compat_map(small_llama(4, 20, false), whole_layers, budgets);
+  ASSERT_TRUE(map && expected);
+  EXPECT_EQ(*map, *expected);
+}
+
 TEST(CompatMap, PutsOnDiskWhatNoBudgetHolds) {
   const auto map = compat_map(small_llama(2, 20, false), whole_layers, {});
   ASSERT_TRUE(map);

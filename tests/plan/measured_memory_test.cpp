@@ -39,7 +39,7 @@ std::vector<Json> rows_of(std::string_view file) {
   return rows;
 }
 
-// autocast: weights are float32, products are computed in bfloat16.
+// autocast, and FSDP's mixed: weights are float32, products are computed in bfloat16.
 WeightType weights_of(const std::string& dtype) {
   if (dtype == "bfloat16") return WeightType::bfloat16;
   return dtype == "float16" ? WeightType::float16 : WeightType::float32;
@@ -56,7 +56,7 @@ Workload workload_of(const Json& row) {
   Workload work;
   work.work = row.at("work") == "train" ? Work::training : Work::inference;
   work.weights = weights_of(row.at("dtype"));
-  work.mixed_precision = row.at("dtype") == "autocast";
+  work.mixed_precision = row.at("dtype") == "autocast" || row.at("dtype") == "mixed";
   work.attention = word_of<spec::Attention>(row.value("attention", "sdpa"));
   work.micro_batch = row.at("batch");
   work.sequence = row.at("sequence");
@@ -71,12 +71,22 @@ Workload workload_of(const Json& row) {
   return work;
 }
 
+// Of several ranks (bench/memory/measure_sharded.py): "fsdp2" reshards after the forward pass, "fsdp2_keep" does not.
+Layout layout_of(const Json& row) {
+  if (!row.contains("strategy")) return {};
+  const std::string strategy = row.at("strategy");
+  Layout layout{Scheme::fsdp, spec::ShardingStrategy::full_shard, false, row.at("world"), row.at("world")};
+  if (strategy == "ddp") layout.scheme = Scheme::ddp;
+  if (strategy == "shard_grad_op" || strategy == "fsdp2_keep") layout.sharding = spec::ShardingStrategy::shard_grad_op;
+  return layout;
+}
+
 std::int64_t predicted_peak(const Json& row) {
   const spec::ModelConfig& config = measured_models().at(row.at("model"));
   const Workload work = workload_of(row);
   const auto held = work.weights == WeightType::float32 ? spec::ElementType::float32 : spec::ElementType::bfloat16;
   const ModelWeight weight = weigh(spec::build_shape(config, held), work.weights);
-  return device_memory(config, weight, work, Layout{}, whole_model(config, weight), MemoryConstants{}).peak();
+  return device_memory(config, weight, work, layout_of(row), whole_model(config, weight), MemoryConstants{}).peak();
 }
 
 double relative_error(std::int64_t predicted, std::int64_t measured) {
@@ -107,6 +117,11 @@ TEST(MeasuredMemory, EveryInferenceCellIsWithinFivePercent) {
 // Cells of odd sizes, and of two models, that had no part in the making of the model.
 TEST(MeasuredMemory, EveryHeldOutCellIsWithinFivePercent) {
   expect_every_cell_within_the_bound("memory_h200_held_out.jsonl", 77);
+}
+
+// Two ranks on one GPU: DDP, FSDP 1 and 2, in bfloat16 and in mixed precision.
+TEST(MeasuredMemory, EveryShardedCellIsWithinFivePercent) {
+  expect_every_cell_within_the_bound("memory_h200_sharded.jsonl", 22);
 }
 
 TEST(MeasuredMemory, ParametersAreThoseThatTorchCounted) {

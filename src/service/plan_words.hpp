@@ -6,7 +6,7 @@
 
 #include "plan/plan.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 
 // "weights", "KV cache": how people say it.
 std::string_view spoken(plan::Component component);
@@ -17,4 +17,4 @@ std::string headline(const plan::Question& question, const plan::Plan& plan);
 // "GPU 3", "host 1, GPU 3", "CPU".
 std::string device_name(const plan::Question& question, const plan::RankPlan& rank);
 
-}  // namespace muster::cli
+}  // namespace muster::service

@@ -1,16 +1,15 @@
-#include "cli/plan_text.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/byte_count.hpp"
+#include "base/table.hpp"
 #include "base/text.hpp"
-#include "cli/plan_words.hpp"
-#include "cli/terminal.hpp"
+#include "service/plan_report.hpp"
+#include "service/plan_words.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 namespace {
 
 using plan::Component;
@@ -134,37 +133,7 @@ std::string component_lines(const plan::Question& question, const plan::Plan& pl
   return text;
 }
 
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%") ==
-                                          std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return text + "'";
-}
-
 }  // namespace
-
-std::string PlanCommandLine::with(const std::vector<plan::OptionChange>& changes) const {
-  std::string line = "muster plan";
-  const auto changed = [&](const Given& given) {
-    return std::ranges::any_of(changes, [&](const plan::OptionChange& change) {
-      const std::vector<std::string> keys = keys_of_(change.option);
-      return change.option == given.option || std::ranges::find_first_of(keys, given.keys) != keys.end();
-    });
-  };
-  for (const Given& given : given_) {
-    if (changed(given)) continue;
-    if (!given.option.empty()) line += " " + given.option;
-    for (const std::string& value : given.values) line += " " + quoted(value);
-  }
-  for (const plan::OptionChange& change : changes) {
-    line += " " + change.option;
-    if (!change.value.empty()) line += " " + quoted(change.value);
-  }
-  return line;
-}
 
 std::string plan_text(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command,
                       bool colour) {
@@ -192,4 +161,4 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   return text;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service

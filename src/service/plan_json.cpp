@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
-#include "cli/plan_text.hpp"
+#include "service/plan_report.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -88,4 +88,4 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
   return json.dump(2);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service

@@ -1,11 +1,11 @@
-#include "cli/plan_words.hpp"
+#include "service/plan_words.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <filesystem>
 
-namespace muster::cli {
+namespace muster::service {
 
 std::string_view spoken(plan::Component component) {
   constexpr std::array<std::string_view, plan::component_count> words{
@@ -44,10 +44,10 @@ std::string model_name(const std::string& written) {
 std::string headline(const plan::Question& question, const plan::Plan& plan) {
   const plan::Workload& work = plan.workload;
   const bool training = work.work == plan::Work::training;
-  std::string text =
-      fmt::format("{}, {} parameters, {} in {}, {} sequence{} of {} tokens", model_name(question.model->name),
-                  short_count(plan.parameters), training ? "training" : "inference", types(work), work.micro_batch,
-                  work.micro_batch == 1 ? "" : "s", work.sequence);
+  const std::string model = question.model->typical ? "a typical model" : model_name(question.model->name);
+  std::string text = fmt::format("{}, {} parameters, {} in {}, {} sequence{} of {} tokens", model,
+                                 short_count(plan.parameters), training ? "training" : "inference", types(work),
+                                 work.micro_batch, work.micro_batch == 1 ? "" : "s", work.sequence);
   if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->rank);
   if (work.checkpointing) text += ", activations recomputed";
   text += work.implementation == plan::Implementation::muster ? ", muster's engine" : ", transformers";
@@ -60,4 +60,4 @@ std::string device_name(const plan::Question& question, const plan::RankPlan& ra
   return fmt::format("GPU {}", rank.gpu->number);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service

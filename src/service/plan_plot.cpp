@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/plan_text.hpp"
-#include "cli/plan_words.hpp"
+#include "service/plan_report.hpp"
+#include "service/plan_words.hpp"
 
-namespace muster::cli {
+namespace muster::service {
 namespace {
 
 using plan::Component;
@@ -100,4 +100,4 @@ std::string plan_plot(const plan::Question& question, const plan::Plan& plan) {
   return svg + "</svg>\n";
 }
 
-}  // namespace muster::cli
+}  // namespace muster::service

@@ -1,0 +1,77 @@
+// The options of `muster plan`, each named once, and the answer to them: what the command and Python share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "plan/plan.hpp"
+#include "service/configuration.hpp"
+#include "service/host.hpp"
+#include "service/plan_report.hpp"
+
+namespace muster::service {
+
+struct PlanOptions {
+  // The settings among its words may be joined by one that is none: the model, or a run's configuration file.
+  GivenConfiguration configuration;
+  std::map<std::string, std::string> values;  // of plan_settings()
+  std::optional<std::string> parameters;
+  std::optional<std::string> max_memory;
+  std::optional<std::string> cpu_memory;
+  std::optional<std::string> disk_memory;
+  std::optional<std::int64_t> adapter_rank;
+  std::string implementation = "transformers";
+  std::string planner = "optimal";
+  std::string allocator = "auto";
+  std::optional<std::string> constants;
+  bool train = false;
+  bool infer = false;
+  bool checkpointing = false;
+  bool offload = false;
+};
+
+// An option that is short for a setting; which one may depend on the work.
+struct PlanSetting {
+  std::string_view option;
+  std::string_view training_key;
+  std::string_view inference_key;
+  std::string_view help;
+};
+std::span<const PlanSetting> plan_settings();
+
+// An option of the plan's own. A bool is a flag; what has no value unless given is optional.
+struct PlanOption {
+  using Member = std::variant<bool PlanOptions::*, std::string PlanOptions::*,
+                              std::optional<std::string> PlanOptions::*, std::optional<std::int64_t> PlanOptions::*>;
+  std::string_view option;
+  Member member;
+  std::string_view help;
+};
+std::span<const PlanOption> plan_options();
+
+// The options from words, as a command line has them: plan_options(), plan_settings(), spec::short_options(), and words
+// without an option. --gpus-from is passed over: it says which host is asked.
+Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> given);
+
+// The setting that a word sets: "max_seq_length=512" → "training.sequence_length".
+std::string key_of_setting(const std::string& word);
+
+// The run's settings as the options have them; --train is set where a run's configuration is the subject.
+Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options);
+
+struct PlanAnswer {
+  plan::Question question;
+  plan::Plan plan;
+  std::vector<std::string> notes;  // on the configuration, to be said once
+};
+// Looks at the GPUs, reads the model, plans. A plan that does not fit is an answer.
+Result<PlanAnswer> answer_plan(Host& host, PlanOptions options);
+
+}  // namespace muster::service
