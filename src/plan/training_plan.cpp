@@ -59,7 +59,7 @@ class TrainingPlanner {
     return made;
   }
 
-  // In the order of cost: what communicates least first, host memory last.
+  // In the order of cost: what communicates least first. Host memory is used only where it is asked for.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
     if (question_.devices.empty()) return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
@@ -72,9 +72,6 @@ class TrainingPlanner {
           {layout(Scheme::ddp, false), "the whole training state fits each GPU, and DDP communicates least"});
       list.push_back({layout(Scheme::fsdp, false), "a whole training state does not fit one GPU; a shard of it does"});
     }
-    if (!question_.workload.adapters)
-      list.push_back({layout(Scheme::fsdp, true),
-                      "states do not fit the GPUs; in host memory they do, at the cost of copies in every step"});
     return list;
   }
 

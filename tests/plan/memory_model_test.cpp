@@ -170,7 +170,8 @@ TEST(MemoryModel, TrainingStatesFollowFromTypesAndOptimizer) {
 TEST(MemoryModel, OffloadedStatesLieInHostMemory) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     Draw draw(seed);
-    Case kept{random_config(draw), random_training(draw), {Scheme::fsdp, ShardingStrategy::full_shard, false, 4, 4}};
+    Case kept{random_config(draw), random_training(draw), {Scheme::fsdp, ShardingStrategy::full_shard, false, 1, 1}};
+    kept.layout.world = kept.layout.shard_group = draw.one_of<std::int64_t>({1, 2, 4});
     Case offloaded = kept;
     offloaded.layout.offload = true;
     std::int64_t states = 0;
@@ -182,6 +183,20 @@ TEST(MemoryModel, OffloadedStatesLieInHostMemory) {
     EXPECT_EQ(offloaded.memory().host, states) << seed;
     EXPECT_EQ(kept.memory().host, 0) << seed;
     EXPECT_LT(offloaded.memory().peak(), kept.memory().peak()) << seed;
+    // Units are fetched whole, on one rank too; gradients leave as soon as they are reduced.
+    const ModelWeight weight = weigh(spec::build_shape(kept.config, spec::ElementType::bfloat16), kept.work.weights);
+    const std::int64_t width = kept.work.weights == WeightType::float32 && !kept.work.mixed_precision ? 4 : 2;
+    EXPECT_EQ(offloaded.memory()[Component::gathered],
+              width * std::min(weight.outside + 2 * weight.block, weight.parameters))
+        << seed;
+    // So more blocks add their inputs, and no weights or gradients.
+    Case deep = offloaded;
+    deep.work.checkpointing = true;
+    deep.config.layers = 20;
+    Case deeper = deep;
+    deeper.config.layers = 30;
+    const std::int64_t input = kept.work.micro_batch * kept.work.sequence * kept.config.hidden * 4;
+    EXPECT_LE(deeper.memory().peak() - deep.memory().peak(), 10 * (input + 512)) << seed;
   }
 }
 
