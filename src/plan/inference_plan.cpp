@@ -233,10 +233,11 @@ class InferencePlanner {
     const std::int64_t more = needs(many, false).total() - needs(many - 1, false).total() + 1;
     const DeviceMemory one = needs(1, false);
     const std::int64_t fixed = one[Component::context] + one[Component::workspace] + weight_.buffer_bytes;
-    const auto for_a_moment = [&](const DeviceMemory& held) {
-      return std::max<std::int64_t>(held.total() - fixed - more, 0);
+    // The second block needs what the first leaves behind beside its own.
+    const auto for_a_moment = [&](bool head) {
+      return std::max({needs(1, head).total() - more, needs(2, head).total() - 2 * more, fixed}) - fixed;
     };
-    const std::int64_t of_block = for_a_moment(one), of_head = for_a_moment(needs(1, true));
+    const std::int64_t of_block = for_a_moment(false), of_head = for_a_moment(true);
     for (std::size_t i = 0; i < request.units.size(); ++i) {
       if (units_.roles[i] == UnitRole::block) request.units[i].bytes += more;
       request.units[i].workspace = units_.roles[i] == UnitRole::after_blocks ? of_head : of_block;

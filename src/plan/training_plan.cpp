@@ -22,7 +22,8 @@ class TrainingPlanner {
   explicit TrainingPlanner(const Question& question)
       : question_(question),
         world_(std::max<std::int64_t>(question.hosts * std::ssize(question.devices), 1)),
-        weight_(weigh(question.model->shape, question.workload.weights)) {}
+        weight_(weigh(question.model->shape, question.workload.weights)),
+        after_blocks_(parameters_after_blocks(question.model->shape)) {}
 
   Result<Plan> plan() {
     if (auto problem = contradiction()) return *problem;
@@ -36,6 +37,18 @@ class TrainingPlanner {
   }
 
  private:
+  // The last norm and the head, a tied one not counted.
+  static std::int64_t parameters_after_blocks(const spec::ModelShape& shape) {
+    std::vector<std::int64_t> counts;
+    for (const spec::TensorShape& tensor : shape.tensors)
+      counts.push_back(tensor.kind == spec::TensorKind::parameter ? tensor.elements() : 0);
+    const SplitUnits units = split_units(shape, counts);
+    std::int64_t after = 0;
+    for (std::size_t i = 0; i < units.units.size(); ++i)
+      if (units.roles[i] == UnitRole::after_blocks) after += units.units[i].bytes;
+    return after;
+  }
+
   std::int64_t data_ranks(const Layout& layout) const {
     return layout.scheme == Scheme::tensor || layout.scheme == Scheme::pipeline ? 1 : layout.world;
   }
@@ -157,10 +170,10 @@ class TrainingPlanner {
       share.embedding = stage == 0;
       share.head = stage == stages - 1;
       const std::int64_t inside = weight_.parameters - weight_.outside;
-      const std::int64_t embedding = config.vocabulary * config.hidden;
+      const std::int64_t embedding = config.tied && stages > 1 ? config.vocabulary * config.hidden : 0;
       share.parameters = inside / config.layers * share.layers +
-                         (share.embedding ? weight_.outside - (config.tied ? 0 : embedding) : 0) +
-                         (share.head && stages > 1 ? embedding + config.hidden : 0);
+                         (share.embedding ? weight_.outside - after_blocks_ : 0) +
+                         (share.head ? after_blocks_ + embedding : 0);
       share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
       share.adapter_unit = weight_.adapter_unit / config.layers * share.layers;
       share.in_flight = std::min(stages - stage, workload.accumulation);
@@ -202,6 +215,7 @@ class TrainingPlanner {
   const Question& question_;
   std::int64_t world_;
   ModelWeight weight_;
+  std::int64_t after_blocks_;
 };
 
 }  // namespace

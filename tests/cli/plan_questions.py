@@ -1,9 +1,11 @@
 """Questions to `muster plan`, drawn from a seed: models, hosts, and every way of asking."""
 
 import json
+import pathlib
 import random
 
 GIB = 1 << 30
+FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "spec/fixtures/models"
 
 # name → gibibytes of each GPU
 HOSTS = {

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from conftest import ROOT
+from plan_questions import FIXTURES as MODELS
 from plan_questions import GIB, HOSTS, inventory
 
-MODELS = ROOT / "tests/spec/fixtures/models"
 LLAMA_70B = MODELS / "Llama-3.1-70B"
 
 # Llama 3.1 70B, from its config.json.

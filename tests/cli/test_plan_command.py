@@ -8,10 +8,9 @@ import xml.etree.ElementTree
 
 import pytest
 
-from conftest import ROOT
+from plan_questions import FIXTURES as MODELS
 from plan_questions import HOSTS, Question, inventory
 
-MODELS = ROOT / "tests/spec/fixtures/models"
 COMPONENTS = {"weights", "quantization", "buffers", "master_weights", "gradients", "optimizer", "adapters", "activations",
               "logits", "kv_cache", "gathered", "buckets", "workspace", "allocator_slack", "nccl", "cuda_context"}
 BEYOND_THE_PEAK = {"allocator_slack", "nccl", "cuda_context"}

@@ -1,0 +1,125 @@
+// Models, workloads and questions drawn from a seed, for rules that hold for all of them.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace muster::plan {
+
+constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : chance_(seed) {}
+
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(chance_);
+  }
+  bool maybe(double share) { return std::uniform_real_distribution<>(0, 1)(chance_) < share; }
+  template <class Value>
+  Value one_of(std::initializer_list<Value> values) {
+    return *(values.begin() + between(0, std::ssize(values) - 1));
+  }
+
+ private:
+  std::mt19937 chance_;
+};
+
+inline spec::ModelConfig random_config(Draw& draw) {
+  using enum spec::Family;
+  spec::ModelConfig config;
+  config.family = draw.one_of({llama, mistral, qwen2, qwen3, gpt2});
+  config.head_size = draw.one_of<std::int64_t>({64, 128});
+  config.kv_heads = draw.between(1, 8);
+  config.heads = config.kv_heads * (config.family == gpt2 ? 1 : draw.between(1, 6));
+  config.hidden = config.heads * config.head_size;
+  config.intermediate = config.family == gpt2 ? 4 * config.hidden : config.hidden * draw.between(2, 4);
+  config.layers = draw.between(2, 40);
+  config.vocabulary = draw.one_of<std::int64_t>({5003, 32000, 50257, 128256, 151936});
+  config.positions = 1 << 17;
+  config.tied = config.family == gpt2 || draw.maybe(0.4);
+  config.qkv_bias = config.family == gpt2 || config.family == qwen2;
+  if (config.family == gpt2) {
+    config.positions = 8192;
+    config.output_bias = config.mlp_bias = true;
+    config.activation = spec::Activation::gelu_new;
+    config.dropout = {0.1, 0.1, 0.1};
+  }
+  return config;
+}
+
+inline std::shared_ptr<const spec::ModelDescription> described(const spec::ModelConfig& config) {
+  auto model = std::make_shared<spec::ModelDescription>();
+  model->name = "drawn";
+  model->config = config;
+  model->dtype = spec::ElementType::bfloat16;
+  model->shape = spec::build_shape(config, model->dtype);
+  return model;
+}
+
+inline Workload random_training(Draw& draw) {
+  using enum spec::OptimizerKind;
+  Workload work;
+  work.work = Work::training;
+  work.implementation = draw.one_of({Implementation::transformers, Implementation::muster});
+  work.mixed_precision = draw.maybe(0.4);
+  work.weights = work.mixed_precision ? WeightType::float32 : draw.one_of({WeightType::float32, WeightType::bfloat16});
+  work.optimizer = draw.one_of({adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum});
+  work.attention = draw.maybe(0.2) ? spec::Attention::eager : spec::Attention::sdpa;
+  work.checkpointing = draw.maybe(0.4);
+  work.sequence = draw.one_of<std::int64_t>({128, 777, 1024, 4096});
+  work.expandable_segments = draw.maybe(0.3);
+  work.micro_batch = draw.between(1, 9);
+  work.accumulation = draw.one_of<std::int64_t>({1, 1, 2, 4});
+  return work;
+}
+
+inline Workload random_inference(Draw& draw) {
+  Workload work;
+  work.implementation = draw.one_of({Implementation::transformers, Implementation::muster});
+  work.weights = draw.one_of({WeightType::float32, WeightType::bfloat16, WeightType::int8, WeightType::int4});
+  work.attention = draw.maybe(0.2) ? spec::Attention::eager : spec::Attention::sdpa;
+  work.sequence = draw.one_of<std::int64_t>({128, 1000, 2048, 8192});
+  work.new_tokens = draw.one_of<std::int64_t>({0, 1, 64, 100});
+  work.micro_batch = draw.between(1, 17);
+  return work;
+}
+
+inline std::vector<PlanDevice> gpus(const std::vector<std::int64_t>& bytes) {
+  std::vector<PlanDevice> devices;
+  for (const std::int64_t size : bytes) {
+    const auto number = static_cast<int>(devices.size());
+    devices.push_back({number, "GPU", "GPU-" + std::to_string(number), size, size});
+  }
+  return devices;
+}
+
+// Limits about the size of what is asked for, so that some fit and some do not.
+inline std::vector<PlanDevice> random_gpus(Draw& draw, std::int64_t about) {
+  std::vector<std::int64_t> sizes;
+  const bool equal = draw.maybe(0.5);
+  const std::int64_t first = about * draw.between(3, 30) / 10 + gibibyte;
+  for (std::int64_t i = draw.between(1, 6); i > 0; --i)
+    sizes.push_back(equal ? first : about * draw.between(3, 30) / 10 + gibibyte);
+  return gpus(sizes);
+}
+
+inline Question random_question(Draw& draw, Work work) {
+  Question question;
+  question.model = described(random_config(draw));
+  question.workload = work == Work::training ? random_training(draw) : random_inference(draw);
+  const ModelWeight weight = weigh(question.model->shape, question.workload.weights);
+  const DeviceMemory whole = device_memory(question.model->config, weight, question.workload, Layout{},
+                                           whole_model(question.model->config, weight), question.constants);
+  question.devices = random_gpus(draw, work == Work::training ? whole.total() : whole.total() / 2);
+  question.micro_batch = question.workload.micro_batch;
+  return question;
+}
+
+}  // namespace muster::plan
