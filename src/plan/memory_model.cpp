@@ -174,7 +174,6 @@ StepRequest step_request(const spec::ModelConfig& config, const Workload& worklo
 // FSDP's units are whole for a moment: the root's all the time, a block's and the next one's. shard_grad_op keeps all
 // of them between the passes.
 std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
-  // What lies in host memory is fetched as what lies on other ranks is.
   if (!is_sharded(layout) || (shard_count(layout) == 1 && !layout.offload)) return 0;
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
   const std::int64_t whole = all ? weight.parameters : std::min(weight.outside + 2 * weight.block, weight.parameters);
@@ -234,12 +233,12 @@ struct GradientCount {
   std::int64_t shards = 1;    // a rank keeps one part of so many
   std::int64_t widening = 1;  // a kept gradient is this many times as wide as one that is made
   std::int64_t unit = 0;      // FSDP: bytes of the units whose gradients are whole before they are reduced
-  bool leave = false;         // for host memory, as soon as they are reduced
+  bool leaving = false;       // to host memory, unit by unit
 
   // Bytes above the standing component at a moment at which the pass has made this many.
   std::int64_t above(std::int64_t made, std::int64_t standing) const {
-    const std::int64_t whole = shards > 1 || leave ? std::min(made, unit) : 0;
-    if (leave) return whole;
+    const std::int64_t whole = shards > 1 || leaving ? std::min(made, unit) : 0;
+    if (leaving) return whole;
     if (!growing) return shards > 1 ? whole : made;
     return whole + divided(made * widening, shards) - standing;
   }
@@ -305,7 +304,7 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
     const bool sharded = is_sharded(layout);
     const GradientCount gradients{request.gradients_stay, sharded ? shard_count(layout) : 1,
                                   sharded ? held_width(workload) / request.types.weight : 1,
-                                  compute_width(workload) * (weight.outside + weight.block), sharded && layout.offload};
+                                  compute_width(workload) * (weight.outside + weight.block), layout.offload};
     const std::int64_t above =
         add_highest_moment(memory, training_moments(workload.implementation, request), gradients);
     if (!layout.offload) consider_optimizer_step(memory, above, temporaries);

@@ -59,7 +59,7 @@ class TrainingPlanner {
     return made;
   }
 
-  // In the order of cost: what communicates least first. Host memory is used only where it is asked for.
+  // In the order of cost: what communicates least first. Host memory is a remedy, taken only where it is asked for.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
     if (question_.devices.empty()) return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
