@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_count.hpp"
+#include "base/text.hpp"
 #include "plan/plan_parts.hpp"
 
 namespace muster::plan {
@@ -92,6 +93,16 @@ std::optional<Error> uncountable(const Question& question) {
   return std::nullopt;
 }
 
+// A split over more GPUs than it takes leaves room for larger batches, and nothing else.
+std::optional<std::string> fewer_devices(const Question& question) {
+  const std::vector<PlanDevice> enough = smallest_set(question);
+  if (enough.empty() || enough.size() == question.devices.size()) return std::nullopt;
+  std::vector<std::string> numbers;
+  for (const PlanDevice& device : enough) numbers.push_back(std::to_string(device.number));
+  return fmt::format("{} GPU{} would hold it: --gpu-ids {}", enough.size(), enough.size() == 1 ? "" : "s",
+                     join(numbers, " "));
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Question& question) {
@@ -102,6 +113,8 @@ Result<Plan> make_plan(const Question& question) {
     plan->reasons.push_back(fmt::format("sequences of {} tokens are longer than the {} that this model was made for",
                                         question.workload.sequence, positions));
   if (plan && plan->refusal) plan->refusal->remedies = find_remedies(question);
+  if (plan && plan->fits() && plan->layout.scheme == Scheme::layer_split && !question.map)
+    if (auto reason = fewer_devices(question)) plan->reasons.push_back(std::move(*reason));
   return plan;
 }
 
@@ -110,7 +123,12 @@ std::vector<PlanDevice> smallest_set(const Question& question) {
   smaller.detail = Detail::verdict;
   std::ranges::stable_sort(smaller.devices, std::ranges::greater{}, &PlanDevice::limit);
   const std::vector<PlanDevice> roomiest = smaller.devices;
+  const bool all_on_gpus = !question.cpu_limit && !question.disk_limit;
+  const std::int64_t weights = weigh(question.model->shape, question.workload.weights).parameter_bytes;
+  std::int64_t room = 0;
   for (std::size_t count = 1; count <= roomiest.size(); ++count) {
+    room += roomiest[count - 1].limit;
+    if (all_on_gpus && room < weights) continue;  // not even the weights fit
     smaller.devices.assign(roomiest.begin(), roomiest.begin() + static_cast<std::ptrdiff_t>(count));
     std::ranges::sort(smaller.devices, {}, &PlanDevice::number);
     const auto plan = plan_inference(smaller);

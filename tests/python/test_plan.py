@@ -118,7 +118,7 @@ def test_the_plans_that_are_compared_are_not_all_the_same(work):
 
 
 def test_fields_are_attributes(work):
-    plan = muster.plan("llama-8b", train=True, batch=8)
+    plan = muster.plan("llama-8b", train=True, batch=8, lora=8)
     assert plan.parameters == 8_030_261_248 and plan.work == "training"
     for name, value in plan.as_dict().items():
         assert getattr(plan, name) == value
