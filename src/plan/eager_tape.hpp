@@ -71,6 +71,7 @@ struct TapeTypes {
   int weight = 2;   // bytes per element of weights, gradients and the residual stream
   int compute = 2;  // of matrix products; less than weight: autocast
   bool autocast() const { return compute < weight; }
+  bool operator==(const TapeTypes&) const = default;
 };
 
 class EagerTape {

@@ -124,7 +124,7 @@ class InferencePlanner {
     const Layout where = layout(scheme);
     Plan plan = started(where);
     const LayerShare share = whole_model(config_, weight_);
-    plan.ranks = equal_ranks(question_, memory(where, share, plan.workload));
+    plan.ranks = equal_ranks(question_, memory(where, share, plan.workload), hosts_to_tell(question_));
     plan.reasons.push_back(fmt::format("{}: {}", name(scheme), reason));
     plan.refusal = refusal_of(plan, question_.host_memory);
     if (plan.fits() && question_.detail == Detail::everything) {

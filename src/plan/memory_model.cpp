@@ -291,7 +291,8 @@ std::int64_t allocator_slack(const DeviceMemory& memory, const Workload& workloa
 }  // namespace
 
 DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
-                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants) {
+                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants,
+                           StepMemo* memo) {
   DeviceMemory memory;
   const bool training = workload.work == Work::training;
   const StepRequest request = step_request(config, workload, layout, share);
@@ -306,8 +307,9 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
     const GradientCount gradients{request.gradients_stay, sharded ? shard_count(layout) : 1,
                                   sharded ? held_width(workload) / request.types.weight : 1,
                                   compute_width(workload) * (weight.outside + weight.block), sharded && layout.offload};
-    const std::int64_t above =
-        add_highest_moment(memory, training_moments(workload.implementation, request), gradients);
+    StepMemo alone;
+    const std::int64_t above = add_highest_moment(
+        memory, (memo != nullptr ? *memo : alone).training(workload.implementation, request), gradients);
     if (!layout.offload) consider_optimizer_step(memory, above, temporaries);
   } else {
     if (workload.new_tokens > 0)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/memory_constants.hpp"
+#include "plan/step_memo.hpp"
 #include "plan/workload.hpp"
 #include "spec/model_source.hpp"
 
@@ -73,8 +74,9 @@ struct LayerShare {
 };
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight);
 
-// The memory of one device.
+// The memory of one device. memo: of steps that were asked for before.
 DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
-                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants);
+                           const Layout& layout, const LayerShare& share, const MemoryConstants& constants,
+                           StepMemo* memo = nullptr);
 
 }  // namespace muster::plan

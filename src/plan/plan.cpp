@@ -52,9 +52,9 @@ RankPlan cpu_rank(const Question& question, DeviceMemory memory) {
   return {0, 0, std::nullopt, memory, question.cpu_limit.value_or(question.host_memory.value_or(unknown_limit)), {}};
 }
 
-std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory) {
+std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory, std::int64_t hosts) {
   std::vector<RankPlan> ranks;
-  for (std::int64_t host = 0; host < question.hosts; ++host)
+  for (std::int64_t host = 0; host < hosts; ++host)
     for (const PlanDevice& device : question.devices)
       ranks.push_back({static_cast<int>(ranks.size()), static_cast<int>(host), device, memory, device.limit, {}});
   return ranks;

@@ -59,6 +59,7 @@ struct Question {
   Planner planner = Planner::optimal;
   Detail detail = Detail::everything;
   MemoryConstants constants;
+  std::shared_ptr<StepMemo> memo = std::make_shared<StepMemo>();  // shared by the questions a search makes of this one
 };
 
 // Of a CPU rank where host memory is not known.

@@ -18,8 +18,11 @@ std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus);
 // The one rank of a host without GPUs: what it needs there, and may use.
 RankPlan cpu_rank(const Question& question, DeviceMemory memory);
 
-// Ranks 0 … on every host's devices, each with the same memory.
-std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory);
+// Ranks 0 … on the devices of so many hosts, each with the same memory. One host is enough for a verdict.
+std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory, std::int64_t hosts);
+inline std::int64_t hosts_to_tell(const Question& question) {
+  return question.detail == Detail::verdict ? 1 : question.hosts;
+}
 
 // The largest number in [1, most] for which fits holds, given that it holds up to some number; 0: for none.
 template <class Fits>

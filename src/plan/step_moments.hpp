@@ -16,6 +16,7 @@ namespace muster::plan {
 struct Adapters {
   std::int64_t rank = 8;
   double dropout = 0;
+  bool operator==(const Adapters&) const = default;
 };
 
 // One device's share of one step.
@@ -42,6 +43,7 @@ struct StepRequest {
   bool gradients_stay = true;
   bool dequantized = false;  // weights are unpacked for each product
   std::optional<Adapters> adapters;
+  bool operator==(const StepRequest&) const = default;
 };
 
 struct Moment {

@@ -22,8 +22,7 @@ class TrainingPlanner {
   explicit TrainingPlanner(const Question& question)
       : question_(question),
         world_(std::max<std::int64_t>(question.hosts * std::ssize(question.devices), 1)),
-        weight_(weigh(question.model->shape, question.workload.weights)),
-        after_blocks_(parameters_after_blocks(question.model->shape)) {}
+        weight_(weigh(question.model->shape, question.workload.weights)) {}
 
   Result<Plan> plan() {
     if (auto problem = contradiction()) return *problem;
@@ -113,7 +112,7 @@ class TrainingPlanner {
 
   DeviceMemory memory(const Layout& where, const Workload& workload) const {
     return device_memory(question_.model->config, weight_, workload, where,
-                         whole_model(question_.model->config, weight_), question_.constants);
+                         whole_model(question_.model->config, weight_), question_.constants, question_.memo.get());
   }
 
   std::int64_t least_limit() const { return std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit; }
@@ -161,8 +160,8 @@ class TrainingPlanner {
   // more.
   std::vector<RankPlan> pipeline_ranks(const Layout& where, const Workload& workload) const {
     const spec::ModelConfig& config = question_.model->config;
-    std::vector<RankPlan> ranks = equal_ranks(question_, {});
-    const std::int64_t stages = world_;
+    std::vector<RankPlan> ranks = equal_ranks(question_, {}, question_.hosts);
+    const std::int64_t stages = world_, after_blocks = parameters_after_blocks(question_.model->shape);
     std::int64_t first = 0;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
       LayerShare share;
@@ -172,13 +171,13 @@ class TrainingPlanner {
       const std::int64_t inside = weight_.parameters - weight_.outside;
       const std::int64_t embedding = config.tied && stages > 1 ? config.vocabulary * config.hidden : 0;
       share.parameters = inside / config.layers * share.layers +
-                         (share.embedding ? weight_.outside - after_blocks_ : 0) +
-                         (share.head ? after_blocks_ + embedding : 0);
+                         (share.embedding ? weight_.outside - after_blocks : 0) +
+                         (share.head ? after_blocks + embedding : 0);
       share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
       share.adapter_unit = weight_.adapter_unit / config.layers * share.layers;
       share.in_flight = std::min(stages - stage, workload.accumulation);
       RankPlan& rank = ranks[static_cast<std::size_t>(stage)];
-      rank.memory = device_memory(config, weight_, workload, where, share, question_.constants);
+      rank.memory = device_memory(config, weight_, workload, where, share, question_.constants, question_.memo.get());
       rank.layers = LayerRange{on_gpu(rank.gpu->number), static_cast<std::size_t>(first),
                                static_cast<std::size_t>(first + share.layers), share.embedding, share.head};
       first += share.layers;
@@ -189,7 +188,7 @@ class TrainingPlanner {
   std::vector<RankPlan> ranks(const Layout& where, const Workload& workload) const {
     if (question_.devices.empty()) return {cpu_rank(question_, memory(where, workload))};
     if (where.scheme == Scheme::pipeline) return pipeline_ranks(where, workload);
-    return equal_ranks(question_, memory(where, workload));
+    return equal_ranks(question_, memory(where, workload), hosts_to_tell(question_));
   }
 
   Plan fill(const Attempt& attempt) const {
@@ -215,7 +214,6 @@ class TrainingPlanner {
   const Question& question_;
   std::int64_t world_;
   ModelWeight weight_;
-  std::int64_t after_blocks_;
 };
 
 }  // namespace
