@@ -277,7 +277,7 @@ std::vector<Family> inference_families(const Question& question) {
     list.push_back({{"let muster lay the layers over all GPUs",
                      {{"--device-map", "balanced"}, {"--planner", "optimal"}, {"--strategy", "auto"}},
                      [](Question& tried) {
-                       tried.map = spec::DeviceMap{spec::MapRule::balanced};
+                       tried.map.emplace(spec::MapRule::balanced);
                        tried.planner = Planner::optimal;
                        tried.scheme.reset();
                      }}});
