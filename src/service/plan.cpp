@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/files.hpp"
-#include "base/text.hpp"
+#include "service/machine_probe.hpp"
 
 namespace muster::service {
 namespace {
@@ -189,17 +189,18 @@ std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
   return std::nullopt;
 }
 
+// What is free, or what this process's control group has left of it.
+std::optional<std::int64_t> host_memory_of_this_process() {
+  const MemoryFacts memory = probe_memory("/proc", "/sys", "/dev");
+  if (!memory.available) return std::nullopt;
+  return std::min(memory.available->value, memory.group_available.value_or(*memory.available).value);
+}
+
 }  // namespace
 
 std::optional<std::int64_t> free_host_memory() {
-  auto text = read_file("/proc/meminfo");
-  if (!text) return std::nullopt;
-  for (const std::string& line : split(*text, '\n')) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    const std::string_view rest = trim(std::string_view(line).substr(13));
-    if (const auto kibibytes = parse_number<std::int64_t>(rest.substr(0, rest.find(' ')))) return *kibibytes << 10;
-  }
-  return std::nullopt;
+  const MemoryFacts memory = probe_memory("/proc", "/sys", "/dev");
+  return memory.available ? std::optional(memory.available->value) : std::nullopt;
 }
 
 Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
@@ -238,7 +239,7 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
   // Of another machine's memory nothing is known.
-  if (!host.sources().inventory_file) question.host_memory = free_host_memory();
+  if (!host.sources().inventory_file) question.host_memory = host_memory_of_this_process();
   question.hosts = spec.distributed.num_nodes;
   question.planner = wish.planner;
   if (wish.constants) {
