@@ -43,6 +43,23 @@ class MetadataReader {
     return find(name);
   }
 
+  double find_number(std::string_view name, double fallback) {
+    const std::string key = fmt::format("{}.{}", architecture_, name);
+    const auto entry = header_.metadata.find(key);
+    if (entry == header_.metadata.end()) return fallback;
+    const auto* number = std::get_if<double>(&entry->second);
+    const auto* whole = std::get_if<std::int64_t>(&entry->second);
+    const double seen = number != nullptr ? *number : whole != nullptr ? static_cast<double>(*whole) : 0;
+    if (seen > 0 && seen < 1e300) return seen;
+    note(key, "is no number above 0", "");
+    return fallback;
+  }
+
+  std::string find_text(std::string_view name, std::string_view fallback) const {
+    const std::string* text = text_of(header_, fmt::format("{}.{}", architecture_, name));
+    return text == nullptr ? std::string(fallback) : *text;
+  }
+
   std::int64_t require(std::string_view name) {
     const std::size_t before = problems_.size();
     const auto number = find(name);
@@ -107,6 +124,36 @@ void read_switches(const GgufHeader& header, ModelConfig& config) {
     config.activation = Activation::gelu_new;
     config.dropout = {0.1, 0.1, 0.1};
   }
+}
+
+// Llama 3's frequencies lie in a tensor of factors; that is read by who reads tensors.
+void read_rope(MetadataReader& reader, ModelConfig& config) {
+  Rope& rope = config.rope;
+  rope.theta = reader.find_number("rope.freq_base", 10000);
+  const std::string kind = reader.find_text("rope.scaling.type", "none");
+  rope.factor = reader.find_number("rope.scaling.factor", 1);
+  if (kind == "linear") {
+    rope.kind = RopeKind::linear;
+  } else if (kind == "yarn") {
+    rope.kind = RopeKind::yarn;
+    rope.original_positions = reader.find("rope.scaling.original_context_length").value_or(config.positions);
+  } else if (kind != "none") {
+    reader.note(fmt::format("{}.rope.scaling.type", name(config.family)),
+                fmt::format("is {}", shown(nlohmann::json(kind))), "known: none, linear, yarn");
+  }
+  const auto rotating = reader.find("rope.dimension_count");
+  if (rotating && *rotating != config.head_size)
+    reader.note(fmt::format("{}.rope.dimension_count", name(config.family)),
+                fmt::format("is {} of {}: heads that rotate in part are not known", *rotating, config.head_size), "");
+}
+
+void read_numbers(MetadataReader& reader, ModelConfig& config) {
+  if (config.family == Family::gpt2) {
+    config.norm_epsilon = reader.find_number("attention.layer_norm_epsilon", 1e-5);
+    return;
+  }
+  config.norm_epsilon = reader.find_number("attention.layer_norm_rms_epsilon", 1e-6);
+  read_rope(reader, config);
 }
 
 // GGUF's word for a part of a block, or of the whole model; "" for what it does not have.
@@ -184,6 +231,7 @@ Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view
   config.vocabulary = read_vocabulary(header, reader);
   read_heads(reader, config);
   read_switches(header, config);
+  read_numbers(reader, config);
   config.sliding_window = reader.find_some("attention.sliding_window");
   if (const auto experts = reader.find_some("expert_count"))
     reader.note(fmt::format("{}.expert_count", name(*family)),
