@@ -1,0 +1,4 @@
+// LibTorch's tensors. Everything that sees torch includes this, which is precompiled.
+#pragma once
+
+#include <ATen/ATen.h>
