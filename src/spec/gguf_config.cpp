@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.hpp"
 #include "spec/gguf_header.hpp"
+#include "spec/gguf_names.hpp"
 #include "spec/json_text.hpp"
 #include "spec/tensor_check.hpp"
 
@@ -156,59 +156,6 @@ void read_numbers(MetadataReader& reader, ModelConfig& config) {
   read_rope(reader, config);
 }
 
-// GGUF's word for a part of a block, or of the whole model; "" for what it does not have.
-std::string_view part_name(std::string_view part) {
-  static const std::map<std::string_view, std::string_view> names{
-      {"model.embed_tokens", "token_embd"},
-      {"model.norm", "output_norm"},
-      {"lm_head", "output"},
-      {"self_attn.q_proj", "attn_q"},
-      {"self_attn.k_proj", "attn_k"},
-      {"self_attn.v_proj", "attn_v"},
-      {"self_attn.o_proj", "attn_output"},
-      {"self_attn.q_norm", "attn_q_norm"},
-      {"self_attn.k_norm", "attn_k_norm"},
-      {"mlp.gate_proj", "ffn_gate"},
-      {"mlp.up_proj", "ffn_up"},
-      {"mlp.down_proj", "ffn_down"},
-      {"input_layernorm", "attn_norm"},
-      {"post_attention_layernorm", "ffn_norm"},
-      {"transformer.wte", "token_embd"},
-      {"transformer.wpe", "position_embd"},
-      {"transformer.ln_f", "output_norm"},
-      {"ln_1", "attn_norm"},
-      {"attn.c_attn", "attn_qkv"},
-      {"attn.c_proj", "attn_output"},
-      {"ln_2", "ffn_norm"},
-      {"mlp.c_fc", "ffn_up"},
-      {"mlp.c_proj", "ffn_down"},
-  };
-  const auto entry = names.find(part);
-  return entry == names.end() ? std::string_view{} : entry->second;
-}
-
-// "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight".
-std::string gguf_name(std::string_view path) {
-  std::string block;
-  for (const std::string_view list : {"model.layers.", "transformer.h."})
-    if (path.starts_with(list)) {
-      path.remove_prefix(list.size());
-      const std::size_t dot = path.find('.');
-      block = fmt::format("blk.{}.", path.substr(0, dot));
-      path.remove_prefix(dot + 1);
-    }
-  const std::size_t dot = path.rfind('.');
-  return fmt::format("{}{}{}", block, part_name(path.substr(0, dot)), path.substr(dot));
-}
-
-// GPT-2's projections lie in GGUF files as in those of other families: outputs first.
-Dimensions gguf_dimensions(const ModelShape& shape, const TensorShape& tensor) {
-  Dimensions dimensions = tensor.dimensions;
-  if (shape.at(tensor.owner).class_name == "Conv1D" && dimensions.rank == 2)
-    std::swap(dimensions.sizes[0], dimensions.sizes[1]);
-  return dimensions;
-}
-
 }  // namespace
 
 Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view source) {
@@ -248,7 +195,7 @@ Result<void> check_gguf_tensors(const ModelShape& shape, const GgufHeader& heade
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const TensorShape& tensor = shape.tensors[i];
     if (tensor.kind == TensorKind::derived || tensor.same_as) continue;
-    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, tensor)});
+    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, TensorId{i})});
   }
   for (const GgufTensor& tensor : header.tensors) held.push_back({tensor.name, tensor.dimensions});
   const auto extra = compare_tensors(wanted, held, source);
