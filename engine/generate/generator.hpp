@@ -1,5 +1,5 @@
-// Answers to prompts on one device. Sequences enter when there is room and leave when they end; each step is one forward
-// pass over all of them, whether they are being read or written.
+// Answers to prompts on one device. Sequences enter when there is room and leave when they end; each step is one
+// forward pass over all of them, whether they are being read or written.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace muster::generate {
 struct GeneratorSettings {
   SamplingRules rules;
   std::uint64_t seed = 0;
-  std::vector<std::int32_t> end_tokens;   // each ends an answer and is its last token
-  std::int64_t most_sequences = 8;        // computed at once
-  std::int64_t most_prompt_rows = 2048;   // read in one step; longer prompts take several
+  std::vector<std::int32_t> end_tokens;  // each ends an answer and is its last token
+  std::int64_t most_sequences = 8;       // computed at once
+  std::int64_t most_prompt_rows = 2048;  // read in one step; longer prompts take several
 };
 
 struct GenerationRequest {

@@ -1,5 +1,5 @@
-// Chance that follows from what is drawn for, not from when: every answer to every prompt has a stream of its own, so that
-// neither batch, ranks nor arrival change a draw.
+// Chance that follows from what is drawn for, not from when: every answer to every prompt has a stream of its own, so
+// that neither batch, ranks nor arrival change a draw.
 #pragma once
 
 #include <cstdint>

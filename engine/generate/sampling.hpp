@@ -15,12 +15,13 @@ struct SamplingRules {
 
 struct Choice {
   std::int32_t token = 0;
-  // Of the full softmax of logits / temperature (1 for temperature 0), whatever was cut off or penalised before drawing.
+  // Of the full softmax of logits / temperature (1 for temperature 0), whatever was cut off or penalised before
+  // drawing.
   double log_probability = 0;
 };
 
-// logits: of the whole vocabulary. seen: prompt and answer so far. uniform: from 0 up to 1. Every sum is in the order of the
-// tokens, so that equal logits give equal choices everywhere.
+// logits: of the whole vocabulary. seen: prompt and answer so far. uniform: from 0 up to 1. Every sum is in the order
+// of the tokens, so that equal logits give equal choices everywhere.
 Choice choose(std::span<const float> logits, const SamplingRules& rules, std::span<const std::int32_t> seen,
               double uniform);
 

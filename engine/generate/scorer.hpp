@@ -14,8 +14,8 @@ struct ScoreRequest {
   std::int64_t context = 0;          // the first so many are not scored; at least 1
 };
 
-// By request: the log-probability of each token of its continuation, in float32, at temperature 1. All are computed in one
-// ragged batch; none depends on the others.
+// By request: the log-probability of each token of its continuation, in float32, at temperature 1. All are computed in
+// one ragged batch; none depends on the others.
 std::vector<std::vector<float>> score(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                       std::span<const ScoreRequest> requests);
 

@@ -13,7 +13,8 @@ struct SequencePart {
   std::int64_t rows = 0;
   std::int64_t position = 0;     // of the first of them
   std::int64_t rope_length = 0;  // the length that rotary embeddings which depend on one are made for
-  const CachedSequence* cached = nullptr;  // where earlier keys are and these go; nullptr: position is 0, nothing is kept
+  const CachedSequence* cached =
+      nullptr;  // where earlier keys are and these go; nullptr: position is 0, nothing is kept
 };
 
 struct Batch {

@@ -1,5 +1,5 @@
-// One transformer block. Forward and backward are calls of their own, so that recomputing, sharding and pipelining have one
-// seam: a block and the values that go into it.
+// One transformer block. Forward and backward are calls of their own, so that recomputing, sharding and pipelining have
+// one seam: a block and the values that go into it.
 #pragma once
 
 #include <memory>

@@ -59,15 +59,13 @@ at::Tensor Gpt2Block::forward(Arithmetic& arithmetic, const Pass& pass, const at
   const at::Tensor up = parts_.up.forward(primitives, middle_normed);
   const at::Tensor activated = arithmetic.pointwise->activate(parts_.activation, up, {});
   if (tape != nullptr)
-    tape->tensors = {hidden,   normed, query,         key, value,    attended,
-                     log_sums, middle, middle_normed, up,  activated};
+    tape->tensors = {hidden, normed, query, key, value, attended, log_sums, middle, middle_normed, up, activated};
   return middle + parts_.down.forward(primitives, activated);
 }
 
 at::Tensor Gpt2Block::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
                                     const at::Tensor& gradient, GradientSink& gradients) const {
-  tensor::NormGradient result =
-      arithmetic.pointwise->layer_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
+  tensor::NormGradient result = arithmetic.pointwise->layer_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
   gradients.add(norm.name + ".weight", result.weight);
   gradients.add(norm.name + ".bias", result.bias);
   return std::move(result.input);
@@ -79,8 +77,7 @@ at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const T
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
   const at::Tensor activated = parts_.down.backward(primitives, saved[saved_activated], output_gradient, gradients);
-  const at::Tensor up =
-      arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_up], {}, activated).gate;
+  const at::Tensor up = arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_up], {}, activated).gate;
   const at::Tensor middle_normed = parts_.up.backward(primitives, saved[saved_middle_normed], up, gradients);
   const at::Tensor middle = output_gradient + norm_backward(arithmetic, parts_.feed_forward_norm, saved[saved_middle],
                                                             middle_normed, gradients);

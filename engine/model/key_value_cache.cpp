@@ -50,8 +50,9 @@ void KeyValueCache::store(std::int64_t layer, const CachedSequence& sequence, st
     const std::int64_t count = std::min(rows - done, shape_.block_tokens - offset);
     const std::int64_t stored = sequence.blocks().at(static_cast<std::size_t>(block));
     const auto put = [&](at::Tensor& storage, const at::Tensor& from) {
-      storage.select(0, stored).narrow(0, offset, count).copy_(
-          from.narrow(0, done, count).view({count, shape_.kv_heads, shape_.head_size}));
+      storage.select(0, stored)
+          .narrow(0, offset, count)
+          .copy_(from.narrow(0, done, count).view({count, shape_.kv_heads, shape_.head_size}));
     };
     put(keys_[at_layer], keys);
     put(values_[at_layer], values);

@@ -36,8 +36,8 @@ void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& we
     const std::int64_t count = std::min(rows, weight.outputs - first);
     pieces_.push_back({count * row_bytes, [this, name, weight, first, count]() -> Result<void> {
                          at::Tensor slice = at::empty({count, weight.inputs}, type_);
-                         auto read = source_.read(name, {.first_row = first, .rows = count},
-                                                  tensor::from_torch(type_), bytes_of(slice));
+                         auto read = source_.read(name, {.first_row = first, .rows = count}, tensor::from_torch(type_),
+                                                  bytes_of(slice));
                          if (!read) return read;
                          tensor::Weight target = weight;  // shares its storage
                          arithmetic_.primitives->fill_rows(target, first, slice);

@@ -1,5 +1,5 @@
-// Parameters out of a checkpoint, straight into the form their device wants: first everything is declared, then all of it is
-// read by several threads, a slice of a tensor at a time.
+// Parameters out of a checkpoint, straight into the form their device wants: first everything is declared, then all of
+// it is read by several threads, a slice of a tensor at a time.
 #pragma once
 
 #include <deque>

@@ -139,8 +139,7 @@ RotaryTable::Table& RotaryTable::table_for(std::int64_t length, std::int64_t pos
   if (tables_.size() >= most_tables && !tables_.contains(key)) tables_.clear();
   Table& table = tables_[key];
   if (table.positions >= positions) return table;
-  if (table.positions == 0)
-    table.frequencies = rotary_frequencies(rope_, head_size_, model_positions_, length);
+  if (table.positions == 0) table.frequencies = rotary_frequencies(rope_, head_size_, model_positions_, length);
   const std::int64_t half = head_size_ / 2;
   table.positions = std::max({positions, smallest_table, 2 * table.positions});
   at::Tensor cosines = at::empty({table.positions, half}, at::kFloat), sines = at::empty_like(cosines);

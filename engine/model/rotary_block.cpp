@@ -87,8 +87,7 @@ at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const 
 
 at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
                                       const at::Tensor& gradient, GradientSink& gradients) const {
-  tensor::NormGradient result =
-      arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
+  tensor::NormGradient result = arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
   gradients.add(norm.name + ".weight", result.weight);
   return std::move(result.input);
 }
@@ -106,8 +105,8 @@ at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Tape
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
   const at::Tensor activated = parts_.down.backward(primitives, saved[saved_activated], gradient, gradients);
-  const tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_gate],
-                                                                              saved[saved_up], activated);
+  const tensor::GatedGradient gated =
+      arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_gate], saved[saved_up], activated);
   const at::Tensor& normed = saved[saved_middle_normed];
   const at::Tensor from_gate = parts_.gate.backward(primitives, normed, gated.gate, gradients);
   const at::Tensor from_up = parts_.up.backward(primitives, normed, gated.up, gradients);
@@ -121,14 +120,13 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   const at::Tensor attended = parts_.output.backward(primitives, saved[saved_attended], gradient, gradients);
   const auto sequences =
       attention_sequences(pass, parts_.shape, parts_.layer, saved[saved_rotated_key], saved[saved_value]);
-  const tensor::AttentionGradient heads =
-      primitives.attention_gradient(parts_.shape, saved[saved_rotated_query], sequences, saved[saved_attended],
-                                    saved[saved_log_sums], attended);
+  const tensor::AttentionGradient heads = primitives.attention_gradient(
+      parts_.shape, saved[saved_rotated_query], sequences, saved[saved_attended], saved[saved_log_sums], attended);
   const auto turn_back = [&](const at::Tensor& rotated) {
     return arithmetic.pointwise->rotate(rotated, pass.rotary.cosines, -pass.rotary.sines);
   };
-  const at::Tensor query = norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_query],
-                                               turn_back(heads.queries), gradients);
+  const at::Tensor query =
+      norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_query], turn_back(heads.queries), gradients);
   const at::Tensor key =
       norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_key], turn_back(heads.keys), gradients);
   const at::Tensor& normed = saved[saved_normed];
@@ -142,8 +140,7 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
 at::Tensor RotaryBlock::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                                  const at::Tensor& output_gradient, GradientSink& gradients) const {
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
-  const at::Tensor middle =
-      output_gradient + feed_forward_backward(arithmetic, tape, output_gradient, gradients);
+  const at::Tensor middle = output_gradient + feed_forward_backward(arithmetic, tape, output_gradient, gradients);
   return middle + attention_backward(arithmetic, pass, tape, middle, gradients);
 }
 

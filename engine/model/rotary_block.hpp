@@ -15,7 +15,7 @@ struct RotaryBlockParts {
   tensor::AttentionShape shape;
   double epsilon = 1e-6;
   spec::Activation activation = spec::Activation::silu;
-  Norm input_norm, output_norm;             // before attention, before the feed-forward
+  Norm input_norm, output_norm;              // before attention, before the feed-forward
   std::optional<Norm> query_norm, key_norm;  // Qwen3: of each head
   Linear query, key, value, output;
   Linear gate, up, down;

@@ -1,5 +1,5 @@
-// What a block computes between its products: norms, rotation, activations, forward and backward, on one device. Each row
-// by itself.
+// What a block computes between its products: norms, rotation, activations, forward and backward, on one device. Each
+// row by itself.
 #pragma once
 
 #include <cstdint>

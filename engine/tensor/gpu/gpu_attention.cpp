@@ -37,9 +37,8 @@ at::Tensor attend(const AttentionShape& shape, const AttentionSequence& sequence
                   const at::Tensor& keys, const at::Tensor& values, std::int64_t first) {
   const at::Tensor mask = visibility(shape, sequence, first, keys.size(2), queries.device());
   const bool causal = !mask.defined() && sequence.rows > 1;
-  return at::scaled_dot_product_attention(
-      queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt, 0.0, causal, shape.scale,
-      shape.heads != shape.kv_heads);
+  return at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt,
+                                          0.0, causal, shape.scale, shape.heads != shape.kv_heads);
 }
 
 // The first key that any query of the sequence sees.
@@ -83,13 +82,13 @@ AttentionGradient library_attention_gradient(const AttentionShape& shape, const 
     const at::AutoGradMode recording(true);
     const auto leaf = [](const at::Tensor& tensor) { return tensor.detach().requires_grad_(); };
     const KeyValues& stored = sequence.key_values;
-    const at::Tensor query = leaf(heads_of(queries.narrow(0, sequence.first_row, sequence.rows), shape.heads,
-                                           shape.head_size));
+    const at::Tensor query =
+        leaf(heads_of(queries.narrow(0, sequence.first_row, sequence.rows), shape.heads, shape.head_size));
     const at::Tensor key = leaf(gathered(stored.keys, stored.blocks, 0, sequence.rows));
     const at::Tensor value = leaf(gathered(stored.values, stored.blocks, 0, sequence.rows));
     const at::Tensor attended = attend(shape, sequence, query, key, value, 0);
-    const at::Tensor from_output = heads_of(
-        output_gradient.narrow(0, sequence.first_row, sequence.rows).contiguous(), shape.heads, shape.head_size);
+    const at::Tensor from_output = heads_of(output_gradient.narrow(0, sequence.first_row, sequence.rows).contiguous(),
+                                            shape.heads, shape.head_size);
     const auto found = torch::autograd::grad({attended}, {query, key, value}, {from_output});
     const at::NoGradGuard finished;
     gradient.queries.narrow(0, sequence.first_row, sequence.rows).copy_(rows_of(found[0]));

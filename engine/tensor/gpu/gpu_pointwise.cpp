@@ -31,9 +31,9 @@ class GpuPointwise final : public Pointwise {
                         double epsilon) override {
     const at::Tensor rows = input.contiguous();
     at::Tensor output = at::empty_like(rows);
-    check_launch(cuda::layer_norm(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
-                                  weight.const_data_ptr(), bias.const_data_ptr(), static_cast<float>(epsilon),
-                                  rows.size(0), rows.size(1), output.mutable_data_ptr()));
+    check_launch(cuda::layer_norm(current_stream(rows), scalar_of(rows), rows.const_data_ptr(), weight.const_data_ptr(),
+                                  bias.const_data_ptr(), static_cast<float>(epsilon), rows.size(0), rows.size(1),
+                                  output.mutable_data_ptr()));
     return output;
   }
 
@@ -69,8 +69,7 @@ class GpuPointwise final : public Pointwise {
             output_gradient * activation_formula(activation, gate)};
   }
 
-  std::vector<float> token_log_probabilities(const at::Tensor& logits,
-                                             std::span<const std::int64_t> tokens) override {
+  std::vector<float> token_log_probabilities(const at::Tensor& logits, std::span<const std::int64_t> tokens) override {
     const at::Tensor chosen =
         at::tensor(at::ArrayRef<std::int64_t>(tokens.data(), tokens.size()), at::kLong).to(logits.device());
     const at::Tensor found =

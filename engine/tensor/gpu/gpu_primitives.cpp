@@ -64,8 +64,7 @@ class GpuPrimitives final : public Primitives {
     for (std::int64_t first = 0; first < rows; first += fixed_rows) {
       const std::int64_t count = std::min(fixed_rows, rows - first);
       at::Tensor part = input.narrow(0, first, count);
-      if (count < fixed_rows)
-        part = at::cat({part, at::zeros({fixed_rows - count, weight.inputs}, input.options())});
+      if (count < fixed_rows) part = at::cat({part, at::zeros({fixed_rows - count, weight.inputs}, input.options())});
       const at::Tensor product = part.matmul(weight.storage.t());
       output.narrow(0, first, count).copy_(product.narrow(0, 0, count));
     }
