@@ -133,3 +133,23 @@ class Speaker:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait(timeout=60)
+
+
+def oracle_gradients(oracle, sequences):
+    """Of the summed cross-entropy of each next token."""
+    loss = 0
+    for ids in sequences:
+        logits = oracle(torch.tensor([ids])).logits[0]
+        loss = loss + torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="sum")
+    loss.backward()
+    return {name: parameter.grad for name, parameter in oracle.named_parameters()}
+
+
+def assert_gradients_equal(speaker, sequences, expected, folder):
+    gradients = folder / "gradients"
+    gradients.mkdir()
+    speaker.ask(sequences, gradients=str(gradients))
+    assert {path.name for path in gradients.iterdir()} == set(expected)
+    for name, gradient in expected.items():
+        ours = numpy.fromfile(gradients / name, dtype=numpy.float32).reshape(gradient.shape)
+        assert numpy.abs(ours - gradient.numpy()).max() <= 2e-5 * gradient.abs().max().item() + 1e-6, name
