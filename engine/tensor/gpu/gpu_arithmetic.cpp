@@ -1,6 +1,7 @@
 #include "tensor/gpu_arithmetic.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
 
 #include "tensor/gpu/gpu_primitives.hpp"
 
@@ -38,7 +39,9 @@ Result<Arithmetic> make_gpu_arithmetic(const ArithmeticWish& wish) {
                  "leave system.attn_impl out, or system.deterministic"};
   forbid_coarse_sums();
   choose_attention(wish.attention);
-  return Arithmetic{wish.device, make_gpu_primitives(wish), make_gpu_pointwise()};
+  constexpr int first_with_bfloat16 = 8;  // Ampere
+  const bool bfloat16 = at::cuda::getDeviceProperties(wish.device.index())->major >= first_with_bfloat16;
+  return Arithmetic{wish.device, bfloat16, make_gpu_primitives(wish), make_gpu_pointwise()};
 }
 
 }  // namespace muster::tensor
