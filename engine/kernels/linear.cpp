@@ -99,4 +99,16 @@ void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const
   multiply(team, job);
 }
 
+void linear_bias_gradient(ThreadTeam& team, const void* output_gradient, Scalar io, std::int64_t rows,
+                          std::int64_t outputs, float* bias_gradient, Accumulate mode) {
+  const ColumnSumJob job{.values = output_gradient,
+                         .io = io,
+                         .rows = rows,
+                         .columns = outputs,
+                         .output = bias_gradient,
+                         .accumulate = mode == Accumulate::add};
+  team.split((outputs + panel_columns - 1) / panel_columns, 4,
+             [&](std::int64_t begin, std::int64_t end) { team.kernels().sum_columns(job, begin, end); });
+}
+
 }  // namespace muster::kernels

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/accumulate.hpp"
 #include "kernels/packed_matrix.hpp"
 #include "kernels/scalar.hpp"
 #include "kernels/thread_team.hpp"
@@ -17,8 +18,6 @@ void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Sca
 // input_gradient[rows, inputs] = output_gradient[rows, outputs] · weight
 void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const void* output_gradient, Scalar io,
                            std::int64_t rows, void* input_gradient);
-
-enum class Accumulate { replace, add };
 
 // weight_gradient[outputs, inputs], row-major, = or += output_gradientᵀ · input, chained over the rows.
 void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const void* input, Scalar io,

@@ -33,13 +33,12 @@ struct ProductKernels {
   static const float* as_floats(const float* source, std::int64_t, float*) { return source; }
 
   template <class Element>
-  static void pack_tile_of_rows(const Element* source, std::int64_t stride, std::int64_t rows, std::int64_t length,
-                                float* target) {
+  static void pack_tile_of_rows(const Element* const* sources, std::int64_t rows, std::int64_t length, float* target) {
     static constexpr auto functions = interleave_functions(std::make_integer_sequence<int, L::tile_rows>());
     alignas(64) float buffer[L::tile_rows][inner_block];
-    const float* sources[L::tile_rows];
-    for (std::int64_t r = 0; r < rows; ++r) sources[r] = as_floats(source + r * stride, length, buffer[r]);
-    functions[static_cast<std::size_t>(rows - 1)](sources, length, target);
+    const float* floats[L::tile_rows];
+    for (std::int64_t r = 0; r < rows; ++r) floats[r] = as_floats(sources[r], length, static_cast<float*>(buffer[r]));
+    functions[static_cast<std::size_t>(rows - 1)](static_cast<const float* const*>(floats), length, target);
   }
 
   template <class Element>
@@ -74,7 +73,9 @@ struct ProductKernels {
       if (left.by_columns) {
         pack_tile_of_columns(source + k * left.stride + row, left.stride, tiles.size(t), length, tile);
       } else {
-        pack_tile_of_rows(source + row * left.stride + k, left.stride, tiles.size(t), length, tile);
+        const Element* sources[L::tile_rows];
+        for (std::int64_t r = 0; r < tiles.size(t); ++r) sources[r] = source + (row + r) * left.stride + k;
+        pack_tile_of_rows(static_cast<const Element* const*>(sources), tiles.size(t), length, tile);
       }
     }
   }
