@@ -44,7 +44,7 @@ def cases():
     yield Case("llama-one-kv-head", "llama", small | {"num_key_value_heads": 1})
     yield Case("llama-as-many-kv-heads", "llama", small | {"num_key_value_heads": 4})
     yield Case("llama-gelu", "llama", small | {"hidden_act": "gelu"})
-    yield Case("llama-odd-sizes", "llama", small | {"hidden_size": 36, "intermediate_size": 61, "vocab_size": 97})
+    yield Case("llama-odd-sizes", "llama", small | {"hidden_size": 40, "intermediate_size": 61, "vocab_size": 97})
     # Past the switch of every rotary scaling.
     yield Case("llama-llama3", "llama", small | {"rope_parameters": LLAMA3}, (300, 40))
     yield Case("llama-linear", "llama", small | rope(rope_type="linear", factor=4.0), (300, 40))
