@@ -32,10 +32,13 @@ target_include_directories(muster_torch SYSTEM INTERFACE ${torch_headers} ${torc
 target_compile_definitions(muster_torch INTERFACE USE_C10D_GLOO)
 target_link_libraries(muster_torch INTERFACE ${torch_folder}/lib/libtorch_cpu.so ${torch_folder}/lib/libc10.so)
 
-# Sets `variable` to the folder that holds `header`: beside the wheel (the nvidia-* packages), or on the system.
+# Sets `variable` to the folder that holds `header`: in the toolkit of the CUDA compiler, beside the wheel (the nvidia-*
+# packages, whose headers lack those of the compiler), or on the system.
 function(find_cuda_header variable header)
   file(GLOB packaged ${torch_folder}/../nvidia/*/include)
-  find_path(${variable} ${header} HINTS ${packaged} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include PATHS /usr/local/cuda/include)
+  find_path(${variable} ${header} NO_DEFAULT_PATH
+            PATHS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include ${packaged})
+  find_path(${variable} ${header} PATHS /usr/local/cuda/include)
   if(NOT ${variable})
     message(FATAL_ERROR "torch in ${torch_folder} is a CUDA build, and ${header} is neither in an nvidia-* package beside it "
                         "nor on the system: install the CUDA toolkit (set CUDA_HOME) and libnccl-dev, or a CPU build of torch")
