@@ -54,6 +54,13 @@ if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
     target_include_directories(muster_torch SYSTEM INTERFACE ${${variable}})
   endforeach()
   target_compile_definitions(muster_torch INTERFACE USE_C10D_NCCL MUSTER_CUDA)
+  # The runtime that torch itself loads, for kernels of our own: beside the wheel, or on the system.
+  file(GLOB cuda_runtimes ${torch_folder}/lib/libcudart*.so* ${torch_folder}/../nvidia/*/lib/libcudart.so.*)
+  if(cuda_runtimes)
+    list(GET cuda_runtimes 0 cuda_runtime)
+  else()
+    find_library(cuda_runtime cudart PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64 REQUIRED)
+  endif()
   # libtorch_cuda registers its operations when it is loaded; nothing need name a symbol of it.
   target_link_libraries(muster_torch INTERFACE
     "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so)
