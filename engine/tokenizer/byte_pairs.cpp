@@ -32,6 +32,24 @@ BytePairs::BytePairs(std::shared_ptr<const Vocabulary> vocabulary, MergeTable me
       byte_starts_[byte] = start_of({&c, 1});
   }
   if (options_.words_are_bytes && options_.ignore_merges) make_byte_vocabulary();
+  if (options_.words_are_bytes) make_byte_merges();
+}
+
+void BytePairs::make_byte_merges() {
+  for (const Start& start : byte_starts_)
+    if (start.kind != Start::Kind::token) return;
+  byte_merges_.reserve(256 * 256);
+  for (const Start& left : byte_starts_)
+    for (const Start& right : byte_starts_) byte_merges_.push_back(merges_.find(left.token, right.token));
+}
+
+void BytePairs::begin_merges(std::string_view word, BytePairWorkspace& workspace) const {
+  const auto& tokens = workspace.tokens;
+  auto& merges = workspace.merges;
+  merges.resize(tokens.size() - 1);
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i)
+    merges[i] = byte_merges_.empty() ? merges_.find(tokens[i], tokens[i + 1])
+                                     : byte_merges_[std::size_t{byte_at(word, i)} << 8U | byte_at(word, i + 1)];
 }
 
 void BytePairs::make_byte_vocabulary() {
@@ -95,13 +113,7 @@ void BytePairs::begin_word(std::string_view word, std::vector<TokenId>& tokens) 
 
 void BytePairs::encode(std::string_view word, BytePairWorkspace& workspace, std::vector<TokenId>& ids) const {
   const std::uint64_t hash = hash_of(word);
-  const bool short_enough = word.size() <= WordCache::longest_word;
-  if (short_enough) {
-    if (const auto known = workspace.cache.find(word, hash); !known.empty()) {
-      ids.insert(ids.end(), known.begin(), known.end());
-      return;
-    }
-  }
+  if (workspace.cache.append(word, hash, ids)) return;
   const std::size_t before = ids.size();
   const Vocabulary& whole_words = byte_vocabulary_ ? *byte_vocabulary_ : *vocabulary_;
   if (const auto whole = options_.ignore_merges ? whole_words.find(word, hash) : std::nullopt) {
@@ -110,20 +122,19 @@ void BytePairs::encode(std::string_view word, BytePairWorkspace& workspace, std:
     workspace.tokens.clear();
     begin_word(word, workspace.tokens);
     if (workspace.tokens.size() <= longest_short_word)
-      merge_short(workspace);
+      merge_short(word, workspace);
     else
       merge_long(workspace);
     ids.insert(ids.end(), workspace.tokens.begin(), workspace.tokens.end());
   }
-  if (short_enough) workspace.cache.keep(word, hash, std::span(ids).subspan(before));
+  workspace.cache.keep(word, hash, std::span(ids).subspan(before));
 }
 
-void BytePairs::merge_short(BytePairWorkspace& workspace) const {
+void BytePairs::merge_short(std::string_view word, BytePairWorkspace& workspace) const {
   auto& tokens = workspace.tokens;
   auto& merges = workspace.merges;
   if (tokens.size() < 2) return;
-  merges.resize(tokens.size() - 1);
-  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) merges[i] = merges_.find(tokens[i], tokens[i + 1]);
+  begin_merges(word, workspace);
   while (!merges.empty()) {
     const auto best = std::min_element(merges.begin(), merges.end(), [](auto& a, auto& b) { return a.rank < b.rank; });
     if (!best->exists()) return;

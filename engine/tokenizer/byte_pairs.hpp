@@ -62,13 +62,16 @@ class BytePairs {
   void begin_word(std::string_view word, std::vector<TokenId>& tokens) const;
   template <class NextStart>
   void collect(NextStart next, std::vector<TokenId>& tokens) const;
-  void merge_short(BytePairWorkspace& workspace) const;
+  void make_byte_merges();
+  void begin_merges(std::string_view word, BytePairWorkspace& workspace) const;
+  void merge_short(std::string_view word, BytePairWorkspace& workspace) const;
   void merge_long(BytePairWorkspace& workspace) const;
   void offer(BytePairWorkspace& workspace, std::int32_t place) const;
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::optional<Vocabulary> byte_vocabulary_;  // the same tokens as bytes, where words are bytes
   MergeTable merges_;
+  std::vector<Merge> byte_merges_;  // of each byte with each other, where words are bytes and all are known; else empty
   BytePairOptions options_;
   std::array<Start, 256> byte_starts_;                // by byte, where words are bytes; else by ASCII character
   std::array<std::optional<TokenId>, 256> fallback_;  // "<0x..>"

@@ -19,7 +19,7 @@ class MergeTable {
  public:
   explicit MergeTable(std::size_t expected) {
     std::size_t slots = 64;
-    while (slots < expected * 2) slots *= 2;
+    while (slots < expected + expected / 2) slots *= 2;
     slots_.resize(slots);
   }
 
@@ -56,7 +56,7 @@ class MergeTable {
     return (key ^ key >> 32U) & (slots_.size() - 1);
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half full
+  std::vector<Slot> slots_;  // a power of two, at most two thirds full
 };
 
 }  // namespace muster::tokenizer

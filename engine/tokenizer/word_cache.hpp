@@ -15,41 +15,52 @@ namespace muster::tokenizer {
 
 class WordCache {
  public:
-  static constexpr std::size_t longest_word = 21, most_ids = 8;
+  WordCache() : sets_(set_count) {}
 
-  WordCache() : entries_(entry_count) {}
-
-  // The ids of a word of at most longest_word bytes; empty where it is not here.
-  std::span<const TokenId> find(std::string_view word, std::uint64_t hash) const {
-    const Entry& entry = entries_[hash & (entry_count - 1)];
-    if (entry.hash != hash || entry.length != word.size() ||
-        std::memcmp(entry.word.data(), word.data(), word.size()) != 0)
-      return {};
-    return std::span(entry.ids).first(entry.count);
+  // Appends the ids of a word; false where it is not here.
+  bool append(std::string_view word, std::uint64_t hash, std::vector<TokenId>& ids) const {
+    const Set& set = sets_[hash & (set_count - 1)];
+    for (const Entry& entry : set) {
+      if (entry.hash != hash || entry.length != word.size()) continue;
+      if (std::memcmp(entry.content.data(), word.data(), word.size()) != 0) continue;
+      if (entry.count == 1) {  // by far the most
+        TokenId id = 0;
+        std::memcpy(&id, entry.content.data() + word.size(), sizeof id);
+        ids.push_back(id);
+        return true;
+      }
+      const std::size_t before = ids.size();
+      ids.resize(before + entry.count);
+      std::memcpy(ids.data() + before, entry.content.data() + word.size(), entry.count * sizeof(TokenId));
+      return true;
+    }
+    return false;
   }
 
-  // Takes the place of what was there; a word of more than most_ids ids is not kept.
+  // The older of the two words in its place goes. What does not fit is not kept.
   void keep(std::string_view word, std::uint64_t hash, std::span<const TokenId> ids) {
-    if (ids.empty() || ids.size() > most_ids) return;
-    Entry& entry = entries_[hash & (entry_count - 1)];
+    if (ids.empty() || word.size() + ids.size_bytes() > room) return;
+    Set& set = sets_[hash & (set_count - 1)];
+    set[1] = set[0];
+    Entry& entry = set[0];
     entry.hash = hash;
     entry.length = static_cast<std::uint8_t>(word.size());
     entry.count = static_cast<std::uint8_t>(ids.size());
-    std::copy(word.begin(), word.end(), entry.word.begin());
-    std::copy(ids.begin(), ids.end(), entry.ids.begin());
+    std::memcpy(entry.content.data(), word.data(), word.size());
+    std::memcpy(entry.content.data() + word.size(), ids.data(), ids.size_bytes());
   }
 
  private:
-  static constexpr std::size_t entry_count = std::size_t{1} << 15U;
+  static constexpr std::size_t set_count = std::size_t{1} << 15U, room = 54;
   struct Entry {  // one line of the processor's cache
     std::uint64_t hash = 0;
     std::uint8_t length = 0, count = 0;
-    std::array<char, longest_word + 1> word{};
-    std::array<TokenId, most_ids> ids{};
+    std::array<char, room> content{};  // the word, then its ids
   };
   static_assert(sizeof(Entry) == 64);
+  using Set = std::array<Entry, 2>;
 
-  std::vector<Entry> entries_;
+  std::vector<Set> sets_;
 };
 
 }  // namespace muster::tokenizer
