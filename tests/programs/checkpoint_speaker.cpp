@@ -5,6 +5,7 @@
 //   {"read_all": TYPE, "threads": N, "to": FOLDER}                       → {"bytes_read": N}; one file a tensor
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
 //   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
+//   {"convert": GGUF, "to": FOLDER, "as": TYPE, "shard_bytes": N}        → {"tensors": N, "bytes": N}
 // What fails answers {"error": …}.
 #include <fmt/format.h>
 
@@ -13,6 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint_writer.hpp"
+#include "checkpoint/convert.hpp"
+#include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/parallel_read.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "spec/gguf_header.hpp"
@@ -51,10 +54,31 @@ class Speaker {
     if (question.contains("read")) return read(question);
     if (question.contains("read_all")) return read_all(question);
     if (question.contains("copy")) return copy(question);
+    if (question.contains("convert")) return convert(question);
+    if (question.contains("tokenizer_json")) return text(question["tokenizer_json"], gguf_tokenizer_json);
+    if (question.contains("tokenizer_config_json"))
+      return text(question["tokenizer_config_json"], gguf_tokenizer_config_json);
     return {{"error", "what?"}};
   }
 
  private:
+  static json convert(const json& question) {
+    ConversionRequest request{question["convert"].get<std::string>(), question["to"].get<std::string>(), {}, {}, {}};
+    if (question.contains("as")) request.dtype = type_named(question["as"]);
+    request.shard_size = {question.value("shard_bytes", std::int64_t{1} << 40)};
+    const auto done = convert_gguf(request);
+    if (!done) return failure(done.error());
+    return {{"tensors", done->tensors}, {"bytes", done->bytes.value}};
+  }
+
+  static json text(const std::string& path, Result<std::string> (*make)(const spec::GgufHeader&, std::string_view)) {
+    const auto header = spec::read_gguf_header(path);
+    if (!header) return failure(header.error());
+    const auto made = make(*header, path);
+    if (!made) return failure(made.error());
+    return {{"text", *made}};
+  }
+
   json listing(Result<std::unique_ptr<TensorSource>> opened) {
     if (!opened) return failure(opened.error());
     source_ = std::move(*opened);
