@@ -73,7 +73,10 @@ add_library(muster_precompiled_torch OBJECT ${PROJECT_BINARY_DIR}/precompiled_to
 target_link_libraries(muster_precompiled_torch PRIVATE muster_torch muster_warnings)
 target_precompile_headers(muster_precompiled_torch PRIVATE <ATen/ATen.h>)
 
+# Programs are compiled as libraries are, -fPIC and not -fPIE: the header holds for one of them only.
 function(use_precompiled_torch target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
   # Programs are compiled like libraries: a precompiled header fits only code of its own kind.
