@@ -8,7 +8,7 @@
 
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
-#include "cli/progress_line.hpp"
+#include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
 #include "service/conversation.hpp"
 #include "service/generate.hpp"
@@ -110,7 +110,7 @@ int run_conversation(service::Host& host, const service::GeneratePlan& plan, con
 }
 
 int run_prompts(service::Host& host, const service::GenerateWish& wish, const service::GeneratePlan& plan, bool json) {
-  ProgressLine line;
+  StatusLine line;
   service::GenerateListener listener;
   listener.note = [&](const std::string& text) {
     line.clear();

@@ -3,41 +3,27 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 namespace muster::cli {
-namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
+ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-constexpr milliseconds worth_showing(2000);
-constexpr milliseconds between_looks(100);
-
-bool can_be_overwritten() {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+ProgressLine::~ProgressLine() {
+  if (terminal_ && shown_) fmt::print(stderr, "\r\033[K");
 }
 
-}  // namespace
-
-ProgressLine::ProgressLine() : terminal_(can_be_overwritten()) {}
-
-void ProgressLine::show(const std::string& text, milliseconds elapsed) {
-  const std::lock_guard guard(mutex_);
-  const auto now = steady_clock::now();
-  if (!terminal_ || elapsed < worth_showing || now - last_ < between_looks) return;
-  last_ = now;
-  shown_ = true;
-  fmt::print(stderr, "\r\x1b[K{}", text);
-}
-
-void ProgressLine::clear() {
-  const std::lock_guard guard(mutex_);
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
-  shown_ = false;
+void ProgressLine::show(ByteCount done, ByteCount total) {
+  if (total.value <= 0) return;
+  const std::int64_t percent = std::min<std::int64_t>(
+      100, static_cast<std::int64_t>(100.0 * static_cast<double>(done.value) / static_cast<double>(total.value)));
+  const std::int64_t step = terminal_ ? 1 : 25;
+  if (shown_ && percent / step == *shown_ / step) return;
+  shown_ = percent;
+  fmt::print(stderr, "{}muster: {}: {} of {}, {} %{}", terminal_ ? "\r\033[K" : "", what_, to_string(done),
+             to_string(total), percent, terminal_ ? "" : "\n");
+  std::fflush(stderr);
 }
 
 }  // namespace muster::cli

@@ -1,30 +1,27 @@
-// One line on the terminal that is written over again and again while something lasts. Safe in several threads.
+// One line on standard error that tells how far a transfer is.
 #pragma once
 
-#include <chrono>
-#include <mutex>
+#include <optional>
 #include <string>
+
+#include "base/byte_count.hpp"
 
 namespace muster::cli {
 
+// On a terminal the line is written over itself; elsewhere only each further quarter gets a line.
 class ProgressLine {
  public:
-  ProgressLine();
-  ~ProgressLine() { clear(); }
+  explicit ProgressLine(std::string what);
+  ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Whether standard error is a terminal, where a line can be written over.
-  bool visible() const { return terminal_; }
-  // Shown only when it has lasted two seconds, and at most ten times a second.
-  void show(const std::string& text, std::chrono::milliseconds elapsed);
-  void clear();
+  void show(ByteCount done, ByteCount total);
 
  private:
+  std::string what_;
   bool terminal_;
-  std::mutex mutex_;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
+  std::optional<std::int64_t> shown_;  // percent
 };
 
 }  // namespace muster::cli

@@ -42,7 +42,7 @@ CausalModel::CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& ar
                          at::ScalarType type)
     : config_(config), arithmetic_(&arithmetic), layers_(layers), type_(type) {
   if (config.family != spec::Family::gpt2)
-    rotary_.emplace(config.rope, config.head_size, config.positions, type, arithmetic.device);
+    rotary_.emplace(config.rope, config.head_size, config.positions, arithmetic.device);
 }
 
 Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,

@@ -122,9 +122,8 @@ RotaryFrequencies rotary_frequencies(const Rope& rope, std::int64_t head_size, s
   return {{data, data + frequencies.numel()}, attention_factor_of(rope)};
 }
 
-RotaryTable::RotaryTable(Rope rope, std::int64_t head_size, std::int64_t positions, at::ScalarType type,
-                         at::Device device)
-    : rope_(std::move(rope)), head_size_(head_size), model_positions_(positions), type_(type), device_(device) {}
+RotaryTable::RotaryTable(Rope rope, std::int64_t head_size, std::int64_t positions, at::Device device)
+    : rope_(std::move(rope)), head_size_(head_size), model_positions_(positions), device_(device) {}
 
 std::int64_t RotaryTable::table_key(std::int64_t length) const {
   if (rope_.kind == RopeKind::dynamic) return std::max(length, model_positions_);
@@ -152,8 +151,8 @@ RotaryTable::Table& RotaryTable::table_for(std::int64_t length, std::int64_t pos
       *cosine++ = static_cast<float>(std::cos(static_cast<double>(angle))) * factor;
       *sine++ = static_cast<float>(std::sin(static_cast<double>(angle))) * factor;
     }
-  table.cosines = cosines.to(type_).to(device_);
-  table.sines = sines.to(type_).to(device_);
+  table.cosines = cosines.to(device_);
+  table.sines = sines.to(device_);
   return table;
 }
 

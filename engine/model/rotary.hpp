@@ -19,13 +19,13 @@ RotaryFrequencies rotary_frequencies(const spec::Rope& rope, std::int64_t head_s
                                      std::int64_t length);
 
 struct RotaryRows {
-  at::Tensor cosines;  // [rows, head_size / 2]
+  at::Tensor cosines;  // [rows, head_size / 2], float32
   at::Tensor sines;
 };
 
 class RotaryTable {
  public:
-  RotaryTable(spec::Rope rope, std::int64_t head_size, std::int64_t positions, at::ScalarType type, at::Device device);
+  RotaryTable(spec::Rope rope, std::int64_t head_size, std::int64_t positions, at::Device device);
 
   RotaryRows rows(const Batch& batch);
 
@@ -43,7 +43,6 @@ class RotaryTable {
   spec::Rope rope_;
   std::int64_t head_size_;
   std::int64_t model_positions_;
-  at::ScalarType type_;
   at::Device device_;
   std::map<std::int64_t, Table> tables_;
 };

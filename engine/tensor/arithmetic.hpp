@@ -20,6 +20,7 @@ struct ArithmeticWish {
 
 struct Arithmetic {
   at::Device device{at::kCPU};
+  bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
 };

@@ -35,8 +35,8 @@ class Pointwise {
   virtual NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                            const at::Tensor& output_gradient) = 0;
 
-  // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], of the input's type. Turns the pair
-  // (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
+  // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
+  // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
   virtual at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) = 0;
 
   // activation(gate) * up; up undefined: activation(gate) alone.

@@ -27,7 +27,8 @@ std::string_view architecture(Family family) {
 
 void write_tokens(json& object, const TokenIds& tokens) {
   if (tokens.begin) object["bos_token_id"] = *tokens.begin;
-  if (tokens.end) object["eos_token_id"] = *tokens.end;
+  if (tokens.ends.size() == 1) object["eos_token_id"] = tokens.ends.front();
+  if (tokens.ends.size() > 1) object["eos_token_id"] = tokens.ends;
   if (tokens.padding) object["pad_token_id"] = *tokens.padding;
 }
 

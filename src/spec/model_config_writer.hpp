@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "spec/model_config.hpp"
@@ -12,7 +13,8 @@ namespace muster::spec {
 
 // Ids of tokens with a task, which config.json and generation_config.json carry.
 struct TokenIds {
-  std::optional<std::int64_t> begin, end, padding;
+  std::optional<std::int64_t> begin, padding;
+  std::vector<std::int64_t> ends;  // any of them ends an answer; the first is the model's own
 };
 
 // In the spelling that old and new versions of transformers read. parse_model_config gives the same configuration back.

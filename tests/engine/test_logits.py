@@ -67,18 +67,6 @@ def test_a_row_has_the_same_bits_however_it_is_computed(checkpoint, tmp_path):
 def test_gradients_are_those_of_autograd(case, tmp_path):
     oracle = model_cases.make_checkpoint(case, tmp_path / "model")
     sequences = model_cases.sequences_of(case)
-    loss = 0
-    for ids in sequences:
-        logits = oracle(torch.tensor([ids])).logits[0]
-        loss = loss + torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="sum")
-    loss.backward()
-    folder = tmp_path / "gradients"
-    folder.mkdir()
+    expected = model_cases.oracle_gradients(oracle, sequences)
     with model_cases.Speaker(tmp_path / "model", "float32", tmp_path) as speaker:
-        speaker.ask(sequences, gradients=str(folder))
-    expected = {name: parameter.grad for name, parameter in oracle.named_parameters()}
-    assert {path.name for path in folder.iterdir()} == set(expected)
-    for name, gradient in expected.items():
-        ours = numpy.fromfile(folder / name, dtype=numpy.float32).reshape(gradient.shape)
-        scale = gradient.abs().max().item()
-        assert numpy.abs(ours - gradient.numpy()).max() <= 2e-5 * scale + 1e-6, name
+        model_cases.assert_gradients_equal(speaker, sequences, expected, tmp_path)

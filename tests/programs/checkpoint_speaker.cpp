@@ -4,6 +4,8 @@
 //   {"read": NAME, "as": TYPE, "rows": [FIRST, COUNT], "columns": […], "to": FILE}  → {"bytes_read": N}
 //   {"read_all": TYPE, "threads": N, "to": FOLDER}                       → {"bytes_read": N}; one file a tensor
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
+//   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
+//   {"convert": GGUF, "to": FOLDER, "as": TYPE, "shard_bytes": N}        → {"tensors": N, "bytes": N}
 // What fails answers {"error": …}.
 #include <fmt/format.h>
 
@@ -11,6 +13,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint_writer.hpp"
+#include "checkpoint/convert.hpp"
+#include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/parallel_read.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "spec/gguf_header.hpp"
@@ -48,10 +53,32 @@ class Speaker {
       return listing(open_safetensors(question["open_safetensors"].get<std::string>()));
     if (question.contains("read")) return read(question);
     if (question.contains("read_all")) return read_all(question);
+    if (question.contains("copy")) return copy(question);
+    if (question.contains("convert")) return convert(question);
+    if (question.contains("tokenizer_json")) return text(question["tokenizer_json"], gguf_tokenizer_json);
+    if (question.contains("tokenizer_config_json"))
+      return text(question["tokenizer_config_json"], gguf_tokenizer_config_json);
     return {{"error", "what?"}};
   }
 
  private:
+  static json convert(const json& question) {
+    ConversionRequest request{question["convert"].get<std::string>(), question["to"].get<std::string>(), {}, {}, {}};
+    if (question.contains("as")) request.dtype = type_named(question["as"]);
+    request.shard_size = {question.value("shard_bytes", std::int64_t{1} << 40)};
+    const auto done = convert_gguf(request);
+    if (!done) return failure(done.error());
+    return {{"tensors", done->tensors}, {"bytes", done->bytes.value}};
+  }
+
+  static json text(const std::string& path, Result<std::string> (*make)(const spec::GgufHeader&, std::string_view)) {
+    const auto header = spec::read_gguf_header(path);
+    if (!header) return failure(header.error());
+    const auto made = make(*header, path);
+    if (!made) return failure(made.error());
+    return {{"text", *made}};
+  }
+
   json listing(Result<std::unique_ptr<TensorSource>> opened) {
     if (!opened) return failure(opened.error());
     source_ = std::move(*opened);
@@ -98,6 +125,29 @@ class Speaker {
     for (std::size_t i = 0; i < reads.size(); ++i)
       write(question["to"].get<std::string>() + "/" + reads[i].name, buffers[i]);
     return {{"bytes_read", source_->bytes_read()}};
+  }
+
+  // In the order of the tensors reversed, the first in two parts: the writer must not care.
+  json copy(const json& question) {
+    std::vector<TensorDeclaration> declared;
+    for (const TensorEntry& entry : source_->tensors()) {
+      const bool keep = question["as"] == "stored";
+      declared.push_back({entry.name, keep ? *entry.element_type : type_named(question["as"]), entry.dimensions});
+    }
+    auto writer = CheckpointWriter::create(question["copy"].get<std::string>(), declared, {question["shard_bytes"]});
+    if (!writer) return failure(writer.error());
+    for (std::size_t i = declared.size(); i-- > 0;) {
+      const auto& [name, type, dimensions] = declared[i];
+      std::vector<std::byte> bytes(static_cast<std::size_t>(dimensions.elements() * spec::bytes_per_element(type)));
+      if (const auto done = source_->read(name, {}, type, bytes); !done) return failure(done.error());
+      const auto whole = std::span(std::as_const(bytes));
+      const std::size_t half = i == 0 ? bytes.size() / 2 : 0;
+      auto written = half == 0 ? writer->write(name, whole) : writer->write_part(name, half, whole.subspan(half));
+      if (written && half > 0) written = writer->write_part(name, 0, whole.first(half));
+      if (!written) return failure(written.error());
+    }
+    if (const auto done = writer->finish(); !done) return failure(done.error());
+    return json::object();
   }
 
   std::unique_ptr<TensorSource> source_;

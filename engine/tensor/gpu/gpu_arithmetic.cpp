@@ -1,6 +1,7 @@
 #include "tensor/gpu_arithmetic.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
 
 #include "tensor/gpu/gpu_primitives.hpp"
 
@@ -11,8 +12,8 @@ namespace {
 void forbid_coarse_sums() {
   auto& context = at::globalContext();
   context.setAllowTF32CuBLAS(false);
-  context.setAllowBF16ReductionCuBLAS(at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
-  context.setAllowFP16ReductionCuBLAS(at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
+  context.setAllowBF16ReductionCuBLAS(false);
+  context.setAllowFP16ReductionCuBLAS(false);
 }
 
 // cuDNN's attention is the fastest on Hopper; the next best takes over where it cannot.
@@ -38,7 +39,9 @@ Result<Arithmetic> make_gpu_arithmetic(const ArithmeticWish& wish) {
                  "leave system.attn_impl out, or system.deterministic"};
   forbid_coarse_sums();
   choose_attention(wish.attention);
-  return Arithmetic{wish.device, make_gpu_primitives(wish), make_gpu_pointwise()};
+  constexpr int first_with_bfloat16 = 8;  // Ampere
+  const bool bfloat16 = at::cuda::getDeviceProperties(wish.device.index())->major >= first_with_bfloat16;
+  return Arithmetic{wish.device, bfloat16, make_gpu_primitives(wish), make_gpu_pointwise()};
 }
 
 }  // namespace muster::tensor

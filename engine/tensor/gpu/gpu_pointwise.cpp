@@ -53,7 +53,8 @@ class GpuPointwise final : public Pointwise {
     const std::int64_t half = cosines.size(1);
     const at::Tensor pairs = input.view({input.size(0), -1, 2, half});  // [rows, heads, 2, half]
     const at::Tensor first = pairs.select(2, 0), second = pairs.select(2, 1);
-    const at::Tensor cosine = cosines.unsqueeze(1), sine = sines.unsqueeze(1);
+    const auto type = input.scalar_type();
+    const at::Tensor cosine = cosines.to(type).unsqueeze(1), sine = sines.to(type).unsqueeze(1);
     return at::stack({first * cosine - second * sine, second * cosine + first * sine}, 2).view(input.sizes());
   }
 
