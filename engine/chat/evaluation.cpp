@@ -259,8 +259,7 @@ std::vector<Value> Evaluation::iterate(const Value& iterated) {
     for (const auto& entry : dictionary->entries()) elements.push_back(entry.first);
   } else if (const std::string* text = iterated.text()) {
     if (!charge_bytes(text->size() * bytes_per_element)) return {};
-    for (const std::string_view character : code_points(*text))
-      elements.emplace_back(std::string(character), iterated.is_markup());
+    for (const std::string_view character : code_points(*text)) elements.emplace_back(std::string(character));
   } else if (!iterated.is_undefined()) {
     fail(fmt::format("{} cannot be iterated over", type_name(iterated)));
   }

@@ -32,9 +32,11 @@ Value range(Evaluation& evaluation, const Value&, const Given& given) {
     if (step > 0 ? stop - i <= step : stop - i >= step) break;  // the next would be beyond, or beyond all bounds
   }
   Value made = evaluation.list(std::move(elements), Sequence::Kind::range);
-  if (made.sequence())
-    made.sequence()->shown =
-        step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step);
+  if (Sequence* sequence = made.sequence()) {
+    sequence->start = start;
+    sequence->stop = stop;
+    sequence->step = step;
+  }
   return made;
 }
 

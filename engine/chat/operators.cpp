@@ -337,7 +337,13 @@ Value slice_of(Evaluation& evaluation, const Value& subject, std::optional<Integ
     if (step > count || step < -count) break;
   }
   if (text) return evaluation.text(std::move(characters_taken), subject.is_markup());
-  return evaluation.list(std::move(elements), sequence->kind);
+  Value made = evaluation.list(std::move(elements), sequence->kind);
+  if (Sequence* taken = made.sequence(); taken && taken->kind == Sequence::Kind::range) {
+    taken->start = sequence->start + start * sequence->step;
+    taken->stop = sequence->start + stop * sequence->step;
+    if (__builtin_mul_overflow(sequence->step, step, &taken->step)) return evaluation.fail("a slice with such steps");
+  }
+  return made;
 }
 
 }  // namespace muster::chat

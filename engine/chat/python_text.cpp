@@ -57,7 +57,8 @@ bool append_sequence(std::string& out, const Sequence& sequence, std::size_t mos
       close = "])";
       break;
     case Sequence::Kind::range:
-      out += sequence.shown;
+      out += fmt::format("range({}, {}", sequence.start, sequence.stop);
+      out += sequence.step == 1 ? ")" : fmt::format(", {})", sequence.step);
       return true;
     case Sequence::Kind::generator:
       out += "<generator>";

@@ -54,7 +54,6 @@ bool is_generator(const Value& value) {
 
 Value last(Evaluation& evaluation, const Value& subject, const Given&) {
   if (is_generator(subject)) return evaluation.fail("'last' of a generator: make a list of it first");
-  if (subject.undefined()) return evaluation.fail(reason_of(subject));
   const auto elements = evaluation.iterate(subject);
   return elements.empty() ? undefined("there is no last element") : elements.back();
 }
@@ -238,7 +237,6 @@ Value sum(Evaluation& evaluation, const Value& subject, const Given& given) {
 
 Value reverse(Evaluation& evaluation, const Value& subject, const Given&) {
   if (subject.text()) return slice_of(evaluation, subject, std::nullopt, std::nullopt, Integer{-1});
-  if (subject.undefined()) return evaluation.fail(reason_of(subject));
   auto elements = evaluation.iterate(subject);
   std::ranges::reverse(elements);
   return is_generator(subject) ? evaluation.list(std::move(elements)) : generator(evaluation, std::move(elements));

@@ -100,14 +100,15 @@ Value center(Evaluation& evaluation, const Value& subject, const Given& given) {
 }
 
 Value truncate(Evaluation& evaluation, const Value& subject, const Given& given) {
-  if (subject.text() == nullptr) return evaluation.fail("'truncate' is for text");
   const Integer length = integer_at(evaluation, given, 0, 255);
   const std::string end = text_at(evaluation, given, 2, "...");
   const Integer leeway = is_given(given, 3) ? integer_at(evaluation, given, 3, 5) : 5;
   const auto end_length = static_cast<Integer>(count_code_points(end));
   if (length < end_length || leeway < 0) return evaluation.fail("'truncate' to less than what it puts at the end");
+  const auto count = evaluation.length(subject);
+  if (count && static_cast<Integer>(*count) <= length + leeway) return subject;
+  if (subject.text() == nullptr) return evaluation.fail("'truncate' is for text");
   const std::string& text = *subject.text();
-  if (static_cast<Integer>(count_code_points(text)) <= length + leeway) return subject;
   std::string kept = text.substr(0, byte_of_code_point(text, static_cast<std::size_t>(length - end_length)));
   if (!truth_at(given, 1, false)) kept = split_at(kept, " ", 1, true).front();
   return evaluation.text(kept + end);

@@ -42,7 +42,12 @@ class Supply {
     const Value* found = mapping ? mapping->find_text(name) : nullptr;
     return found ? *found : evaluation_.fail(fmt::format("a format asks for '{}', which is not given", name));
   }
-  bool is_used_up() const { return tuple_ ? used_ == tuple_->elements.size() : used_ == 1 || single_.dictionary(); }
+  // Whatever has elements, tuples and texts apart, may be left unused.
+  bool is_used_up() const {
+    if (tuple_) return used_ == tuple_->elements.size();
+    return used_ == 1 || single_.dictionary() || single_.is_undefined() ||
+           (single_.sequence() && single_.sequence()->is_indexed());
+  }
 
  private:
   Evaluation& evaluation_;
@@ -166,11 +171,26 @@ Value format_text(Evaluation& evaluation, const Field& field, const Value& argum
   return evaluation.text(padded(field, "", std::move(body), false));
 }
 
+// A character, given as itself or by its code point.
+Value format_character(Evaluation& evaluation, const Field& field, const Value& argument) {
+  Integer point = 0;
+  std::string body;
+  if (argument.text() && count_code_points(*argument.text()) == 1)
+    body = *argument.text();
+  else if (to_integer(argument, point) && point >= 0 && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF))
+    append_code_point(body, static_cast<char32_t>(point));
+  else
+    return evaluation.fail("a format asks for one character, which is not given");
+  return evaluation.text(padded(field, "", std::move(body), false));
+}
+
 Value format_field(Evaluation& evaluation, const Field& field, const Value& argument, bool escaped) {
   switch (field.conversion) {
     case 's':
     case 'r':
       return format_text(evaluation, field, argument, escaped);
+    case 'c':
+      return format_character(evaluation, field, argument);
     case 'd':
     case 'i':
     case 'u':

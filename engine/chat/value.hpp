@@ -86,8 +86,8 @@ struct Sequence {
   Kind kind = Kind::list;
   std::vector<Value> elements;
   Extent extent;
-  std::size_t consumed = 0;  // of a generator
-  std::string shown;         // of a range: as Python writes it
+  std::size_t consumed = 0;               // of a generator
+  Integer start = 0, stop = 0, step = 1;  // of a range, as Python writes it
 
   bool is_indexed() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::range; }
 };

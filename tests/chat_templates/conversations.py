@@ -129,9 +129,9 @@ SETTINGS = [
 
 
 def variables_of_every_kind():
-    """(what, variables) for every conversation, set of tools and setting."""
-    for name, messages in CONVERSATIONS.items():
-        for tools_name, tools in TOOLS.items():
-            for number, setting in enumerate(SETTINGS):
+    """(what, variables) for every conversation with every set of tools, the settings taken in turn."""
+    for i, (name, messages) in enumerate(CONVERSATIONS.items()):
+        for j, (tools_name, tools) in enumerate(TOOLS.items()):
+            for number in sorted({(i + j) % len(SETTINGS), 1}):
                 given = {"messages": messages, "tools": tools, "documents": None, "add_generation_prompt": False}
-                yield f"{name}, tools: {tools_name}, setting {number}", {**given, **TOKENS, **setting}
+                yield f"{name}, tools: {tools_name}, setting {number}", {**given, **TOKENS, **SETTINGS[number]}

@@ -53,10 +53,12 @@ class Speaker {
 }  // namespace muster::chat
 
 int main() {
+  std::ios::sync_with_stdio(false);
   muster::chat::Speaker speaker;
   std::string line;
   while (std::getline(std::cin, line)) {
     const auto order = nlohmann::ordered_json::parse(line);
-    std::cout << speaker.answer(order).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+    std::cout << speaker.answer(order).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    if (std::cin.rdbuf()->in_avail() == 0) std::cout.flush();
   }
 }
