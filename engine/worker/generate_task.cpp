@@ -14,6 +14,7 @@
 #include "model/random_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
+#include "tokenizer/streaming_decoder.hpp"
 #include "worker/prompt_encoder.hpp"
 #include "worker/task.hpp"
 
@@ -69,9 +70,9 @@ Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job) {
   if (!source) return source.error();
   const spec::ElementType usual =
       loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
-  auto model = model::CausalModel::load(description->config, **source, loaded->arithmetic,
-                                        {tensor::to_torch(task.dtype.value_or(usual)), std::nullopt,
-                                         std::max(1, assignment.threads), tell_loading(job)});
+  auto model = model::CausalModel::load(
+      description->config, **source, loaded->arithmetic,
+      {tensor::to_torch(task.dtype.value_or(usual)), std::nullopt, std::max(1, assignment.threads), tell_loading(job)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;

@@ -19,24 +19,20 @@ Result<Json> parse_row(const wire::Request& request) {
   return row;
 }
 
-Result<std::vector<std::int32_t>> encode_messages(const chat::ModelText& text, const wire::Request& request,
-                                                  const Json& row) {
+Result<std::vector<std::int32_t>> encode_messages(const chat::ModelText& text, const Json& row) {
   chat::Conversation conversation;
   conversation.messages = row["messages"];
   if (row.contains("tools")) conversation.tools = row["tools"];
   if (row.contains("template_variables")) conversation.variables = row["template_variables"];
   conversation.add_generation_prompt = row.value("add_generation_prompt", true);
-  auto tokens = text.encode_chat(conversation);
-  if (!tokens) return bad_row(request, tokens.error().what, tokens.error().remedy);
-  return tokens;
+  return text.encode_chat(conversation);
 }
 
 Result<std::vector<std::int32_t>> encode_row(const chat::ModelText& text, const wire::Request& request,
                                              const Json& row) {
   Result<std::vector<std::int32_t>> tokens =
-      row.contains("messages") ? encode_messages(text, request, row)
-                               : text.tokenizer().encode(row["prompt"].get_ref<const std::string&>(), true);
-  if (!tokens) return tokens;
+      row.contains("messages") ? encode_messages(text, row) : text.encode(row["prompt"].get_ref<const std::string&>());
+  if (!tokens) return bad_row(request, tokens.error().what, tokens.error().remedy);
   if (tokens->empty()) return bad_row(request, "it has no tokens, and a model goes on from at least one");
   return tokens;
 }
@@ -57,10 +53,11 @@ Result<EncodedPrompt> PromptEncoder::encode(const wire::Request& request) const 
   if (!tokens) return tokens.error();
   EncodedPrompt prompt{std::move(*tokens), row->value("max_new_tokens", room_.most_new_tokens), 0};
   if (prompt.most_new_tokens >= room_.longest)
-    return bad_row(request,
-                   fmt::format("{} new tokens leave no room for a prompt in sequences of {}", prompt.most_new_tokens,
-                               room_.longest),
-                   "lower generation.max_new_tokens, or raise generation.sequence_length where the model has more positions");
+    return bad_row(
+        request,
+        fmt::format("{} new tokens leave no room for a prompt in sequences of {}", prompt.most_new_tokens,
+                    room_.longest),
+        "lower generation.max_new_tokens, or raise generation.sequence_length where the model has more positions");
   prompt.dropped = keep_last(prompt.tokens, room_.longest - prompt.most_new_tokens);
   return prompt;
 }
@@ -70,17 +67,18 @@ Result<EncodedPair> PromptEncoder::encode_pair(const wire::Request& request) con
   if (!row) return row.error();
   auto context = encode_row(text_, request, *row);
   if (!context) return context.error();
-  const std::vector<std::int32_t> completion =
-      text_.tokenizer().encode((*row)["completion"].get_ref<const std::string&>(), false);
-  const auto length = static_cast<std::int64_t>(completion.size());
+  const auto completion = text_.encode_rendered((*row)["completion"].get_ref<const std::string&>());
+  if (!completion) return bad_row(request, completion.error().what, completion.error().remedy);
+  const auto length = static_cast<std::int64_t>(completion->size());
   if (length >= room_.longest)
-    return bad_row(request, fmt::format("its completion has {} tokens, and sequences at most {}", length, room_.longest),
+    return bad_row(request,
+                   fmt::format("its completion has {} tokens, and sequences at most {}", length, room_.longest),
                    "raise generation.sequence_length where the model has more positions, or shorten it");
   EncodedPair pair;
   pair.dropped = keep_last(*context, room_.longest - length);
   pair.context = static_cast<std::int64_t>(context->size());
   pair.tokens = std::move(*context);
-  pair.tokens.insert(pair.tokens.end(), completion.begin(), completion.end());
+  pair.tokens.insert(pair.tokens.end(), completion->begin(), completion->end());
   return pair;
 }
 
