@@ -148,12 +148,12 @@ class TestRefusals:
 
     def test_name_every_wrong_row_with_its_line(self, scripted):
         prompts = scripted.prompts("p.jsonl", {"prompt": "good"}, "nonsense", {"question": "?"})
-        refused(scripted(*BARE, "-p", prompts, "-o", "out.jsonl"), 2, "p.jsonl:2: ", 'p.jsonl:3: has neither "prompt" nor "messages"')
+        refused(scripted(*BARE, "-p", prompts, "-o", "out.jsonl"), 2, "p.jsonl:2: ", 'p.jsonl:3: neither "prompt" nor "messages"')
         assert self.none_started(scripted)
 
     def test_name_a_row_that_scoring_cannot_use(self, scripted):
-        refused(scripted(*BARE, "--score", "-p", scripted.prompts("p.jsonl", {"prompt": "a"})), 2, 'p.jsonl:1: has no "completion"')
-        refused(scripted(*BARE, "--score", "-p", scripted.prompts("p.txt", "a")), 2, "p.txt:1: is text")
+        refused(scripted(*BARE, "--score", "-p", scripted.prompts("p.jsonl", {"prompt": "a"})), 2, 'p.jsonl:1: no "completion" to score')
+        refused(scripted(*BARE, "--score", "-p", scripted.prompts("p.txt", "a")), 2, "p.txt:1: a line of text")
 
     def test_name_a_wrong_row_of_standard_input_when_it_comes(self, scripted):
         result = scripted(*BARE, "-p", "-", input='{"prompt": "ab"}\n{"prompt": 1}\n')

@@ -13,7 +13,7 @@ class GenerateJobTest : public ::testing::Test {
  protected:
   GenerateJob job(const std::string& prompts, GenerateJob::Window window = {}) {
     const std::string path = folder_.write("p.jsonl", prompts).string();
-    auto file = PromptFile::open(path, task_.score ? PromptUse::score : PromptUse::generate);
+    auto file = PromptFile::open(path, task_.score ? PromptUse::scores : PromptUse::prompts);
     auto output = LineOutput::open(output_);
     GenerateListener listener;
     listener.progress = [this](const GenerateProgress& progress) { progress_ = progress; };

@@ -11,12 +11,12 @@ class PromptFileTest : public ::testing::Test {
  protected:
   std::string write(std::string_view name, std::string_view text) { return folder_.write(name, text).string(); }
 
-  std::vector<PromptRow> rows(const std::string& path, PromptUse use = PromptUse::generate) {
+  std::vector<PromptRow> rows(const std::string& path, PromptUse use = PromptUse::prompts) {
     std::vector<PromptRow> found;
     auto file = PromptFile::open(path, use);
     EXPECT_TRUE(file) << file.error().what;
     while (file) {
-      auto row = file->wait_for_next();
+      auto row = file->next();
       EXPECT_TRUE(row) << row.error().what;
       if (!row || !*row) break;
       found.push_back(std::move(**row));
@@ -66,27 +66,27 @@ TEST_F(PromptFileTest, AFileOfAnotherNameIsWhatItsFirstLineLooksLike) {
 TEST_F(PromptFileTest, EveryWrongRowIsNamedWithItsLine) {
   const std::string path = write("bad.jsonl",
                                  "{\"prompt\": \"good\"}\n"
-                                 "{\"text\": \"b\"}\n"
+                                 "{\"question\": \"b\"}\n"
                                  "[1]\n"
                                  "{\"prompt\": 5}\n"
                                  "{\"prompt\": \"a\", \"messages\": []}\n"
-                                 "{\"messages\": [{\"content\": \"no role\"}]}\n"
                                  "{\"prompt\": \"a\", \"max_new_tokens\": 0}\n"
+                                 "{\"prompt\": \"a\", \"max_new_token\": 5}\n"
                                  "{\"prompt\": \"a\", \"id\": [1]}\n"
                                  "{\"prompt\": \"\xff\"}\n"
                                  "{\"prompt\": \"cut\n");
-  const auto checked = check_prompts(path, PromptUse::generate);
+  const auto checked = check_prompts(path, PromptUse::prompts);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().kind, Error::Kind::bad_input);
   const std::string& what = checked.error().what;
-  for (const auto& [line, words] : {std::pair{2, "has neither \"prompt\" nor \"messages\""},
+  for (const auto& [line, words] : {std::pair{2, "neither \"prompt\" nor \"messages\""},
                                     {3, ""},
-                                    {4, "\"prompt\" is 5; give a text"},
-                                    {5, "is an empty list"},
-                                    {6, "a message has no \"role\""},
-                                    {7, "\"max_new_tokens\" is 0"},
-                                    {8, "\"id\" is a list; give a text or a number"},
-                                    {9, "is no UTF-8"},
+                                    {4, "\"prompt\" is 5"},
+                                    {5, "both \"prompt\" and \"messages\""},
+                                    {6, "\"max_new_tokens\" is 0"},
+                                    {7, "did you mean \"max_new_tokens\""},
+                                    {8, "\"id\" is a list"},
+                                    {9, "UTF-8"},
                                     {10, ""}}) {
     const auto begin = what.find(path + ":" + std::to_string(line) + ":");
     ASSERT_NE(begin, std::string::npos) << "line " << line << " in\n" << what;
@@ -97,30 +97,30 @@ TEST_F(PromptFileTest, EveryWrongRowIsNamedWithItsLine) {
 
 TEST_F(PromptFileTest, ScoringNeedsCompletionsAndDecodingTokens) {
   const std::string pairs = write("pairs.jsonl", "{\"prompt\": \"a\", \"completion\": \" b\"}\n");
-  EXPECT_EQ(rows(pairs, PromptUse::score)[0].completion, " b");
-  EXPECT_EQ(rows(write("t.jsonl", "{\"tokens\": [1, 2]}\n"), PromptUse::decode)[0].tokens,
+  EXPECT_EQ(rows(pairs, PromptUse::scores)[0].completion, " b");
+  EXPECT_EQ(rows(write("t.jsonl", "{\"tokens\": [1, 2]}\n"), PromptUse::decoding)[0].tokens,
             (std::vector<std::int32_t>{1, 2}));
-  for (const auto& [use, text] : {std::pair{PromptUse::score, "{\"prompt\": \"a\"}\n"},
-                                  {PromptUse::decode, "{\"prompt\": \"a\"}\n"},
-                                  {PromptUse::decode, "{\"tokens\": [1, -2]}\n"},
-                                  {PromptUse::decode, "{\"tokens\": 3}\n"}})
+  for (const auto& [use, text] : {std::pair{PromptUse::scores, "{\"prompt\": \"a\"}\n"},
+                                  {PromptUse::decoding, "{\"prompt\": \"a\"}\n"},
+                                  {PromptUse::decoding, "{\"tokens\": [1, -2]}\n"},
+                                  {PromptUse::decoding, "{\"tokens\": 3}\n"}})
     EXPECT_FALSE(check_prompts(write("wrong.jsonl", text), use)) << text;
-  EXPECT_FALSE(check_prompts(write("wrong.txt", "text\n"), PromptUse::score));
+  EXPECT_FALSE(check_prompts(write("wrong.txt", "text\n"), PromptUse::scores));
 }
 
 TEST_F(PromptFileTest, CountsThePromptsOfAFileAndRefusesOneWithoutAny) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "prompt " + std::to_string(i) + "\n";
-  EXPECT_EQ(*check_prompts(write("many.txt", text), PromptUse::generate), 5000);
-  EXPECT_FALSE(check_prompts(write("none.txt", "\n\n"), PromptUse::generate));
+  EXPECT_EQ(*check_prompts(write("many.txt", text), PromptUse::prompts), 5000);
+  EXPECT_FALSE(check_prompts(write("none.txt", "\n\n"), PromptUse::prompts));
 }
 
 TEST_F(PromptFileTest, AMissingFileIsToldWithHowAPromptItselfIsGiven) {
-  const auto file = PromptFile::open("What is the capital of France?", PromptUse::generate);
+  const auto file = PromptFile::open("What is the capital of France?", PromptUse::prompts);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().kind, Error::Kind::bad_input);
   EXPECT_NE(file.error().remedy.find("-p -"), std::string::npos);
-  EXPECT_FALSE(PromptFile::open(folder_.path().string(), PromptUse::generate));
+  EXPECT_FALSE(PromptFile::open(folder_.path().string(), PromptUse::prompts));
 }
 
 }  // namespace
