@@ -22,7 +22,7 @@ int launch(const LaunchOptions& options, const Tail& tail) {
     fmt::print("{}\n", options.json ? launch_plan_json(*plan) : launch_plan_text(*plan));
     return 0;
   }
-  const auto code = service::run_launch(host, *wish, note);
+  const auto code = service::run_launch(host, *wish, {.note = note});
   return code ? *code : report(code.error());
 }
 

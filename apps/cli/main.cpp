@@ -38,6 +38,7 @@ constexpr std::array commands{
     Command{"config", muster::cli::add_config_command},
     Command{"launch", muster::cli::add_launch_command, muster::cli::cut_launch_line},
     Command{"plan", muster::cli::add_plan_command},
+    Command{"model", muster::cli::add_model_command},
     Command{"train", muster::cli::add_train_command},
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "base/files.hpp"
 
@@ -16,6 +17,19 @@ namespace {
 Error cannot_read(const std::filesystem::path& path, const std::string& reason) {
   return {Error::Kind::bad_input, fmt::format("cannot read {}: {}", path.string(), reason),
           "check the path and its permissions"};
+}
+
+// As many bytes as there are from offset on, at most out's; nothing where reading failed.
+std::optional<std::size_t> read_some(int file, std::uint64_t offset, std::span<std::byte> out) {
+  std::size_t have = 0;
+  while (have < out.size()) {
+    const ssize_t got = ::pread(file, out.data() + have, out.size() - have, static_cast<off_t>(offset + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  return have;
 }
 
 }  // namespace
@@ -31,16 +45,21 @@ Result<RegularFile> RegularFile::open(const std::filesystem::path& path) {
 
 Result<std::string> RegularFile::beginning(std::uint64_t length) const {
   std::string bytes(static_cast<std::size_t>(std::min(length, size_)), '\0');
-  std::size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t got = ::pread(file_.number(), bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return cannot_read(path_, system_reason());
-    if (got == 0) break;  // it shrank meanwhile
-    have += static_cast<std::size_t>(got);
-  }
-  bytes.resize(have);
+  const auto have = read_some(file_.number(), 0, std::as_writable_bytes(std::span(bytes)));
+  if (!have) return cannot_read(path_, system_reason());
+  bytes.resize(*have);  // shorter where it shrank meanwhile
   return bytes;
+}
+
+Result<void> RegularFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size_ || out.size() > size_ - offset)
+    return cannot_read(path_, fmt::format("{} bytes from byte {} on are beyond its {}", out.size(), offset, size_));
+  const auto have = read_some(file_.number(), offset, out);
+  if (!have) return cannot_read(path_, system_reason());
+  if (*have != out.size())
+    return cannot_read(
+        path_, fmt::format("it had {} bytes when it was opened, and now ends at byte {}", size_, offset + *have));
+  return {};
 }
 
 }  // namespace muster

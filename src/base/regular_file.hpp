@@ -1,8 +1,10 @@
 // Parts of a file on disk, read where they lie: for files that are far larger than what is wanted of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "base/file_descriptor.hpp"
@@ -18,6 +20,10 @@ class RegularFile {
   std::uint64_t size() const { return size_; }
   // length bytes from the start of the file, or as many as there are.
   Result<std::string> beginning(std::uint64_t length) const;
+  // Fills out with the bytes from offset on. A file that ends before out is full has shrunk, and is an error. Safe in
+  // several threads.
+  Result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const;
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   RegularFile(FileDescriptor file, std::filesystem::path path, std::uint64_t size)

@@ -426,7 +426,10 @@ int Launcher::report_failure() {
 
   if (request_.hosts.maximum > 1 && !leave_->reason.empty()) hooks_.note(leave_->reason);
   const WorkerFailure& cause = report.failures.front();
-  fmt::print(stderr, "{}\n", to_text(report));
+  if (hooks_.failed)
+    hooks_.failed(report);
+  else
+    fmt::print(stderr, "{}\n", to_text(report));
   if (report.log_folder) {
     if (auto written = write_file_atomically(*report.log_folder / "failure.json", to_json(report)); !written)
       hooks_.note(written.error().what);
@@ -462,6 +465,7 @@ Result<int> launch(const LaunchRequest& request, const RankResources& resources,
   if (!signals) return signals.error();
   auto keeper = Keeper::start();
   if (!keeper) return keeper.error();
+  if (hooks.started) hooks.started();
   Launcher launcher(request, resources, std::move(meeting), hooks, std::move(*signals), std::move(*keeper));
   return launcher.run();
 }

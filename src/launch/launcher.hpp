@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "launch/failure.hpp"
 #include "launch/launch_request.hpp"
 #include "launch/meeting.hpp"
 
@@ -17,6 +18,10 @@ struct LaunchHooks {
   // Whether the GPUs have the memory back that the last round used; asked before a round begins anew.
   std::function<bool()> gpus_are_free;
   std::chrono::milliseconds reclaim{30000};  // the longest wait for that
+  // Called once, when nothing forks any more in this process: threads may be started from here on.
+  std::function<void()> started = {};
+  // Why the run failed, in place of torchrun's block on standard error.
+  std::function<void(const FailureReport&)> failed = {};
 };
 
 // Returns the exit code of the whole. To be called while this process has one thread only: it forks. Signals are the

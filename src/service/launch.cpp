@@ -237,11 +237,13 @@ Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
   auto cpus = bind_to_numa(wish, view, prepared.gpus, ranks);
   if (!cpus) return cpus.error();
   const int ranks_on_host = wish.request.place ? wish.request.place->local_world_size : ranks;
-  plan.resources = {std::move(*masks), prepared.gpus.environment, std::move(*cpus), threads_for(ranks_on_host)};
+  plan.resources = {std::move(*masks), prepared.gpus.environment, std::move(*cpus),
+                    wish.threads ? wish.threads : threads_for(ranks_on_host)};
+  plan.resources.environment.insert(plan.resources.environment.end(), wish.environment.begin(), wish.environment.end());
   if (!quick) plan.devices = devices_of(view, prepared.gpus, ranks);
   plan.picked = prepared.gpus.picked;
   plan.notes.insert(plan.notes.end(), prepared.gpus.notes.begin(), prepared.gpus.notes.end());
-  if (plan.resources.threads)
+  if (plan.resources.threads && !wish.threads)
     plan.notes.push_back(fmt::format("OMP_NUM_THREADS={} for each rank ({} cores, {} ranks); set it to change that",
                                      *plan.resources.threads, allotted_cores(), ranks_on_host));
   return prepared;
@@ -283,16 +285,16 @@ Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
   return std::move(prepared->plan);
 }
 
-Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<void(const std::string&)>& note) {
+Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener& listener) {
   keep_descriptors_from_ranks(host.leases().folder());
   auto meeting = launch::open_meeting(wish.request);
   if (!meeting) return meeting.error();
   auto prepared = prepare(host, wish, true);
   if (!prepared) return prepared.error();
-  for (const std::string& text : prepared->plan.notes) note(text);
+  for (const std::string& text : prepared->plan.notes) listener.note(text);
   const launch::LaunchHooks hooks{
-      note, wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
-      wish.lease.reclaim};
+      listener.note, wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
+      wish.lease.reclaim, listener.started, listener.failed};
   auto code = launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
   // Every process is gone by now, and its memory with it.
   if (prepared->gpus.lease) prepared->gpus.lease->settle();

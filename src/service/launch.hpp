@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "gpu/numa_binding.hpp"
 #include "gpu/selection.hpp"
+#include "launch/failure.hpp"
 #include "launch/launch_request.hpp"
 #include "service/host.hpp"
 
@@ -27,6 +28,8 @@ struct LaunchWish {
   LeaseWish lease;
   gpu::MaskForm form = gpu::MaskForm::as_inherited;
   std::optional<gpu::NumaBinding> numa;
+  std::vector<std::pair<std::string, std::string>> environment = {};  // more variables for every rank
+  std::optional<int> threads = {};  // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
 };
 
 // What one local rank has.
@@ -48,7 +51,14 @@ struct LaunchPlan {
 // Chooses without taking anything: what --dry-run shows.
 Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish);
 
-// Binds the port, takes the GPUs, runs. Returns the exit code.
-Result<int> run_launch(Host& host, const LaunchWish& wish, const std::function<void(const std::string&)>& note);
+// Who hears of a launch while it runs.
+struct LaunchListener {
+  std::function<void(const std::string&)> note;                   // a line for the user
+  std::function<void()> started = {};                             // threads may be started from here on
+  std::function<void(const launch::FailureReport&)> failed = {};  // absent: torchrun's block on standard error
+};
+
+// Binds the port, takes the GPUs, runs. Returns the exit code. To be called while this process has one thread.
+Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener& listener);
 
 }  // namespace muster::service

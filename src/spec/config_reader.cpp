@@ -64,6 +64,14 @@ bool ConfigReader::flag(const char* key, bool fallback) {
   return fallback;
 }
 
+double ConfigReader::positive(const char* key, double fallback) {
+  const json* value = find({key});
+  if (value == nullptr) return fallback;
+  if (value->is_number() && value->get<double>() > 0 && value->get<double>() < 1e300) return value->get<double>();
+  note(key, fmt::format("is {}", shown(*value)), "accepted: a number above 0");
+  return fallback;
+}
+
 double ConfigReader::probability(const char* key, double fallback) {
   const json* value = find({key});
   if (value == nullptr) return fallback;

@@ -23,6 +23,7 @@ class ConfigReader {
   // A whole number from lowest to highest. Absent: fallback. Nothing when what is there is noted as a problem.
   std::optional<std::int64_t> whole(Keys keys, std::int64_t fallback, std::int64_t highest, std::int64_t lowest = 1);
   bool flag(const char* key, bool fallback);
+  double positive(const char* key, double fallback);
   double probability(const char* key, double fallback);
   std::string text(const char* key, std::string_view fallback);
 

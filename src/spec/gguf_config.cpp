@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.hpp"
 #include "spec/gguf_header.hpp"
+#include "spec/gguf_names.hpp"
 #include "spec/json_text.hpp"
 #include "spec/tensor_check.hpp"
 
@@ -41,6 +41,23 @@ class MetadataReader {
     const auto entry = header_.metadata.find(fmt::format("{}.{}", architecture_, name));
     if (entry != header_.metadata.end() && entry->second == GgufValue(std::int64_t{0})) return std::nullopt;
     return find(name);
+  }
+
+  double find_number(std::string_view name, double fallback) {
+    const std::string key = fmt::format("{}.{}", architecture_, name);
+    const auto entry = header_.metadata.find(key);
+    if (entry == header_.metadata.end()) return fallback;
+    const auto* number = std::get_if<double>(&entry->second);
+    const auto* whole = std::get_if<std::int64_t>(&entry->second);
+    const double seen = number != nullptr ? *number : whole != nullptr ? static_cast<double>(*whole) : 0;
+    if (seen > 0 && seen < 1e300) return seen;
+    note(key, "is no number above 0", "");
+    return fallback;
+  }
+
+  std::string find_text(std::string_view name, std::string_view fallback) const {
+    const std::string* text = text_of(header_, fmt::format("{}.{}", architecture_, name));
+    return text == nullptr ? std::string(fallback) : *text;
   }
 
   std::int64_t require(std::string_view name) {
@@ -109,57 +126,34 @@ void read_switches(const GgufHeader& header, ModelConfig& config) {
   }
 }
 
-// GGUF's word for a part of a block, or of the whole model; "" for what it does not have.
-std::string_view part_name(std::string_view part) {
-  static const std::map<std::string_view, std::string_view> names{
-      {"model.embed_tokens", "token_embd"},
-      {"model.norm", "output_norm"},
-      {"lm_head", "output"},
-      {"self_attn.q_proj", "attn_q"},
-      {"self_attn.k_proj", "attn_k"},
-      {"self_attn.v_proj", "attn_v"},
-      {"self_attn.o_proj", "attn_output"},
-      {"self_attn.q_norm", "attn_q_norm"},
-      {"self_attn.k_norm", "attn_k_norm"},
-      {"mlp.gate_proj", "ffn_gate"},
-      {"mlp.up_proj", "ffn_up"},
-      {"mlp.down_proj", "ffn_down"},
-      {"input_layernorm", "attn_norm"},
-      {"post_attention_layernorm", "ffn_norm"},
-      {"transformer.wte", "token_embd"},
-      {"transformer.wpe", "position_embd"},
-      {"transformer.ln_f", "output_norm"},
-      {"ln_1", "attn_norm"},
-      {"attn.c_attn", "attn_qkv"},
-      {"attn.c_proj", "attn_output"},
-      {"ln_2", "ffn_norm"},
-      {"mlp.c_fc", "ffn_up"},
-      {"mlp.c_proj", "ffn_down"},
-  };
-  const auto entry = names.find(part);
-  return entry == names.end() ? std::string_view{} : entry->second;
+// Llama 3's frequencies lie in a tensor of factors; that is read by who reads tensors.
+void read_rope(MetadataReader& reader, ModelConfig& config) {
+  Rope& rope = config.rope;
+  rope.theta = reader.find_number("rope.freq_base", 10000);
+  const std::string kind = reader.find_text("rope.scaling.type", "none");
+  rope.factor = reader.find_number("rope.scaling.factor", 1);
+  if (kind == "linear") {
+    rope.kind = RopeKind::linear;
+  } else if (kind == "yarn") {
+    rope.kind = RopeKind::yarn;
+    rope.original_positions = reader.find("rope.scaling.original_context_length").value_or(config.positions);
+  } else if (kind != "none") {
+    reader.note(fmt::format("{}.rope.scaling.type", name(config.family)),
+                fmt::format("is {}", shown(nlohmann::json(kind))), "known: none, linear, yarn");
+  }
+  const auto rotating = reader.find("rope.dimension_count");
+  if (rotating && *rotating != config.head_size)
+    reader.note(fmt::format("{}.rope.dimension_count", name(config.family)),
+                fmt::format("is {} of {}: heads that rotate in part are not known", *rotating, config.head_size), "");
 }
 
-// "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight".
-std::string gguf_name(std::string_view path) {
-  std::string block;
-  for (const std::string_view list : {"model.layers.", "transformer.h."})
-    if (path.starts_with(list)) {
-      path.remove_prefix(list.size());
-      const std::size_t dot = path.find('.');
-      block = fmt::format("blk.{}.", path.substr(0, dot));
-      path.remove_prefix(dot + 1);
-    }
-  const std::size_t dot = path.rfind('.');
-  return fmt::format("{}{}{}", block, part_name(path.substr(0, dot)), path.substr(dot));
-}
-
-// GPT-2's projections lie in GGUF files as in those of other families: outputs first.
-Dimensions gguf_dimensions(const ModelShape& shape, const TensorShape& tensor) {
-  Dimensions dimensions = tensor.dimensions;
-  if (shape.at(tensor.owner).class_name == "Conv1D" && dimensions.rank == 2)
-    std::swap(dimensions.sizes[0], dimensions.sizes[1]);
-  return dimensions;
+void read_numbers(MetadataReader& reader, ModelConfig& config) {
+  if (config.family == Family::gpt2) {
+    config.norm_epsilon = reader.find_number("attention.layer_norm_epsilon", 1e-5);
+    return;
+  }
+  config.norm_epsilon = reader.find_number("attention.layer_norm_rms_epsilon", 1e-6);
+  read_rope(reader, config);
 }
 
 }  // namespace
@@ -184,6 +178,7 @@ Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view
   config.vocabulary = read_vocabulary(header, reader);
   read_heads(reader, config);
   read_switches(header, config);
+  read_numbers(reader, config);
   config.sliding_window = reader.find_some("attention.sliding_window");
   if (const auto experts = reader.find_some("expert_count"))
     reader.note(fmt::format("{}.expert_count", name(*family)),
@@ -200,7 +195,7 @@ Result<void> check_gguf_tensors(const ModelShape& shape, const GgufHeader& heade
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const TensorShape& tensor = shape.tensors[i];
     if (tensor.kind == TensorKind::derived || tensor.same_as) continue;
-    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, tensor)});
+    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, TensorId{i})});
   }
   for (const GgufTensor& tensor : header.tensors) held.push_back({tensor.name, tensor.dimensions});
   const auto extra = compare_tensors(wanted, held, source);

@@ -4,28 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "spec/json_text.hpp"
-#include "spec/model_source.hpp"
 
 namespace muster::spec {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
-
-// "~/cache" as a shell would read it.
-fs::path expand(const std::string& path) {
-  if (path == "~" || path.starts_with("~/")) return environment("HOME") + path.substr(1);
-  return path;
-}
 
 bool is_plain(std::string_view part) {
   const auto accepted = [](unsigned char letter) {
@@ -35,14 +22,6 @@ bool is_plain(std::string_view part) {
 }
 
 }  // namespace
-
-ModelSearch model_search_from_environment() {
-  if (const std::string cache = environment("HF_HUB_CACHE"); !cache.empty()) return {expand(cache)};
-  if (const std::string home = environment("HF_HOME"); !home.empty()) return {expand(home) / "hub"};
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty())
-    return {expand(cache) / "huggingface" / "hub"};
-  return {expand("~/.cache/huggingface/hub")};
-}
 
 bool is_hub_name(const std::string& model) {
   const std::vector<std::string> parts = split(model, '/');

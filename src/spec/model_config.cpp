@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "spec/config_reader.hpp"
 #include "spec/json_text.hpp"
+#include "spec/rope_reader.hpp"
 
 namespace muster::spec {
 namespace {
@@ -57,9 +58,6 @@ constexpr std::array dtype_words{
     DtypeWord{"float8_e5m2", ElementType::float8},
 };
 
-constexpr std::array<std::string_view, 7> rope_types{"default",  "linear", "dynamic",     "yarn",
-                                                     "longrope", "llama3", "proportional"};
-
 // The window of every family that has one. transformers ignores it where use_sliding_window is false.
 constexpr std::int64_t default_window = 4096;
 constexpr std::int64_t default_first_sliding_layer = 28;
@@ -104,42 +102,6 @@ void read_quantization(ConfigReader& reader, ModelConfig& config) {
     config.quantization = method->get<std::string>();
   else
     config.quantization = old_spelling ? "bitsandbytes" : "a method without a name";
-}
-
-// One of the two spellings of the rotary embedding's settings. Their numbers change no shape, so that only their kinds
-// are looked at.
-void check_rotary_settings(ConfigReader& reader, const char* key) {
-  const json* section = reader.find({key});
-  if (section == nullptr || section->is_null()) return;
-  if (!section->is_object()) {
-    reader.note(key, fmt::format("is {}", shown(*section)), "accepted: an object with a rope_type");
-    return;
-  }
-  auto type = section->find("rope_type");
-  if (type == section->end()) type = section->find("type");
-  if (type != section->end() &&
-      (!type->is_string() || std::ranges::find(rope_types, type->get_ref<const std::string&>()) == rope_types.end()))
-    reader.note(fmt::format("{}.rope_type", key), fmt::format("is {}", shown(*type)),
-                fmt::format("known: {}", fmt::join(rope_types, ", ")));
-  for (const auto& [name, value] : section->items())
-    if ((name == "rope_theta" || name == "factor") && !value.is_number())
-      reader.note(fmt::format("{}.{}", key, name), fmt::format("is {}", shown(value)), "accepted: a number");
-  const auto part = section->find("partial_rotary_factor");
-  if (part != section->end() && !part->is_null() && *part != 1.0)
-    reader.note(fmt::format("{}.partial_rotary_factor", key), fmt::format("is {}", shown(*part)),
-                "heads that rotate in part are not known; accepted: 1");
-}
-
-void check_rotary(ConfigReader& reader) {
-  check_rotary_settings(reader, "rope_parameters");
-  check_rotary_settings(reader, "rope_scaling");
-  const json* theta = reader.find({"rope_theta"});
-  if (theta != nullptr && !theta->is_null() && !theta->is_number())
-    reader.note("rope_theta", fmt::format("is {}", shown(*theta)), "accepted: a number");
-  const json* part = reader.find({"partial_rotary_factor"});
-  if (part != nullptr && !part->is_null() && *part != 1.0)
-    reader.note("partial_rotary_factor", fmt::format("is {}", shown(*part)),
-                "heads that rotate in part are not known; accepted: 1");
 }
 
 void check_architectures(ConfigReader& reader, const FamilyDefaults& family) {
@@ -240,7 +202,8 @@ void read_rotary_family(ConfigReader& reader, const FamilyDefaults& family, Mode
   config.mlp_bias = family.family == Family::llama && reader.flag("mlp_bias", false);
   read_activation(reader, "hidden_act", config);
   read_window(reader, config);
-  check_rotary(reader);
+  config.norm_epsilon = reader.positive("rms_norm_eps", 1e-6);
+  read_rope(reader, config);
 }
 
 // n_ctx is an old word for n_positions that transformers no longer reads.
@@ -274,6 +237,9 @@ void read_gpt2(ConfigReader& reader, const FamilyDefaults& family, ModelConfig& 
                     .attention = reader.probability("attn_pdrop", 0.1),
                     .residual = reader.probability("resid_pdrop", 0.1)};
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
+  config.norm_epsilon = reader.positive("layer_norm_epsilon", 1e-5);
+  config.scaled_attention = reader.flag("scale_attn_weights", true);
+  config.attention_scaled_by_layer = reader.flag("scale_attn_by_inverse_layer_idx", false);
   read_activation(reader, "activation_function", config);
 }
 

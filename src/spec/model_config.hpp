@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "spec/activation.hpp"
 #include "spec/element_type.hpp"
+#include "spec/rope.hpp"
 
 namespace muster::spec {
 
@@ -40,6 +41,10 @@ struct ModelConfig {
   bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;
   Activation activation = Activation::silu;
+  double norm_epsilon = 1e-6;
+  Rope rope;                                   // of the families that rotate
+  bool scaled_attention = true;                // scores are divided by the root of head_size; GPT-2 may not
+  bool attention_scaled_by_layer = false;      // and once more by the layer's number, from 1; GPT-2 may
   std::optional<std::int64_t> sliding_window;  // of the layers that slide
   std::vector<bool> sliding_layers;            // empty: all slide when there is a window
   std::optional<ElementType> dtype;            // of the checkpoint, where the file tells it

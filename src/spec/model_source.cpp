@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "spec/checkpoint_config.hpp"
 #include "spec/gguf_header.hpp"
-#include "spec/huggingface_cache.hpp"
+#include "spec/gguf_rope.hpp"
 #include "spec/json_text.hpp"
 #include "spec/safetensors_header.hpp"
 #include "spec/tensor_check.hpp"
@@ -236,6 +236,9 @@ Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file
   if (!header) return header.error();
   auto config = gguf_model_config(*header, file.string());
   if (!config) return config.error();
+  const auto factors = read_rope_factors(file, *header);
+  if (!factors) return factors.error();
+  if (const auto taken = take_rope_factors(*factors, file.string(), *config); !taken) return taken.error();
   const GgufSizes sizes = sizes_of(*header);
   config->dtype = unpacked(sizes.main);
   ModelDescription model = describe(name, *config, {}, dtype);
@@ -261,25 +264,14 @@ Result<ModelDescription> from_file(const std::string& name, const fs::path& file
                "accepted: a folder, config.json, .safetensors, .gguf"};
 }
 
-Error not_found(const std::string& model, const std::vector<std::string>& looked) {
-  return {Error::Kind::bad_input, fmt::format("no model '{}':\n  {}", model, join(looked, "\n  ")),
-          "a path to a folder, config.json, .safetensors or .gguf, or a size alone: --params 7B"};
-}
-
 }  // namespace
 
 Result<ModelDescription> read_model(const std::string& model, const ModelSearch& search,
                                     std::optional<ElementType> dtype) {
-  const fs::path path(model);
+  const auto path = find_model(model, search);
+  if (!path) return path.error();
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return from_folder(model, path, dtype);
-  if (!model.empty() && is_there(path)) return from_file(model, path, dtype);
-  std::vector<std::string> looked{fmt::format("no file or folder {}", fs::absolute(path, ignored).string())};
-  if (!is_hub_name(model)) return not_found(model, looked);
-  const auto folder = find_in_hub_cache(model, search.hub_cache);
-  if (folder) return from_folder(model, *folder, dtype);
-  looked.push_back(folder.error().what);
-  return not_found(model, looked);
+  return fs::is_directory(*path, ignored) ? from_folder(model, *path, dtype) : from_file(model, *path, dtype);
 }
 
 Result<ModelDescription> model_of_size(std::int64_t parameters, std::optional<ElementType> dtype) {

@@ -1,5 +1,5 @@
-// From what a user calls a model to its shape: a folder, a config.json, a checkpoint file, a name in the local Hugging
-// Face cache, or only a size.
+// From what a user calls a model to its shape: a folder, a config.json, a checkpoint file, a name in the store or the
+// local Hugging Face cache, or only a size.
 #pragma once
 
 #include <filesystem>
@@ -9,16 +9,10 @@
 
 #include "base/result.hpp"
 #include "spec/model_config.hpp"
+#include "spec/model_search.hpp"
 #include "spec/model_shape.hpp"
 
 namespace muster::spec {
-
-// Where names are looked up.
-struct ModelSearch {
-  std::filesystem::path hub_cache;
-};
-// HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
-ModelSearch model_search_from_environment();
 
 struct ModelDescription {
   std::string name;  // as the user wrote it, for messages

@@ -43,6 +43,11 @@ TEST(ModelConfig, ReadsAPublicLlama) {
   expected.head_size = 128;
   expected.positions = 131072;
   expected.dtype = ElementType::bfloat16;
+  expected.norm_epsilon = 1e-5;
+  expected.rope.kind = RopeKind::llama3;
+  expected.rope.theta = 500000;
+  expected.rope.factor = 8;
+  expected.rope.original_positions = 8192;
   EXPECT_EQ(config, expected);
   EXPECT_EQ(config.query_width(), 16384);
   EXPECT_EQ(config.kv_width(), 1024);
@@ -195,7 +200,29 @@ TEST(ModelConfig, ChecksTheKindOfRotarySettings) {
   EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "rope_theta": "big"})"), "rope_theta: is \"big\""));
   EXPECT_TRUE(
       contains(refused(R"({"model_type": "llama", "partial_rotary_factor": 0.5})"), "partial_rotary_factor: is 0.5"));
-  accepted(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0}})");
+  accepted(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0,
+                                       "low_freq_factor": 1, "high_freq_factor": 4}})");
+  EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "factor": 8.0}})"),
+                       "low_freq_factor: is missing", "high_freq_factor: is missing"));
+  EXPECT_TRUE(
+      contains(refused(R"({"model_type": "llama", "rope_scaling": {"type": "dynamic"}})"), "factor: is missing"));
+  EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "head_dim": 8, "rope_parameters":
+                                   {"rope_type": "longrope", "short_factor": [1, 1], "long_factor": [1, 2, 3, 4]}})"),
+                       "short_factor: has 2 entries", "a list of 4"));
+}
+
+TEST(ModelConfig, ReadsTheRotarySettingsInBothSpellings) {
+  const ModelConfig old =
+      accepted(R"({"model_type": "llama", "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4}})");
+  EXPECT_EQ(old.rope.kind, RopeKind::linear);
+  EXPECT_EQ(old.rope.theta, 5e5);
+  EXPECT_EQ(old.rope.factor, 4);
+  const ModelConfig present = accepted(
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "rope_theta": 5e5, "factor": 4}})");
+  EXPECT_EQ(present.rope, old.rope);
+  const ModelConfig yarn = accepted(R"({"model_type": "qwen2", "max_position_embeddings": 4096, "rope_scaling":
+                                        {"type": "yarn", "original_max_position_embeddings": 1024}})");
+  EXPECT_EQ(yarn.rope.factor, 4);  // the ratio of the positions
 }
 
 TEST(ModelConfig, RefusesTextThatIsNoObject) {

@@ -1,0 +1,232 @@
+// Ranks with a GPU each: c10d's NCCL. Collectives are put on the GPU's streams; the call returns before they are done.
+#include "communicate/implementations.hpp"
+
+#ifdef MUSTER_CUDA
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#include <utility>
+
+#include "communicate/c10d_store.hpp"
+#include "communicate/failure_text.hpp"
+#include "communicate/roll_call.hpp"
+
+namespace muster::communicate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
+  return reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
+}
+
+// A collective that the GPU has not finished.
+struct Pending {
+  std::string description;
+  std::optional<std::uint64_t> number;  // absent: between two ranks
+  int peer = 0;
+  Clock::time_point began;
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
+class NcclCommunicator : public Communicator {
+ public:
+  NcclCommunicator(const Place& place, at::Device device, milliseconds timeout)
+      : Communicator(place.rank, place.size), device_(device), timeout_(timeout) {}
+
+  ~NcclCommunicator() override {
+    if (roll_) roll_->stop();  // its thread looks at the group
+    if (!group_) return;
+    if (failure_)
+      group_->abort();
+    else
+      group_->shutdown();
+  }
+
+  Result<void> join(const Place& place) {
+    auto roll = RollCall::join(place, timeout_, [this] { look(); });
+    if (!roll) return roll.error();
+    // Time-outs are this class's: it names the ranks, where c10d would end the process.
+    ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", 1);
+    ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 1);
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = 4 * timeout_ + std::chrono::minutes(10);
+    const c10::cuda::CUDAGuard guard(device_.index());
+    auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+        connect_store(place, (*roll)->prefix() + "/nccl", timeout_), place.rank, place.size, options);
+    {
+      const std::lock_guard lock(mutex_);
+      group_ = std::move(group);
+    }
+    roll_ = std::move(*roll);
+    barrier();  // connections are made by the first collective
+    return {};
+  }
+
+ private:
+  void run_broadcast(const at::Tensor& tensor, int root) override {
+    std::vector<at::Tensor> tensors{tensor.view(-1)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    collective(describe(fmt::format("broadcast from rank {}", root), tensor), tensor,
+               [&] { return group_->broadcast(tensors, options); });
+  }
+
+  void run_all_reduce(const at::Tensor& tensor, Reduction reduction) override {
+    std::vector<at::Tensor> tensors{tensor.view(-1)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = as_c10d(reduction);
+    collective(describe("all_reduce", tensor), tensor, [&] { return group_->allreduce(tensors, options); });
+  }
+
+  void run_all_gather(const at::Tensor& input, const at::Tensor& output) override {
+    at::Tensor from = input.view(-1), to = output.view(-1);
+    collective(describe("all_gather", input), input, [&] { return group_->_allgather_base(to, from); });
+  }
+
+  void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
+    at::Tensor from = input.view(-1), to = output.view(-1);
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = as_c10d(reduction);
+    collective(describe("reduce_scatter", input), input,
+               [&] { return group_->_reduce_scatter_base(to, from, options); });
+  }
+
+  void run_all_to_all(const at::Tensor& input, const std::vector<std::int64_t>& input_counts, const at::Tensor& output,
+                      const std::vector<std::int64_t>& output_counts) override {
+    at::Tensor from = input.view(-1), to = output.view(-1);
+    std::vector<std::int64_t> sent = input_counts, received = output_counts;
+    collective(fmt::format("all_to_all of {}", c10::toString(input.scalar_type())), input,
+               [&] { return group_->alltoall_base(to, from, received, sent); });
+  }
+
+  void run_send(const at::Tensor& tensor, int to) override {
+    std::vector<at::Tensor> tensors{tensor.view(-1)};
+    start({describe(fmt::format("send to rank {}", to), tensor), std::nullopt, to, Clock::now(), {}}, tensor,
+          [&] { return group_->send(tensors, to, 0); });
+  }
+
+  void run_receive(const at::Tensor& tensor, int from) override {
+    std::vector<at::Tensor> tensors{tensor.view(-1)};
+    start({describe(fmt::format("receive from rank {}", from), tensor), std::nullopt, from, Clock::now(), {}}, tensor,
+          [&] { return group_->recv(tensors, from, 0); });
+  }
+
+  void abort_waits(const std::string& reason) override { fail(CommunicationError("aborted: " + reason)); }
+  at::Device barrier_device() const override { return device_; }
+
+  void throw_failure() const override {
+    const std::lock_guard guard(mutex_);
+    if (failure_) throw CommunicationError(*failure_);
+  }
+
+  template <class Start>
+  void collective(const std::string& description, const at::Tensor& tensor, Start begin) {
+    start({description, roll_->enter(description), 0, Clock::now(), {}}, tensor, begin);
+  }
+
+  // begin() puts it on the GPU's stream; what is computed next waits for it there.
+  template <class Start>
+  void start(Pending pending, const at::Tensor& tensor, Start begin) {
+    throw_failure();
+    if (tensor.device() != device_)
+      throw std::invalid_argument(fmt::format("{}: the tensor is on {}, and this rank communicates on {}",
+                                              pending.description, tensor.device().str(), device_.str()));
+    const c10::cuda::CUDAGuard guard(device_.index());
+    try {
+      pending.work = begin();
+      pending.work->wait();
+    } catch (const std::exception& problem) {
+      throw_failure();
+      fail(CommunicationError(fmt::format("{}: {}", pending.description, first_line(problem))));
+      throw_failure();
+    }
+    const std::lock_guard lock(mutex_);
+    pending_.push_back(std::move(pending));
+  }
+
+  // On the roll call's thread: forgets what is done, and fails when the oldest takes too long or went wrong.
+  void look() {
+    std::optional<Pending> late;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_ || !group_) return;
+      while (!pending_.empty() && pending_.front().work->isCompleted()) {
+        if (pending_.front().work->exception()) break;
+        pending_.pop_front();
+      }
+      if (pending_.empty()) return;
+      const Pending& oldest = pending_.front();
+      if (!oldest.work->exception() && Clock::now() - oldest.began < timeout_) return;
+      late = oldest;
+    }
+    fail(explain(*late));
+  }
+
+  CommunicationError explain(const Pending& late) {
+    const bool timed_out = !late.work->exception();
+    if (!late.number)
+      return timed_out ? CommunicationError(timeout_text(late.description, timeout_, {late.peer}, size()), {late.peer})
+                       : CommunicationError(late.description + ": the connection failed");
+    const Attendance attendance = roll_->call(*late.number, timed_out ? milliseconds(0) : 2 * roll_->interval());
+    if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
+    if (timed_out)
+      return CommunicationError(timeout_text(late.description, timeout_, attendance.missing, size()),
+                                attendance.missing);
+    return CommunicationError(late.description + ": the connection to another rank failed", attendance.missing);
+  }
+
+  // Ends what the GPU waits for, so that the host's next wait for the GPU ends.
+  void fail(const CommunicationError& failure) {
+    c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) return;
+      failure_ = failure;
+      group = group_;
+    }
+    if (group) group->abort();
+  }
+
+  const at::Device device_;
+  const milliseconds timeout_;
+  mutable std::mutex mutex_;  // guards what follows, but for the roll call
+  std::optional<CommunicationError> failure_;
+  std::deque<Pending> pending_;
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
+  std::unique_ptr<RollCall> roll_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> make_nccl(const Place& place, at::Device device, milliseconds timeout) try {
+  auto communicator = std::make_unique<NcclCommunicator>(place, device, timeout);
+  if (auto joined = communicator->join(place); !joined) return joined.error();
+  return std::unique_ptr<Communicator>(std::move(communicator));
+} catch (const std::exception& problem) {
+  return Error{Error::Kind::failed, fmt::format("the ranks cannot reach each other over NCCL: {}", first_line(problem)),
+               "NCCL_DEBUG=WARN shows more in the ranks' logs; muster doctor checks the GPUs"};
+}
+
+}  // namespace muster::communicate
+
+#else
+
+namespace muster::communicate {
+
+Result<std::unique_ptr<Communicator>> make_nccl(const Place&, at::Device, std::chrono::milliseconds) {
+  return Error{Error::Kind::refused, "this muster-worker was built with a torch without CUDA, which has no NCCL",
+               "use CPU ranks (--device cpu), or install a CUDA build of torch and run scripts/setup.sh engine again"};
+}
+
+}  // namespace muster::communicate
+
+#endif

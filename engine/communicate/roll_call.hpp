@@ -1,0 +1,47 @@
+// Who has come to which collective: each rank writes into the store, now and then, how many it has entered and what the
+// last one was. When one takes too long, whoever is behind is named.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "communicate/place.hpp"
+
+namespace muster::communicate {
+
+struct Attendance {
+  std::vector<int> missing;  // behind
+  std::string mismatch;      // a rank that came to this one with something else, in words; empty: none
+};
+
+class RollCall {
+ public:
+  // Waits until all ranks are there; an Error names those that did not come in time. tick: called now and then on a
+  // thread of its own.
+  static Result<std::unique_ptr<RollCall>> join(const Place& place, std::chrono::milliseconds timeout,
+                                                std::function<void()> tick);
+  ~RollCall();
+
+  // What keys of this group begin with: a process may join several times, and all do so in the same order.
+  const std::string& prefix() const;
+  // This rank enters its next collective; returns its number.
+  std::uint64_t enter(std::string description);
+  // Who is behind that number, by what they have written. wait: before looking, for them to write it.
+  Attendance call(std::uint64_t number, std::chrono::milliseconds wait);
+  // How often ranks write.
+  std::chrono::milliseconds interval() const;
+  // Ends the thread; tick is not called any more.
+  void stop();
+
+ private:
+  struct State;
+  explicit RollCall(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster::communicate

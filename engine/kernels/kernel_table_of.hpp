@@ -1,0 +1,36 @@
+// Every kernel for one kind of lanes. Included once per vector set.
+#pragma once
+
+#include "kernels/attention_gradient_kernels.hpp"
+#include "kernels/attention_kernels.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/logits_kernels.hpp"
+#include "kernels/normalize_kernels.hpp"
+#include "kernels/packing_kernels.hpp"
+#include "kernels/pointwise_kernels.hpp"
+#include "kernels/product_kernels.hpp"
+#include "kernels/rotate_kernels.hpp"
+
+namespace muster::kernels {
+
+template <class L>
+constexpr KernelTable kernel_table_of() {
+  return {
+      .pack_panels = &PackingKernels<L>::pack_panels,
+      .unpack_panels = &PackingKernels<L>::unpack_panels,
+      .pack_left = &ProductKernels<L>::pack_left,
+      .multiply = &ProductKernels<L>::multiply,
+      .attend = &AttentionKernels<L>::attend,
+      .sum_attention_rows = &AttentionGradientKernels<L>::sum_rows,
+      .attend_queries_back = &AttentionGradientKernels<L>::attend_queries_back,
+      .attend_keys_back = &AttentionGradientKernels<L>::attend_keys_back,
+      .apply_pointwise = &PointwiseKernels<L>::apply,
+      .normalize = &NormalizeKernels<L>::normalize,
+      .normalize_back = &NormalizeKernels<L>::normalize_back,
+      .sum_columns = &NormalizeKernels<L>::sum_columns,
+      .rotate = &rotate_rows<L>,
+      .reduce_logits = &LogitsKernels<L>::reduce,
+  };
+}
+
+}  // namespace muster::kernels

@@ -1,0 +1,33 @@
+// Probabilities of tokens from rows of logits. Each row's result depends on that row alone.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/scalar.hpp"
+#include "kernels/thread_team.hpp"
+
+namespace muster::kernels {
+
+// [rows, columns]
+struct Logits {
+  const void* values = nullptr;
+  Scalar io = Scalar::float32;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+// results[rows] = ln Σ e^logit
+void log_sum_exp(ThreadTeam& team, const Logits& logits, float* results);
+// results[rows] = ln of the probability of tokens[row]
+void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float* results);
+// probabilities[rows, columns]
+void softmax(ThreadTeam& team, const Logits& logits, float* probabilities);
+// results[rows] = index of the largest logit, the lowest of several; a NaN is never it.
+void argmax(ThreadTeam& team, const Logits& logits, std::int64_t* results);
+
+// logits_gradient[rows, columns], of io, = result_gradients[row] · (1 at tokens[row] - probability): the gradient of
+// log_softmax_select. log_sums are log_sum_exp's. logits_gradient may be the logits.
+void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens,
+                                 const float* log_sums, const float* result_gradients, void* logits_gradient);
+
+}  // namespace muster::kernels

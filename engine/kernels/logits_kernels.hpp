@@ -1,0 +1,121 @@
+// Reductions of rows of logits for one kind of lanes.
+#pragma once
+
+#include <limits>
+
+#include "kernels/lane_math.hpp"
+#include "kernels/row_access.hpp"
+#include "kernels/row_jobs.hpp"
+
+namespace muster::kernels {
+
+template <class L>
+struct LogitsKernels {
+  static constexpr float lowest = -std::numeric_limits<float>::infinity();
+
+  // Lanes past the end become `beyond`.
+  template <class Element>
+  [[gnu::always_inline]] static L load(const Element* row, std::int64_t left, float beyond) {
+    if (left >= 16) return L::load(row);
+    return L::where_less(L::indices(), L::broadcast(static_cast<float>(left)), load_some<L>(row, left),
+                         L::broadcast(beyond));
+  }
+
+  template <class Element>
+  static float largest(const Element* row, std::int64_t columns) {
+    L most = L::broadcast(lowest);
+    for (std::int64_t i = 0; i < columns; i += 16) most = L::maximum(load(row + i, columns - i, lowest), most);
+    return most.largest();
+  }
+
+  // Σ e^(logit - most), in chains of 4,096 elements
+  template <class Element>
+  static float sum_of_powers(const Element* row, std::int64_t columns, float most) {
+    constexpr std::int64_t chain = 4096;
+    L total = L::broadcast(0.0F);
+    for (std::int64_t first = 0; first < columns; first += chain) {
+      L sum = L::broadcast(0.0F);
+      for (std::int64_t i = first; i < columns && i < first + chain; i += 16) {
+        sum = sum + exponential(load(row + i, columns - i, lowest) - L::broadcast(most));
+      }
+      total = total + sum;
+    }
+    return total.sum();
+  }
+
+  static float log_of(float x) {
+    alignas(64) float all[16];
+    logarithm(L::broadcast(x)).store(static_cast<float*>(all));
+    return all[0];
+  }
+
+  template <class Element>
+  static void write_softmax(const Element* row, std::int64_t columns, float most, float* output) {
+    const L sum = L::broadcast(sum_of_powers(row, columns, most));
+    for (std::int64_t i = 0; i < columns; i += 16) {
+      const L power = exponential(load(row + i, columns - i, lowest) - L::broadcast(most));
+      store_some(power / sum, output + i, columns - i);
+    }
+  }
+
+  template <class Element>
+  static std::int64_t first_index(const Element* row, std::int64_t columns, float most) {
+    for (std::int64_t i = 0; i < columns; i += 16) {
+      if (load(row + i, columns - i, lowest).largest() < most) continue;
+      alignas(64) float values[16];
+      load(row + i, columns - i, lowest).store(static_cast<float*>(values));
+      for (std::int64_t j = 0; j < 16 && i + j < columns; ++j) {
+        if (values[j] == most) return i + j;
+      }
+    }
+    return 0;
+  }
+
+  template <class Element>
+  static void write_gradient(const LogitsJob& job, const Element* values, std::int64_t row) {
+    const std::int64_t columns = job.logits.columns;
+    Element* output = static_cast<Element*>(job.gradient) + row * columns;
+    const L log_sum = L::broadcast(job.log_sums[row]);
+    const L factor = L::broadcast(job.result_gradients[row]);
+    for (std::int64_t i = 0; i < columns; i += 16) {
+      const L place = L::indices() + L::broadcast(static_cast<float>(i - job.tokens[row]));
+      const L distance = L::absolute(place);
+      const L hit = L::where_less(distance, L::broadcast(0.5F), L::broadcast(1.0F), L::broadcast(0.0F));
+      const L probability = exponential(load(values + i, columns - i, lowest) - log_sum);
+      store_some(factor * (hit - probability), output + i, columns - i);
+    }
+  }
+
+  template <class Element>
+  static void reduce_row(const LogitsJob& job, std::int64_t row) {
+    const std::int64_t columns = job.logits.columns;
+    const Element* values = static_cast<const Element*>(job.logits.values) + row * columns;
+    if (job.reduction == LogitsReduction::select_back) return write_gradient(job, values, row);
+    const float most = largest(values, columns);
+    switch (job.reduction) {
+      case LogitsReduction::log_sum:
+        job.results[row] = most + log_of(sum_of_powers(values, columns, most));
+        break;
+      case LogitsReduction::select:
+        job.results[row] = (widen(values[job.tokens[row]]) - most) - log_of(sum_of_powers(values, columns, most));
+        break;
+      case LogitsReduction::softmax:
+        write_softmax(values, columns, most, job.results + row * columns);
+        break;
+      case LogitsReduction::argmax:
+        job.indices[row] = first_index(values, columns, most);
+        break;
+      case LogitsReduction::select_back:
+        break;
+    }
+  }
+
+  // units: rows
+  static void reduce(const LogitsJob& job, std::int64_t begin, std::int64_t end) {
+    with_element(job.logits.io, [&](auto element) {
+      for (std::int64_t row = begin; row < end; ++row) reduce_row<decltype(element)>(job, row);
+    });
+  }
+};
+
+}  // namespace muster::kernels

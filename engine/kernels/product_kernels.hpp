@@ -1,0 +1,219 @@
+// The parts of a matrix product that run on every thread, for one kind of lanes.
+#pragma once
+
+#include "kernels/product.hpp"
+#include "kernels/row_access.hpp"
+#include "kernels/tile_kernels.hpp"
+
+namespace muster::kernels {
+
+template <class L>
+struct ProductKernels {
+  // ---- the left side ----
+
+  template <int rows>
+  static void interleave(const float* const* sources, std::int64_t length, float* target) {
+    for (std::int64_t k = 0; k < length; ++k) {
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r) target[r] = sources[r][k];
+      target += rows;
+    }
+  }
+
+  template <int... rows>
+  static constexpr auto interleave_functions(std::integer_sequence<int, rows...>) {
+    return std::array<void (*)(const float* const*, std::int64_t, float*), sizeof...(rows)>{&interleave<rows + 1>...};
+  }
+
+  template <class Element>
+  static const float* as_floats(const Element* source, std::int64_t length, float* buffer) {
+    for (std::int64_t k = 0; k < length; k += 16) load_some<L>(source + k, length - k).store(buffer + k);
+    return buffer;
+  }
+  static const float* as_floats(const float* source, std::int64_t, float*) { return source; }
+
+  template <class Element>
+  static void pack_tile_of_rows(const Element* const* sources, std::int64_t rows, std::int64_t length, float* target) {
+    static constexpr auto functions = interleave_functions(std::make_integer_sequence<int, L::tile_rows>());
+    alignas(64) float buffer[L::tile_rows][inner_block];
+    const float* floats[L::tile_rows];
+    for (std::int64_t r = 0; r < rows; ++r) floats[r] = as_floats(sources[r], length, static_cast<float*>(buffer[r]));
+    functions[static_cast<std::size_t>(rows - 1)](static_cast<const float* const*>(floats), length, target);
+  }
+
+  template <class Element>
+  static void pack_tile_of_columns(const Element* source, std::int64_t stride, std::int64_t rows, std::int64_t length,
+                                   float* target) {
+    for (std::int64_t k = 0; k < length; ++k) {
+      for (std::int64_t r = 0; r < rows; ++r) *target++ = widen(source[k * stride + r]);
+    }
+  }
+
+  // units: (row block, 256 of inner)
+  static void pack_left(const LeftSide& left, std::int64_t begin, std::int64_t end) {
+    const Partition blocks(left.rows, most_block_rows);
+    const std::int64_t steps = (left.inner + inner_block - 1) / inner_block;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      with_element(left.scalar, [&](auto element) {
+        pack_block<decltype(element)>(left, blocks.start(unit / steps), blocks.size(unit / steps),
+                                      unit % steps * inner_block);
+      });
+    }
+  }
+
+  template <class Element>
+  static void pack_block(const LeftSide& left, std::int64_t first_row, std::int64_t rows, std::int64_t k) {
+    const auto* source = static_cast<const Element*>(left.source);
+    const std::int64_t length = std::min(inner_block, left.inner - k);
+    const Partition tiles(rows, L::tile_rows);
+    float* target = left.packed + first_row * left.inner + rows * k;
+    for (std::int64_t t = 0; t < tiles.parts(); ++t) {
+      const std::int64_t row = first_row + tiles.start(t);
+      float* tile = target + tiles.start(t) * length;
+      if (left.by_columns) {
+        pack_tile_of_columns(source + k * left.stride + row, left.stride, tiles.size(t), length, tile);
+      } else {
+        const Element* sources[L::tile_rows];
+        for (std::int64_t r = 0; r < tiles.size(t); ++r) sources[r] = source + (row + r) * left.stride + k;
+        pack_tile_of_rows(static_cast<const Element* const*>(sources), tiles.size(t), length, tile);
+      }
+    }
+  }
+
+  // ---- the right side: one panel of up to 256 of inner, as float32 [length][16] ----
+
+  template <class Element>
+  static void widen_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length,
+                          float* ready) {
+    const auto* source = reinterpret_cast<const Element*>(job.right) + (panel * job.right_inner + k) * panel_columns;
+    for (std::int64_t i = 0; i < length * panel_columns; i += 16) L::load(source + i).store(ready + i);
+  }
+
+  template <class Element>
+  static void turn_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length, float* ready) {
+    const std::int64_t column = panel * panel_columns;
+    const std::int64_t columns = std::min(panel_columns, job.columns - column);
+    for (std::int64_t i = 0; i < length; i += panel_columns) {
+      const auto* source = reinterpret_cast<const Element*>(job.right) +
+                           ((k + i) / panel_columns * job.right_inner + column) * panel_columns;
+      float* target = ready + i * panel_columns;
+      if (columns == panel_columns) {
+        L::transpose(source, panel_columns, target);
+        continue;
+      }
+      Element padded[panel_columns * panel_columns] = {};
+      for (std::int64_t e = 0; e < columns * panel_columns; ++e) padded[e] = source[e];
+      L::transpose(static_cast<const Element*>(padded), panel_columns, target);
+    }
+  }
+
+  template <class Element>
+  static void gather_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length,
+                           float* ready) {
+    const std::int64_t column = panel * panel_columns;
+    const auto* source = reinterpret_cast<const Element*>(job.right) + k * job.right_inner + column;
+    for (std::int64_t i = 0; i < length; ++i) {
+      load_some<L>(source + i * job.right_inner, job.columns - column).store(ready + i * panel_columns);
+    }
+  }
+
+  template <class Element>
+  static void prepare_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length,
+                            float* ready) {
+    switch (job.source) {
+      case PanelSource::packed:
+        return widen_panel<Element>(job, panel, k, length, ready);
+      case PanelSource::transposed:
+        return turn_panel<Element>(job, panel, k, length, ready);
+      case PanelSource::rows:
+        return gather_panel<Element>(job, panel, k, length, ready);
+    }
+  }
+
+  // ---- the product ----
+
+  struct Block {
+    std::int64_t first_row, rows;
+    std::int64_t first_panel, panels;
+    float* sums;   // [panels][rows][16]
+    float* ready;  // [panels at once][256][16]
+  };
+
+  template <class Element>
+  static void multiply_tiles(const ProductJob& job, const Block& block, Tile<Element> tile, std::int64_t panel,
+                             std::int64_t panels, std::int64_t k) {
+    const Partition tiles(block.rows, L::tile_rows);
+    const float* left = job.left.packed + block.first_row * job.left.inner + block.rows * k;
+    float* sums = block.sums + panel * block.rows * panel_columns;
+    tile.inner_step = panel_columns;
+    tile.sums_panel_step = block.rows * panel_columns;
+    tile.sums_row_step = panel_columns;
+    tile.first = k == 0;
+    for (std::int64_t t = 0; t < tiles.parts(); ++t) {
+      tile.left = left + tiles.start(t) * tile.length;
+      tile.sums = sums + tiles.start(t) * panel_columns;
+      compute_tiles<L, LeftLayout::packed>(tile, tiles.size(t), panels);
+    }
+  }
+
+  template <class Element>
+  static void multiply_block(const ProductJob& job, const Block& block) {
+    const Partition tiles(block.rows, L::tile_rows);
+    const std::int64_t at_once = L::panels_at_once(static_cast<int>(tiles.size(tiles.parts() - 1)));
+    const bool in_place = job.source == PanelSource::packed && (sizeof(Element) == 4 || tiles.parts() == 1);
+    for (std::int64_t k = 0; k < job.left.inner; k += inner_block) {
+      const std::int64_t length = std::min(inner_block, job.left.inner - k);
+      for (std::int64_t p = 0; p < block.panels; p += at_once) {
+        const std::int64_t panels = std::min(at_once, block.panels - p);
+        if (in_place) {
+          const auto* right = reinterpret_cast<const Element*>(job.right) +
+                              ((block.first_panel + p) * job.right_inner + k) * panel_columns;
+          multiply_tiles<Element>(job, block,
+                                  {.right = right, .panel_step = job.right_inner * panel_columns, .length = length}, p,
+                                  panels, k);
+          continue;
+        }
+        constexpr std::int64_t step = inner_block * panel_columns;
+        for (std::int64_t i = 0; i < panels; ++i) {
+          prepare_panel<Element>(job, block.first_panel + p + i, k, length, block.ready + i * step);
+        }
+        multiply_tiles<float>(job, block, {.right = block.ready, .panel_step = step, .length = length}, p, panels, k);
+      }
+    }
+  }
+
+  template <class Element>
+  static void write_block(const ProductJob& job, const Block& block) {
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      auto* row = reinterpret_cast<Element*>(job.output) + (block.first_row + r) * job.output_stride;
+      for (std::int64_t p = 0; p < block.panels; ++p) {
+        const std::int64_t column = (block.first_panel + p) * panel_columns;
+        const std::int64_t count = job.columns - column;
+        L sum = L::load(block.sums + (p * block.rows + r) * panel_columns);
+        if (job.bias != nullptr) sum = sum + load_some<L>(job.bias + column, count);
+        if (job.accumulate) sum = load_some<L>(row + column, count) + sum;
+        store_some(sum, row + column, count);
+      }
+    }
+  }
+
+  // units: (row block, group of panels)
+  static void multiply(const ProductJob& job, std::int64_t begin, std::int64_t end) {
+    alignas(64) float sums[most_group_panels * most_block_rows * panel_columns];
+    alignas(64) float ready[L::panels_at_once(1) * inner_block * panel_columns];
+    const Partition blocks(job.left.rows, most_block_rows);
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t first_panel = unit % job.groups() * job.group;
+      const Block block{blocks.start(unit / job.groups()),
+                        blocks.size(unit / job.groups()),
+                        first_panel,
+                        std::min(job.group, job.panels() - first_panel),
+                        static_cast<float*>(sums),
+                        static_cast<float*>(ready)};
+      with_element(job.right_scalar, [&](auto element) { multiply_block<decltype(element)>(job, block); });
+      with_element(job.output_scalar, [&](auto element) { write_block<decltype(element)>(job, block); });
+    }
+  }
+};
+
+}  // namespace muster::kernels

@@ -1,0 +1,180 @@
+#include "model/causal_model.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/gpt2_block.hpp"
+#include "model/rotary_block.hpp"
+
+namespace muster::model {
+namespace {
+
+tensor::AttentionShape attention_shape(const spec::ModelConfig& config, std::int64_t layer) {
+  tensor::AttentionShape shape{config.heads, config.kv_heads, config.head_size, 1, std::nullopt};
+  if (config.scaled_attention) shape.scale = 1 / std::sqrt(static_cast<double>(config.head_size));
+  if (config.attention_scaled_by_layer) shape.scale /= static_cast<double>(layer + 1);
+  const auto at = static_cast<std::size_t>(layer);
+  if (config.sliding_window && (config.sliding_layers.empty() || config.sliding_layers[at]))
+    shape.window = config.sliding_window;
+  return shape;
+}
+
+std::vector<std::int64_t> positions_of(const Batch& batch) {
+  std::vector<std::int64_t> positions;
+  positions.reserve(batch.tokens.size());
+  for (const SequencePart& part : batch.parts)
+    for (std::int64_t i = 0; i < part.rows; ++i) positions.push_back(part.position + i);
+  return positions;
+}
+
+// A parameter's gradient from those of the rows that were taken from it.
+at::Tensor taken_rows_gradient(const std::vector<std::int64_t>& indices, const at::Tensor& gradient,
+                               std::int64_t rows) {
+  const at::Tensor taken = at::tensor(indices, at::kLong).to(gradient.device());
+  return at::zeros({rows, gradient.size(1)}, gradient.options().dtype(at::kFloat))
+      .index_add_(0, taken, gradient.to(at::kFloat));
+}
+
+}  // namespace
+
+CausalModel::CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers,
+                         at::ScalarType type)
+    : config_(config), arithmetic_(&arithmetic), layers_(layers), type_(type) {
+  if (config.family != spec::Family::gpt2)
+    rotary_.emplace(config.rope, config.head_size, config.positions, arithmetic.device);
+}
+
+Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
+                                      tensor::Arithmetic& arithmetic, const LoadWish& wish) {
+  CausalModel model(config, arithmetic, wish.layers.value_or(LayerRange{0, config.layers}), wish.type);
+  ParameterLoader loader(source, arithmetic, wish.type);
+  model.declare(loader);
+  if (auto loaded = loader.run(wish.threads, wish.progress); !loaded) return loaded.error();
+  return model;
+}
+
+void CausalModel::declare(ParameterLoader& loader) {
+  const bool gpt2 = config_.family == spec::Family::gpt2;
+  const std::int64_t hidden = config_.hidden, vocabulary = config_.vocabulary;
+  embedding_name_ = gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+  const bool embeds = layers_.first == 0 || (has_head() && config_.tied);
+  if (embeds) embedding_ = loader.weight(embedding_name_, vocabulary, hidden);
+  gpt2 ? declare_gpt2(loader) : declare_rotary(loader);
+  if (!has_head()) return;
+  final_norm_ = loader.norm(gpt2 ? "transformer.ln_f" : "model.norm", hidden, gpt2);
+  if (!config_.tied) head_ = loader.weight("lm_head.weight", vocabulary, hidden);
+}
+
+void CausalModel::declare_rotary(ParameterLoader& loader) {
+  const std::int64_t hidden = config_.hidden, intermediate = config_.intermediate;
+  const std::int64_t query_width = config_.query_width(), kv_width = config_.kv_width();
+  for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
+    const std::string block = fmt::format("model.layers.{}.", layer);
+    const std::string attention = block + "self_attn.", mlp = block + "mlp.";
+    RotaryBlockParts parts;
+    parts.layer = layer - layers_.first;
+    parts.shape = attention_shape(config_, layer);
+    parts.epsilon = config_.norm_epsilon;
+    parts.activation = config_.activation;
+    parts.input_norm = loader.norm(block + "input_layernorm", hidden);
+    parts.query = loader.linear(attention + "q_proj", query_width, hidden, config_.qkv_bias);
+    parts.key = loader.linear(attention + "k_proj", kv_width, hidden, config_.qkv_bias);
+    parts.value = loader.linear(attention + "v_proj", kv_width, hidden, config_.qkv_bias);
+    if (config_.family == spec::Family::qwen3) {
+      parts.query_norm = loader.norm(attention + "q_norm", config_.head_size);
+      parts.key_norm = loader.norm(attention + "k_norm", config_.head_size);
+    }
+    parts.output = loader.linear(attention + "o_proj", hidden, query_width, config_.output_bias);
+    parts.output_norm = loader.norm(block + "post_attention_layernorm", hidden);
+    parts.gate = loader.linear(mlp + "gate_proj", intermediate, hidden, config_.mlp_bias);
+    parts.up = loader.linear(mlp + "up_proj", intermediate, hidden, config_.mlp_bias);
+    parts.down = loader.linear(mlp + "down_proj", hidden, intermediate, config_.mlp_bias);
+    blocks_.push_back(make_rotary_block(std::move(parts)));
+  }
+}
+
+void CausalModel::declare_gpt2(ParameterLoader& loader) {
+  constexpr bool biased = true, transposed = true;
+  const std::int64_t hidden = config_.hidden, intermediate = config_.intermediate;
+  if (layers_.first == 0) positions_ = loader.weight("transformer.wpe.weight", config_.positions, hidden);
+  for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
+    const std::string block = fmt::format("transformer.h.{}.", layer);
+    Gpt2BlockParts parts;
+    parts.layer = layer - layers_.first;
+    parts.shape = attention_shape(config_, layer);
+    parts.epsilon = config_.norm_epsilon;
+    parts.activation = config_.activation;
+    parts.attention_norm = loader.norm(block + "ln_1", hidden, biased);
+    parts.joined = loader.linear(block + "attn.c_attn", 3 * hidden, hidden, biased, transposed);
+    parts.output = loader.linear(block + "attn.c_proj", hidden, hidden, biased, transposed);
+    parts.feed_forward_norm = loader.norm(block + "ln_2", hidden, biased);
+    parts.up = loader.linear(block + "mlp.c_fc", intermediate, hidden, biased, transposed);
+    parts.down = loader.linear(block + "mlp.c_proj", hidden, intermediate, biased, transposed);
+    blocks_.push_back(make_gpt2_block(std::move(parts)));
+  }
+}
+
+CacheShape CausalModel::cache_shape(std::int64_t blocks, std::int64_t block_tokens) const {
+  return {layers_.last - layers_.first, config_.kv_heads, config_.head_size, blocks, block_tokens, type_,
+          arithmetic_->device};
+}
+
+at::Tensor CausalModel::embed(const Batch& batch) {
+  const at::Tensor tokens = arithmetic_->primitives->take_rows(embedding_, batch.tokens);
+  if (!positions_) return tokens;
+  return tokens + arithmetic_->primitives->take_rows(*positions_, positions_of(batch));
+}
+
+Pass CausalModel::pass_of(const Batch& batch, KeyValueCache* cache) {
+  Pass pass{batch, {}, cache};
+  if (rotary_) pass.rotary = rotary_->rows(batch);
+  return pass;
+}
+
+at::Tensor CausalModel::forward(const Batch& batch, at::Tensor hidden, KeyValueCache* cache, ModelTape* tape) {
+  const Pass pass = pass_of(batch, cache);
+  if (tape != nullptr) tape->blocks.resize(blocks_.size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    hidden = blocks_[i]->forward(*arithmetic_, pass, hidden, tape == nullptr ? nullptr : &tape->blocks[i]);
+  if (tape != nullptr) tape->last_hidden = hidden;
+  return hidden;
+}
+
+at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
+  if (final_norm_.bias.defined())
+    return arithmetic_->pointwise->layer_norm(hidden, final_norm_.weight, final_norm_.bias, config_.norm_epsilon);
+  return arithmetic_->pointwise->rms_norm(hidden, final_norm_.weight, config_.norm_epsilon);
+}
+
+at::Tensor CausalModel::logits(const at::Tensor& hidden) {
+  return arithmetic_->primitives->linear(head(), {}, final_norm(hidden));
+}
+
+void CausalModel::embed_backward(const Batch& batch, const at::Tensor& gradient, GradientSink& gradients) const {
+  gradients.add(embedding_name_, taken_rows_gradient(batch.tokens, gradient, config_.vocabulary));
+  if (positions_)
+    gradients.add("transformer.wpe.weight", taken_rows_gradient(positions_of(batch), gradient, config_.positions));
+}
+
+void CausalModel::backward(const Batch& batch, const ModelTape& tape, const at::Tensor& logits_gradient,
+                           GradientSink& gradients) {
+  auto& primitives = *arithmetic_->primitives;
+  auto& pointwise = *arithmetic_->pointwise;
+  const at::Tensor normed = final_norm(tape.last_hidden);
+  const tensor::LinearGradient from_head = primitives.linear_gradient(head(), false, normed, logits_gradient);
+  gradients.add(config_.tied ? embedding_name_ : "lm_head.weight", from_head.weight);
+  const tensor::NormGradient from_norm =
+      final_norm_.bias.defined()
+          ? pointwise.layer_norm_gradient(tape.last_hidden, final_norm_.weight, config_.norm_epsilon, from_head.input)
+          : pointwise.rms_norm_gradient(tape.last_hidden, final_norm_.weight, config_.norm_epsilon, from_head.input);
+  gradients.add(final_norm_.name + ".weight", from_norm.weight);
+  if (from_norm.bias.defined()) gradients.add(final_norm_.name + ".bias", from_norm.bias);
+  const Pass pass = pass_of(batch, nullptr);
+  at::Tensor gradient = from_norm.input;
+  for (std::size_t i = blocks_.size(); i-- > 0;)
+    gradient = blocks_[i]->backward(*arithmetic_, pass, tape.blocks[i], gradient, gradients);
+  embed_backward(batch, gradient, gradients);
+}
+
+}  // namespace muster::model

@@ -1,0 +1,82 @@
+// A causal language model, or the layers of it that one rank holds.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.hpp"
+#include "model/block.hpp"
+#include "model/parameter_loader.hpp"
+#include "spec/model_config.hpp"
+
+namespace muster::model {
+
+// Layers first to last - 1. The embedding goes with layer 0, the final norm and the head with the last one.
+struct LayerRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+struct LoadWish {
+  at::ScalarType type = at::kFloat;
+  std::optional<LayerRange> layers;  // absent: all
+  int threads = 1;
+  std::function<void(const LoadProgress&)> progress;
+};
+
+// What a backward through the whole model needs of its forward.
+struct ModelTape {
+  std::vector<Tape> blocks;
+  at::Tensor last_hidden;  // before the final norm
+};
+
+class CausalModel {
+ public:
+  // source must have the tensors of the configuration's shape. arithmetic must outlive the model.
+  static Result<CausalModel> load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
+                                  tensor::Arithmetic& arithmetic, const LoadWish& wish);
+
+  const spec::ModelConfig& config() const { return config_; }
+  at::ScalarType type() const { return type_; }
+  LayerRange layers() const { return layers_; }
+  bool has_head() const { return layers_.last == config_.layers; }
+
+  // What a cache of this many blocks for the held layers looks like.
+  CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
+
+  // [rows, hidden]: the tokens' embeddings; of the rank with layer 0.
+  at::Tensor embed(const Batch& batch);
+  // Through the held layers. cache: nullptr where every part begins at 0 and nothing is kept.
+  at::Tensor forward(const Batch& batch, at::Tensor hidden, KeyValueCache* cache, ModelTape* tape = nullptr);
+  // Final norm and head, of any rows that forward gave: [rows, vocabulary].
+  at::Tensor logits(const at::Tensor& hidden);
+
+  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows.
+  void backward(const Batch& batch, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
+
+ private:
+  CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
+  void declare(ParameterLoader& loader);
+  void declare_rotary(ParameterLoader& loader);
+  void declare_gpt2(ParameterLoader& loader);
+  const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
+  at::Tensor final_norm(const at::Tensor& hidden) const;
+  Pass pass_of(const Batch& batch, KeyValueCache* cache);
+  void embed_backward(const Batch& batch, const at::Tensor& gradient, GradientSink& gradients) const;
+
+  spec::ModelConfig config_;
+  tensor::Arithmetic* arithmetic_;
+  LayerRange layers_;
+  at::ScalarType type_;
+  std::string embedding_name_;
+  tensor::Weight embedding_;
+  std::optional<tensor::Weight> positions_;  // GPT-2's learnt ones
+  std::vector<std::unique_ptr<Block>> blocks_;
+  Norm final_norm_;
+  tensor::Weight head_;
+  std::optional<RotaryTable> rotary_;
+};
+
+}  // namespace muster::model

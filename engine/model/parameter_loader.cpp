@@ -1,0 +1,118 @@
+#include "model/parameter_loader.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "tensor/element_types.hpp"
+
+namespace muster::model {
+namespace {
+
+using tensor::Primitives;
+
+constexpr std::int64_t slice_bytes = 4 << 20;
+
+std::span<std::byte> bytes_of(at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+}  // namespace
+
+tensor::Weight ParameterLoader::weight(const std::string& name, std::int64_t outputs, std::int64_t inputs,
+                                       bool transposed) {
+  tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
+  transposed ? add_transposed(name, weight) : add_rows(name, weight);
+  return weight;
+}
+
+void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& weight) {
+  const std::int64_t row_bytes = weight.inputs * static_cast<std::int64_t>(c10::elementSize(type_));
+  const std::int64_t alignment = Primitives::row_alignment;
+  const std::int64_t rows = std::max(alignment, slice_bytes / row_bytes / alignment * alignment);
+  for (std::int64_t first = 0; first < weight.outputs; first += rows) {
+    const std::int64_t count = std::min(rows, weight.outputs - first);
+    pieces_.push_back({count * row_bytes, [this, name, weight, first, count]() -> Result<void> {
+                         at::Tensor slice = at::empty({count, weight.inputs}, type_);
+                         auto read = source_.read(name, {.first_row = first, .rows = count}, tensor::from_torch(type_),
+                                                  bytes_of(slice));
+                         if (!read) return read;
+                         tensor::Weight target = weight;  // shares its storage
+                         arithmetic_.primitives->fill_rows(target, first, slice);
+                         return {};
+                       }});
+  }
+}
+
+// The checkpoint has [inputs, outputs]: a band of its columns is a band of our rows.
+void ParameterLoader::add_transposed(const std::string& name, const tensor::Weight& weight) {
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type_));
+  const std::int64_t rows = Primitives::row_alignment;
+  for (std::int64_t first = 0; first < weight.outputs; first += rows) {
+    const std::int64_t count = std::min(rows, weight.outputs - first);
+    pieces_.push_back({count * weight.inputs * element, [this, name, weight, first, count]() -> Result<void> {
+                         at::Tensor band = at::empty({weight.inputs, count}, type_);
+                         auto read = source_.read(name, {.first_column = first, .columns = count},
+                                                  tensor::from_torch(type_), bytes_of(band));
+                         if (!read) return read;
+                         tensor::Weight target = weight;
+                         arithmetic_.primitives->fill_rows(target, first, band.t().contiguous());
+                         return {};
+                       }});
+  }
+}
+
+at::Tensor ParameterLoader::vector(const std::string& name, std::int64_t size) {
+  at::Tensor values = at::empty({size}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  pieces_.push_back({static_cast<std::int64_t>(values.nbytes()), [this, name, values]() -> Result<void> {
+                       at::Tensor host = at::empty(values.sizes(), type_);
+                       auto read = source_.read(name, {}, tensor::from_torch(type_), bytes_of(host));
+                       if (!read) return read;
+                       values.copy_(host);
+                       return {};
+                     }});
+  return values;
+}
+
+Linear ParameterLoader::linear(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool biased,
+                               bool transposed) {
+  Linear linear{name, weight(name + ".weight", outputs, inputs, transposed), {}, transposed};
+  if (biased) linear.bias = vector(name + ".bias", outputs);
+  return linear;
+}
+
+Norm ParameterLoader::norm(const std::string& name, std::int64_t size, bool biased) {
+  Norm norm{name, vector(name + ".weight", size), {}};
+  if (biased) norm.bias = vector(name + ".bias", size);
+  return norm;
+}
+
+Result<void> ParameterLoader::run(int threads, const std::function<void(const LoadProgress&)>& progress) {
+  LoadProgress sum;
+  for (const Piece& piece : pieces_) sum.total += piece.bytes;
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;  // of sum, failure and progress
+  std::optional<Error> failure;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < pieces_.size(); i = next++) {
+      const auto read = pieces_[i].read();
+      const std::lock_guard lock(mutex);
+      if (!read && !failure) failure = read.error();
+      if (failure) return;
+      sum.done += pieces_[i].bytes;
+      if (progress) progress(sum);
+    }
+  };
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 1; i < threads; ++i) readers.emplace_back(work);
+    work();
+  }
+  pieces_.clear();
+  if (failure) return *failure;
+  return {};
+}
+
+}  // namespace muster::model

@@ -1,0 +1,52 @@
+// Parameters out of a checkpoint, straight into the form their device wants: first everything is declared, then all of
+// it is read by several threads, a slice of a tensor at a time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "base/result.hpp"
+#include "checkpoint/tensor_source.hpp"
+#include "model/linear.hpp"
+#include "model/norm.hpp"
+#include "tensor/arithmetic.hpp"
+
+namespace muster::model {
+
+struct LoadProgress {
+  std::int64_t done = 0;  // bytes of parameters
+  std::int64_t total = 0;
+};
+
+class ParameterLoader {
+ public:
+  // All must outlive this.
+  ParameterLoader(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type)
+      : source_(source), arithmetic_(arithmetic), type_(type) {}
+
+  // The result has its storage at once and its numbers after run().
+  tensor::Weight weight(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool transposed = false);
+  Linear linear(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool biased,
+                bool transposed = false);
+  at::Tensor vector(const std::string& name, std::int64_t size);
+  Norm norm(const std::string& name, std::int64_t size, bool biased = false);
+
+  // threads: readers. progress: called now and then, by one thread at a time.
+  Result<void> run(int threads, const std::function<void(const LoadProgress&)>& progress);
+
+ private:
+  struct Piece {
+    std::int64_t bytes = 0;
+    std::function<Result<void>()> read;
+  };
+  void add_rows(const std::string& name, const tensor::Weight& weight);
+  void add_transposed(const std::string& name, const tensor::Weight& weight);
+
+  const checkpoint::TensorSource& source_;
+  tensor::Arithmetic& arithmetic_;
+  at::ScalarType type_;
+  std::deque<Piece> pieces_;
+};
+
+}  // namespace muster::model

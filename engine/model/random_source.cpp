@@ -1,0 +1,104 @@
+#include "model/random_source.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "spec/model_shape.hpp"
+#include "tensor/element_types.hpp"
+#include "tensor/torch.hpp"
+
+namespace muster::model {
+namespace {
+
+using checkpoint::TensorEntry;
+using checkpoint::TensorSlice;
+
+std::uint64_t mix(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return bits ^ (bits >> 31);
+}
+
+std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
+  std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15u);
+  for (const char letter : name) state = mix(state ^ static_cast<unsigned char>(letter));
+  return state;
+}
+
+bool is_norm(std::string_view name) {
+  return name.find("norm.") != name.npos || name.find(".ln_") != name.npos || name.find("layernorm.") != name.npos;
+}
+
+class RandomSource final : public checkpoint::TensorSource {
+ public:
+  RandomSource(const spec::ModelConfig& config, std::uint64_t seed) : seed_(seed) {
+    const spec::ModelShape shape = spec::build_shape(config, spec::ElementType::float32);
+    for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+      const spec::TensorShape& tensor = shape.tensors[i];
+      if (tensor.kind == spec::TensorKind::derived || tensor.same_as) continue;
+      TensorEntry entry;
+      entry.name = shape.path(spec::TensorId{i});
+      entry.dimensions = tensor.dimensions;
+      entry.stored_as = "random";
+      entry.element_type = spec::ElementType::float32;
+      entries_.push_back(std::move(entry));
+    }
+    for (const TensorEntry& entry : entries_) by_name_[entry.name] = &entry;
+  }
+
+  std::span<const TensorEntry> tensors() const override { return entries_; }
+  const TensorEntry* find(std::string_view name) const override {
+    const auto entry = by_name_.find(name);
+    return entry == by_name_.end() ? nullptr : entry->second;
+  }
+  Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
+                    std::span<std::byte> out) const override;
+  std::uint64_t bytes_read() const override { return 0; }
+
+ private:
+  std::uint64_t seed_;
+  std::vector<TensorEntry> entries_;
+  std::map<std::string_view, const TensorEntry*> by_name_;
+};
+
+Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
+                                std::span<std::byte> out) const {
+  const TensorEntry* entry = find(name);
+  if (entry == nullptr) return Error{Error::Kind::failed, fmt::format("the model has no tensor {}", name), ""};
+  const auto& sizes = entry->dimensions.sizes;
+  const std::int64_t width = entry->dimensions.rank > 1 ? sizes[1] : 1;
+  const std::int64_t rows = slice.rows.value_or(sizes[0] - slice.first_row);
+  const std::int64_t columns = slice.columns.value_or(width - slice.first_column);
+  at::Tensor numbers = at::empty({rows, columns}, at::kFloat);
+  auto* number = numbers.mutable_data_ptr<float>();
+  const std::uint64_t base = hash_of(name, seed_);
+  const float spread = 0.02F * std::sqrt(3.0F);
+  for (std::int64_t row = slice.first_row; row < slice.first_row + rows; ++row)
+    for (std::int64_t column = slice.first_column; column < slice.first_column + columns; ++column) {
+      const auto place = static_cast<std::uint64_t>(row * width + column);
+      const auto bits = static_cast<std::int32_t>(mix(base + place * 0x9e3779b97f4a7c15u) >> 32);
+      *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
+    }
+  if (is_norm(name))
+    numbers.fill_(name.ends_with("bias") ? 0 : 1);
+  else if (name.ends_with(".bias"))
+    numbers.zero_();
+  const at::Tensor typed = numbers.to(tensor::to_torch(as));
+  if (typed.nbytes() != out.size())
+    return Error{Error::Kind::failed, fmt::format("{}: {} bytes asked for, {} there", name, out.size(), typed.nbytes()),
+                 ""};
+  std::memcpy(out.data(), typed.const_data_ptr(), out.size());
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelConfig& config, std::uint64_t seed) {
+  return std::make_unique<RandomSource>(config, seed);
+}
+
+}  // namespace muster::model

@@ -1,0 +1,31 @@
+// What computes on one device: its primitives and its pointwise operations.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "spec/values.hpp"
+#include "tensor/pointwise.hpp"
+#include "tensor/primitives.hpp"
+
+namespace muster::tensor {
+
+struct ArithmeticWish {
+  at::Device device{at::kCPU};
+  int threads = 1;  // of a CPU rank
+  spec::Attention attention = spec::Attention::sdpa;
+  bool deterministic = false;  // GPU: the same bits whatever is computed beside
+};
+
+struct Arithmetic {
+  at::Device device{at::kCPU};
+  bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
+  std::unique_ptr<Primitives> primitives;
+  std::unique_ptr<Pointwise> pointwise;
+};
+
+// Refused: an attention that the device does not have.
+Result<Arithmetic> make_arithmetic(const ArithmeticWish& wish);
+
+}  // namespace muster::tensor

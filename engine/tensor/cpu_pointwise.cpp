@@ -1,0 +1,178 @@
+#include <stdexcept>
+
+#include "kernels/activation.hpp"
+#include "kernels/logits.hpp"
+#include "kernels/normalize.hpp"
+#include "kernels/rotate.hpp"
+#include "tensor/cpu_primitives.hpp"
+#include "tensor/cpu_scalar.hpp"
+
+namespace muster::tensor {
+namespace {
+
+kernels::Activation kernel_activation(spec::Activation activation) {
+  using From = spec::Activation;
+  using To = kernels::Activation;
+  switch (activation) {
+    case From::silu:
+    case From::swish:
+      return To::silu;
+    case From::gelu:
+    case From::gelu_python:
+      return To::gelu;
+    case From::gelu_10:
+      return To::gelu_clipped;
+    case From::gelu_fast:
+    case From::gelu_new:
+    case From::gelu_pytorch_tanh:
+    case From::gelu_python_tanh:
+    case From::gelu_accurate:
+      return To::gelu_tanh;
+    case From::quick_gelu:
+      return To::quick_gelu;
+    case From::hardswish:
+      return To::hardswish;
+    case From::laplace:
+      return To::laplace;
+    case From::leaky_relu:
+      return To::leaky_relu;
+    case From::linear:
+      return To::linear;
+    case From::mish:
+      return To::mish;
+    case From::relu:
+      return To::relu;
+    case From::relu2:
+      return To::relu_squared;
+    case From::relu6:
+      return To::relu6;
+    case From::sigmoid:
+      return To::sigmoid;
+    case From::sqrtsoftplus:
+      return To::sqrt_softplus;
+    case From::tanh:
+      return To::tanh;
+  }
+  throw std::invalid_argument("an activation without a kernel");
+}
+
+// Contiguous rows and what they are normalised with, kept alive together.
+struct NormOperands {
+  NormOperands(const at::Tensor& input, const at::Tensor& weight_given, const at::Tensor& bias_given, double epsilon)
+      : rows(input.contiguous()), weight(weight_given.to(at::kFloat)) {
+    if (bias_given.defined()) bias = bias_given.to(at::kFloat);
+    normalization = {rows.const_data_ptr(),
+                     scalar_of(rows),
+                     rows.size(0),
+                     rows.size(1),
+                     weight.const_data_ptr<float>(),
+                     bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                     static_cast<float>(epsilon)};
+  }
+  at::Tensor rows, weight, bias;
+  kernels::Normalization normalization;
+};
+
+class CpuPointwise final : public Pointwise {
+ public:
+  explicit CpuPointwise(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
+
+  at::Tensor rms_norm(const at::Tensor& input, const at::Tensor& weight, double epsilon) override {
+    const NormOperands operands(input, weight, {}, epsilon);
+    at::Tensor output = at::empty_like(operands.rows);
+    kernels::rms_norm(*team_, operands.normalization, output.mutable_data_ptr());
+    return output;
+  }
+
+  NormGradient rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                 const at::Tensor& output_gradient) override {
+    const NormOperands operands(input, weight, {}, epsilon);
+    const at::Tensor from = output_gradient.contiguous();
+    NormGradient gradient{at::empty_like(operands.rows), at::empty({weight.numel()}, at::kFloat), {}};
+    kernels::rms_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.input.mutable_data_ptr(),
+                               gradient.weight.mutable_data_ptr<float>(), kernels::Accumulate::replace);
+    return gradient;
+  }
+
+  at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                        double epsilon) override {
+    const NormOperands operands(input, weight, bias, epsilon);
+    at::Tensor output = at::empty_like(operands.rows);
+    kernels::layer_norm(*team_, operands.normalization, output.mutable_data_ptr());
+    return output;
+  }
+
+  NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                   const at::Tensor& output_gradient) override {
+    const NormOperands operands(input, weight, {}, epsilon);
+    const at::Tensor from = output_gradient.contiguous();
+    NormGradient gradient{at::empty_like(operands.rows), at::empty({weight.numel()}, at::kFloat),
+                          at::empty({weight.numel()}, at::kFloat)};
+    kernels::layer_norm_gradient(*team_, operands.normalization, from.const_data_ptr(),
+                                 gradient.input.mutable_data_ptr(), gradient.weight.mutable_data_ptr<float>(),
+                                 gradient.bias.mutable_data_ptr<float>(), kernels::Accumulate::replace);
+    return gradient;
+  }
+
+  at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) override {
+    at::Tensor turned = input.clone(at::MemoryFormat::Contiguous);
+    const at::Tensor cosine = cosines.contiguous(), sine = sines.contiguous();
+    const std::int64_t head_size = 2 * cosine.size(1);
+    kernels::rotate(*team_, {turned.mutable_data_ptr(), scalar_of(turned), turned.size(0), turned.size(1) / head_size,
+                             head_size, turned.size(1), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>()});
+    return turned;
+  }
+
+  at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) override {
+    const kernels::Activation kind = kernel_activation(activation);
+    const at::Tensor from = gate.contiguous();
+    at::Tensor output = at::empty_like(from);
+    if (!up.defined()) {
+      kernels::activate(*team_, kind, from.const_data_ptr(), scalar_of(from), from.numel(), output.mutable_data_ptr());
+      return output;
+    }
+    const at::Tensor factor = up.contiguous();
+    kernels::gated_activation(*team_, kind, gated(from, factor), scalar_of(from), output.mutable_data_ptr());
+    return output;
+  }
+
+  GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
+                                  const at::Tensor& output_gradient) override {
+    const kernels::Activation kind = kernel_activation(activation);
+    const at::Tensor from = gate.contiguous(), gradient = output_gradient.contiguous();
+    GatedGradient found{at::empty_like(from), {}};
+    if (!up.defined()) {
+      kernels::activate_gradient(*team_, kind, from.const_data_ptr(), gradient.const_data_ptr(), scalar_of(from),
+                                 from.numel(), found.gate.mutable_data_ptr());
+      return found;
+    }
+    const at::Tensor factor = up.contiguous();
+    found.up = at::empty_like(factor);
+    kernels::gated_activation_gradient(*team_, kind, gated(from, factor), gradient.const_data_ptr(), scalar_of(from),
+                                       found.gate.mutable_data_ptr(), found.up.mutable_data_ptr());
+    return found;
+  }
+
+  std::vector<float> token_log_probabilities(const at::Tensor& logits, std::span<const std::int64_t> tokens) override {
+    const at::Tensor rows = logits.contiguous();
+    std::vector<float> found(tokens.size());
+    kernels::log_softmax_select(*team_, {rows.const_data_ptr(), scalar_of(rows), rows.size(0), rows.size(1)},
+                                tokens.data(), found.data());
+    return found;
+  }
+
+ private:
+  static kernels::Gated gated(const at::Tensor& gate, const at::Tensor& up) {
+    return {gate.const_data_ptr(), up.const_data_ptr(), gate.size(0), gate.size(1), gate.size(1)};
+  }
+
+  std::shared_ptr<kernels::ThreadTeam> team_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pointwise> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team) {
+  return std::make_unique<CpuPointwise>(std::move(team));
+}
+
+}  // namespace muster::tensor

@@ -1,0 +1,15 @@
+// The primitives and pointwise operations of CPU ranks, over engine/kernels.
+#pragma once
+
+#include <memory>
+
+#include "kernels/thread_team.hpp"
+#include "tensor/pointwise.hpp"
+#include "tensor/primitives.hpp"
+
+namespace muster::tensor {
+
+std::unique_ptr<Primitives> make_cpu_primitives(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<Pointwise> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
+
+}  // namespace muster::tensor

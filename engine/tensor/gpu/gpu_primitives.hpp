@@ -1,0 +1,10 @@
+#pragma once
+
+#include "tensor/arithmetic.hpp"
+
+namespace muster::tensor {
+
+std::unique_ptr<Primitives> make_gpu_primitives(const ArithmeticWish& wish);
+std::unique_ptr<Pointwise> make_gpu_pointwise();
+
+}  // namespace muster::tensor

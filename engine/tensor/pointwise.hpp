@@ -1,0 +1,52 @@
+// What a block computes between its products: norms, rotation, activations, forward and backward, on one device. Each
+// row by itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "spec/activation.hpp"
+#include "tensor/torch.hpp"
+
+namespace muster::tensor {
+
+struct NormGradient {
+  at::Tensor input;   // of the input's type
+  at::Tensor weight;  // float32, summed over rows in order
+  at::Tensor bias;    // float32; undefined for norms without one
+};
+
+struct GatedGradient {
+  at::Tensor gate;
+  at::Tensor up;
+};
+
+class Pointwise {
+ public:
+  virtual ~Pointwise() = default;
+
+  // input: [rows, width]; weight: [width]. x / sqrt(mean(x²) + epsilon) in float32, cast, times weight.
+  virtual at::Tensor rms_norm(const at::Tensor& input, const at::Tensor& weight, double epsilon) = 0;
+  virtual NormGradient rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                         const at::Tensor& output_gradient) = 0;
+  virtual at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                                double epsilon) = 0;
+  virtual NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                           const at::Tensor& output_gradient) = 0;
+
+  // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
+  // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
+  virtual at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) = 0;
+
+  // activation(gate) * up; up undefined: activation(gate) alone.
+  virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;
+  virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
+                                          const at::Tensor& output_gradient) = 0;
+
+  // logits: [rows, vocabulary]. The logarithm of the softmax, in float32, at one token of each row.
+  virtual std::vector<float> token_log_probabilities(const at::Tensor& logits,
+                                                     std::span<const std::int64_t> tokens) = 0;
+};
+
+}  // namespace muster::tensor

@@ -1,0 +1,89 @@
+// The two primitives that carry all numbers: linear and attention, forward and backward, on one device.
+//
+// Note [One chain per output]
+// Every output is one chain of additions in a fixed order. It depends on neither the rows computed beside it, their
+// number, padding, threads nor ranks. So a token has the same logits whether it is read in a prompt, decoded alone,
+// scored in a batch or trained on. On CPU that always holds; on GPU in deterministic mode.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tensor/torch.hpp"
+
+namespace muster::tensor {
+
+// A matrix [outputs, inputs] the way its device multiplies by it. The only copy that is kept.
+struct Weight {
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  at::ScalarType type = at::kFloat;
+  at::Tensor storage;  // CPU: bytes of packed panels; GPU: [outputs, inputs]
+};
+
+struct LinearGradient {
+  at::Tensor input;   // [rows, inputs], of the input's type
+  at::Tensor weight;  // [outputs, inputs], float32
+  at::Tensor bias;    // [outputs], float32; undefined where there is none
+};
+
+struct AttentionShape {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  double scale = 1;
+  std::optional<std::int64_t> window;  // a query sees this many keys, its own among them
+};
+
+// Where the keys and values of one sequence lie: position p in block blocks[p / block_tokens].
+struct KeyValues {
+  at::Tensor keys;    // [blocks, block_tokens, kv_heads, head_size]
+  at::Tensor values;  // the same
+  std::vector<std::int64_t> blocks;
+};
+
+// One sequence's part of a batch: consecutive rows, at consecutive positions. Query i sees the keys of the positions up
+// to its own.
+struct AttentionSequence {
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+  std::int64_t position = 0;  // of the first row
+  KeyValues key_values;       // holds positions 0 to position + rows - 1
+};
+
+struct AttentionGradient {
+  at::Tensor queries;  // [rows, heads * head_size]
+  at::Tensor keys;     // [rows, kv_heads * head_size]
+  at::Tensor values;
+};
+
+class Primitives {
+ public:
+  virtual ~Primitives() = default;
+
+  virtual Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) = 0;
+  // rows: [n, inputs] on the host, of the weight's type; they become rows first_row to first_row + n - 1.
+  // first_row is a multiple of row_alignment.
+  virtual void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) = 0;
+  static constexpr std::int64_t row_alignment = 256;
+  // [n, inputs]: the embedding of tokens. indices: int64, on the host.
+  virtual at::Tensor take_rows(const Weight& weight, std::span<const std::int64_t> indices) = 0;
+
+  // input: [rows, inputs] → [rows, outputs]. bias: [outputs] or undefined.
+  virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
+  virtual LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
+                                         const at::Tensor& output_gradient) = 0;
+
+  // queries: [rows, heads * head_size] → the same shape. log_sums, where wanted: what attention_gradient needs.
+  virtual at::Tensor attention(const AttentionShape& shape, const at::Tensor& queries,
+                               std::span<const AttentionSequence> sequences, at::Tensor* log_sums) = 0;
+  // Of sequences that begin at position 0, whose keys and values are the rows of the batch.
+  virtual AttentionGradient attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
+                                               std::span<const AttentionSequence> sequences, const at::Tensor& output,
+                                               const at::Tensor& log_sums, const at::Tensor& output_gradient) = 0;
+};
+
+}  // namespace muster::tensor

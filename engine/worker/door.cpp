@@ -1,0 +1,50 @@
+#include "worker/door.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "base/text.hpp"
+#include "communicate/communicator.hpp"
+
+namespace muster::worker {
+namespace {
+
+wire::Failed failed(std::string what, std::string remedy, bool consequence = false) {
+  return {{Error::Kind::failed, std::move(what), std::move(remedy)}, consequence};
+}
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Torch's words without the stack of its own functions.
+wire::Failed describe(const c10::Error& problem) {
+  std::string what(trim(problem.what_without_backtrace()));
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&problem) != nullptr || has(what, "CUDA out of memory"))
+    return failed("the GPU's memory is full: " + what, "muster plan shows what fits; use a smaller batch or more GPUs");
+  if (has(what, "DefaultCPUAllocator"))
+    return failed("the host's memory is full: " + what, "use a smaller batch or fewer ranks; free shows what is left");
+  return failed(std::move(what), "");
+}
+
+}  // namespace
+
+std::optional<wire::Failed> through_the_door(const std::function<Result<void>()>& work) {
+  try {
+    if (auto done = work(); !done) return wire::Failed{done.error(), false};
+    return std::nullopt;
+  } catch (const communicate::CommunicationError& problem) {
+    return failed(problem.what(), "look at the ranks that are named; muster doctor checks that ranks reach each other",
+                  true);
+  } catch (const c10::Error& problem) {
+    return describe(problem);
+  } catch (const std::bad_alloc&) {
+    return failed("the host's memory is full", "use a smaller batch or fewer ranks; free shows what is left");
+  } catch (const std::exception& problem) {
+    return failed(std::string("internal error: ") + problem.what(), "report this as a bug of muster");
+  } catch (...) {
+    return failed("internal error: something was thrown that is no exception", "report this as a bug of muster");
+  }
+}
+
+}  // namespace muster::worker

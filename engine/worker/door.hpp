@@ -1,0 +1,14 @@
+// The one door through which failures of a rank leave: whatever is thrown becomes an event and an exit code.
+#pragma once
+
+#include <functional>
+
+#include "base/result.hpp"
+#include "wire/event.hpp"
+
+namespace muster::worker {
+
+// Runs work; what it returns or throws, as the event that tells it. Nothing when it did everything.
+std::optional<wire::Failed> through_the_door(const std::function<Result<void>()>& work);
+
+}  // namespace muster::worker

@@ -1,0 +1,69 @@
+#include "worker/run_worker.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "worker/door.hpp"
+#include "worker/job.hpp"
+#include "worker/task.hpp"
+
+#ifdef MUSTER_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace muster::worker {
+namespace {
+
+int visible_gpus() {
+#ifdef MUSTER_CUDA
+  return c10::cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
+// GPUs go by local rank. Ranks share them only where the assignment says so, by its backend.
+Result<at::Device> choose_device(const wire::Assignment& assignment, const communicate::Place& place) {
+  if (assignment.device == wire::DeviceKind::cpu) return at::Device(at::kCPU);
+  const int gpus = visible_gpus();
+  const bool shared = assignment.backend == wire::Backend::gloo;
+  if (gpus == 0 || (!shared && place.local_rank >= gpus))
+    return Error{Error::Kind::refused,
+                 fmt::format("local rank {} needs a GPU of its own, and torch sees {}", place.local_rank, gpus),
+                 "muster doctor checks driver and GPUs; a torch without CUDA sees none"};
+  const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(place.local_rank % gpus));
+#ifdef MUSTER_CUDA
+  c10::cuda::set_device(device.index());
+#endif
+  return device;
+}
+
+Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& place) {
+  at::set_num_threads(channel.assignment().threads);
+  const auto device = choose_device(channel.assignment(), place);
+  if (!device) return device.error();
+  Job job{channel, place, *device};
+  return std::visit([&](const auto& task) { return run_task(task, job); }, channel.assignment().task);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<communicate::Communicator>> Job::join_ranks() const {
+  const auto backend =
+      assignment().backend == wire::Backend::nccl ? communicate::Backend::nccl : communicate::Backend::gloo;
+  return communicate::make_communicator(backend, place, device, assignment().timeout);
+}
+
+int run_worker(wire::WorkerChannel& channel, const communicate::Place& place) {
+  const auto failed = through_the_door([&] { return carry_out(channel, place); });
+  if (!failed) {
+    channel.tell(wire::Done{});
+    return 0;
+  }
+  fmt::print(stderr, "{}\n", to_string(failed->error));
+  channel.tell(*failed);
+  return exit_code(failed->error.kind);
+}
+
+}  // namespace muster::worker

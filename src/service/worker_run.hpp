@@ -1,0 +1,43 @@
+// Runs a job of muster-worker's: GPUs leased, ranks launched, each given its assignment, heard and served with work.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "gpu/selection.hpp"
+#include "service/host.hpp"
+#include "wire/control_server.hpp"
+
+namespace muster::service {
+
+// muster-worker: what MUSTER_WORKER names, else beside this program, else in the build tree that this program is in.
+Result<std::filesystem::path> find_worker();
+// The same for a program that stands there.
+Result<std::filesystem::path> find_worker_beside(const std::filesystem::path& program);
+
+struct WorkerJob {
+  std::string name;  // for people: "generate"
+  // threads, device and backend follow from the rest and are set here.
+  wire::Assignment assignment;
+  int ranks = 1;
+  // The GPUs of the ranks, one for each; absent: CPU ranks. Fewer GPUs than ranks are shared among them, over Gloo.
+  std::optional<gpu::SelectionRequest> selection;
+  LeaseWish lease;
+  std::optional<int> threads;                 // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
+  std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only where they fail
+  std::chrono::milliseconds grace{10000};     // between SIGTERM and SIGKILL
+};
+
+// Hears of a job. Called on the channel's thread, one call at a time.
+using WorkerListener = wire::ControlListener;
+
+// To be called while this process has one thread: it forks. Signals end the job; its exit code is then 128 + signal.
+// Otherwise 0, or the Error of the rank that failed first, with the last lines it wrote. note: a line for the user.
+Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listener,
+                        const std::function<void(const std::string&)>& note);
+
+}  // namespace muster::service

@@ -1,0 +1,13 @@
+// The rotary embedding's settings out of config.json.
+#pragma once
+
+#include "spec/config_reader.hpp"
+#include "spec/model_config.hpp"
+
+namespace muster::spec {
+
+// Both spellings (rope_parameters; rope_scaling and rope_theta). config.positions and config.head_size are known
+// already. What is wrong is noted in reader.
+void read_rope(ConfigReader& reader, ModelConfig& config);
+
+}  // namespace muster::spec

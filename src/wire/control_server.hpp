@@ -1,0 +1,66 @@
+// The controlling end of the channel: one connection for each rank of a job.
+//
+//   worker → hello         → assignment
+//          → want 3        → request, request, request | end-of-requests
+//          → progress, token, result …
+//          → done | failed, and the connection ends
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "base/result.hpp"
+#include "wire/event.hpp"
+#include "wire/order.hpp"
+
+namespace muster::wire {
+
+// The environment variable that names the channel to a worker.
+inline constexpr const char* control_variable = "MUSTER_CONTROL";
+
+// No request now, but perhaps later: asked for again when the input of the listener is ready.
+struct NotYet {};
+using NextRequest = std::variant<Request, NotYet, EndOfRequests>;
+
+// Called on the server's thread, one call at a time. An Error ends the job: every connection is closed, which ends the
+// ranks.
+class ControlListener {
+ public:
+  virtual ~ControlListener() = default;
+  virtual Result<void> happened(const Event& event) = 0;
+  // For a rank that can take one.
+  virtual Result<NextRequest> next_request(int) { return NextRequest(EndOfRequests{}); }
+  // A descriptor that becomes readable when there may be a request where there was NotYet one.
+  virtual std::optional<int> input() { return std::nullopt; }
+  // The rank's connection ended. reason: absent when it had said done or failed.
+  virtual Result<void> rank_left(int, const std::optional<std::string>&) { return {}; }
+};
+
+class ControlServer {
+ public:
+  // Binds; serves nothing yet, and has no thread.
+  static Result<ControlServer> open();
+  ControlServer(ControlServer&&) noexcept;
+  ControlServer& operator=(ControlServer&&) noexcept;
+  ~ControlServer();
+
+  // What control_variable is to be set to for the ranks.
+  const std::filesystem::path& address() const;
+  // A folder that is this job's alone and goes with the server.
+  const std::filesystem::path& folder() const;
+
+  // Starts the thread that serves that many ranks. listener is used until finish() returns.
+  void serve(const Assignment& assignment, int ranks, ControlListener& listener);
+  // To be called when the ranks have ended: takes what they said last, and ends the thread. The first Error of the
+  // listener, or of a rank that spoke nonsense.
+  Result<void> finish();
+
+ private:
+  struct State;
+  explicit ControlServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster::wire

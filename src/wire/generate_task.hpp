@@ -1,0 +1,127 @@
+// A task that answers or scores requests: a model, how its answers are drawn, and what results look like.
+//
+// A request's row is a prompt as a user wrote it: {"prompt": text} or {"messages": […], "tools",
+// "add_generation_prompt", "template_variables"}, perhaps "max_new_tokens", and for scoring "completion". Its result is
+// a GenerationResult or a ScoreResult.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "spec/element_type.hpp"
+#include "spec/values.hpp"
+#include "wire/fields.hpp"
+
+namespace muster::wire {
+
+template <>
+struct Words<spec::ElementType> {
+  static constexpr std::array table{std::pair{spec::ElementType::float32, std::string_view("float32")},
+                                    std::pair{spec::ElementType::bfloat16, std::string_view("bfloat16")},
+                                    std::pair{spec::ElementType::float16, std::string_view("float16")}};
+};
+template <>
+struct Words<spec::Attention> {
+  static constexpr std::array table{
+      std::pair{spec::Attention::eager, std::string_view("eager")},
+      std::pair{spec::Attention::sdpa, std::string_view("sdpa")},
+      std::pair{spec::Attention::flash_attention_2, std::string_view("flash_attention_2")}};
+};
+
+struct GenerateTask {
+  std::string model;                       // as the user calls it
+  std::optional<std::string> tokenizer;    // of another folder
+  bool random_weights = false;             // instead of the checkpoint's
+  std::optional<spec::ElementType> dtype;  // absent: bfloat16 where the device has it, else float32
+  spec::Attention attention = spec::Attention::sdpa;
+  bool deterministic = false;
+  std::int64_t batch_size = 8;          // sequences computed at once
+  std::int64_t sequence_length = 2048;  // of prompt and answer together; the model's positions where those are fewer
+  std::int64_t max_new_tokens = 256;
+  std::int64_t samples = 1;
+  double temperature = 1;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  double repetition_penalty = 1;
+  bool score = false;              // given completions instead of new ones
+  bool log_probabilities = false;  // of the answers' tokens
+  bool stream = false;             // tell every piece of text as it comes
+
+  static constexpr std::string_view word = "generate";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("model", self.model);
+    visit("tokenizer", self.tokenizer);
+    visit("random_weights", self.random_weights);
+    visit("dtype", self.dtype);
+    visit("attention", self.attention);
+    visit("deterministic", self.deterministic);
+    visit("batch_size", self.batch_size);
+    visit("sequence_length", self.sequence_length);
+    visit("max_new_tokens", self.max_new_tokens);
+    visit("samples", self.samples);
+    visit("temperature", self.temperature);
+    visit("top_k", self.top_k);
+    visit("top_p", self.top_p);
+    visit("repetition_penalty", self.repetition_penalty);
+    visit("score", self.score);
+    visit("log_probabilities", self.log_probabilities);
+    visit("stream", self.stream);
+  }
+  bool operator==(const GenerateTask&) const = default;
+};
+
+struct Answer {
+  std::string text;
+  std::vector<std::int32_t> tokens;
+  std::string finish;            // "stop", "length"
+  std::vector<double> logprobs;  // by token, where asked for
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("text", self.text);
+    visit("tokens", self.tokens);
+    visit("finish", self.finish);
+    visit("logprobs", self.logprobs);
+  }
+  bool operator==(const Answer&) const = default;
+};
+
+struct GenerationResult {
+  std::vector<Answer> samples;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t dropped_tokens = 0;  // of the prompt's beginning, where it was too long
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("samples", self.samples);
+    visit("prompt_tokens", self.prompt_tokens);
+    visit("dropped_tokens", self.dropped_tokens);
+  }
+  bool operator==(const GenerationResult&) const = default;
+};
+
+struct ScoreResult {
+  double logprob = 0;  // of the whole completion
+  std::int64_t token_count = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t dropped_tokens = 0;
+  std::vector<double> logprobs;  // by token, where asked for
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("logprob", self.logprob);
+    visit("token_count", self.token_count);
+    visit("prompt_tokens", self.prompt_tokens);
+    visit("dropped_tokens", self.dropped_tokens);
+    visit("logprobs", self.logprobs);
+  }
+  bool operator==(const ScoreResult&) const = default;
+};
+
+}  // namespace muster::wire

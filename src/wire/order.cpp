@@ -1,0 +1,96 @@
+#include "wire/order.hpp"
+
+#include <array>
+
+#include "wire/fields.hpp"
+
+namespace muster::wire {
+
+template <>
+struct Words<DeviceKind> {
+  static constexpr std::array table{std::pair{DeviceKind::cpu, std::string_view("cpu")},
+                                    std::pair{DeviceKind::cuda, std::string_view("cuda")}};
+};
+template <>
+struct Words<Backend> {
+  static constexpr std::array table{std::pair{Backend::gloo, std::string_view("gloo")},
+                                    std::pair{Backend::nccl, std::string_view("nccl")}};
+};
+
+namespace {
+
+constexpr const char* key = "order";
+constexpr std::string_view assignment_word = "assignment";
+constexpr const char* source = "a line from the controlling program";
+
+// But for the task, which has its own key.
+template <class Self, class Visit>
+void describe_assignment(Self& assignment, Visit&& visit) {
+  visit("device", assignment.device);
+  visit("backend", assignment.backend);
+  visit("threads", assignment.threads);
+  visit("seed", assignment.seed);
+  visit("timeout", assignment.timeout);
+}
+
+Error unreadable(const std::string& why) {
+  return {Error::Kind::failed, fmt::format("{}: {}", source, why),
+          "use muster and muster-worker of the same build: ./muster builds both"};
+}
+
+Result<Order> parse_assignment(const nlohmann::json& json) {
+  Assignment assignment;
+  // The version first: of another one nothing else need be readable.
+  const auto version = json.find("version");
+  if (version == json.end() || read_json(*version, assignment.version) || assignment.version != protocol_version)
+    return unreadable(fmt::format("it speaks version {} of the protocol, and this muster-worker speaks version {}",
+                                  version == json.end() ? "?" : spec::shown(*version), protocol_version));
+  std::optional<std::string> wrong;
+  describe_assignment(assignment, [&](const char* name, auto& field) {
+    if (wrong) return;
+    const auto found = json.find(name);
+    if (found == json.end())
+      wrong = fmt::format("the assignment has no \"{}\"", name);
+    else if (auto inner = read_json(*found, field))
+      wrong = fmt::format("the assignment's \"{}\" {}", name, *inner);
+  });
+  const auto task = json.find("task");
+  if (!wrong && task == json.end()) wrong = "the assignment has no \"task\"";
+  if (!wrong) wrong = read_kind(*task, "kind", assignment.task);
+  if (wrong) return unreadable(*wrong);
+  return Order(assignment);
+}
+
+}  // namespace
+
+std::string_view to_word(DeviceKind device) {
+  return Words<DeviceKind>::table[static_cast<std::size_t>(device)].second;
+}
+std::string_view to_word(Backend backend) { return Words<Backend>::table[static_cast<std::size_t>(backend)].second; }
+
+std::string print(const Order& order) {
+  Json json;
+  if (const auto* assignment = std::get_if<Assignment>(&order)) {
+    json[key] = assignment_word;
+    json["version"] = assignment->version;
+    describe_assignment(*assignment, [&](const char* name, const auto& field) { json[name] = to_json(field); });
+    write_kind(json["task"], "kind", assignment->task);
+  } else if (const auto* request = std::get_if<Request>(&order)) {
+    write_kind(json, key, std::variant<Request>(*request));
+  } else {
+    write_kind(json, key, std::variant<EndOfRequests>());
+  }
+  return as_line(json);
+}
+
+Result<Order> parse_order(std::string_view line) {
+  const auto json = spec::parse_json_object(line, source);
+  if (!json) return unreadable(json.error().what);
+  if (const auto word = json->find(key); word != json->end() && *word == assignment_word)
+    return parse_assignment(*json);
+  std::variant<Request, EndOfRequests> order;
+  if (auto wrong = read_kind(*json, key, order)) return unreadable(*wrong);
+  return std::visit([](auto& kind) { return Order(std::move(kind)); }, order);
+}
+
+}  // namespace muster::wire

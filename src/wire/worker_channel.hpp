@@ -1,0 +1,47 @@
+// A rank's end of the channel. Events may be sent from any thread; requests come in on a thread of its own, so that the
+// end of the controlling program is seen at once, whatever the rank is computing.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "wire/event.hpp"
+#include "wire/order.hpp"
+
+namespace muster::wire {
+
+class WorkerChannel {
+ public:
+  // Connects, says hello and waits for the assignment.
+  static Result<WorkerChannel> join(const std::filesystem::path& address, int rank, const Hello& hello);
+  WorkerChannel(WorkerChannel&&) noexcept;
+  WorkerChannel& operator=(WorkerChannel&&) noexcept;
+  ~WorkerChannel();
+
+  const Assignment& assignment() const;
+  int rank() const;
+
+  // From now on orders are read, and lost is called, on the reading thread, when the controlling program is gone or
+  // speaks nonsense. To be called once; before it, next_request() has nothing to wait for.
+  void listen(std::function<void(const std::string& reason)> lost);
+
+  // Waits for as long as the controlling program leaves unread what was said before.
+  void tell(const EventBody& body);
+  // Says that count more requests can be taken. They come by next_request().
+  void want(int count) { tell(Want{count}); }
+  // The next of the requests that were wanted; waits for it. Nothing when there are none left.
+  std::optional<Request> next_request();
+  // The same without waiting: nothing when none has come. ended tells whether none will.
+  std::optional<Request> take_request(bool& ended);
+
+ private:
+  struct State;
+  explicit WorkerChannel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster::wire

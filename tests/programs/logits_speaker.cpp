@@ -1,0 +1,150 @@
+// Computes logits, and gradients of a loss, for tests that compare them with other implementations.
+//
+//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic]
+//
+// Reads one JSON object a line: {"sequences": [[ids]], "chunks": [rows], "cache": true, "block_tokens": 64, "output":
+// FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
+// the logits of all rows, one sequence after another, as float32 to FILE. With "gradients": FOLDER the gradients of the
+// summed cross-entropy of each next token go there, one file per parameter. Answers {"rows", "vocabulary",
+// "bytes_read"}.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/tensor_source.hpp"
+#include "model/causal_model.hpp"
+#include "spec/model_source.hpp"
+#include "tensor/element_types.hpp"
+
+namespace {
+
+using namespace muster;
+using nlohmann::json;
+
+void write_floats(const std::string& file, const at::Tensor& tensor) {
+  const at::Tensor values = tensor.to(at::kFloat).to(at::kCPU).contiguous();
+  std::ofstream out(file, std::ios::binary);
+  out.write(static_cast<const char*>(values.const_data_ptr()), static_cast<std::streamsize>(values.nbytes()));
+}
+
+class GradientFiles : public model::GradientSink {
+ public:
+  void add(const std::string& name, const at::Tensor& gradient) override {
+    const auto [entry, fresh] = sums_.try_emplace(name, gradient);
+    if (!fresh) entry->second = entry->second + gradient;
+  }
+  void write(const std::string& folder) const {
+    for (const auto& [name, gradient] : sums_) write_floats(folder + "/" + name, gradient);
+  }
+
+ private:
+  std::map<std::string, at::Tensor> sums_;
+};
+
+using Sequences = std::vector<std::vector<std::int64_t>>;
+
+at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const json& request) {
+  model::Batch batch;
+  for (const auto& sequence : sequences) {
+    const auto length = static_cast<std::int64_t>(sequence.size());
+    batch.tokens.insert(batch.tokens.end(), sequence.begin(), sequence.end());
+    batch.parts.push_back({length, 0, length, nullptr});
+  }
+  const bool differentiates = request.contains("gradients");
+  model::ModelTape tape;
+  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr, differentiates ? &tape : nullptr);
+  const at::Tensor logits = model.logits(hidden);
+  if (differentiates) {
+    at::Tensor gradient = at::softmax(logits.to(at::kFloat), -1);
+    std::int64_t row = 0;
+    for (const auto& sequence : sequences) {
+      for (std::size_t i = 0; i + 1 < sequence.size(); ++i, ++row) gradient[row][sequence[i + 1]] -= 1;
+      gradient[row++].zero_();  // nothing follows the last token
+    }
+    GradientFiles files;
+    model.backward(batch, tape, gradient.to(logits.scalar_type()), files);
+    files.write(request["gradients"]);
+  }
+  return logits;
+}
+
+at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const json& request) {
+  const std::int64_t block_tokens = request.value("block_tokens", 64);
+  const auto chunks = request["chunks"].get<std::vector<std::int64_t>>();
+  std::int64_t blocks = 0;
+  for (const auto& sequence : sequences)
+    blocks += (static_cast<std::int64_t>(sequence.size()) + block_tokens - 1) / block_tokens;
+  model::KeyValueCache cache(model.cache_shape(blocks, block_tokens));
+  std::vector<model::CachedSequence> cached;
+  std::vector<std::vector<at::Tensor>> rows(sequences.size());
+  for (const auto& sequence : sequences) {
+    cached.emplace_back(cache);
+    TORCH_CHECK(cached.back().reserve(static_cast<std::int64_t>(sequence.size())));
+  }
+  std::vector<std::int64_t> done(sequences.size());
+  for (std::size_t round = 0;; ++round) {
+    const std::int64_t most = chunks[std::min(round, chunks.size() - 1)];
+    model::Batch batch;
+    std::vector<std::size_t> owners;
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+      const auto length = static_cast<std::int64_t>(sequences[s].size());
+      const std::int64_t count = std::min(most, length - done[s]);
+      if (count == 0) continue;
+      const auto first = sequences[s].begin() + done[s];
+      batch.tokens.insert(batch.tokens.end(), first, first + count);
+      batch.parts.push_back({count, done[s], length, &cached[s]});
+      owners.push_back(s);
+      done[s] += count;
+    }
+    if (batch.parts.empty()) break;
+    const at::Tensor logits = model.logits(model.forward(batch, model.embed(batch), &cache));
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      rows[owners[i]].push_back(logits.narrow(0, row, batch.parts[i].rows));
+      row += batch.parts[i].rows;
+    }
+  }
+  std::vector<at::Tensor> all;
+  for (const auto& parts : rows) all.insert(all.end(), parts.begin(), parts.end());
+  return at::cat(all);
+}
+
+template <class T>
+T need(Result<T> result) {
+  if (result) return std::move(*result);
+  fmt::print(stderr, "{}\n{}\n", result.error().what, result.error().remedy);
+  std::exit(2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const at::NoGradGuard forward_only;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::map<std::string, spec::ElementType> types{{"float32", spec::ElementType::float32},
+                                                       {"bfloat16", spec::ElementType::bfloat16},
+                                                       {"float16", spec::ElementType::float16}};
+  const spec::ElementType type = types.at(words.at(1));
+  const auto search = spec::model_search_from_environment();
+  const auto description = need(spec::read_model(words.at(0), search, type));
+  const auto source = need(checkpoint::open_checkpoint(words.at(0), search));
+  tensor::ArithmeticWish wish{at::Device(words.at(2)), std::stoi(words.at(3)), spec::Attention::sdpa,
+                              words.size() > 4 && words[4] == "deterministic"};
+  auto arithmetic = need(tensor::make_arithmetic(wish));
+  auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
+                                             {tensor::to_torch(type), std::nullopt, wish.threads, {}}));
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const json request = json::parse(line);
+    const auto sequences = request["sequences"].get<Sequences>();
+    const at::Tensor logits =
+        request.value("cache", false) ? chunked(model, sequences, request) : whole(model, sequences, request);
+    write_floats(request["output"], logits);
+    fmt::print(
+        "{}\n",
+        json{{"rows", logits.size(0)}, {"vocabulary", logits.size(1)}, {"bytes_read", source->bytes_read()}}.dump());
+    std::fflush(stdout);
+  }
+}
