@@ -43,9 +43,11 @@ std::optional<SymbolTable> SymbolTable::build(std::span<const CodePointSet> sets
       for (std::size_t i = 0; i < sets.size(); ++i)
         if (held[i]) table.members_[i].push_back(entry->second);
     }
-    for (; point < end; ++point) {
-      page[point & 0xFFU] = entry->second;
-      if ((point & 0xFFU) == 0xFFU) table.note_page(point >> 8U, page);
+    while (point < end) {
+      const char32_t stop = std::min<char32_t>(end, (point | 0xFFU) + 1);  // of the interval or of the page
+      std::fill_n(page.begin() + (point & 0xFFU), stop - point, entry->second);
+      point = stop;
+      if ((point & 0xFFU) == 0) table.note_page((point - 1) >> 8U, page);
     }
   }
   table.count_ = symbols.size();
