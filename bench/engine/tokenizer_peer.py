@@ -62,7 +62,7 @@ def messages(limit: int) -> str:
         try:
             with path.open("rb") as file:
                 catalogue = gettext.GNUTranslations(file)._catalog
-        except (OSError, UnicodeDecodeError, ValueError):
+        except (OSError, ValueError, IndexError, LookupError):  # damaged, or in a coding that is not known
             continue
         found = "\n".join(text for text in catalogue.values() if isinstance(text, str) and not text.isascii())
         texts.append(found.replace("\0", ""))
