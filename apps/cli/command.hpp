@@ -46,6 +46,7 @@ Result<CommandLine> cut_launch_line(const CLI::App& command, const std::vector<s
 void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_model_command(CLI::App& program, Action& action);
+void add_tokenize_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
 
 // Prints an error on standard error in the program's one form and returns its exit code.

@@ -33,7 +33,7 @@ int get(const std::string& name) {
                                 {}};
   Result<service::FetchedModel> fetched = [&] {
     ProgressLine line(fmt::format("fetching {}", model->title));
-    request.progress = [&](ByteCount done) { line.show(done, model->bytes); };
+    request.progress = [&](ByteCount done) { line.show(done, model->download); };
     return service::fetch_model(request);
   }();
   if (!fetched) return report(fetched.error());

@@ -13,8 +13,9 @@ struct KnownModel {
   std::string_view title;    // "SmolLM2-135M-Instruct"
   std::string_view package;  // the Python package that carries it
   std::string_view version;
+  ByteCount download;     // what the package takes
   std::string_view file;  // within the package
-  ByteCount bytes;
+  ByteCount bytes;        // of the file
   std::string_view sha256;
   std::string_view licence;
 };

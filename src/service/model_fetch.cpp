@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -59,16 +60,17 @@ Error pip_failure(const FetchRequest& request, const ProcessOutput& process) {
                 "check the network and the package index that pip is set up for (pip config list)");
 }
 
-ByteCount bytes_below(const fs::path& folder) {
-  ByteCount bytes;
+// pip keeps copies of what it downloads; the largest file below the folder tells how far it is.
+ByteCount largest_file(const fs::path& folder) {
+  ByteCount largest;
   std::error_code failure;
   for (fs::recursive_directory_iterator entry(folder, failure), end; !failure && entry != end;
        entry.increment(failure)) {
     std::error_code ignored;
     const std::uintmax_t size = entry->is_regular_file(ignored) ? entry->file_size(ignored) : 0;
-    if (!ignored) bytes.value += static_cast<std::int64_t>(size);
+    if (!ignored) largest = std::max(largest, ByteCount{static_cast<std::int64_t>(size)});
   }
-  return bytes;
+  return largest;
 }
 
 // Runs in a thread of its own, so that this one can look how much has come.
@@ -81,11 +83,12 @@ Result<ProcessOutput> run_watched(const std::vector<std::string>& command,
     const std::jthread runner([&] {
       outcome = run_process(command, environment, longest_download);
       done = true;
-      done.notify_all();
     });
+    ByteCount seen;
     while (!done && progress) {
       for (int i = 0; i < 5 && !done; ++i) std::this_thread::sleep_for(50ms);
-      progress(bytes_below(folder));
+      seen = std::max(seen, largest_file(folder));
+      progress(seen);
     }
   }
   return outcome;

@@ -3,8 +3,6 @@ import os
 import shutil
 import subprocess
 
-from conftest import PROGRAM
-
 
 def checks(result) -> dict:
     return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
@@ -47,7 +45,7 @@ def test_starts_two_ranks_that_run_every_kind_of_collective(eight):
 
 
 def test_warns_where_the_worker_is_not_built_and_says_what_to_type(eight, tmp_path):
-    alone = shutil.copy(PROGRAM, tmp_path / "muster")
+    alone = shutil.copy(eight.program, tmp_path / "muster")
     result = subprocess.run([alone, "doctor", "--json"], capture_output=True, text=True, env=eight.environment)
     found = checks(result)["collectives"]
     assert found["outcome"] == "warning" and "not built" in found["finding"] and "setup.sh engine" in found["remedy"]

@@ -241,6 +241,35 @@ TEST_F(ModelSource, LooksWhereTheEnvironmentSays) {
   EXPECT_EQ(model_search_from_environment().hub_cache, "/cache/huggingface/hub");
 }
 
+TEST_F(ModelSource, KeepsItsStoreWhereTheEnvironmentSays) {
+  const EnvironmentVariable own("MUSTER_MODELS", "~/models"), user("HOME", "/home/u"), data("XDG_DATA_HOME", "/data");
+  EXPECT_EQ(model_search_from_environment().store, "/home/u/models");
+  const EnvironmentVariable no_own("MUSTER_MODELS", std::nullopt);
+  EXPECT_EQ(model_search_from_environment().store, "/data/muster/models");
+  const EnvironmentVariable no_data("XDG_DATA_HOME", std::nullopt);
+  EXPECT_EQ(model_search_from_environment().store, "/home/u/.local/share/muster/models");
+}
+
+TEST_F(ModelSource, FindsANameInTheStoreBeforeTheCacheAndSaysWhereItLooked) {
+  const ScratchFolder store;
+  std::filesystem::create_directories(store.path() / "small");
+  std::filesystem::create_directories(store.path() / "folder");
+  std::filesystem::create_directories(store.path() / "two");
+  store.write("small/model.gguf", "");
+  store.write("folder/config.json", "{}");
+  store.write("two/a.gguf", "");
+  store.write("two/b.gguf", "");
+  const ModelSearch search{folder_.path() / "hub", store.path()};
+  EXPECT_EQ(find_model("small", search).value(), store.path() / "small/model.gguf");
+  EXPECT_EQ(find_model("folder", search).value(), store.path() / "folder");
+  const auto two = find_model("two", search);
+  ASSERT_FALSE(two);
+  EXPECT_TRUE(
+      contains(two.error().what, "no file or folder", "two holds no config.json and 2 GGUF files", "hub/models--two"));
+  EXPECT_TRUE(contains(find_model("none", search).error().what, "no folder " + (store.path() / "none").string()));
+  EXPECT_FALSE(find_model("../small", search));
+}
+
 // A GGUF file of one Llama block; all tensors F16, or the matrices Q8_0.
 GgufBytes tiny_gguf(bool quantised) {
   GgufBytes bytes;

@@ -1,0 +1,345 @@
+// Opens damaged checkpoints and reads all their tensors: checkpoint_fuzz [--inputs N] [--seed S]. A crash, a sanitizer
+// report or an input that takes longer than ten seconds ends it, and the files stay in the folder that is named.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "base/text.hpp"
+#include "checkpoint/convert.hpp"
+#include "checkpoint/gguf_tokenizer.hpp"
+#include "checkpoint/tensor_source.hpp"
+#include "checkpoint_bytes.hpp"
+#include "fuzz/mutator.hpp"
+#include "spec/gguf_header.hpp"
+#include "testing/scratch_folder.hpp"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::TensorEntry;
+using checkpoint::TensorSource;
+using spec::ElementType;
+using spec::testing::GgufBytes;
+
+std::string current_folder;  // for the signal handler, which can reach nothing else
+
+extern "C" void show_folder(int) {
+  constexpr std::string_view title = "\ncheckpoint_fuzz: too slow, or aborted, on the files in ";
+  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
+  static_cast<void>(!::write(STDERR_FILENO, current_folder.data(), current_folder.size()));
+  static_cast<void>(!::write(STDERR_FILENO, "\n", 1));
+  ::_exit(1);
+}
+
+constexpr std::string_view tiny_config =
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 6,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 5,
+        "max_position_embeddings": 16, "tie_word_embeddings": true, "rope_theta": 10000.0, "torch_dtype": "bfloat16"})";
+
+// The header of its checkpoint, in every type that is converted, and the bytes of its data.
+std::pair<std::string, std::size_t> tiny_safetensors() {
+  struct Row {
+    const char* name;
+    std::vector<std::int64_t> sizes;
+    const char* type;
+    std::size_t element;
+  };
+  const std::vector<Row> rows{{"model.embed_tokens.weight", {5, 8}, "F64", 8},
+                              {"model.layers.0.input_layernorm.weight", {8}, "F32", 4},
+                              {"model.layers.0.mlp.down_proj.weight", {8, 6}, "BF16", 2},
+                              {"model.layers.0.mlp.gate_proj.weight", {6, 8}, "F16", 2},
+                              {"model.layers.0.mlp.up_proj.weight", {6, 8}, "BF16", 2},
+                              {"model.layers.0.post_attention_layernorm.weight", {8}, "BF16", 2},
+                              {"model.layers.0.self_attn.k_proj.weight", {4, 8}, "F16", 2},
+                              {"model.layers.0.self_attn.o_proj.weight", {8, 8}, "F32", 4},
+                              {"model.layers.0.self_attn.q_proj.weight", {8, 8}, "BF16", 2},
+                              {"model.layers.0.self_attn.v_proj.weight", {4, 8}, "BF16", 2},
+                              {"model.norm.weight", {8}, "BF16", 2}};
+  nlohmann::json header{{"__metadata__", {{"format", "pt"}}}};
+  std::size_t end = 0;
+  for (const Row& row : rows) {
+    std::size_t bytes = row.element;
+    for (const std::int64_t size : row.sizes) bytes *= static_cast<std::size_t>(size);
+    header[row.name] = {{"dtype", row.type}, {"shape", row.sizes}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  }
+  return {header.dump(), end};
+}
+
+struct BlockType {
+  std::uint32_t number;
+  std::uint64_t elements, bytes;
+};
+constexpr std::array block_types{BlockType{0, 1, 4},      BlockType{1, 1, 2},      BlockType{30, 1, 2},
+                                 BlockType{2, 32, 18},    BlockType{3, 32, 20},    BlockType{6, 32, 22},
+                                 BlockType{7, 32, 24},    BlockType{8, 32, 34},    BlockType{10, 256, 84},
+                                 BlockType{11, 256, 110}, BlockType{12, 256, 144}, BlockType{13, 256, 176},
+                                 BlockType{14, 256, 210}};
+
+void add_tokenizer(GgufBytes& bytes, bool byte_level) {
+  bytes.word("tokenizer.ggml.model", byte_level ? "gpt2" : "llama");
+  if (byte_level) bytes.word("tokenizer.ggml.pre", "smollm").words("tokenizer.ggml.merges", {"a b", "ab c"});
+  bytes.words("tokenizer.ggml.tokens", {"a", "b", "ab", "c", "abc", "<e>"}).number("tokenizer.ggml.eos_token_id", 5);
+  std::string scores = spec::testing::little_endian<std::uint32_t>(6) + spec::testing::little_endian<std::uint64_t>(6);
+  for (const float score : {-1.F, -2.F, -3.F, -4.F, -5.F, 0.F}) scores += spec::testing::little_endian(score);
+  bytes.value("tokenizer.ggml.scores", 9, scores).word("tokenizer.chat_template", "{{ messages }}");
+}
+
+struct GgufSeed {
+  std::string header;
+  std::size_t data;  // bytes
+};
+
+class SeedBuilder {
+ public:
+  SeedBuilder(std::string architecture, std::uint32_t first_type) : next_type_(first_type) {
+    bytes_.word("general.architecture", architecture).number("general.alignment", 32);
+    const auto number = [&](const char* key, std::uint32_t value) { bytes_.number(architecture + "." + key, value); };
+    const bool gpt2 = architecture == "gpt2";
+    number("block_count", 1);
+    number("embedding_length", 256);
+    number("feed_forward_length", gpt2 ? 32 : 2);
+    number("context_length", 4);
+    number("attention.head_count", gpt2 ? 64 : 2);
+    number("vocab_size", 6);
+    if (gpt2) return;
+    number("attention.head_count_kv", 1);
+    number("attention.key_length", 4);
+  }
+
+  // Sizes in torch's order. The next type whose blocks fill its rows.
+  void add(const char* name, std::vector<std::uint64_t> sizes) {
+    const std::uint64_t row = sizes.back();
+    BlockType type = block_types[0];
+    for (std::size_t i = 0; i < block_types.size(); ++i) {
+      type = block_types[next_type_++ % block_types.size()];
+      if (row % type.elements == 0) break;
+    }
+    std::uint64_t bytes = row / type.elements * type.bytes;
+    if (sizes.size() == 2) bytes *= sizes[0];
+    bytes_.tensor(name, {sizes.rbegin(), sizes.rend()}, type.number, bytes);
+    data_ += (bytes + 31) / 32 * 32;
+  }
+
+  GgufSeed finish(bool byte_level) {
+    add_tokenizer(bytes_, byte_level);
+    return {bytes_.header(), data_};
+  }
+
+ private:
+  GgufBytes bytes_;
+  std::size_t next_type_;
+  std::size_t data_ = 0;
+};
+
+GgufSeed llama_seed(std::uint32_t first_type) {
+  SeedBuilder seed("llama", first_type);
+  seed.add("token_embd.weight", {6, 256});
+  for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"})
+    seed.add(name, {256});
+  seed.add("blk.0.attn_q.weight", {8, 256});
+  seed.add("blk.0.attn_k.weight", {4, 256});
+  seed.add("blk.0.attn_v.weight", {4, 256});
+  seed.add("blk.0.attn_q.bias", {8});
+  for (const char* name : {"blk.0.attn_k.bias", "blk.0.attn_v.bias"}) seed.add(name, {4});
+  seed.add("blk.0.attn_output.weight", {256, 8});
+  seed.add("blk.0.attn_output.bias", {256});
+  seed.add("blk.0.ffn_gate.weight", {2, 256});
+  seed.add("blk.0.ffn_up.weight", {2, 256});
+  seed.add("blk.0.ffn_down.weight", {256, 2});
+  return seed.finish(first_type % 2 == 0);
+}
+
+GgufSeed gpt2_seed(std::uint32_t first_type) {
+  SeedBuilder seed("gpt2", first_type);
+  seed.add("token_embd.weight", {6, 256});
+  seed.add("position_embd.weight", {4, 256});
+  for (const char* name : {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"})
+    for (const char* part : {".weight", ".bias"}) seed.add((std::string(name) + part).c_str(), {256});
+  seed.add("blk.0.attn_qkv.weight", {768, 256});
+  seed.add("blk.0.attn_qkv.bias", {768});
+  seed.add("blk.0.attn_output.weight", {256, 256});
+  seed.add("blk.0.attn_output.bias", {256});
+  seed.add("blk.0.ffn_up.weight", {32, 256});
+  seed.add("blk.0.ffn_up.bias", {32});
+  seed.add("blk.0.ffn_down.weight", {256, 32});
+  seed.add("blk.0.ffn_down.bias", {256});
+  return seed.finish(true);
+}
+
+std::vector<std::string> words() {
+  std::vector<std::string> list{"null",
+                                "-1",
+                                "[]",
+                                "{}",
+                                "99999999999999999999",
+                                "\"dtype\":\"F16\"",
+                                "\"shape\":[0]",
+                                "\"data_offsets\":[0,8]",
+                                "GGUF",
+                                "\xff",
+                                "[8,5]",
+                                "[40]",
+                                "F64",
+                                "BF16",
+                                "U8",
+                                ","};
+  for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{255}, std::uint64_t{1} << 31,
+                                     std::uint64_t{1} << 62, std::uint64_t{1} << 63, ~std::uint64_t{0}})
+    list.push_back(spec::testing::little_endian(number));
+  for (std::uint32_t number = 0; number < 32; ++number) list.push_back(spec::testing::little_endian(number));
+  return list;
+}
+
+struct Counts {
+  std::size_t opened = 0, tensors = 0, tokenizers = 0, converted = 0;
+};
+
+class Fuzzer {
+ public:
+  explicit Fuzzer(std::uint64_t seed)
+      : headers_({tiny_safetensors().first}, words(), seed),
+        configs_({std::string(tiny_config)}, words(), seed),
+        random_(seed) {
+    for (std::uint32_t type = 0; type < block_types.size(); ++type) {
+      gguf_seeds_.push_back(llama_seed(type));
+      if (type % 4 == 0) gguf_seeds_.push_back(gpt2_seed(type));
+    }
+    for (const GgufSeed& gguf : gguf_seeds_)
+      gguf_mutators_.emplace_back(std::vector{gguf.header}, words(), seed + gguf.data);
+    current_folder = folder_.path().string();
+  }
+
+  void one() {
+    if (below(2) == 0)
+      try_safetensors();
+    else
+      try_gguf();
+  }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+
+  // Made once: what matters is that they differ, and making them anew took longest.
+  std::string random_bytes(std::size_t count) {
+    while (pool_.size() < 2 * count) pool_ += spec::testing::little_endian(random_());
+    return pool_.substr(below(pool_.size() - count), count);
+  }
+
+  void write(const char* name, const std::string& bytes) {
+    std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
+  }
+
+  void try_safetensors() {
+    const auto [sound, data] = tiny_safetensors();
+    const std::string header = below(4) == 0 ? sound : headers_.next();
+    std::string file = spec::testing::little_endian<std::uint64_t>(header.size()) + header + random_bytes(data);
+    if (below(8) == 0) file.resize(below(file.size() + 1));
+    if (below(8) == 0) file[below(8) % std::max<std::size_t>(1, file.size())] ^= static_cast<char>(1 << below(8));
+    write("model.safetensors", file);
+    write("config.json", below(3) == 0 ? configs_.next() : std::string(tiny_config));
+    use(checkpoint::open_safetensors(folder_.path() / "model.safetensors"));
+    use(checkpoint::open_checkpoint(folder_.path().string(), {}));
+  }
+
+  void try_gguf() {
+    const std::size_t which = below(gguf_seeds_.size());
+    const GgufSeed& seed = gguf_seeds_[which];
+    std::string file = below(4) == 0 ? seed.header : gguf_mutators_[which].next();
+    file.resize((file.size() + 31) / 32 * 32);
+    file += random_bytes(seed.data);
+    if (below(8) == 0) file.resize(below(file.size() + 1));
+    write("model.gguf", file);
+    const fs::path path = folder_.path() / "model.gguf";
+    use(checkpoint::open_checkpoint(path.string(), {}));
+    const auto header = spec::read_gguf_header(path);
+    if (header) {
+      if (checkpoint::gguf_tokenizer_json(*header)) ++counts_.tokenizers;
+      static_cast<void>(checkpoint::gguf_tokenizer_config_json(*header));
+      static_cast<void>(checkpoint::gguf_token_ids(*header));
+    }
+    if (below(16) == 0) convert(path);
+  }
+
+  void convert(const fs::path& path) {
+    const fs::path place = folder_.path() / "converted";
+    const auto done = checkpoint::convert_gguf({path, place, ElementType::bfloat16, ByteCount{20'000}, {}});
+    if (!done) return;
+    ++counts_.converted;
+    if (!checkpoint::open_checkpoint(place.string(), {}))
+      throw std::logic_error("what was converted cannot be opened: " + path.string());
+    fs::remove_all(place);
+  }
+
+  // Every tensor whole, and one part of it; what is asked for must be given or refused.
+  void use(Result<std::unique_ptr<TensorSource>> opened) {
+    if (!opened) return;
+    ++counts_.opened;
+    constexpr std::array types{ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::float64,
+                               ElementType::uint8};
+    for (const TensorEntry& entry : (*opened)->tensors()) {
+      const ElementType as = types[below(types.size())];
+      const auto bytes = static_cast<std::size_t>(spec::bytes_per_element(as));
+      std::vector<std::byte> whole(static_cast<std::size_t>(entry.dimensions.elements()) * bytes);
+      if ((*opened)->read(entry.name, {}, as, whole)) ++counts_.tensors;
+      checkpoint::TensorSlice part;
+      part.first_row = static_cast<std::int64_t>(below(9)) - 1;
+      part.rows = static_cast<std::int64_t>(below(9)) - 1;
+      part.first_column = static_cast<std::int64_t>(below(300)) - 1;
+      part.columns = static_cast<std::int64_t>(below(300)) - 1;
+      std::vector<std::byte> some(static_cast<std::size_t>(std::max<std::int64_t>(0, *part.rows * *part.columns)) *
+                                  bytes);
+      static_cast<void>((*opened)->read(entry.name, part, as, some));
+    }
+  }
+
+  testing::ScratchFolder folder_;
+  Mutator headers_, configs_;
+  std::vector<GgufSeed> gguf_seeds_;
+  std::vector<Mutator> gguf_mutators_;
+  std::mt19937_64 random_;
+  std::string pool_;
+  Counts counts_;
+};
+
+int fuzz(std::size_t inputs, std::uint64_t seed) {
+  Fuzzer fuzzer(seed);
+  ::signal(SIGALRM, show_folder);
+  ::signal(SIGABRT, show_folder);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < inputs; ++i) {
+    ::alarm(10);
+    fuzzer.one();
+    if (i % 100'000 == 99'999) fmt::print(stderr, "checkpoint_fuzz: {} inputs\n", i + 1);
+  }
+  ::alarm(0);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Counts& counts = fuzzer.counts();
+  fmt::print(
+      "{{\"bench\": \"checkpoint_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
+      "\"opened\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}}}\n",
+      inputs, seed, seconds, counts.opened, counts.tensors, counts.tokenizers, counts.converted);
+  const bool reached = counts.opened > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0;
+  return inputs >= 5'000 && !reached ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  std::size_t inputs = 6'000;
+  std::uint64_t seed = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const auto value = muster::parse_number<std::uint64_t>(argv[i + 1]);
+    if (!value) return 2;
+    (std::string_view(argv[i]) == "--seed" ? seed : inputs) = *value;
+  }
+  return muster::fuzz(inputs, seed);
+}
