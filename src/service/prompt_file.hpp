@@ -3,13 +3,11 @@
 #pragma once
 
 #include <cstdint>
-// The prompts of a command: a text file with one a line, or JSON lines.
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,19 +34,9 @@ struct PromptRow {
   std::optional<std::string> prompt;
   OrderedJson messages;            // a list, where there is no prompt
   OrderedJson tools;               // a list; null: none
+  OrderedJson documents;           // a list; null: none
   OrderedJson template_variables;  // an object; null: none
   std::optional<bool> add_generation_prompt;
-// What a row must hold for a command.
-  prompts,   // "prompt" or "messages"
-  scores,    // the same and "completion"
-  decoding,  // "tokens"
-  std::int64_t index = 0;               // of the row, from 0: empty lines are no rows
-  std::int64_t line = 1;                // in the file
-  nlohmann::ordered_json id = nullptr;  // text or a number; null: none
-  nlohmann::ordered_json messages = nullptr;  // a list; null: none
-  nlohmann::ordered_json tools = nullptr;
-  nlohmann::ordered_json documents = nullptr;
-  nlohmann::ordered_json template_variables = nlohmann::ordered_json::object();
   bool continue_final_message = false;
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::string> completion;
@@ -77,6 +65,8 @@ class PromptFile {
   const std::string& name() const { return name_; }
   // Whether it can be opened and read again: a file on disk can, a pipe cannot.
   bool can_be_read_twice() const { return regular_; }
+  // How much of a file on disk was taken from it, and its size; 0 and 0 for a pipe.
+  std::pair<std::int64_t, std::int64_t> bytes_taken() const;
   // Whether it is that file.
   bool is_same_as(const std::string& path) const;
 
@@ -100,20 +90,4 @@ Result<PromptRow> parse_prompt_row(std::string_view text, PromptUse use, const s
 // Reads a file from beginning to end: how many prompts it has, or everything that is wrong with it.
 Result<std::int64_t> check_prompts(const std::string& path, PromptUse use);
 
-// A row of JSON. source: "prompts.jsonl:3", for messages. Keys that are not known are no concern of ours, unless they
-// look like one that is.
-Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use);
-// Rows in their order, one at a time, so that a file may be larger than the memory.
-  // path "-": standard input. By name .jsonl and .json are JSON lines and .txt is text; otherwise a first line that
-  // begins with { makes it JSON lines.
-  PromptFile(PromptFile&&) noexcept;
-  PromptFile& operator=(PromptFile&&) noexcept;
-  ~PromptFile();
-  // Nothing at the end. A wrong row is an error that names its line; the next call goes on behind it.
-  Result<std::optional<PromptRow>> next();
-  std::int64_t bytes_read() const;
-  std::int64_t bytes_total() const;  // 0 where it cannot be known
-  struct State;
-  explicit PromptFile(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
 }  // namespace muster::service
