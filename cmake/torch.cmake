@@ -82,12 +82,6 @@ function(use_precompiled_torch target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
-  # Programs are compiled like libraries: a precompiled header fits only code of its own kind.
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
-  endif()
 endfunction()
 
 # A layer that sees torch.
