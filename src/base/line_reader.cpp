@@ -37,6 +37,7 @@ Result<LineReader::Filled> LineReader::fill() {
   const ssize_t count = ::read(descriptor_, buffer_.data() + searched_, portion);
   const int reason = errno;
   buffer_.resize(searched_ + static_cast<std::size_t>(count > 0 ? count : 0));
+  bytes_read_ += buffer_.size() - searched_;
   if (count > 0) return Filled::something;
   if (count == 0) return Filled::end;
   if (reason == EINTR || reason == EAGAIN) return Filled::nothing_yet;

@@ -26,6 +26,7 @@ class LineReader {
   // Whether next() can tell something although the descriptor has nothing to read.
   bool ready() const;
   int descriptor() const { return descriptor_; }
+  std::size_t bytes_read() const { return bytes_read_; }
   // Lines that were given out.
   std::size_t count() const { return count_; }
 
@@ -41,6 +42,7 @@ class LineReader {
   std::size_t begin_ = 0;
   std::size_t searched_ = 0;  // from begin_ up to here there is no newline
   std::size_t count_ = 0;
+  std::size_t bytes_read_ = 0;
   bool ended_ = false;
 };
 

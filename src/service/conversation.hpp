@@ -10,8 +10,8 @@
 #include "base/file_descriptor.hpp"
 #include "base/line_reader.hpp"
 #include "service/generate.hpp"
+#include "service/generate_rows.hpp"
 #include "service/line_output.hpp"
-#include "service/prompt_file.hpp"
 
 namespace muster::service {
 

@@ -88,7 +88,8 @@ std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summar
 
 Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
                                  const GenerateListener& listener) {
-  auto prompts = PromptFile::open(wish.prompts, plan.task().score ? PromptUse::score : PromptUse::generate);
+  auto prompts =
+      PromptFile::open(wish.prompts, plan.task().score ? PromptUse::scores : PromptUse::prompts, longest_prompt_line);
   if (!prompts) return prompts.error();
   auto output = LineOutput::open(wish.output);
   if (!output) return output.error();

@@ -41,7 +41,7 @@ bool GenerateJob::window_is_open() const {
 Result<wire::NextRequest> GenerateJob::next_request(int) {
   if (ended_) return wire::NextRequest(wire::EndOfRequests{});
   if (!window_is_open()) return wire::NextRequest(wire::NotYet{});
-  auto next = prompts_.next();
+  auto next = prompts_.try_next();
   if (!next) return next.error();
   if (std::holds_alternative<NoPromptYet>(*next)) return wire::NextRequest(wire::NotYet{});
   if (std::holds_alternative<NoMorePrompts>(*next)) {
@@ -49,7 +49,7 @@ Result<wire::NextRequest> GenerateJob::next_request(int) {
     return wire::NextRequest(wire::EndOfRequests{});
   }
   PromptRow& prompt = std::get<PromptRow>(*next);
-  wire::Request request{prompt.index, request_row(prompt, task_.score ? PromptUse::score : PromptUse::generate)};
+  wire::Request request{prompt.index, request_row(prompt, task_.score ? PromptUse::scores : PromptUse::prompts)};
   waiting_.emplace(prompt.index, Waiting{std::move(prompt.id), prompt.line});
   return wire::NextRequest(std::move(request));
 }

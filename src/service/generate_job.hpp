@@ -7,6 +7,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "service/generate.hpp"
+#include "service/generate_rows.hpp"
 #include "service/line_output.hpp"
 #include "service/ordered_results.hpp"
 #include "service/prompt_file.hpp"

@@ -7,6 +7,7 @@
 #include "base/byte_count.hpp"
 #include "base/text.hpp"
 #include "service/generate.hpp"
+#include "service/generate_rows.hpp"
 #include "service/plan.hpp"
 #include "service/prompt_file.hpp"
 
@@ -211,14 +212,14 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
 // Of a file that can be read twice, every row is looked at before anything starts.
 Result<std::optional<std::int64_t>> count_prompts(const GenerateWish& wish) {
   if (wish.mode == GenerateMode::converse) return std::optional<std::int64_t>();
-  const PromptUse use = wish.mode == GenerateMode::score ? PromptUse::score : PromptUse::generate;
-  const auto file = PromptFile::open(wish.prompts, use);
+  const PromptUse use = wish.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
+  const auto file = PromptFile::open(wish.prompts, use, longest_prompt_line);
   if (!file) return file.error();
   if (file->is_same_as(wish.output))
     return Error{Error::Kind::bad_input, fmt::format("{} is both the prompts and the output", wish.output),
                  "name another file with -o"};
   if (!file->can_be_read_twice()) return std::optional<std::int64_t>();
-  const auto count = check_prompts(wish.prompts, use);
+  const auto count = check_prompts(wish.prompts, use, longest_prompt_line);
   if (!count) return count.error();
   return std::optional(*count);
 }

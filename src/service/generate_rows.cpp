@@ -9,10 +9,12 @@ std::string request_row(const PromptRow& prompt, PromptUse use) {
   else
     row["messages"] = prompt.messages;
   if (!prompt.tools.is_null()) row["tools"] = prompt.tools;
-  if (!prompt.template_variables.is_null()) row["template_variables"] = prompt.template_variables;
+  if (!prompt.documents.is_null()) row["documents"] = prompt.documents;
+  if (!prompt.template_variables.empty()) row["template_variables"] = prompt.template_variables;
   if (prompt.add_generation_prompt) row["add_generation_prompt"] = *prompt.add_generation_prompt;
+  if (prompt.continue_final_message) row["continue_final_message"] = true;
   if (prompt.max_new_tokens) row["max_new_tokens"] = *prompt.max_new_tokens;
-  if (use == PromptUse::score) row["completion"] = prompt.completion.value_or("");
+  if (use == PromptUse::scores) row["completion"] = prompt.completion.value_or("");
   return wire::as_line(row);
 }
 

@@ -8,6 +8,11 @@
 
 namespace muster::service {
 
+using OrderedJson = nlohmann::ordered_json;  // templates see keys in their order
+
+// Twice escaped on its way to a rank, a line still fits the channel.
+inline constexpr std::size_t longest_prompt_line = std::size_t{8} << 20;
+
 // The prompt as a request has it. completion: only where it is to be scored.
 std::string request_row(const PromptRow& prompt, PromptUse use);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace muster::service {
 
@@ -12,8 +13,9 @@ class OrderedResults {
  public:
   // Whether this one was still to come: each index counts once.
   bool add(std::int64_t index, std::string lines) {
-    if (index < next_ || !held_.emplace(index, lines).second) return false;
+    if (index < next_ || held_.contains(index)) return false;
     held_bytes_ += lines.size();
+    held_.emplace(index, std::move(lines));
     return true;
   }
 
