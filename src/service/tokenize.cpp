@@ -55,7 +55,7 @@ class RowTokenizer {
     conversation.messages = row.messages;
     conversation.tools = row.tools;
     conversation.documents = row.documents;
-    if (row.template_variables.is_object()) conversation.variables = row.template_variables;
+    conversation.variables = row.template_variables;
     conversation.continue_final_message = row.continue_final_message;
     conversation.add_generation_prompt =
         row.add_generation_prompt.value_or(request_.add_generation_prompt && !row.continue_final_message);
@@ -122,7 +122,7 @@ class WrongRows {
 // Up to so many right rows; true at the end of the file.
 Result<bool> read_rows(PromptFile& file, std::vector<PromptRow>& rows, WrongRows& wrong) {
   while (rows.size() < rows_at_once) {
-    auto row = file.wait_for_next();
+    auto row = file.next();
     if (!row) {
       if (row.error().kind != Error::Kind::bad_input) return row.error();
       wrong.add(row.error());
@@ -139,7 +139,7 @@ Result<bool> read_rows(PromptFile& file, std::vector<PromptRow>& rows, WrongRows
 Result<TokenizeSummary> tokenize(const TokenizeRequest& request, const spec::ModelSearch& search) {
   const auto text = chat::read_model_text(request.model, search);
   if (!text) return text.error();
-  auto file = PromptFile::open(request.prompts, request.decode ? PromptUse::decode : PromptUse::tokenize);
+  auto file = PromptFile::open(request.prompts, request.decode ? PromptUse::decoding : PromptUse::prompts);
   if (!file) return file.error();
   const RowTokenizer tokenizer(*text, request);
   WrongRows wrong(request.prompts == "-" ? "standard input" : request.prompts);
@@ -162,8 +162,7 @@ Result<TokenizeSummary> tokenize(const TokenizeRequest& request, const spec::Mod
     }
     if (!wrong.empty()) continue;  // only looks for further ones
     if (auto written = request.write(lines); !written) return written.error();
-    const auto [taken, size] = file->bytes_taken();
-    if (request.progress) request.progress({taken}, {size});
+    if (request.progress) request.progress({file->bytes_read()}, {file->bytes_total()});
   }
   if (!wrong.empty()) return wrong.error();
   return summary;
