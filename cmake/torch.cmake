@@ -37,10 +37,9 @@ target_link_libraries(muster_torch INTERFACE ${torch_folder}/lib/libtorch_cpu.so
 function(find_cuda_header variable header)
   file(GLOB packaged ${torch_folder}/../nvidia/*/include)
   find_path(${variable} ${header} NO_DEFAULT_PATH
-            PATHS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include ${packaged})
-  find_path(${variable} ${header} PATHS /usr/local/cuda/include)
-  find_path(${variable} ${header} HINTS ${packaged} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include
-            PATHS /usr/local/cuda/include PATH_SUFFIXES cccl)
+            PATHS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include ${packaged}
+            PATH_SUFFIXES cccl)
+  find_path(${variable} ${header} PATHS /usr/local/cuda/include PATH_SUFFIXES cccl)
   if(NOT ${variable})
     message(FATAL_ERROR "torch in ${torch_folder} is a CUDA build, and ${header} is neither in an nvidia-* package beside it "
                         "nor on the system: install the CUDA toolkit (set CUDA_HOME) and libnccl-dev, or a CPU build of torch")
@@ -83,12 +82,6 @@ function(use_precompiled_torch target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
-  # Programs are compiled like libraries: a precompiled header fits only code of its own kind.
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
-  endif()
 endfunction()
 
 # A layer that sees torch.

