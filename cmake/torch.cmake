@@ -55,7 +55,7 @@ if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
     target_include_directories(muster_torch SYSTEM INTERFACE ${${variable}})
   endforeach()
   target_compile_definitions(muster_torch INTERFACE USE_C10D_NCCL MUSTER_CUDA)
-  # The runtime that torch itself loads, for kernels of our own: beside the wheel, or on the system.
+  # The runtime that torch itself loads: beside the wheel, or on the system.
   file(GLOB cuda_runtimes ${torch_folder}/lib/libcudart*.so* ${torch_folder}/../nvidia/*/lib/libcudart.so.*)
   if(cuda_runtimes)
     list(GET cuda_runtimes 0 cuda_runtime)
@@ -66,7 +66,7 @@ if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
   target_link_options(muster_torch INTERFACE -Wl,--allow-shlib-undefined)
   # libtorch_cuda registers its operations when it is loaded; nothing need name a symbol of it.
   target_link_libraries(muster_torch INTERFACE
-    "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so)
+    "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so ${cuda_runtime})
 endif()
 
 # One precompiled header for all code that sees torch: a file that includes ATen alone would cost eight seconds.
