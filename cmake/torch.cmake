@@ -67,6 +67,7 @@ if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
   # libtorch_cuda registers its operations when it is loaded; nothing need name a symbol of it.
   target_link_libraries(muster_torch INTERFACE
     "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so ${cuda_runtime})
+  target_link_libraries(muster_cuda INTERFACE ${cuda_runtime})  # after the kernels that call it
 endif()
 
 # One precompiled header for all code that sees torch: a file that includes ATen alone would cost eight seconds.
@@ -82,6 +83,9 @@ function(use_precompiled_torch target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
+  # What a program has of static libraries is its own: torch's libraries must not find a second C++ library, or our
+  # declarations of Gloo's classes, in it.
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
 endfunction()
 
 # A layer that sees torch.
