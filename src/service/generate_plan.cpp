@@ -6,6 +6,7 @@
 
 #include "base/byte_count.hpp"
 #include "base/text.hpp"
+#include "chat/model_text.hpp"
 #include "service/generate.hpp"
 #include "service/generate_rows.hpp"
 #include "service/plan.hpp"
@@ -160,6 +161,19 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
                "name the folder that has model.safetensors; model.init=random draws weights, to measure speed"};
 }
 
+// A conversation needs a template that writes down whose turn it is.
+Result<void> check_template(const GenerateWish& wish) {
+  if (wish.mode != GenerateMode::converse) return {};
+  const std::string& model = *wish.settings.spec.model.path;
+  const auto text =
+      chat::read_model_text(wish.settings.spec.model.tokenizer.value_or(model), spec::model_search_from_environment());
+  if (!text) return text.error();
+  if (text->has_chat_template()) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("{} has no chat template: it goes on from a text, and knows no turns", model),
+               fmt::format("echo 'Once upon a time' | muster generate -m {} -p -", model)};
+}
+
 Result<void> check_lengths(const plan::Question& question, const GenerateWish& wish) {
   const std::int64_t room = question.workload.sequence;
   const std::int64_t asked = wish.settings.spec.generation.max_new_tokens;
@@ -257,6 +271,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   auto question = ask(host, settings, *device, wish.mode);
   if (!question) return question.error();
   if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
+  if (auto checked = check_template(wish); !checked) return checked.error();
   if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
   auto made =
       plan_batch(*question, device->gpu ? usual_batch_on_gpu : usual_batch_on_cpu, wish.mode == GenerateMode::converse);

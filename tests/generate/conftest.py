@@ -8,13 +8,16 @@ import sys
 
 import pytest
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+from tiny_tokenizer import make_model_text  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/control/apps/cli/muster"))
+PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
 
 TINY = {
     "model_type": "llama",
     "architectures": ["LlamaForCausalLM"],
-    "vocab_size": 256,
+    "vocab_size": 400,
     "hidden_size": 32,
     "intermediate_size": 64,
     "num_hidden_layers": 2,
@@ -53,6 +56,10 @@ class Generate:
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps({**TINY, **changes}))
         return "tiny"
+
+    def text(self, **template: object) -> None:
+        """The model gets a tokenizer and, unless template=None, a chat template."""
+        make_model_text(self.folder / self.model(), **template)
 
     def prompts(self, name: str, *rows: object) -> str:
         text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)

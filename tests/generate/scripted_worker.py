@@ -1,7 +1,7 @@
 """Stands where muster-worker would: speaks its protocol, and answers by a script instead of a model.
 
 SCRIPT is a JSON object: "answer" (reverse, fail, leave), "order" (as-given, backwards), "dropped", "pause", "record" (a file
-that gets the assignment and every request), "words" (how an answer is streamed), "no_template".
+that gets the assignment and every request), "words" (how an answer is streamed), "refuse".
 """
 
 import json
@@ -38,8 +38,8 @@ assignment = json.loads(lines.readline())
 task = assignment["task"]
 record(assignment)
 print("the script begins", file=sys.stderr)
-if script.get("no_template"):
-    fail("bad_input", "tiny has no chat template", 2)
+if script.get("refuse"):
+    fail("bad_input", "no such attention on this device", 2)
 tell("progress", what="loading", done=1, total=2)
 tell("ready", device="cpu")
 

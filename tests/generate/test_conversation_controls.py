@@ -3,9 +3,15 @@
 import subprocess
 import time
 
+import pytest
 from terminal import Terminal
 
 BARE = ("-m", "tiny", "model.init=random", "--max-new-tokens", "16", "--device", "cpu", "--interactive")
+
+
+@pytest.fixture(autouse=True)
+def model_that_talks(scripted):
+    scripted.text()
 
 
 def talk(scripted, *more: str) -> Terminal:
@@ -80,10 +86,16 @@ class TestThroughAPipe:
         result = scripted(*BARE, input="ab\n\ncd\n")
         assert (result.returncode, result.stdout, result.stderr) == (0, "ba\ndc\n", "")
 
-    def test_a_model_without_a_chat_template_is_refused(self, scripted):
-        scripted.script(no_template=True)
+    def test_a_model_without_a_chat_template_is_refused_before_anything_starts(self, scripted):
+        (scripted.folder / "tiny" / "chat_template.jinja").unlink()
         result = scripted(*BARE, input="ab\n")
         assert result.returncode == 2 and "tiny has no chat template" in result.stderr and result.stdout == ""
+        assert not (scripted.folder / "record.jsonl").exists()
+
+    def test_what_the_worker_refuses_is_told_in_its_words(self, scripted):
+        scripted.script(refuse=True)
+        result = scripted(*BARE, input="ab\n")
+        assert result.returncode == 2 and "no such attention on this device" in result.stderr and result.stdout == ""
 
     def test_an_answer_that_was_cut_is_told(self, scripted):
         scripted.script(finish="length")
