@@ -37,6 +37,11 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::ve
     if (!opened) return opened.error();
     for (const spec::StoredTensor& tensor : file.header.tensors)
       stored.emplace(tensor.name, Stored{source->files_.size(), &tensor});
+    auto mapping = MappedFile::map(*opened);
+    if (!mapping) return mapping.error();
+    if (!file.header.tensors.empty() && file.header.tensors.back().end > mapping->bytes().size())
+      return Error{Error::Kind::bad_input, fmt::format("{} is being rewritten", file.path.string()), "start again"};
+    source->mappings_.push_back(std::move(*mapping));
     source->files_.push_back(std::move(*opened));
   }
   for (const NamedTensor& name : names) {
@@ -53,6 +58,23 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::ve
 const TensorEntry* SafetensorsSource::find(std::string_view name) const {
   const auto number = directory_.find(name);
   return number ? &directory_.at(*number) : nullptr;
+}
+
+const std::byte* SafetensorsSource::view(std::string_view name) const {
+  const auto number = directory_.find(name);
+  if (!number) return nullptr;
+  const Place& place = places_[*number];
+  const auto size = files_[place.file].current_size();
+  if (!size || *size != files_[place.file].size()) return nullptr;  // read() tells what happened
+  bytes_read_.fetch_add(directory_.at(*number).stored_bytes, std::memory_order_relaxed);
+  return mappings_[place.file].bytes().data() + place.begin;
+}
+
+void SafetensorsSource::release(std::string_view name) const {
+  const auto number = directory_.find(name);
+  if (!number) return;
+  const Place& place = places_[*number];
+  mappings_[place.file].release(place.begin, place.begin + directory_.at(*number).stored_bytes);
 }
 
 Result<void> SafetensorsSource::read(std::string_view name, const TensorSlice& slice, spec::ElementType as,

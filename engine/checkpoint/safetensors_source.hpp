@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/regular_file.hpp"
+#include "checkpoint/mapped_file.hpp"
 #include "checkpoint/slice_bounds.hpp"
 #include "checkpoint/tensor_directory.hpp"
 #include "spec/safetensors_header.hpp"
@@ -18,9 +19,10 @@ struct NamedTensor {
   std::string stored_name;
 };
 
-// Note [Reading by pread]: numbers are copied from the page cache straight to where the caller wants them. A mapping
-// would be no faster, would count twice in resident memory while it is copied from, and a file that shrinks would end
-// the process by a signal; here it is an error.
+// Note [Reading and viewing]: read() copies by pread from the system's cache straight to where the caller wants the
+// numbers; what the mapping is for is view(), which copies nothing. Copying out of the mapping instead would be no
+// faster, would count the tensor twice in resident memory, and a file that shrinks would end the process by a signal;
+// here it is an error.
 class SafetensorsSource : public TensorSource {
  public:
   // names: the tensors to offer, in this order; what the files hold besides is left out. Each must be there.
@@ -32,6 +34,8 @@ class SafetensorsSource : public TensorSource {
   const TensorEntry* find(std::string_view name) const override;
   Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
                     std::span<std::byte> out) const override;
+  const std::byte* view(std::string_view name) const override;
+  void release(std::string_view name) const override;
   std::uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
@@ -47,6 +51,7 @@ class SafetensorsSource : public TensorSource {
                     spec::ElementType as) const;
 
   std::vector<RegularFile> files_;
+  std::vector<MappedFile> mappings_;  // beside the files
   TensorDirectory directory_;
   std::vector<Place> places_;  // beside the directory's entries
   mutable std::atomic<std::uint64_t> bytes_read_ = 0;

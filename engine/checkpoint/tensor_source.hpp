@@ -47,7 +47,13 @@ class TensorSource {
   // changed its size since it was opened. Integers come only as what they are stored as.
   virtual Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
                             std::span<std::byte> out) const = 0;
-  // Bytes read from tensors so far, over all threads.
+  // The whole tensor as it lies in the file, element_type's numbers row by row, without a copy: to pack or to send on.
+  // Valid as long as this source. nullptr: not so (packed blocks, another order of rows, no file), read it instead. Not
+  // for files that others rewrite in place: see MappedFile.
+  virtual const std::byte* view(std::string_view) const { return nullptr; }
+  // Who viewed a tensor is done with it: its pages no longer count as resident.
+  virtual void release(std::string_view) const {}
+  // Bytes read from tensors so far, views included, over all threads.
   virtual std::uint64_t bytes_read() const = 0;
 };
 

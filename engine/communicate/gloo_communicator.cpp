@@ -12,6 +12,7 @@
 #include "communicate/c10d_store.hpp"
 #include "communicate/failure_text.hpp"
 #include "communicate/implementations.hpp"
+#include "communicate/ordered_reduction.hpp"
 #include "communicate/roll_call.hpp"
 
 namespace muster::communicate {
@@ -104,12 +105,13 @@ class GlooCommunicator : public Communicator {
     bring_back(to, output);
   }
 
+  // c10d would reduce everything on every rank. An exchange of parts moves half of that, and fixes the order of the
+  // sum.
   void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
-    at::Tensor from = on_host(input), to = on_host(output);
-    c10d::ReduceScatterOptions options;
-    options.reduceOp = as_c10d(reduction);
-    collective(describe("reduce_scatter", input), [&] { return group_->_reduce_scatter_base(to, from, options); });
-    bring_back(to, output);
+    at::Tensor from = on_host(input), parts = at::empty_like(from);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(size()), output.numel());
+    collective(describe("reduce_scatter", input), [&] { return group_->alltoall_base(parts, from, counts, counts); });
+    output.view(-1).copy_(reduce_in_order(parts.chunk(size()), reduction));
   }
 
   void run_all_to_all(const at::Tensor& input, const std::vector<std::int64_t>& input_counts, const at::Tensor& output,

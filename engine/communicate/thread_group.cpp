@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "communicate/failure_text.hpp"
+#include "communicate/ordered_reduction.hpp"
 
 namespace muster::communicate {
 namespace {
@@ -120,7 +121,7 @@ class ThreadRank : public Communicator {
 
   void run_all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     bring(describe("all_reduce", tensor), tensor);
-    const at::Tensor result = reduce(reduction, 0, tensor.numel(), tensor.scalar_type());
+    const at::Tensor result = reduce(reduction, 0, tensor.numel());
     part();
     flat(tensor).copy_(result);
   }
@@ -134,7 +135,7 @@ class ThreadRank : public Communicator {
 
   void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
     bring(describe("reduce_scatter", input), input);
-    const at::Tensor result = reduce(reduction, rank() * output.numel(), output.numel(), output.scalar_type());
+    const at::Tensor result = reduce(reduction, rank() * output.numel(), output.numel());
     part();
     flat(output).copy_(result);
   }
@@ -183,19 +184,11 @@ class ThreadRank : public Communicator {
   static at::Tensor flat(const at::Tensor& tensor) { return tensor.view(-1); }
 
   // [count] of the reduction of all inputs, from begin on.
-  at::Tensor reduce(Reduction reduction, std::int64_t begin, std::int64_t count, at::ScalarType type) const {
-    const auto wide = type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
-    const auto part_of = [&](int other) {
-      return flat(room_->contribution(other).input).narrow(0, begin, count).to(wide);
-    };
-    at::Tensor result = part_of(0).clone();
-    for (int other = 1; other < size(); ++other) {
-      if (reduction == Reduction::sum)
-        result.add_(part_of(other));
-      else
-        result = at::maximum(result, part_of(other));
-    }
-    return result.to(type);
+  at::Tensor reduce(Reduction reduction, std::int64_t begin, std::int64_t count) const {
+    std::vector<at::Tensor> parts;
+    for (int other = 0; other < size(); ++other)
+      parts.push_back(flat(room_->contribution(other).input).narrow(0, begin, count));
+    return reduce_in_order(parts, reduction);
   }
 
   std::shared_ptr<MeetingRoom> room_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/token_id.hpp"
@@ -15,11 +16,11 @@ namespace muster::tokenizer {
 
 class WordCache {
  public:
-  WordCache() : sets_(set_count) {}
+  WordCache() : sets_(first_sets) {}
 
   // Appends the ids of a word; false where it is not here.
   bool append(std::string_view word, std::uint64_t hash, std::vector<TokenId>& ids) const {
-    const Set& set = sets_[hash & (set_count - 1)];
+    const Set& set = sets_[hash & (sets_.size() - 1)];
     for (const Entry& entry : set) {
       if (entry.hash != hash || entry.length != word.size()) continue;
       if (std::memcmp(entry.content.data(), word.data(), word.size()) != 0) continue;
@@ -40,9 +41,8 @@ class WordCache {
   // The older of the two words in its place goes. What does not fit is not kept.
   void keep(std::string_view word, std::uint64_t hash, std::span<const TokenId> ids) {
     if (ids.empty() || word.size() + ids.size_bytes() > room) return;
-    Set& set = sets_[hash & (set_count - 1)];
-    set[1] = set[0];
-    Entry& entry = set[0];
+    if (++kept_ > sets_.size() && sets_.size() < most_sets) grow();
+    Entry& entry = make_room(hash);
     entry.hash = hash;
     entry.length = static_cast<std::uint8_t>(word.size());
     entry.count = static_cast<std::uint8_t>(ids.size());
@@ -51,7 +51,8 @@ class WordCache {
   }
 
  private:
-  static constexpr std::size_t set_count = std::size_t{1} << 15U, room = 54;
+  // Small at first: a single prompt needs little, and clearing memory takes time.
+  static constexpr std::size_t first_sets = std::size_t{1} << 9U, most_sets = std::size_t{1} << 15U, room = 54;
   struct Entry {  // one line of the processor's cache
     std::uint64_t hash = 0;
     std::uint8_t length = 0, count = 0;
@@ -60,7 +61,21 @@ class WordCache {
   static_assert(sizeof(Entry) == 64);
   using Set = std::array<Entry, 2>;
 
-  std::vector<Set> sets_;
+  Entry& make_room(std::uint64_t hash) {
+    Set& set = sets_[hash & (sets_.size() - 1)];
+    set[1] = set[0];
+    return set[0];
+  }
+
+  void grow() {
+    const std::vector<Set> old = std::exchange(sets_, std::vector<Set>(sets_.size() * 4));
+    for (const Set& set : old)
+      for (const Entry& entry : {set[1], set[0]})
+        if (entry.count > 0) make_room(entry.hash) = entry;
+  }
+
+  std::vector<Set> sets_;  // a power of two
+  std::size_t kept_ = 0;
 };
 
 }  // namespace muster::tokenizer

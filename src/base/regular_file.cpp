@@ -43,6 +43,12 @@ Result<RegularFile> RegularFile::open(const std::filesystem::path& path) {
   return RegularFile(std::move(file), path, static_cast<std::uint64_t>(facts.st_size));
 }
 
+Result<std::uint64_t> RegularFile::current_size() const {
+  struct stat facts {};
+  if (::fstat(file_.number(), &facts) != 0) return cannot_read(path_, system_reason());
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
 Result<std::string> RegularFile::beginning(std::uint64_t length) const {
   std::string bytes(static_cast<std::size_t>(std::min(length, size_)), '\0');
   const auto have = read_some(file_.number(), 0, std::as_writable_bytes(std::span(bytes)));

@@ -24,6 +24,9 @@ class RegularFile {
   // several threads.
   Result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const;
   const std::filesystem::path& path() const { return path_; }
+  // What it has now, which may be another size than when it was opened.
+  Result<std::uint64_t> current_size() const;
+  int descriptor() const { return file_.number(); }
 
  private:
   RegularFile(FileDescriptor file, std::filesystem::path path, std::uint64_t size)

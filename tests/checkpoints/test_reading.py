@@ -217,6 +217,18 @@ def test_reading_with_threads_gives_the_same_bytes(speaker, tmp_path):
             assert same_bits(got.reshape(tensor.shape), tensor.detach().to(torch.bfloat16)), name
 
 
+def test_views_are_the_stored_bytes_and_gguf_blocks_have_none(speaker, tmp_path):
+    model = model_of("llama", vocab_size=4000).to(torch.bfloat16)
+    model.save_pretrained(tmp_path / "model", max_shard_size="1MB")
+    speaker.open(tmp_path / "model")
+    for name, tensor in model.named_parameters():
+        assert same_bits(speaker.read(name, torch.bfloat16, tensor.shape, view=True), tensor.detach())
+    write_gguf(tmp_path / "m.gguf", model_of("llama"))
+    speaker.open(tmp_path / "m.gguf")
+    with pytest.raises(Refused, match="no view of"):
+        speaker.read("model.norm.weight", torch.float32, (256,), view=True)
+
+
 def test_wrong_slices_types_and_names_are_refused(speaker, tmp_path):
     save_file({"t": torch.zeros(4, 8), "i": torch.zeros(3, dtype=torch.int64)}, tmp_path / "f.safetensors")
     speaker.open_safetensors(tmp_path / "f.safetensors")

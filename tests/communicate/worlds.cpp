@@ -59,23 +59,6 @@ class ThreadWorld : public World {
   }
 };
 
-// A port that answers when serve() has been called; connections made before wait.
-class StoreServer {
- public:
-  StoreServer() : listener_(*listen_on(resolve("127.0.0.1", 0)->front())), port_(local_address(listener_).port()) {}
-  std::uint16_t port() const { return port_; }
-  void serve() {
-    server_ = *rendezvous::ConnectionServer::start(
-        std::move(listener_), [](char, rendezvous::Outbox& outbox) { return rendezvous::KeyValueStore::make(outbox); },
-        {&rendezvous::store_first_byte, 1});
-  }
-
- private:
-  FileDescriptor listener_;
-  std::uint16_t port_;
-  std::unique_ptr<rendezvous::ConnectionServer> server_;
-};
-
 struct Child {
   pid_t pid = 0;
   FileDescriptor outcome;  // to be read from
@@ -154,6 +137,16 @@ class ProcessWorld : public World {
 };
 
 }  // namespace
+
+StoreServer::StoreServer()
+    : listener_(*listen_on(resolve("127.0.0.1", 0)->front())), port_(local_address(listener_).port()) {}
+StoreServer::~StoreServer() = default;
+
+void StoreServer::serve() {
+  server_ = *rendezvous::ConnectionServer::start(
+      std::move(listener_), [](char, rendezvous::Outbox& outbox) { return rendezvous::KeyValueStore::make(outbox); },
+      {&rendezvous::store_first_byte, 1});
+}
 
 std::unique_ptr<World> make_thread_world() { return std::make_unique<ThreadWorld>(); }
 std::unique_ptr<World> make_process_world(Backend backend, bool gpu) {

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "communicate/communicator.hpp"
+#include "rendezvous/connection_server.hpp"
 
 namespace muster::communicate {
 
@@ -27,6 +29,21 @@ class World {
   // Runs body on every rank and waits for all. absent: ranks that never join.
   virtual std::vector<RankOutcome> run(int size, std::chrono::milliseconds timeout, const RankBody& body,
                                        const std::vector<int>& absent) = 0;
+};
+
+// A store on a port of this machine, which answers when serve() has been called; connections made before wait.
+class StoreServer {
+ public:
+  StoreServer();
+  ~StoreServer();
+  std::uint16_t port() const { return port_; }
+  // Starts a thread.
+  void serve();
+
+ private:
+  FileDescriptor listener_;
+  std::uint16_t port_;
+  std::unique_ptr<rendezvous::ConnectionServer> server_;
 };
 
 std::unique_ptr<World> make_thread_world();

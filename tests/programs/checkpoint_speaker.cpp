@@ -2,6 +2,7 @@
 //   {"open": MODEL} | {"open_safetensors": PATH}                         → {"tensors": [{"name", "shape", "stored",
 //   "bytes"}]}
 //   {"read": NAME, "as": TYPE, "rows": [FIRST, COUNT], "columns": […], "to": FILE}  → {"bytes_read": N}
+//   {"read": NAME, "as": TYPE, "view": true, "to": FILE}                 the same by view()
 //   {"read_all": TYPE, "threads": N, "to": FOLDER}                       → {"bytes_read": N}; one file a tensor
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
 //   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
@@ -9,6 +10,7 @@
 // What fails answers {"error": …}.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -109,6 +111,13 @@ class Speaker {
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows * columns * spec::bytes_per_element(as)));
     if (const auto done = source_->read(name, slice, as, bytes); !done) return failure(done.error());
+    if (question.value("view", false)) {  // the whole tensor as it is stored
+      const std::byte* start = source_->view(name);
+      if (start == nullptr) return {{"error", "no view of " + name}};
+      bytes.assign(start, start + entry->stored_bytes);
+      source_->release(name);
+      if (!std::equal(bytes.begin(), bytes.end(), start)) return {{"error", "other bytes after release"}};
+    }
     write(question["to"], bytes);
     return {{"bytes_read", source_->bytes_read()}};
   }

@@ -7,6 +7,7 @@
 //   {"find": [PIECE, …]}                              → {"ids": [ID or null, …]}
 //   {"split": PATTERN, "texts": […]}                  → {"stretches": [[[BEGIN, END, MATCHES], …], …]} or {"error":
 //   "…"}
+//   {"normalize": FORM, "texts": […]}                 → {"texts": […]}; NFC, NFD, NFKC, NFKD or Lowercase
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -15,6 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "tokenizer/letter_case.hpp"
+#include "tokenizer/normal_form.hpp"
 #include "tokenizer/pattern.hpp"
 #include "tokenizer/streaming_decoder.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -83,9 +86,21 @@ json split(const std::string& expression, const json& texts) {
   return {{"stretches", stretches}};
 }
 
+json normalize(const std::string& form, const json& texts) {
+  json results = json::array();
+  for (const json& text : texts) {
+    const auto& given = text.get_ref<const std::string&>();
+    results.push_back(form == "Lowercase"
+                          ? lower_cased(given)
+                          : normal_form(given, {.compatible = form.size() == 4, .composed = form.back() == 'C'}));
+  }
+  return {{"texts", results}};
+}
+
 json answer(const json& question, std::optional<Tokenizer>& tokenizer) {
   if (question.contains("load")) return load(question["load"], tokenizer);
   if (question.contains("split")) return split(question["split"], question["texts"]);
+  if (question.contains("normalize")) return normalize(question["normalize"], question["texts"]);
   if (!tokenizer) return {{"error", "no tokenizer is loaded"}};
   if (question.contains("encode")) return encode(*tokenizer, question["encode"], question["special"]);
   if (question.contains("decode")) return decode(*tokenizer, question["decode"], question["skip"]);
