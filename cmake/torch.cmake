@@ -37,8 +37,9 @@ target_link_libraries(muster_torch INTERFACE ${torch_folder}/lib/libtorch_cpu.so
 function(find_cuda_header variable header)
   file(GLOB packaged ${torch_folder}/../nvidia/*/include)
   find_path(${variable} ${header} NO_DEFAULT_PATH
-            PATHS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include ${packaged})
-  find_path(${variable} ${header} PATHS /usr/local/cuda/include)
+            PATHS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} $ENV{CUDA_HOME}/include $ENV{NCCL_HOME}/include ${packaged}
+            PATH_SUFFIXES cccl)
+  find_path(${variable} ${header} PATHS /usr/local/cuda/include PATH_SUFFIXES cccl)
   if(NOT ${variable})
     message(FATAL_ERROR "torch in ${torch_folder} is a CUDA build, and ${header} is neither in an nvidia-* package beside it "
                         "nor on the system: install the CUDA toolkit (set CUDA_HOME) and libnccl-dev, or a CPU build of torch")
@@ -48,12 +49,21 @@ endfunction()
 set(MUSTER_CUDA OFF)
 if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
   set(MUSTER_CUDA ON)
-  foreach(header cuda_runtime_api.h cublas_v2.h cusparse.h cusolverDn.h nccl.h)
+  foreach(header cuda_runtime_api.h crt/host_config.h nv/target cublas_v2.h cusparse.h cusolverDn.h nccl.h)
     string(MAKE_C_IDENTIFIER "MUSTER_INCLUDE_${header}" variable)
     find_cuda_header(${variable} ${header})
     target_include_directories(muster_torch SYSTEM INTERFACE ${${variable}})
   endforeach()
   target_compile_definitions(muster_torch INTERFACE USE_C10D_NCCL MUSTER_CUDA)
+  # The runtime that torch itself loads, for kernels of our own: beside the wheel, or on the system.
+  file(GLOB cuda_runtimes ${torch_folder}/lib/libcudart*.so* ${torch_folder}/../nvidia/*/lib/libcudart.so.*)
+  if(cuda_runtimes)
+    list(GET cuda_runtimes 0 cuda_runtime)
+  else()
+    find_library(cuda_runtime cudart PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64 REQUIRED)
+  endif()
+  # What libtorch_cuda needs in turn is found by its own path, when it is loaded.
+  target_link_options(muster_torch INTERFACE -Wl,--allow-shlib-undefined)
   # libtorch_cuda registers its operations when it is loaded; nothing need name a symbol of it.
   target_link_libraries(muster_torch INTERFACE
     "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so)
@@ -66,15 +76,12 @@ add_library(muster_precompiled_torch OBJECT ${PROJECT_BINARY_DIR}/precompiled_to
 target_link_libraries(muster_precompiled_torch PRIVATE muster_torch muster_warnings)
 target_precompile_headers(muster_precompiled_torch PRIVATE <ATen/ATen.h>)
 
+# Programs are compiled as libraries are, -fPIC and not -fPIE: the header holds for one of them only.
 function(use_precompiled_torch target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
-  # Programs are compiled like libraries: a precompiled header fits only code of its own kind.
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
-  endif()
 endfunction()
 
 # A layer that sees torch.

@@ -8,31 +8,38 @@ source "$build_scripts/tools.sh"
 
 say() { printf 'muster: %s\n' "$*" >&2; }
 
-# build_release ROOT: sets up, builds the release preset and records which sources it was made from.
+# build_release ROOT: sets up, builds muster and records which sources it was made from.
 # Returns 1 for a failed build, 2 for missing tools that may not be installed.
-build_release() {
-  local root=$1
+build_release() { build_program "$1" release "$release_program" "$release_stamp" control; }
+
+# build_worker ROOT: the same for muster-worker, which needs LibTorch.
+build_worker() { build_program "$1" worker "$worker_program" "$worker_stamp" control engine; }
+
+# build_program ROOT PRESET PROGRAM STAMP COMPONENT...: COMPONENTs are what scripts/setup.sh brings.
+build_program() {
+  local root=$1 preset=$2 program=$3 stamp=$4
+  shift 4
   lock_builds "$root" || return 1
   # Whoever held the lock may have done the work.
-  if release_is_current "$root"; then
+  if program_is_current "$root" "$program" "$stamp"; then
     unlock_builds
     return 0
   fi
-  "$root/scripts/setup.sh" --quiet control || return $?
+  "$root/scripts/setup.sh" --quiet "$@" || return $?
 
-  local started=$root/build/release/.muster-build-started
+  local started=$root/build/$preset/.muster-build-started
   local -a sources
   list_release_sources "$root"
-  mkdir -p "$root/build/release" || return 1
-  rm -f "$root/$release_stamp"
+  mkdir -p "$root/build/$preset" || return 1
+  rm -f "$root/$stamp"
   # Edits made from here on are newer than the mark, and so are seen by the next start.
   echo "${sources[*]}" >"$started" || return 1
-  build_preset "$root" release || return 1
-  if [[ ! -x $root/$release_program ]]; then
-    say "the build succeeded, but made no $root/$release_program; delete $root/build/release and run again"
+  build_preset "$root" "$preset" || return 1
+  if [[ ! -x $root/$program ]]; then
+    say "the build succeeded, but made no $root/$program; delete $root/build/$preset and run again"
     return 1
   fi
-  mv "$started" "$root/$release_stamp" || return 1
+  mv "$started" "$root/$stamp" || return 1
   unlock_builds
 }
 

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
-# Tells whether build/release was made from the present sources. To be sourced.
-# This is the path of every start of ./muster, so it starts one process (find) and nothing else.
+# Tells whether the two programs were built from the present sources. To be sourced.
+# This is the path of every start of ./muster, so it starts one process for each (find) and nothing else.
 
 release_program=build/release/apps/cli/muster
 release_stamp=build/release/.muster-built
+worker_program=build/worker/apps/worker/muster-worker
+worker_stamp=build/worker/.muster-built
 
-# Sets `sources` to the files and folders that the release build is made from.
+# Sets `sources` to the files and folders that the programs are made from.
 list_release_sources() {
   local root=$1 path
   sources=()
@@ -14,15 +16,34 @@ list_release_sources() {
   done
 }
 
-# The stamp's time is the moment before the build began; its text is the list of sources there were, so that one that
-# comes or goes as a whole counts as a change. Folders are compared too: a deleted file makes its folder newer.
-release_is_current() {
-  local root=$1 recorded="" newer
-  [[ -x $root/$release_program && -f $root/$release_stamp ]] || return 1
+release_is_current() { program_is_current "$1" "$release_program" "$release_stamp"; }
+worker_is_current() { program_is_current "$1" "$worker_program" "$worker_stamp"; }
+
+# program_is_current ROOT PROGRAM STAMP. The stamp's time is the moment before the build began; its text is the list of
+# sources there were, so that one that comes or goes as a whole counts as a change. Folders are compared too: a deleted
+# file makes its folder newer.
+program_is_current() {
+  local root=$1 program=$2 stamp=$3 recorded="" newer
+  [[ -x $root/$program && -f $root/$stamp ]] || return 1
   local -a sources
   list_release_sources "$root"
-  read -r recorded <"$root/$release_stamp" || return 1
+  read -r recorded <"$root/$stamp" || return 1
   [[ $recorded == "${sources[*]}" ]] || return 1
-  newer=$(find -H "${sources[@]/#/$root/}" -newer "$root/$release_stamp" -print -quit) || return 1
+  newer=$(find -H "${sources[@]/#/$root/}" -newer "$root/$stamp" -print -quit) || return 1
   [[ -z $newer ]]
+}
+
+# worker_is_needed ROOT COMMAND...: whether a command computes, and so needs LibTorch and muster-worker. Doctor tries the
+# worker where LibTorch is there already, and does not make anyone wait for it.
+worker_is_needed() {
+  local root=$1 argument
+  shift
+  for argument; do
+    case $argument in -h | --help | --dry-run) return 1 ;; esac
+  done
+  case ${1:-} in
+    generate) return 0 ;;
+    doctor) [[ -f $root/.muster/torch-location ]] ;;
+    *) return 1 ;;
+  esac
 }

@@ -27,7 +27,7 @@ find_missing_for_control() {
   find_ninja >/dev/null || need "ninja" ninja-build
   find_missing_headers "$compiler" \
     yaml-cpp/yaml.h=libyaml-cpp-dev nlohmann/json.hpp=nlohmann-json3-dev CLI/CLI.hpp=libcli11-dev \
-    fmt/format.h=libfmt-dev
+    fmt/format.h=libfmt-dev pcre2.h=libpcre2-dev
 }
 
 find_missing_for_tests() {

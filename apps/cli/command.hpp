@@ -43,8 +43,10 @@ void add_config_command(CLI::App& program, Action& action);
 void add_launch_command(CLI::App& program, Action& action);
 // Where the options of muster launch end: at the script, or at a lone --.
 Result<CommandLine> cut_launch_line(const CLI::App& command, const std::vector<std::string>& words);
+void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_model_command(CLI::App& program, Action& action);
+void add_tokenize_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
 
 // Prints an error on standard error in the program's one form and returns its exit code.

@@ -16,7 +16,7 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
   command.add_option("-c,--config", options->file, "YAML or JSON file with settings (also MUSTER_CONFIG)");
   for (const spec::ShortOption& shortened : spec::short_options()) {
     const std::string name(shortened.option);
-    const std::string names = name == "--num-gpus" ? "-n," + name : name;
+    const std::string names = shortened.letter == '\0' ? name : fmt::format("-{},{}", shortened.letter, name);
     auto* option = command.add_option(names, options->short_values[name],
                                       fmt::format("{} ({})", schema.find(shortened.key)->help, shortened.key));
     if (shortened.many)

@@ -39,6 +39,8 @@ constexpr std::array commands{
     Command{"launch", muster::cli::add_launch_command, muster::cli::cut_launch_line},
     Command{"plan", muster::cli::add_plan_command},
     Command{"model", muster::cli::add_model_command},
+    Command{"generate", muster::cli::add_generate_command},
+    Command{"tokenize", muster::cli::add_tokenize_command},
     Command{"train", muster::cli::add_train_command},
 };
 

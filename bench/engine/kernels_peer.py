@@ -9,8 +9,8 @@ Needs torch. Each line of kernels_bench is repeated with torch's time for the sa
 import argparse
 import json
 import pathlib
-import subprocess
 import signal
+import subprocess
 import time
 
 import torch
@@ -19,12 +19,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def best_seconds(work):
+    """As kernels_bench measures: with one thread the processor's time, otherwise the clock's."""
+    now = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     work()
-    best, start, runs = 1e9, time.perf_counter(), 0
-    while runs < 500 and (runs < 5 or time.perf_counter() - start < 0.3):
-        before = time.perf_counter()
+    best, start, runs = 1e9, now(), 0
+    while runs < 500 and (runs < 5 or now() - start < 0.3):
+        before = now()
         work()
-        best = min(best, time.perf_counter() - before)
+        best = min(best, now() - before)
         runs += 1
     return best
 
@@ -72,6 +74,16 @@ PEERS = {"linear": linear, "linear_bfloat16": linear, "linear_input_gradient": l
          "linear_weight_gradient": linear_weight_gradient, "attention": attention, "attention_gradient": attention_gradient}
 
 
+def beside_torch(row, ours):
+    if row["what"] not in PEERS:
+        return row
+    torch.manual_seed(0)
+    ours.send_signal(signal.SIGSTOP)  # it would measure its next line meanwhile
+    row["torch_seconds"] = best_seconds(PEERS[row["what"]](row))
+    ours.send_signal(signal.SIGCONT)
+    return row | {"ratio": round(row["torch_seconds"] / row["seconds"], 3)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build" / "control" / "bench" / "engine" / "kernels_bench"))
@@ -79,18 +91,14 @@ def main():
     parser.add_argument("--only", default="", help="words of kernels_bench: only measurements whose name begins so")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    ours = subprocess.Popen([options.program, str(options.threads), options.only], stdout=subprocess.PIPE, text=True)
-    for line in ours.stdout:
-        row = json.loads(line)
-        if row["what"] in PEERS:
-            torch.manual_seed(0)
-            # The program computes its next line meanwhile, unless it is held back.
-            ours.send_signal(signal.SIGSTOP)
-            row["torch_seconds"] = best_seconds(PEERS[row["what"]](row))
-            ours.send_signal(signal.SIGCONT)
-            row["ratio"] = round(row["torch_seconds"] / row["seconds"], 3)
-        print(json.dumps(row), flush=True)
-    return ours.wait()
+    with subprocess.Popen([options.program, str(options.threads), options.only], stdout=subprocess.PIPE, text=True) as ours:
+        try:
+            for line in ours.stdout:
+                print(json.dumps(beside_torch(json.loads(line), ours)), flush=True)
+        except BaseException:
+            ours.kill()  # it may be stopped
+            raise
+    return ours.returncode
 
 
 if __name__ == "__main__":

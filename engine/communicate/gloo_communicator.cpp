@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -11,6 +12,7 @@
 #include "communicate/c10d_store.hpp"
 #include "communicate/failure_text.hpp"
 #include "communicate/implementations.hpp"
+#include "communicate/ordered_reduction.hpp"
 #include "communicate/roll_call.hpp"
 
 namespace muster::communicate {
@@ -19,13 +21,32 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// c10d's group, which lacks a way to end its waits.
-class EndableGroup : public c10d::ProcessGroupGloo {
+// c10d's group, with a way to leave it: the other ranks are told. What this rank waits for is not ended by that.
+class LeavableGroup : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
-  void end_waits() {
+  void leave() {
     for (const auto& context : contexts_) context->closeConnections();
   }
+};
+
+// The end of one wait: by the work, or by an abort.
+class Ending {
+ public:
+  void come() {
+    const std::lock_guard guard(mutex_);
+    came_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return came_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool came_ = false;
 };
 
 // On one host over the loopback interface; otherwise over GLOO_SOCKET_IFNAME, else where the host's name leads.
@@ -51,8 +72,14 @@ void bring_back(const at::Tensor& host, const at::Tensor& tensor) {
 class GlooCommunicator : public Communicator {
  public:
   GlooCommunicator(const Place& place, milliseconds timeout, std::unique_ptr<RollCall> roll,
-                   c10::intrusive_ptr<EndableGroup> group)
+                   c10::intrusive_ptr<LeavableGroup> group)
       : Communicator(place.rank, place.size), timeout_(timeout), roll_(std::move(roll)), group_(std::move(group)) {}
+
+  // After a failure the group's own threads may still wait, and its destructor for them: it is left to the end of the
+  // process, which is near.
+  ~GlooCommunicator() override {
+    if (failure_) static_cast<void>(group_.release());
+  }
 
  private:
   void run_broadcast(const at::Tensor& tensor, int root) override {
@@ -78,12 +105,13 @@ class GlooCommunicator : public Communicator {
     bring_back(to, output);
   }
 
+  // c10d would reduce everything on every rank. An exchange of parts moves half of that, and fixes the order of the
+  // sum.
   void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
-    at::Tensor from = on_host(input), to = on_host(output);
-    c10d::ReduceScatterOptions options;
-    options.reduceOp = as_c10d(reduction);
-    collective(describe("reduce_scatter", input), [&] { return group_->_reduce_scatter_base(to, from, options); });
-    bring_back(to, output);
+    at::Tensor from = on_host(input), parts = at::empty_like(from);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(size()), output.numel());
+    collective(describe("reduce_scatter", input), [&] { return group_->alltoall_base(parts, from, counts, counts); });
+    output.view(-1).copy_(reduce_in_order(parts.chunk(size()), reduction));
   }
 
   void run_all_to_all(const at::Tensor& input, const std::vector<std::int64_t>& input_counts, const at::Tensor& output,
@@ -109,7 +137,12 @@ class GlooCommunicator : public Communicator {
 
   void abort_waits(const std::string& reason) override {
     fail(CommunicationError("aborted: " + reason));
-    group_->end_waits();
+    {
+      const std::lock_guard guard(mutex_);
+      if (ending_) ending_->come();
+      if (between_two_) between_two_->abort();
+    }
+    group_->leave();
   }
 
   void throw_failure() const override {
@@ -126,34 +159,61 @@ class GlooCommunicator : public Communicator {
   void collective(const std::string& description, Start start) {
     throw_failure();
     const std::uint64_t number = roll_->enter(description);
-    wait_for(start, [&](bool timed_out, const std::string& why) {
-      // Without a time-out the others may have come a moment ago, and not have written it yet.
-      const Attendance attendance = roll_->call(number, timed_out ? milliseconds(0) : 2 * roll_->interval());
-      if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
-      if (timed_out)
-        return CommunicationError(timeout_text(description, timeout_, attendance.missing, size()), attendance.missing);
-      std::string text = fmt::format("{}: the connection to another rank failed: {}", description, why);
-      if (!attendance.missing.empty())
-        text += fmt::format("; {} of {} did not come to it", list_ranks(attendance.missing), size());
-      return CommunicationError(text, attendance.missing);
-    });
+    wait_for([&] { finish_collective(start()); },
+             [&](bool timed_out, const std::string& why) {
+               // Without a time-out the others may have come a moment ago, and not have written it yet.
+               const Attendance attendance = roll_->call(number, timed_out ? milliseconds(0) : 2 * roll_->interval());
+               if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
+               if (timed_out)
+                 return CommunicationError(timeout_text(description, timeout_, attendance.missing, size()),
+                                           attendance.missing);
+               std::string text = fmt::format("{}: the connection to another rank failed: {}", description, why);
+               if (!attendance.missing.empty())
+                 text += fmt::format("; {} of {} did not come to it", list_ranks(attendance.missing), size());
+               return CommunicationError(text, attendance.missing);
+             });
   }
 
   template <class Start>
   void between_two(const std::string& description, int peer, Start start) {
     throw_failure();
-    wait_for(start, [&](bool timed_out, const std::string& why) {
-      if (timed_out) return CommunicationError(timeout_text(description, timeout_, {peer}, size()), {peer});
-      return CommunicationError(fmt::format("{}: the connection failed: {}", description, why));
-    });
+    wait_for([&] { finish_between_two(start()); },
+             [&](bool timed_out, const std::string& why) {
+               if (timed_out) return CommunicationError(timeout_text(description, timeout_, {peer}, size()), {peer});
+               return CommunicationError(fmt::format("{}: the connection failed: {}", description, why));
+             });
+  }
+
+  void finish_collective(const c10::intrusive_ptr<c10d::Work>& work) {
+    const auto ending = std::make_shared<Ending>();
+    {
+      const std::lock_guard guard(mutex_);
+      if (failure_) return;
+      ending_ = ending;
+    }
+    work->getFuture()->addCallback([ending](auto&) { ending->come(); });
+    ending->wait();
+    throw_failure();
+    work->wait();  // it is done, or throws what went wrong
+  }
+
+  void finish_between_two(const c10::intrusive_ptr<c10d::Work>& work) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (failure_) return;
+      between_two_ = work;
+    }
+    work->wait();
+    const std::lock_guard guard(mutex_);
+    between_two_.reset();
   }
 
   // explain(timed_out, words of the library) makes the error of a wait that failed.
-  template <class Start, class Explain>
-  void wait_for(Start start, Explain explain) {
+  template <class Wait, class Explain>
+  void wait_for(Wait wait, Explain explain) {
     const auto began = Clock::now();
     try {
-      start()->wait();
+      wait();
     } catch (const std::exception& problem) {
       throw_failure();  // it was aborted: that is the reason
       const std::string why = first_line(problem);
@@ -164,10 +224,12 @@ class GlooCommunicator : public Communicator {
   }
 
   const milliseconds timeout_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the three that follow
   std::optional<CommunicationError> failure_;
+  std::shared_ptr<Ending> ending_;              // of the collective that is waited for
+  c10::intrusive_ptr<c10d::Work> between_two_;  // the send or receive that is waited for
   std::unique_ptr<RollCall> roll_;
-  c10::intrusive_ptr<EndableGroup> group_;
+  c10::intrusive_ptr<LeavableGroup> group_;
 };
 
 }  // namespace
@@ -177,8 +239,8 @@ Result<std::unique_ptr<Communicator>> make_gloo(const Place& place, milliseconds
   if (!roll) return roll.error();
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices = {choose_device(place)};
-  auto group = c10::make_intrusive<EndableGroup>(connect_store(place, (*roll)->prefix() + "/gloo", timeout), place.rank,
-                                                 place.size, options);
+  auto group = c10::make_intrusive<LeavableGroup>(connect_store(place, (*roll)->prefix() + "/gloo", timeout),
+                                                  place.rank, place.size, options);
   return std::unique_ptr<Communicator>(
       std::make_unique<GlooCommunicator>(place, timeout, std::move(*roll), std::move(group)));
 } catch (const std::exception& problem) {

@@ -65,8 +65,8 @@ class NcclCommunicator : public Communicator {
     {
       const std::lock_guard lock(mutex_);
       group_ = std::move(group);
+      roll_ = std::move(*roll);
     }
-    roll_ = std::move(*roll);
     barrier();  // connections are made by the first collective
     return {};
   }
@@ -163,7 +163,10 @@ class NcclCommunicator : public Communicator {
         if (pending_.front().work->exception()) break;
         pending_.pop_front();
       }
-      if (pending_.empty()) return;
+      if (pending_.empty()) {
+        roll_->leave();
+        return;
+      }
       const Pending& oldest = pending_.front();
       if (!oldest.work->exception() && Clock::now() - oldest.began < timeout_) return;
       late = oldest;

@@ -20,49 +20,72 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a rank writes: "17 all_reduce of 1024 Float".
+using Clock = std::chrono::steady_clock;
+
+// What a rank writes: "17 in 3 all_reduce of 1024 Float".
 struct Entry {
-  std::uint64_t number = 0;  // 0: none yet
+  std::uint64_t number = 0;  // of its last collective; 0: none yet
+  bool inside = false;       // it has not left that one
+  std::uint64_t beat = 0;    // counts up while it waits: it lives
   std::string description;
+  bool operator==(const Entry&) const = default;
 };
 
-Entry parse_entry(const std::string& text) {
-  const auto blank = text.find(' ');
-  const auto number = parse_number<std::uint64_t>(std::string_view(text).substr(0, blank));
-  return {number.value_or(0), blank == std::string::npos ? "" : text.substr(blank + 1)};
+std::string print(const Entry& entry) {
+  return fmt::format("{} {} {} {}", entry.number, entry.inside ? "in" : "out", entry.beat, entry.description);
 }
+
+Entry parse_entry(const std::string& text) {
+  const std::vector<std::string> words = split(text, ' ');
+  if (words.size() < 3) return {};
+  return {parse_number<std::uint64_t>(words[0]).value_or(0), words[1] == "in",
+          parse_number<std::uint64_t>(words[2]).value_or(0), join(std::span(words).subspan(3), " ")};
+}
+
+// What was last read of a rank, and since when it is so.
+struct Sighting {
+  Entry entry;
+  Clock::time_point since;
+};
 
 }  // namespace
 
 struct RollCall::State {
-  State(rendezvous::StoreClient connected, const Place& at, milliseconds timeout)
-      : store(std::move(connected)),
-        place(at),
-        interval(std::clamp(timeout / 4, milliseconds(20), milliseconds(500))) {}
-
-  std::mutex store_mutex;  // guards store and written
-  rendezvous::StoreClient store;
-  std::uint64_t written = 0;
+  State(rendezvous::StoreClient connected, const Place& at, milliseconds longest)
+      : place(at),
+        timeout(longest),
+        interval(std::clamp(longest / 16, milliseconds(20), milliseconds(500))),
+        store(std::move(connected)),
+        sightings(static_cast<std::size_t>(at.size)) {}
 
   const Place place;
+  const milliseconds timeout;
   const milliseconds interval;
+
+  std::mutex store_mutex;  // guards the three that follow
+  rendezvous::StoreClient store;
+  Entry written;
+  std::vector<Sighting> sightings;  // by rank
+
   std::string prefix;
   std::function<void()> tick;
 
   std::mutex mutex;  // guards what follows
   std::condition_variable_any changed;
   Entry own;
+  Clock::time_point entered;
   std::jthread thread;
 
   std::string key(const char* kind, int rank) const { return fmt::format("{}/{}/{}", prefix, kind, rank); }
-  Result<void> gather(milliseconds timeout);
+  Result<void> gather();
   void write();
-  std::optional<Entry> read(int rank);
+  bool look_at(int rank);
+  void look_around();
   void run(const std::stop_token& stop);
 };
 
 // The store says only that a wait did not end; who is missing is asked for afterwards.
-Result<void> RollCall::State::gather(milliseconds timeout) {
+Result<void> RollCall::State::gather() {
   if (auto said = store.set(key("here", place.rank), "1"); !said) return said;
   std::vector<std::string> keys;
   for (int rank = 0; rank < place.size; ++rank) keys.push_back(key("here", rank));
@@ -84,21 +107,39 @@ void RollCall::State::write() {
   Entry entry;
   {
     const std::lock_guard guard(mutex);
+    if (own.inside) ++own.beat;
     entry = own;
   }
   const std::lock_guard guard(store_mutex);
-  if (entry.number == written) return;
-  if (store.set(key("at", place.rank), fmt::format("{} {}", entry.number, entry.description))) written = entry.number;
+  if (entry == written) return;
+  if (store.set(key("at", place.rank), print(entry))) written = entry;
 }
 
-std::optional<Entry> RollCall::State::read(int rank) {
-  const std::lock_guard guard(store_mutex);
+// False where the store does not answer.
+bool RollCall::State::look_at(int rank) {
   const std::string wanted = key("at", rank);
   const auto there = store.check({&wanted, 1});
-  if (!there) return std::nullopt;
-  if (!*there) return Entry{};
-  const auto text = store.get(wanted);
-  return text ? std::optional(parse_entry(*text)) : std::nullopt;
+  if (!there) return false;
+  Entry entry;
+  if (*there) {
+    const auto text = store.get(wanted);
+    if (!text) return false;
+    entry = parse_entry(*text);
+  }
+  Sighting& sighting = sightings[static_cast<std::size_t>(rank)];
+  if (sighting.since == Clock::time_point() || sighting.entry != entry) sighting = {entry, Clock::now()};
+  return true;
+}
+
+// While this rank has waited for long: who of the others shows life is known then, should it be too long.
+void RollCall::State::look_around() {
+  {
+    const std::lock_guard guard(mutex);
+    if (!own.inside || Clock::now() - entered < timeout / 2) return;
+  }
+  const std::lock_guard guard(store_mutex);
+  for (int rank = 0; rank < place.size; ++rank)
+    if (rank != place.rank && !look_at(rank)) return;
 }
 
 void RollCall::State::run(const std::stop_token& stop) {
@@ -109,6 +150,7 @@ void RollCall::State::run(const std::stop_token& stop) {
     }
     if (stop.stop_requested()) return;
     write();
+    look_around();
     if (tick) tick();
   }
 }
@@ -124,7 +166,7 @@ Result<std::unique_ptr<RollCall>> RollCall::join(const Place& place, millisecond
   auto state = std::make_unique<State>(std::move(*store), place, timeout);
   state->prefix = fmt::format("muster/communicate/{}", *group);
   state->tick = std::move(tick);
-  if (auto gathered = state->gather(timeout); !gathered) return gathered.error();
+  if (auto gathered = state->gather(); !gathered) return gathered.error();
   state->thread = std::jthread([raw = state.get()](const std::stop_token& stop) { raw->run(stop); });
   return std::unique_ptr<RollCall>(new RollCall(std::move(state)));
 }
@@ -142,7 +184,14 @@ void RollCall::stop() {
 std::uint64_t RollCall::enter(std::string description) {
   const std::lock_guard guard(state_->mutex);
   state_->own.description = std::move(description);
+  state_->own.inside = true;
+  state_->entered = Clock::now();
   return ++state_->own.number;
+}
+
+void RollCall::leave() {
+  const std::lock_guard guard(state_->mutex);
+  state_->own.inside = false;
 }
 
 Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
@@ -154,15 +203,21 @@ Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
     if (state_->own.number == number) description = state_->own.description;
   }
   Attendance attendance;
+  std::vector<int> behind;
+  const std::lock_guard guard(state_->store_mutex);
   for (int rank = 0; rank < state_->place.size; ++rank) {
     if (rank == state_->place.rank) continue;
-    const auto entry = state_->read(rank);
-    if (!entry) break;  // the store is gone, and with it the controlling program
-    if (entry->number < number) attendance.missing.push_back(rank);
-    if (entry->number == number && !description.empty() && entry->description != description &&
+    if (!state_->look_at(rank)) break;  // the store is gone, and with it the controlling program
+    const auto& [entry, since] = state_->sightings[static_cast<std::size_t>(rank)];
+    if (entry.number == number && !description.empty() && entry.description != description &&
         attendance.mismatch.empty())
-      attendance.mismatch = mismatch_text(state_->place.rank, description, rank, entry->description);
+      attendance.mismatch = mismatch_text(state_->place.rank, description, rank, entry.description);
+    if (entry.number >= number) continue;
+    behind.push_back(rank);
+    const bool waits = entry.inside && Clock::now() - since < state_->timeout / 4;
+    if (!waits) attendance.missing.push_back(rank);
   }
+  if (attendance.missing.empty()) attendance.missing = std::move(behind);
   return attendance;
 }
 

@@ -1,5 +1,6 @@
-// Who has come to which collective: each rank writes into the store, now and then, how many it has entered and what the
-// last one was. When one takes too long, whoever is behind is named.
+// Who has come to which collective: each rank writes into the store, now and then, how many it has entered, what the
+// last one was, whether it is still in it, and that it lives. When one takes too long, whoever is behind is named: not
+// those who are behind only because they wait, too, while another does not.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@
 namespace muster::communicate {
 
 struct Attendance {
-  std::vector<int> missing;  // behind
+  std::vector<int> missing;  // behind, and not waiting; all that are behind where all of them wait
   std::string mismatch;      // a rank that came to this one with something else, in words; empty: none
 };
 
@@ -31,6 +32,8 @@ class RollCall {
   const std::string& prefix() const;
   // This rank enters its next collective; returns its number.
   std::uint64_t enter(std::string description);
+  // It waits for no other rank any more.
+  void leave();
   // Who is behind that number, by what they have written. wait: before looking, for them to write it.
   Attendance call(std::uint64_t number, std::chrono::milliseconds wait);
   // How often ranks write.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "communicate/failure_text.hpp"
+#include "communicate/ordered_reduction.hpp"
 
 namespace muster::communicate {
 namespace {
@@ -31,12 +32,13 @@ class MeetingRoom {
   MeetingRoom(int size, std::chrono::milliseconds timeout)
       : timeout_(timeout), contributions_(static_cast<std::size_t>(size)), visits_(static_cast<std::size_t>(size)) {}
 
-  // Waits for all ranks; what they brought can be read until this rank comes to the next meeting.
-  void meet(int rank, Contribution contribution) {
+  // Waits for all ranks. What they brought can be read until this rank comes to the next meeting without bringing
+  // anything: collectives are pairs of meetings, and nobody brings something new before all have come to the second.
+  void meet(int rank, std::optional<Contribution> contribution) {
     std::unique_lock lock(mutex_);
     throw_failure();
-    const std::string description = contribution.description;
-    contributions_[static_cast<std::size_t>(rank)] = std::move(contribution);
+    if (contribution) contributions_[static_cast<std::size_t>(rank)] = std::move(*contribution);
+    const std::string description = contributions_[static_cast<std::size_t>(rank)].description;
     const std::uint64_t visit = ++visits_[static_cast<std::size_t>(rank)];
     came_.notify_all();
     const bool all = came_.wait_for(lock, timeout_, [&] {
@@ -119,7 +121,7 @@ class ThreadRank : public Communicator {
 
   void run_all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     bring(describe("all_reduce", tensor), tensor);
-    const at::Tensor result = reduce(reduction, 0, tensor.numel(), tensor.scalar_type());
+    const at::Tensor result = reduce(reduction, 0, tensor.numel());
     part();
     flat(tensor).copy_(result);
   }
@@ -133,14 +135,15 @@ class ThreadRank : public Communicator {
 
   void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
     bring(describe("reduce_scatter", input), input);
-    const at::Tensor result = reduce(reduction, rank() * output.numel(), output.numel(), output.scalar_type());
+    const at::Tensor result = reduce(reduction, rank() * output.numel(), output.numel());
     part();
     flat(output).copy_(result);
   }
 
   void run_all_to_all(const at::Tensor& input, const std::vector<std::int64_t>& input_counts, const at::Tensor& output,
                       const std::vector<std::int64_t>& output_counts) override {
-    room_->meet(rank(), {fmt::format("all_to_all of {}", c10::toString(input.scalar_type())), input, input_counts});
+    room_->meet(rank(),
+                Contribution{fmt::format("all_to_all of {}", c10::toString(input.scalar_type())), input, input_counts});
     room_->check_descriptions(rank());
     std::int64_t written = 0;
     for (int other = 0; other < size(); ++other) {
@@ -172,28 +175,20 @@ class ThreadRank : public Communicator {
   void abort_waits(const std::string& reason) override { room_->abort(reason); }
 
   void bring(std::string description, const at::Tensor& tensor) {
-    room_->meet(rank(), {std::move(description), tensor, {}});
+    room_->meet(rank(), Contribution{std::move(description), tensor, {}});
     room_->check_descriptions(rank());
   }
   // Nobody reads this rank's tensors any more.
-  void part() { room_->meet(rank(), {"end of a collective", {}, {}}); }
+  void part() { room_->meet(rank(), std::nullopt); }
 
   static at::Tensor flat(const at::Tensor& tensor) { return tensor.view(-1); }
 
   // [count] of the reduction of all inputs, from begin on.
-  at::Tensor reduce(Reduction reduction, std::int64_t begin, std::int64_t count, at::ScalarType type) const {
-    const auto wide = type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
-    const auto part_of = [&](int other) {
-      return flat(room_->contribution(other).input).narrow(0, begin, count).to(wide);
-    };
-    at::Tensor result = part_of(0).clone();
-    for (int other = 1; other < size(); ++other) {
-      if (reduction == Reduction::sum)
-        result.add_(part_of(other));
-      else
-        result = at::maximum(result, part_of(other));
-    }
-    return result.to(type);
+  at::Tensor reduce(Reduction reduction, std::int64_t begin, std::int64_t count) const {
+    std::vector<at::Tensor> parts;
+    for (int other = 0; other < size(); ++other)
+      parts.push_back(flat(room_->contribution(other).input).narrow(0, begin, count));
+    return reduce_in_order(parts, reduction);
   }
 
   std::shared_ptr<MeetingRoom> room_;

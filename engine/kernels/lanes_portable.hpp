@@ -11,8 +11,8 @@ namespace muster::kernels {
 struct PortableLanes {
   float value[16];
 
-  // The shape of a tile of a matrix product: what fits into the registers.
-  static constexpr int tile_rows = 6;
+  // The shape of a tile of a matrix product: what fits into the registers. Here nothing does, and little code is best.
+  static constexpr int tile_rows = 2;
   static constexpr int panels_at_once(int /*rows*/) { return 1; }
 
   static PortableLanes broadcast(float x) {

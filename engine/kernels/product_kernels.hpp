@@ -149,7 +149,9 @@ struct ProductKernels {
     tile.sums_panel_step = block.rows * panel_columns;
     tile.sums_row_step = panel_columns;
     tile.first = k == 0;
+    const Element* ahead = tile.ahead;
     for (std::int64_t t = 0; t < tiles.parts(); ++t) {
+      tile.ahead = t == tiles.parts() - 1 ? ahead : nullptr;
       tile.left = left + tiles.start(t) * tile.length;
       tile.sums = sums + tiles.start(t) * panel_columns;
       compute_tiles<L, LeftLayout::packed>(tile, tiles.size(t), panels);
@@ -166,11 +168,17 @@ struct ProductKernels {
       for (std::int64_t p = 0; p < block.panels; p += at_once) {
         const std::int64_t panels = std::min(at_once, block.panels - p);
         if (in_place) {
-          const auto* right = reinterpret_cast<const Element*>(job.right) +
-                              ((block.first_panel + p) * job.right_inner + k) * panel_columns;
-          multiply_tiles<Element>(job, block,
-                                  {.right = right, .panel_step = job.right_inner * panel_columns, .length = length}, p,
-                                  panels, k);
+          const auto place = [&](std::int64_t panel, std::int64_t inner) {
+            return reinterpret_cast<const Element*>(job.right) +
+                   ((block.first_panel + panel) * job.right_inner + inner) * panel_columns;
+          };
+          const Element* next = p + at_once < block.panels         ? place(p + at_once, k)
+                                : k + inner_block < job.left.inner ? place(0, k + inner_block)
+                                                                   : nullptr;
+          multiply_tiles<Element>(
+              job, block,
+              {.right = place(p, k), .panel_step = job.right_inner * panel_columns, .length = length, .ahead = next}, p,
+              panels, k);
           continue;
         }
         constexpr std::int64_t step = inner_block * panel_columns;

@@ -18,7 +18,8 @@ struct Tile {
   float* sums = nullptr;  // panel p, row r, column c at p * sums_panel_step + r * sums_row_step + c
   std::int64_t sums_panel_step = 0;
   std::int64_t sums_row_step = 0;
-  bool first = false;  // sums = chain instead of sums += chain
+  bool first = false;              // sums = chain instead of sums += chain
+  const Element* ahead = nullptr;  // what is needed next, laid out as right: fetched meanwhile
 };
 
 enum class LeftLayout { packed, scores };
@@ -28,6 +29,7 @@ template <class L, LeftLayout layout, int rows, int panels, class Element>
 void compute_tile(const Tile<Element>& tile) {
   constexpr int row_step = layout == LeftLayout::packed ? 1 : score_columns;
   constexpr int inner_step = layout == LeftLayout::packed ? rows : 1;
+  constexpr bool fetches = rows > 3;  // with fewer the processor's own guesses suffice, and every slot counts
   constexpr std::size_t height = rows;
   constexpr std::size_t width = panels;
   L sums[height][width];
@@ -38,10 +40,14 @@ void compute_tile(const Tile<Element>& tile) {
   }
   const float* left = tile.left;
   const Element* right = tile.right;
+  [[maybe_unused]] const std::int64_t ahead = tile.ahead == nullptr ? 0 : tile.ahead - tile.right;
   for (std::int64_t k = 0; k < tile.length; ++k) {
     L row[width];
 #pragma GCC unroll 8
-    for (int p = 0; p < panels; ++p) row[p] = L::load(right + p * tile.panel_step);
+    for (int p = 0; p < panels; ++p) {
+      row[p] = L::load(right + p * tile.panel_step);
+      if constexpr (fetches) __builtin_prefetch(right + p * tile.panel_step + ahead, 0, 2);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const L input = L::broadcast(left[r * row_step]);
@@ -82,6 +88,7 @@ void compute_tiles(Tile<Element> tile, std::int64_t rows, std::int64_t panels) {
     const std::int64_t step = panels >= at_once ? at_once : 1;
     (panels >= at_once ? several[index] : single[index])(tile);
     tile.right += step * tile.panel_step;
+    if (tile.ahead != nullptr) tile.ahead += step * tile.panel_step;
     tile.sums += step * tile.sums_panel_step;
     panels -= step;
   }

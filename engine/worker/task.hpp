@@ -9,5 +9,6 @@
 namespace muster::worker {
 
 Result<void> run_task(const wire::CollectiveCheck& task, Job& job);
+Result<void> run_task(const wire::GenerateTask& task, Job& job);
 
 }  // namespace muster::worker

@@ -52,6 +52,7 @@ struct WorkerFailure {
   std::optional<ErrorFile> error_file;
   std::vector<std::string> last_lines;  // of its standard error
   std::optional<std::string> not_started;
+  bool asked = false;               // it still lived when the launcher told it to end; known on its own host only
   bool out_of_memory_kill = false;  // the kernel's count of such kills rose while it ended
   FailureKind kind = FailureKind::exit_code;
   std::string explanation;  // one sentence: "rank 3 ran out of GPU memory: CUDA out of memory. Tried …"

@@ -386,6 +386,7 @@ WorkerFailure Launcher::failure_of(const RankExit& exit) const {
   failure.end = exit.end;
   failure.time = exit.time;
   failure.not_started = exit.not_started;
+  failure.asked = exit.asked;
   if (const auto& path = attempt_.ranks[static_cast<std::size_t>(exit.local_rank)].error_file)
     failure.error_file = read_error_file(*path);
   failure.last_lines = pump_->last_error_lines(exit.local_rank, quoted_lines);
@@ -407,14 +408,8 @@ int Launcher::report_failure() {
   FailureReport report{request_.entry, {}, logs_ ? logs_->folder() : std::nullopt};
   for (const RankExit& exit : supervisor_.exits())
     if (exit.failed()) report.failures.push_back(failure_of(exit));
-  std::stable_sort(report.failures.begin(), report.failures.end(), [&](const auto& left, const auto& right) {
-    const auto asked = [&](const WorkerFailure& failure) {
-      return std::ranges::any_of(supervisor_.exits(), [&](const RankExit& exit) {
-        return exit.local_rank == failure.local_rank && exit.asked;
-      });
-    };
-    return !asked(left) && asked(right);
-  });
+  std::stable_partition(report.failures.begin(), report.failures.end(),
+                        [](const WorkerFailure& failure) { return !failure.asked; });
   if (leave_->failure)
     if (auto told = failure_from_json(*leave_->failure); told)
       if (report.failures.empty() || told->rank != report.failures.front().rank)

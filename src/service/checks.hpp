@@ -42,4 +42,7 @@ Check check_instruction_sets(const HostFacts& facts);
 // worker_check.cpp
 Check check_workers(const HostFacts& facts);
 
+// collective_check.cpp
+Check check_collectives(const HostFacts& facts);
+
 }  // namespace muster::service

@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "gpu/snapshot.hpp"
 #include "lease/lease.hpp"
+#include "wire/collective_check.hpp"
 
 namespace muster::service {
 
@@ -75,6 +76,13 @@ struct WorkerFacts {
   Result<WorkerReport> report = WorkerReport{};
 };
 
+// Two ranks of muster-worker that ran every kind of collective.
+struct CollectiveFacts {
+  std::string ranks;  // "2 CPU ranks"
+  Result<wire::CollectiveReport> report = wire::CollectiveReport{};
+  bool not_built = false;  // there is no muster-worker to start
+};
+
 struct HostFacts {
   std::optional<std::filesystem::path> inventory_file;  // instead of the driver
   Result<gpu::Snapshot> snapshot = gpu::Snapshot{};
@@ -92,6 +100,7 @@ struct HostFacts {
   std::vector<InstructionSetReport> instruction_sets;
   std::optional<std::string> onednn_maximum;  // ONEDNN_MAX_CPU_ISA
   std::vector<WorkerFacts> workers;
+  std::vector<CollectiveFacts> collectives;  // empty: not tried
 };
 
 }  // namespace muster::service

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "service/collective_probe.hpp"
 #include "service/machine_probe.hpp"
 #include "service/network_probe.hpp"
 #include "service/worker_probe.hpp"
@@ -39,6 +40,7 @@ HostView look(const HostSources& sources, HostFacts& facts) {
 
 ProbeSettings settings_from_environment() {
   ProbeSettings settings;
+  settings.collectives = true;
   std::error_code removed;
   if (const auto folder = std::filesystem::current_path(removed); !removed) settings.working_folder = folder;
   if (const auto folder = environment_variable("TMPDIR"); folder && !folder->empty())
@@ -68,6 +70,7 @@ HostFacts probe_host(const HostSources& sources, const ProbeSettings& settings) 
   facts.open_files = probe_open_files();
   facts.onednn_maximum = environment_variable("ONEDNN_MAX_CPU_ISA");
   facts.clock = clock.finish(settings.proc);
+  if (settings.collectives) facts.collectives = probe_collectives(sources);
   return facts;
 }
 

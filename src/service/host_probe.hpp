@@ -27,9 +27,10 @@ struct ProbeSettings {
   std::chrono::milliseconds name_limit{1000};
   std::chrono::milliseconds loopback_limit{500};
   std::span<const InstructionSet> instruction_sets = known_instruction_sets();
+  bool collectives = false;  // start ranks of muster-worker; only while this process has one thread
 };
 
-// The working folder of this process, and the temporary folder that TMPDIR names.
+// Everything, in the working folder of this process, and the temporary folder that TMPDIR names.
 ProbeSettings settings_from_environment();
 
 HostFacts probe_host(const HostSources& sources, const ProbeSettings& settings);

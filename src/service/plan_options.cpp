@@ -104,6 +104,8 @@ Result<void> take_subject(PlanOptions& options) {
   if (is_run_configuration(subjects[0])) {
     options.configuration.file = subjects[0];
     if (!options.infer) options.train = true;
+  } else if (const auto& named = options.configuration.short_values["--model"]; !named.empty()) {
+    return bad_option(fmt::format("--model {} and {} are both given", named.front(), subjects[0]), "name one model");
   } else {
     words.insert(words.begin(), "model.path=" + subjects[0]);
   }

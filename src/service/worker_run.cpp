@@ -102,7 +102,7 @@ std::string quoted_end(const launch::WorkerFailure& failure) {
 Error JobRecord::explain(const WorkerJob& job, const launch::FailureReport& report) const {
   const auto is_cause = [&](const launch::WorkerFailure& failure) {
     const auto said = said_by(failure.rank);
-    return !said || !said->consequence;
+    return !failure.asked && (!said || !said->consequence);
   };
   auto cause = std::ranges::find_if(report.failures, is_cause);
   if (cause == report.failures.end()) cause = report.failures.begin();

@@ -64,6 +64,7 @@ constexpr std::array refused_table{
 
 constexpr std::array reserved_table{
     ReservedVariable{"MUSTER_CONFIG", "the configuration file, as --config"},
+    ReservedVariable{"MUSTER_CONTROL", "set by muster for its workers: where they reach the program that started them"},
     ReservedVariable{"MUSTER_GPUS", "inventory file that stands for this machine's GPUs, as --gpus-from"},
     ReservedVariable{"MUSTER_LEASE", "set by muster for the programs it starts: the lease they run under"},
     ReservedVariable{"MUSTER_LEASE_DIR", "folder of the GPU leases, shared by all users of the machine"},
@@ -72,11 +73,13 @@ constexpr std::array reserved_table{
     ReservedVariable{"MUSTER_PYTHON", "Python interpreter that set-up and muster model get use"},
     ReservedVariable{"MUSTER_SETUP", "never: set-up installs nothing and says what is missing"},
     ReservedVariable{"MUSTER_SETUP_VERBOSE", "1: set-up shows everything its steps print"},
+    ReservedVariable{"MUSTER_WORKER", "path of muster-worker, where it is not found by itself"},
     ReservedVariable{"GPU_LIST", "another spelling of MUSTER_DISTRIBUTED_GPU_IDS"},
 };
 
 constexpr std::array short_table{
-    ShortOption{"--num-gpus", "distributed.num_gpus"},
+    ShortOption{"--model", "model.path", false, 'm'},
+    ShortOption{"--num-gpus", "distributed.num_gpus", false, 'n'},
     ShortOption{"--gpu-ids", "distributed.gpu_ids", true},
     ShortOption{"--device", "distributed.device"},
     ShortOption{"--ranks", "distributed.ranks"},

@@ -22,11 +22,12 @@ struct ReservedVariable {
   std::string_view meaning;
 };
 
-// A short form on the command line: "--num-gpus" for distributed.num_gpus.
+// A short form on the command line: "--num-gpus", or "-n", for distributed.num_gpus.
 struct ShortOption {
   std::string_view option;
   std::string_view key;
-  bool many = false;  // takes several values: --gpu-ids 0 2 3
+  bool many = false;   // takes several values: --gpu-ids 0 2 3
+  char letter = '\0';  // of its one-letter form; none: '\0'
 };
 
 std::span<const Alias> aliases();

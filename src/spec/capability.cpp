@@ -13,7 +13,7 @@ struct CapabilityFacts {
 
 constexpr std::array capabilities{
     CapabilityFacts{Capability::training, "training", false},
-    CapabilityFacts{Capability::generation, "generation", false},
+    CapabilityFacts{Capability::generation, "generation", true},
     CapabilityFacts{Capability::reinforcement, "reinforcement learning", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},
     CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", false},

@@ -35,11 +35,12 @@ bool is_too_deep(std::string_view text) {
 // Sees the parser's events and remembers the first key that an object names twice.
 class KeyWatch {
  public:
-  bool operator()(int, json::parse_event_t event, json& parsed) {
+  template <class Json>
+  bool operator()(int, json::parse_event_t event, Json& parsed) {
     if (event == json::parse_event_t::object_start) open_.emplace_back();
     if (event == json::parse_event_t::object_end && !open_.empty()) open_.pop_back();
     if (event == json::parse_event_t::key && !open_.empty() && twice_.empty()) {
-      const auto& key = parsed.get_ref<const std::string&>();
+      const auto& key = parsed.template get_ref<const std::string&>();
       if (!open_.back().insert(key).second) twice_.push_back(key);
     }
     return true;
@@ -56,14 +57,14 @@ Error refusal(std::string_view source, std::string what) {
           "check that the file is whole and the right one"};
 }
 
-}  // namespace
-
-Result<json> parse_json_object(std::string_view text, std::string_view source) {
+template <class Json>
+Result<Json> parse_object(std::string_view text, std::string_view source) {
   if (is_too_deep(text)) return refusal(source, fmt::format("lists and objects nested deeper than {}", deepest));
   KeyWatch watch;
-  json parsed;
+  Json parsed;
   try {
-    parsed = json::parse(text, std::ref(watch));
+    parsed =
+        Json::parse(text, [&](int depth, json::parse_event_t event, Json& part) { return watch(depth, event, part); });
   } catch (const json::parse_error& failure) {
     return refusal(source, fmt::format("no valid JSON at byte {}", failure.byte));
   } catch (const json::exception& failure) {  // a number beyond all bounds
@@ -72,6 +73,16 @@ Result<json> parse_json_object(std::string_view text, std::string_view source) {
   if (!parsed.is_object()) return refusal(source, "holds no JSON object");
   if (!watch.twice().empty()) return refusal(source, fmt::format("names {} twice", shown(json(watch.twice().front()))));
   return parsed;
+}
+
+}  // namespace
+
+Result<json> parse_json_object(std::string_view text, std::string_view source) {
+  return parse_object<json>(text, source);
+}
+
+Result<nlohmann::ordered_json> parse_ordered_json_object(std::string_view text, std::string_view source) {
+  return parse_object<nlohmann::ordered_json>(text, source);
 }
 
 std::string shown(const json& value) {

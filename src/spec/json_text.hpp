@@ -13,6 +13,9 @@ namespace muster::spec {
 // files is, or names a key twice.
 Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view source);
 
+// The same, with the keys in the order of the text.
+Result<nlohmann::ordered_json> parse_ordered_json_object(std::string_view text, std::string_view source);
+
 // A value for a message: numbers, words and null as written (cut when long), else "a list" or "an object".
 std::string shown(const nlohmann::json& value);
 

@@ -101,6 +101,7 @@ struct DistributedSpec {
 struct ModelSpec {
   std::optional<std::string> path;
   std::optional<std::string> tokenizer;
+  WeightSource init = WeightSource::checkpoint;
   DataType dtype = DataType::automatic;
   std::optional<DeviceMap> device_map;
   bool auto_device_map = false;
@@ -117,7 +118,11 @@ struct ModelSpec {
   static void describe(Visitor& field) {
     field("path", &ModelSpec::path, "folder, GGUF file, or name of a model in the local Hugging Face cache");
     field("tokenizer", &ModelSpec::tokenizer, "folder of the tokenizer; not set: the model's own");
-    field("dtype", &ModelSpec::dtype, "type of the weights; auto takes the checkpoint's");
+    field("init", &ModelSpec::init,
+          "where the weights come from; random builds from a bare config.json, to measure speed and memory");
+    field("dtype", &ModelSpec::dtype,
+          "type of the weights; auto: bfloat16 where the device has it, else float32; in a plan for transformers, the "
+          "checkpoint's");
     field("device_map", &ModelSpec::device_map,
           "how the model's modules are laid over devices: a rule, or a table of module: device");
     field("auto_device_map", &ModelSpec::auto_device_map, "the same as device_map: auto");
@@ -297,12 +302,15 @@ struct AlgosSpec {
 
 struct SystemSpec {
   Attention attn_impl = Attention::sdpa;
+  bool deterministic = false;
   std::int64_t clear_cache_interval = 0;
   bool use_parallel_execution = true;
 
   template <class Visitor>
   static void describe(Visitor& field) {
     field("attn_impl", &SystemSpec::attn_impl, "how attention is computed");
+    field("deterministic", &SystemSpec::deterministic,
+          "on a GPU: the same bits whatever is computed beside, which is slower; a CPU always gives them");
     field("clear_cache_interval", &SystemSpec::clear_cache_interval,
           "return cached GPU memory to the driver after this many steps; 0: never")
         .in("steps")

@@ -29,6 +29,10 @@ std::vector<Word<DataType>> words(DataType) {
           {"fp16", DataType::float16},    {"None", DataType::automatic}};
 }
 
+std::vector<Word<WeightSource>> words(WeightSource) {
+  return {{"checkpoint", WeightSource::checkpoint}, {"random", WeightSource::random}};
+}
+
 std::vector<Word<Attention>> words(Attention) {
   return {{"eager", Attention::eager}, {"sdpa", Attention::sdpa}, {"flash_attention_2", Attention::flash_attention_2}};
 }

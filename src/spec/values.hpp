@@ -17,6 +17,7 @@ enum class Strategy { automatic, single, ddp, fsdp, tensor, pipeline, deepspeed 
 enum class Backend { automatic, nccl, gloo, mpi };
 enum class ShardingStrategy { full_shard, shard_grad_op, no_shard, hybrid_shard };
 enum class DataType { automatic, float32, bfloat16, float16 };
+enum class WeightSource { checkpoint, random };
 enum class Attention { eager, sdpa, flash_attention_2 };
 enum class Algorithm { sft, dpo, grpo, ppo, pita, qsharp };
 enum class OptimizerKind { adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum };
@@ -48,6 +49,7 @@ std::vector<Word<Strategy>> words(Strategy);
 std::vector<Word<Backend>> words(Backend);
 std::vector<Word<ShardingStrategy>> words(ShardingStrategy);
 std::vector<Word<DataType>> words(DataType);
+std::vector<Word<WeightSource>> words(WeightSource);
 std::vector<Word<Attention>> words(Attention);
 std::vector<Word<Algorithm>> words(Algorithm);
 std::vector<Word<OptimizerKind>> words(OptimizerKind);

@@ -1,5 +1,7 @@
 import json
 import os
+import shutil
+import subprocess
 
 
 def checks(result) -> dict:
@@ -34,3 +36,16 @@ def test_prints_a_list_for_people_with_the_counts_last(eight):
     assert "passed" in lines[-1] and "failed" in lines[-1]
     assert any(line.strip().startswith(("✓ pass", "pass")) or "pass" in line for line in lines[:-1])
     assert os.linesep.join(lines).count("FAIL") == 0
+
+
+def test_starts_two_ranks_that_run_every_kind_of_collective(eight):
+    found = checks(eight("doctor", "--json"))["collectives"]
+    assert found["outcome"] == "pass", found
+    assert found["finding"].startswith("2 CPU ranks over gloo: 7 kinds right"), found
+
+
+def test_warns_where_the_worker_is_not_built_and_says_what_to_type(eight, tmp_path):
+    alone = shutil.copy(eight.program, tmp_path / "muster")
+    result = subprocess.run([alone, "doctor", "--json"], capture_output=True, text=True, env=eight.environment)
+    found = checks(result)["collectives"]
+    assert found["outcome"] == "warning" and "not built" in found["finding"] and "setup.sh engine" in found["remedy"]

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/control/tests"))
+PROGRAMS = Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/engine/tests"))
 
 
 class MapRefused(Exception):

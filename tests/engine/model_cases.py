@@ -140,7 +140,7 @@ def oracle_gradients(oracle, sequences):
     loss = 0
     for ids in sequences:
         logits = oracle(torch.tensor([ids])).logits[0]
-        loss = loss + torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="sum")
+        loss = loss + torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:], dtype=torch.long), reduction="sum")
     loss.backward()
     return {name: parameter.grad for name, parameter in oracle.named_parameters()}
 

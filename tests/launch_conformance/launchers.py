@@ -20,7 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPTS = HERE / "scripts"
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/control/apps/cli/muster"))
+PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
 DEADLINE = 120  # seconds; nothing here takes a tenth of that on a quiet machine
 
 SET_BY_A_LAUNCHER = {

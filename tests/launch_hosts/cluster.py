@@ -16,7 +16,7 @@ from host_network import Host, Network
 from roll_call import PATIENCE, RollCall
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/control/apps/cli/muster"))
+PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
 RANK = pathlib.Path(__file__).with_name("rank.py")
 SLOW_AGENT = pathlib.Path(__file__).with_name("slow_agent.py")
 MARK = "LAUNCH_HOSTS_MARK"

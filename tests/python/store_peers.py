@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/control/tests"))
+PROGRAMS = Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/engine/tests"))
 TORCH_SPEAKER = Path(__file__).resolve().parent / "torch_store_speaker.py"
 LONG = 120  # seconds, for what must happen
 

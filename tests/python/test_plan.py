@@ -12,7 +12,7 @@ from machine import A100, python_output
 import muster
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("MUSTER_TEST_PROGRAM", str(ROOT / "build/control/apps/cli/muster"))
+PROGRAM = os.environ.get("MUSTER_TEST_PROGRAM", str(ROOT / "build/engine/apps/cli/muster"))
 LLAMA_8B = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",

@@ -42,8 +42,9 @@ case "$*" in
       until [[ src/layer.cpp -nt build/release/.muster-build-started ]]; do touch src/layer.cpp; done
       until [[ build/clock -nt src/layer.cpp ]]; do touch build/clock; done
     fi
-    mkdir -p "build/$3/apps/cli"
+    mkdir -p "build/$3/apps/cli" "build/$3/apps/worker"
     cp src/program "build/$3/apps/cli/muster"
+    if [[ $3 == worker ]]; then cp src/program "build/$3/apps/worker/muster-worker"; fi
     ;;
   *) echo "fake cmake does not know: $*" >&2; exit 64 ;;
 esac
@@ -113,8 +114,8 @@ class FakeTree:
 
     def age_build(self) -> None:
         """Puts the build's marks an hour back, so that whatever is touched next is newer however coarse the clock is."""
-        for name in (".muster-built", ".muster-configured"):
-            set_age(self.root / "build/release" / name, hours=1)
+        for mark in (self.root / "build").glob("*/.muster-*ed"):
+            set_age(mark, hours=1)
 
     @property
     def stamp(self) -> Path:

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from fake_tree import PATIENCE, set_age
+from fake_tree import PATIENCE, set_age, write_command
 
 
 def wait_for_build(tree, process) -> int:
@@ -203,6 +203,67 @@ def test_two_first_starts_at_once_build_once(tree):
     outputs = [process.communicate(timeout=PATIENCE) for process in processes]
     assert [output for output, _ in outputs] == [f"<{name}> in {tree.root}\n" for name in ("one", "two")], outputs
     assert tree.calls().count("build release") == 1
+
+
+@pytest.fixture
+def with_torch(tree):
+    """A tree whose set-up always succeeds and writes down what it was asked for."""
+    write_command(
+        tree.root / "scripts/setup.sh",
+        '#!/usr/bin/env bash\necho "setup $*" >>"$FAKE_CALLS"\nexit ${FAKE_SETUP_STATUS:-0}\n',
+    )
+    return tree
+
+
+def record_torch(tree):
+    (tree.root / ".muster").mkdir()
+    (tree.root / ".muster/torch-location").write_text("/somewhere/torch\n")
+
+
+def test_a_command_that_computes_builds_the_worker_too_and_once(with_torch):
+    result = with_torch.muster("generate", "-m", "model")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"<generate><-m><model> in {with_torch.root}\n"
+    assert with_torch.calls() == [
+        "setup --quiet control", "configure release", "build release",
+        "setup --quiet control engine", "configure worker", "build worker",
+    ]  # fmt: skip
+    with_torch.muster("generate", "-m", "model")
+    assert with_torch.calls().count("build worker") == 1
+
+
+@pytest.mark.parametrize("words", [("gpus",), ("generate", "--help"), ("generate", "--dry-run"), ("doctor",), ()])
+def test_a_command_that_computes_nothing_never_waits_for_torch(with_torch, words):
+    assert with_torch.muster(*words).returncode == 0
+    assert not any("worker" in call or "engine" in call for call in with_torch.calls())
+
+
+def test_doctor_builds_the_worker_where_torch_is_there_and_runs_where_that_fails(with_torch):
+    record_torch(with_torch)
+    assert with_torch.muster("doctor").returncode == 0
+    assert with_torch.calls().count("build worker") == 1
+    (with_torch.root / "build/worker/apps/worker/muster-worker").unlink()
+    result = with_torch.muster("doctor", FAKE_SETUP_STATUS="2")
+    assert result.stdout == f"<doctor> in {with_torch.root}\n"
+    assert result.returncode == 0
+
+
+def test_a_worker_that_cannot_be_set_up_ends_a_command_that_computes(with_torch):
+    with_torch.muster("gpus")
+    result = with_torch.muster("generate", FAKE_SETUP_STATUS="2")
+    assert result.returncode == 2
+    assert result.stdout == ""
+
+
+def test_a_touched_source_rebuilds_the_worker_only_for_commands_that_compute(with_torch):
+    with_torch.muster("generate")
+    with_torch.age_build()
+    (with_torch.root / "src/layer.cpp").touch()
+    with_torch.muster("gpus")
+    assert with_torch.calls().count("build worker") == 1
+    with_torch.muster("generate")
+    assert with_torch.calls().count("build worker") == 2
+    assert with_torch.calls().count("build release") == 2
 
 
 def test_missing_tools_that_may_not_be_installed_end_with_the_list_and_status_2(tree):

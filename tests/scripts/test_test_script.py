@@ -54,7 +54,7 @@ def test_both_suites_run_and_the_last_line_is_their_sum(suites):
     result = run_tests(suites)
     assert result.stdout.splitlines()[-1] == "3 passed, 0 failed", result.stdout + result.stderr
     assert result.returncode == 0
-    assert suites.calls()[:2] == ["configure control", "build control"]
+    assert suites.calls()[:2] == ["configure engine", "build engine"]
 
 
 def test_variables_of_the_users_own_work_do_not_reach_the_tests(suites):

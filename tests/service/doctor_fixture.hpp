@@ -57,6 +57,7 @@ inline HostFacts healthy() {
     const WorkerReport report{4711 + index, std::to_string(index), "PCI_BUS_ID", std::vector{uuid}, std::nullopt};
     facts.workers.push_back({index, std::to_string(index), {uuid}, report});
   }
+  facts.collectives = {{"2 CPU ranks", wire::CollectiveReport{"gloo", "cpu", 2, 7, 0.5}, false}};
   return facts;
 }
 

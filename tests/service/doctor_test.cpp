@@ -39,8 +39,9 @@ TEST(Doctor, GivesEachCheckANameOfItsOwn) {
   std::set<std::string> names;
   const auto checks = examine(healthy());
   for (const Check& check : checks) names.insert(check.name);
-  EXPECT_EQ(names, (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock",
-                                          "memory", "disk", "ports", "open files", "instruction sets", "workers"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock", "memory",
+                                   "disk", "ports", "open files", "instruction sets", "workers", "collectives"}));
   EXPECT_EQ(names.size(), checks.size());
 }
 
@@ -252,6 +253,23 @@ TEST(Doctor, FailsWhenAPciDeviceIsThereWithoutADriver) {
   EXPECT_EQ(judge(facts, "driver").outcome, CheckOutcome::failure);
   EXPECT_TRUE(has(judge(facts, "driver").finding, "1 NVIDIA PCI device (0000:3b:00.0)"));
   EXPECT_TRUE(has(judge(facts, "driver").remedy, "modprobe nvidia"));
+}
+
+TEST(Doctor, TellsHowLongACollectiveTookAndWarnsWhereNoWorkerIsBuilt) {
+  HostFacts facts = healthy();
+  EXPECT_TRUE(has(judge(facts, "collectives").finding, "2 CPU ranks over gloo: 7 kinds right"))
+      << judge(facts, "collectives").finding;
+  EXPECT_TRUE(has(judge(facts, "collectives").finding, "0.5 ms"));
+  facts.collectives = {{"", Error{Error::Kind::refused, "muster-worker is not built", "build it"}, true}};
+  EXPECT_EQ(judge(facts, "collectives").outcome, CheckOutcome::warning);
+  EXPECT_EQ(judge(facts, "collectives").remedy, "build it");
+}
+
+TEST(Doctor, FailsWhereRanksDoNotComeTogether) {
+  HostFacts facts = healthy();
+  facts.collectives.push_back({"2 GPU ranks", Error{Error::Kind::failed, "rank 1 of 2 did not join", "look"}, false});
+  EXPECT_EQ(judge(facts, "collectives").outcome, CheckOutcome::failure);
+  EXPECT_TRUE(has(judge(facts, "collectives").finding, "2 GPU ranks: rank 1 of 2 did not join"));
 }
 
 TEST(Doctor, SaysWhichGpusTheMaskHides) {

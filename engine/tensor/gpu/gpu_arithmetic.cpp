@@ -12,8 +12,8 @@ namespace {
 void forbid_coarse_sums() {
   auto& context = at::globalContext();
   context.setAllowTF32CuBLAS(false);
-  context.setAllowBF16ReductionCuBLAS(at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
-  context.setAllowFP16ReductionCuBLAS(at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
+  context.setAllowBF16ReductionCuBLAS(false);
+  context.setAllowFP16ReductionCuBLAS(false);
 }
 
 // cuDNN's attention is the fastest on Hopper; the next best takes over where it cannot.

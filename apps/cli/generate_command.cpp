@@ -1,0 +1,180 @@
+// muster generate: answers to prompts, scores of completions, or a conversation.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "cli/command.hpp"
+#include "cli/configuration_options.hpp"
+#include "cli/status_line.hpp"
+#include "cli/terminal.hpp"
+#include "service/conversation.hpp"
+#include "service/generate.hpp"
+#include "service/generate_options.hpp"
+#include "service/plan_report.hpp"
+
+namespace muster::cli {
+namespace {
+
+struct GenerateCommand {
+  std::shared_ptr<ConfigurationOptions> configuration;
+  std::shared_ptr<InventoryOption> inventory;
+  std::map<std::string, std::string> values;  // of service::generate_settings()
+  std::optional<std::string> prompts;
+  std::optional<std::string> output;
+  std::optional<std::string> system;
+  bool score = false;
+  bool interactive = false;
+  bool log_probabilities = false;
+  bool dry_run = false;
+  bool json = false;
+};
+
+Error bad_options(std::string what, std::string remedy) {
+  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+}
+
+// Options that leave each other no meaning.
+std::optional<Error> contradiction(const GenerateCommand& given) {
+  if (given.interactive) {
+    for (const auto& [option, typed] : {std::pair{"-p", given.prompts.has_value()},
+                                        {"-o", given.output.has_value()},
+                                        {"--score", given.score},
+                                        {"--logprobs", given.log_probabilities},
+                                        {"--json", given.json && !given.dry_run}})
+      if (typed)
+        return bad_options(fmt::format("{} has no meaning in a conversation", option),
+                           fmt::format("leave {} or --interactive out", option));
+    return std::nullopt;
+  }
+  if (given.system)
+    return bad_options("--system is for --interactive",
+                       R"(in a prompt file: {"messages": [{"role": "system", "content": "…"}, …]})");
+  if (!given.prompts) return bad_options("no prompts are named", "-p FILE, -p - for standard input, or --interactive");
+  if (given.json && !given.dry_run && given.output.value_or("-") == "-")
+    return bad_options("--json writes the summary to standard output, where the answers go", "-o FILE");
+  return std::nullopt;
+}
+
+Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
+  service::GivenConfiguration configuration = *given.configuration;
+  for (const service::GenerateSetting& setting : service::generate_settings())
+    if (const auto typed = given.values.find(std::string(setting.option));
+        typed != given.values.end() && !typed->second.empty())
+      configuration.overrides.push_back({std::string(setting.key), typed->second, std::string(setting.option)});
+  auto resolved = service::resolve_configuration(spec::Schema(), configuration);
+  if (!resolved) return resolved.error();
+  service::GenerateWish wish;
+  wish.settings = std::move(*resolved);
+  wish.mode = given.score         ? service::GenerateMode::score
+              : given.interactive ? service::GenerateMode::converse
+                                  : service::GenerateMode::answer;
+  wish.log_probabilities = given.log_probabilities;
+  wish.prompts = given.prompts.value_or("-");
+  wish.output = given.output.value_or("-");
+  return wish;
+}
+
+// The same question for `muster plan`, from which remedies are made.
+service::PlanCommandLine plan_command(const service::GeneratePlan& plan) {
+  using Given = service::PlanCommandLine::Given;
+  const wire::GenerateTask& task = plan.task();
+  std::vector<Given> given{{"", {task.model}},
+                           {"--implementation", {"muster"}},
+                           {"--device", {plan.question.devices.empty() ? "cpu" : "cuda"}},
+                           {"--dtype", {std::string(name(plan.plan.workload.weights))}},
+                           {"--batch", {std::to_string(task.batch_size)}},
+                           {"--seq-len", {std::to_string(task.sequence_length)}}};
+  return {std::move(given), plan::Work::inference};
+}
+
+int show_plan(const service::GeneratePlan& plan, bool json) {
+  const service::PlanCommandLine command = plan_command(plan);
+  if (json)
+    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+  else
+    fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+  return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
+}
+
+int run_conversation(service::Host& host, const service::GeneratePlan& plan, const GenerateCommand& given) {
+  service::ConversationWish wish;
+  wish.system = given.system;
+  wish.prompting = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  const auto code = service::converse(host, plan, wish, note);
+  if (!code) return report(code.error());
+  if (*code != 0 && wish.prompting) fmt::print("\n");
+  return *code;
+}
+
+int run_prompts(service::Host& host, const service::GenerateWish& wish, const service::GeneratePlan& plan, bool json) {
+  StatusLine line;
+  service::GenerateListener listener;
+  listener.note = [&](const std::string& text) {
+    line.clear();
+    note(text);
+  };
+  if (line.visible())
+    listener.progress = [&](const service::GenerateProgress& progress) {
+      line.show(service::progress_text(progress), progress.elapsed);
+    };
+  const auto summary = service::generate(host, wish, plan, listener);
+  line.clear();
+  if (!summary) return report(summary.error());
+  for (const std::string& text : summary->notes) note(text);
+  if (json)
+    fmt::print("{}\n", service::summary_json(plan, *summary));
+  else
+    note(service::summary_text(plan, *summary));
+  return summary->exit_code;
+}
+
+int run_generate(const GenerateCommand& given) {
+  if (given.configuration->print) {
+    const auto wish = wish_of(given);
+    if (!wish) return report(wish.error());
+    print_resolved(spec::Schema(), wish->settings, given.json);
+    return 0;
+  }
+  if (const auto wrong = contradiction(given)) return report(*wrong);
+  const auto wish = wish_of(given);
+  if (!wish) return report(wish.error());
+  for (const std::string& text : wish->settings.notes) note(text);
+  service::Host host = open_host(*given.inventory);
+  const auto plan = service::plan_generation(host, *wish);
+  if (!plan) return report(plan.error());
+  if (given.dry_run) return show_plan(*plan, given.json);
+  for (const std::string& text : plan->question.model->notes) note(text);
+  if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of writing, and told as one
+  return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *wish, *plan, given.json);
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& program, Action& action) {
+  CLI::App* command =
+      program.add_subcommand("generate", "answer prompts, score completions, or hold a conversation with a model");
+  auto given = std::make_shared<GenerateCommand>();
+  command->add_option("-p,--prompts", given->prompts,
+                      "file with one prompt a line: text, or JSON with prompt or messages; - is standard input");
+  command->add_option("-o", given->output,
+                      "file for the answers, JSON lines in the order of the prompts; not set or -: standard output");
+  command->add_flag("--score", given->score, "log-probabilities of the rows' completions instead of new answers");
+  command->add_flag("--interactive", given->interactive, "hold a conversation; answers are shown as they come");
+  command->add_option("--system", given->system, "with --interactive: what the model is told before anything else");
+  command->add_flag("--logprobs", given->log_probabilities, "the log-probability of each token, too");
+  const spec::Schema schema;
+  for (const service::GenerateSetting& setting : service::generate_settings())
+    command->add_option(std::string(setting.option), given->values[std::string(setting.option)],
+                        fmt::format("{} ({})", schema.find(setting.key)->help, setting.key));
+  command->add_flag("--dry-run", given->dry_run, "show the plan, and start nothing");
+  command->add_flag("--json", given->json, "the summary for programs; with --dry-run, the plan");
+  given->inventory = add_inventory_option(*command);
+  given->configuration = add_configuration_options(*command);
+  command->callback([&action, given] { action.run = [given](const Tail&) { return run_generate(*given); }; });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,30 @@
+// One line on the terminal that is written over again and again while something lasts. Safe in several threads.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+
+namespace muster::cli {
+
+class StatusLine {
+ public:
+  StatusLine();
+  ~StatusLine() { clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  // Whether standard error is a terminal, where a line can be written over.
+  bool visible() const { return terminal_; }
+  // Shown only when it has lasted two seconds, and at most ten times a second.
+  void show(const std::string& text, std::chrono::milliseconds elapsed);
+  void clear();
+
+ private:
+  bool terminal_;
+  std::mutex mutex_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace muster::cli

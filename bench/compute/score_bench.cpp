@@ -1,0 +1,87 @@
+// How many tokens a second are read and scored, by a model of random weights.
+//
+//   score_bench CONFIG DTYPE DEVICE THREADS BATCH LENGTH REPEATS [deterministic]
+//
+// Prints {"prefill", "scoring"} in tokens per second: the best of the repeats. Prefill gives the logits of each
+// sequence's last token, scoring the log-probability of every token.
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "generate/scorer.hpp"
+#include "model/random_source.hpp"
+#include "spec/model_source.hpp"
+#include "tensor/element_types.hpp"
+
+namespace {
+
+using namespace muster;
+using Clock = std::chrono::steady_clock;
+
+template <class T>
+T need(Result<T> result) {
+  if (result) return std::move(*result);
+  fmt::print(stderr, "{}\n", result.error().what);
+  std::exit(2);
+}
+
+std::vector<generate::ScoreRequest> make_requests(std::int64_t batch, std::int64_t length, std::int64_t vocabulary) {
+  std::vector<generate::ScoreRequest> requests;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    generate::ScoreRequest request{{}, 1};
+    for (std::int64_t j = 0; j < length; ++j)
+      request.tokens.push_back(static_cast<std::int32_t>((i * 7919 + j * 104729 + 13) % vocabulary));
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void prefill(model::CausalModel& model, const std::vector<generate::ScoreRequest>& requests) {
+  model::Batch batch;
+  std::vector<std::int64_t> last;
+  for (const auto& request : requests) {
+    const auto length = static_cast<std::int64_t>(request.tokens.size());
+    batch.tokens.insert(batch.tokens.end(), request.tokens.begin(), request.tokens.end());
+    batch.parts.push_back({length, 0, length, nullptr});
+    last.push_back(batch.rows() - 1);
+  }
+  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr);
+  model.logits(hidden.index_select(0, at::tensor(last, at::kLong).to(hidden.device()))).to(at::kCPU);
+}
+
+template <class Work>
+double best_rate(std::int64_t tokens, int repeats, Work&& work) {
+  double best = 0;
+  work();  // warm
+  for (int i = 0; i < repeats; ++i) {
+    const auto start = Clock::now();
+    work();
+    best = std::max(best, static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const at::NoGradGuard forward_only;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
+  const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
+  const int threads = std::stoi(words.at(3)), repeats = std::stoi(words.at(6));
+  const std::int64_t batch = std::stoll(words.at(4)), length = std::stoll(words.at(5));
+  const at::Device device(words.at(2));
+  if (device.is_cpu()) at::set_num_threads(1);
+  auto arithmetic = need(tensor::make_arithmetic({device, threads, spec::Attention::sdpa, words.size() > 7}));
+  const auto source = model::make_random_source(description.config, 1);
+  auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
+                                             {types.at(words.at(1)), std::nullopt, threads, {}}));
+  const auto requests = make_requests(batch, length, description.config.vocabulary);
+  const double read = best_rate(batch * length, repeats, [&] { prefill(model, requests); });
+  const double scored = best_rate(batch * length, repeats, [&] { generate::score(model, arithmetic, requests); });
+  fmt::print("{}\n", nlohmann::json{{"prefill", read}, {"scoring", scored}}.dump());
+}

@@ -1,0 +1,107 @@
+#include "service/generate.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/duration.hpp"
+#include "service/generate_job.hpp"
+
+namespace muster::service {
+namespace {
+
+using std::chrono::milliseconds;
+
+double seconds(milliseconds span) { return static_cast<double>(span.count()) / 1000.0; }
+
+// Absent while nothing can be told.
+std::optional<double> rate(std::int64_t count, milliseconds span) {
+  if (count == 0 || span.count() == 0) return std::nullopt;
+  return static_cast<double>(count) / seconds(span);
+}
+
+std::string counted(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+// "48.3", "1320".
+std::string rate_text(double value) {
+  return value < 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string time_left(const GenerateProgress& progress) {
+  if (!progress.total || progress.prompts == 0 || progress.prompts >= *progress.total) return "";
+  const double each = static_cast<double>(progress.generating.count()) / static_cast<double>(progress.prompts);
+  const double left = each * static_cast<double>(*progress.total - progress.prompts);
+  const auto whole_seconds = milliseconds(static_cast<std::int64_t>(std::ceil(left / 1000.0)) * 1000);
+  return fmt::format(", {} left", to_string(whole_seconds));
+}
+
+std::string type_word(const GeneratePlan& plan) { return std::string(name(plan.plan.workload.weights)); }
+
+}  // namespace
+
+std::string progress_text(const GenerateProgress& progress) {
+  if (progress.loading) {
+    const std::string what = progress.what.empty() ? "starting" : progress.what;
+    return progress.share > 0 ? fmt::format("{}: {:.0f} %", what, 100 * progress.share) : what;
+  }
+  std::string text = progress.total ? fmt::format("{}/{} prompts", progress.prompts, *progress.total)
+                                    : counted(progress.prompts, "prompt");
+  if (const auto speed = rate(progress.tokens, progress.generating))
+    text += fmt::format(", {} tokens/s", rate_text(*speed));
+  return text + time_left(progress);
+}
+
+std::string summary_text(const GeneratePlan& plan, const GenerateSummary& summary) {
+  const bool score = plan.task().score;
+  std::string text = counted(summary.prompts, "prompt");
+  if (summary.exit_code != 0 && plan.total)
+    text = fmt::format("interrupted: {} of {}", summary.prompts, counted(*plan.total, "prompt"));
+  if (summary.answers != summary.prompts) text += fmt::format(", {}", counted(summary.answers, "answer"));
+  text += fmt::format(", {} {} in {:.1f} s", counted(summary.tokens, "token"), score ? "scored" : "generated",
+                      seconds(summary.generating));
+  if (const auto speed = rate(summary.tokens, summary.generating))
+    text += fmt::format(" ({} tokens/s)", rate_text(*speed));
+  return text +
+         fmt::format("; loading took {:.1f} s; {} in {}", seconds(summary.loading), plan.device, type_word(plan));
+}
+
+std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summary) {
+  const auto speed = rate(summary.tokens, summary.generating);
+  const nlohmann::ordered_json json = {{"model", plan.task().model},
+                                       {"device", plan.device},
+                                       {"dtype", type_word(plan)},
+                                       {"batch_size", plan.task().batch_size},
+                                       {"prompts", summary.prompts},
+                                       {"answers", summary.answers},
+                                       {"prompt_tokens", summary.prompt_tokens},
+                                       {"tokens", summary.tokens},
+                                       {"shortened_prompts", summary.shortened},
+                                       {"loading_seconds", seconds(summary.loading)},
+                                       {"seconds", seconds(summary.generating)},
+                                       {"tokens_per_second", speed ? nlohmann::ordered_json(*speed) : nullptr},
+                                       {"interrupted", summary.exit_code != 0}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
+                                 const GenerateListener& listener) {
+  auto prompts =
+      PromptFile::open(wish.prompts, plan.task().score ? PromptUse::scores : PromptUse::prompts, longest_prompt_line);
+  if (!prompts) return prompts.error();
+  auto output = LineOutput::open(wish.output);
+  if (!output) return output.error();
+  GenerateJob job(std::move(*prompts), std::move(*output), plan.task(), listener, plan.total);
+  const auto code = run_workers(host, plan.job, job, listener.note);
+  if (!code) return code.error();
+  GenerateSummary summary = job.summary();
+  summary.exit_code = *code;
+  if (*code == 0 && job.missing() > 0)
+    return Error{Error::Kind::failed, fmt::format("{} prompts were given out and have no answer", job.missing()),
+                 "report this as a bug of muster"};
+  return summary;
+}
+
+}  // namespace muster::service

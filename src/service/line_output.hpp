@@ -1,0 +1,47 @@
+// Where results go, line by line: a file that grows by whole lines, or standard output.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace muster::service {
+
+class LineOutput {
+ public:
+  // path: "-" for standard output. What a file holds stays until begin(); a new one that never begins goes again.
+  // SIGPIPE is to be blocked or ignored where append() is called.
+  static Result<LineOutput> open(const std::string& path);
+
+  LineOutput(LineOutput&&) noexcept = default;
+  LineOutput& operator=(LineOutput&&) = delete;
+  ~LineOutput();
+
+  // Empties the file.
+  Result<void> begin();
+  // lines: whole ones, each with its newline. They are with the system when this returns. A file that cannot take all
+  // of it, because the disk is full, is cut back to its last whole line.
+  Result<void> append(std::string_view lines);
+
+  bool is_standard_output() const { return !file_; }
+  // "out.jsonl", "standard output".
+  const std::string& name() const { return name_; }
+
+ private:
+  LineOutput(FileDescriptor file, std::string name, bool regular, bool made)
+      : file_(std::move(file)), name_(std::move(name)), regular_(regular), made_(made) {}
+  int descriptor() const { return file_ ? file_.number() : STDOUT_FILENO; }
+  Error explain(int reason) const;
+
+  FileDescriptor file_;
+  std::string name_;
+  bool regular_;
+  bool made_;               // by us, and still empty
+  std::int64_t whole_ = 0;  // bytes up to the end of the last whole line
+};
+
+}  // namespace muster::service

@@ -1,0 +1,45 @@
+// Results come in the order in which they are done, and are written in the order in which they were asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace muster::service {
+
+class OrderedResults {
+ public:
+  // Whether this one was still to come: each index counts once.
+  bool add(std::int64_t index, std::string lines) {
+    if (index < next_ || held_.contains(index)) return false;
+    held_bytes_ += lines.size();
+    held_.emplace(index, std::move(lines));
+    return true;
+  }
+
+  // Everything that is next in order, put together; empty while the next one is missing.
+  std::string take() {
+    std::string ready;
+    for (auto first = held_.begin(); first != held_.end() && first->first == next_; first = held_.begin()) {
+      held_bytes_ -= first->second.size();
+      ready += first->second;
+      held_.erase(first);
+      ++next_;
+    }
+    return ready;
+  }
+
+  // The one that all later ones wait for.
+  std::int64_t next() const { return next_; }
+  // Of results that wait for an earlier one.
+  std::size_t held_bytes() const { return held_bytes_; }
+
+ private:
+  std::map<std::int64_t, std::string> held_;
+  std::int64_t next_ = 0;
+  std::size_t held_bytes_ = 0;
+};
+
+}  // namespace muster::service

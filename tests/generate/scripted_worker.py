@@ -1,0 +1,94 @@
+"""Stands where muster-worker would: speaks its protocol, and answers by a script instead of a model.
+
+SCRIPT is a JSON object: "answer" (reverse, fail, leave), "order" (as-given, backwards), "dropped", "pause", "record" (a file
+that gets the assignment and every request), "words" (how an answer is streamed), "no_template".
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+
+script = json.loads(os.environ.get("SCRIPT", "{}"))
+rank = int(os.environ["RANK"])
+channel = socket.socket(socket.AF_UNIX)
+channel.connect(os.environ["MUSTER_CONTROL"])
+lines = channel.makefile("r", encoding="utf-8", newline="\n")
+
+
+def tell(event: str, **fields) -> None:
+    line = json.dumps({"time": time.time(), "event": event, "rank": rank, **fields})
+    channel.sendall(line.encode() + b"\n")
+
+
+def record(what: object) -> None:
+    if "record" in script:
+        with open(script["record"], "a") as file:
+            file.write(json.dumps(what) + "\n")
+
+
+def fail(kind: str, what: str, code: int) -> None:
+    tell("failed", kind=kind, what=what, remedy="another model", consequence=False)
+    sys.exit(code)
+
+
+tell("hello", version=1, pid=os.getpid(), program="scripted-worker", processor_limit=None)
+assignment = json.loads(lines.readline())
+task = assignment["task"]
+record(assignment)
+print("the script begins", file=sys.stderr)
+if script.get("no_template"):
+    fail("bad_input", "tiny has no chat template", 2)
+tell("progress", what="loading", done=1, total=2)
+tell("ready", device="cpu")
+
+
+def reply(request: dict) -> None:
+    row = json.loads(request["row"])
+    text = row["prompt"] if "prompt" in row else row["messages"][-1]["content"]
+    if script.get("answer") == "fail" and request["index"] == script.get("at", 0):
+        fail("failed", "the device is on fire", 1)
+    if script.get("answer") == "leave" and request["index"] == script.get("at", 0):
+        print("out of words", file=sys.stderr)
+        os._exit(9)
+    time.sleep(script.get("pause", 0))
+    dropped = script.get("dropped", {}).get(str(request["index"]), 0)
+    common = {"prompt_tokens": len(text), "dropped_tokens": dropped}
+    if task["score"]:
+        scores = [-float(len(word)) for word in row["completion"].split()]
+        result = {"logprob": sum(scores), "token_count": len(scores), "logprobs": scores, **common}
+    else:
+        answers = []
+        for sample in range(task["samples"]):
+            answer = text[::-1] if sample == 0 else f"{text[::-1]} {sample}"
+            if task["stream"]:
+                for word in answer.split(" "):
+                    tell("token", index=request["index"], sample=sample, text=word if word == answer.split(" ")[0] else " " + word)
+                    time.sleep(script.get("pause", 0))
+            tokens = [ord(letter) for letter in answer]
+            answers.append({"text": answer, "tokens": tokens, "finish": script.get("finish", "stop"), "logprobs": [-0.5] * len(tokens)})
+        result = {"samples": answers, **common}
+    tell("result", index=request["index"], row=json.dumps(result))
+
+
+wanted = script.get("wants", task["batch_size"])
+ended = False
+while not ended:
+    tell("want", count=wanted)
+    taken = []
+    while len(taken) < (1 if task["stream"] else wanted):
+        order = json.loads(lines.readline())
+        if order["order"] == "end-of-requests":
+            ended = True
+            break
+        record(order)
+        taken.append(order)
+        if script.get("order", "as-given") == "as-given":
+            reply(taken[-1])
+    if script.get("order") == "backwards":
+        for request in reversed(taken):
+            reply(request)
+    if task["stream"]:
+        wanted = 1
+tell("done")

@@ -1,0 +1,91 @@
+"""muster generate --interactive with a scripted worker: turns, ends and interruptions."""
+
+import subprocess
+import time
+
+from terminal import Terminal
+
+BARE = ("-m", "tiny", "model.init=random", "--max-new-tokens", "16", "--device", "cpu", "--interactive")
+
+
+def talk(scripted, *more: str) -> Terminal:
+    terminal = Terminal(scripted.words(*BARE, *more), scripted.environment, scripted.folder)
+    terminal.until("> ")
+    return terminal
+
+
+class TestOnATerminal:
+    def test_two_turns_carry_everything_said_before(self, scripted):
+        terminal = talk(scripted, "--system", "be brief")
+        terminal.type("good morning\n")
+        assert terminal.until("\n> ").endswith("gninrom doog\n> ")
+        terminal.type("and now\n")
+        assert terminal.until("\n> ").endswith("won dna\n> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        assignment, requests = scripted.recorded()
+        assert assignment["task"]["stream"] and assignment["task"]["batch_size"] == 1
+        first = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "good morning"}]
+        assert requests[0] == {"messages": first}
+        answer = {"role": "assistant", "content": "gninrom doog"}
+        assert requests[1] == {"messages": [*first, answer, {"role": "user", "content": "and now"}]}
+
+    def test_the_answer_is_shown_as_it_comes(self, scripted):
+        scripted.script(pause=0.3)
+        terminal = talk(scripted)
+        terminal.type("c b a\n")
+        before = time.monotonic()
+        terminal.until("\na")
+        first = time.monotonic() - before
+        terminal.until(" c\n> ")
+        assert time.monotonic() - before >= first + 0.3  # the last word came a pause or more after the first
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+    def test_what_is_typed_during_an_answer_is_the_next_turn(self, scripted):
+        scripted.script(pause=0.2)
+        terminal = talk(scripted)
+        terminal.type("ab cd\n")
+        terminal.type("next\n")
+        terminal.until("dc ba\n> ")
+        terminal.until("txen\n> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+
+    def test_ctrl_c_during_an_answer_ends_cleanly(self, scripted):
+        scripted.script(pause=0.5)
+        terminal = talk(scripted)
+        terminal.type("a b c d e f g h\n")
+        terminal.until("\nh")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        left = subprocess.run(["pgrep", "-f", f"{scripted.folder}/scripted-worker"], capture_output=True, text=True)
+        assert left.stdout == ""
+
+    def test_reset_forgets_what_was_said(self, scripted):
+        terminal = talk(scripted)
+        terminal.type("one\n")
+        terminal.until("eno\n> ")
+        terminal.type("/reset\n")
+        terminal.until("> ")
+        terminal.type("two\n")
+        terminal.until("owt\n> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        assert scripted.recorded()[1][1] == {"messages": [{"role": "user", "content": "two"}]}
+
+
+class TestThroughAPipe:
+    def test_every_line_is_a_turn_and_only_answers_are_written(self, scripted):
+        result = scripted(*BARE, input="ab\n\ncd\n")
+        assert (result.returncode, result.stdout, result.stderr) == (0, "ba\ndc\n", "")
+
+    def test_a_model_without_a_chat_template_is_refused(self, scripted):
+        scripted.script(no_template=True)
+        result = scripted(*BARE, input="ab\n")
+        assert result.returncode == 2 and "tiny has no chat template" in result.stderr and result.stdout == ""
+
+    def test_an_answer_that_was_cut_is_told(self, scripted):
+        scripted.script(finish="length")
+        result = scripted(*BARE, input="ab\n")
+        assert result.stdout == "ba\n" and "cut after 2 tokens; --max-new-tokens" in result.stderr
