@@ -30,6 +30,9 @@ foreach(part ATen c10 caffe2 torch)
 endforeach()
 target_include_directories(muster_torch SYSTEM INTERFACE ${torch_headers} ${torch_folder}/include/torch/csrc/api/include)
 target_compile_definitions(muster_torch INTERFACE USE_C10D_GLOO)
+# The C++ library that torch's libraries use, named before any other: a compiler that links its own statically would give
+# programs a second one, and what one of them made the other would destroy.
+target_link_libraries(muster_torch INTERFACE -l:libstdc++.so.6)
 target_link_libraries(muster_torch INTERFACE ${torch_folder}/lib/libtorch_cpu.so ${torch_folder}/lib/libc10.so)
 
 # Sets `variable` to the folder that holds `header`: in the toolkit of the CUDA compiler, beside the wheel (the nvidia-*
@@ -83,9 +86,6 @@ function(use_precompiled_torch target)
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE muster_torch)
   target_precompile_headers(${target} REUSE_FROM muster_precompiled_torch)
-  # What a program has of static libraries is its own: torch's libraries must not find a second C++ library, or our
-  # declarations of Gloo's classes, in it.
-  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
 endfunction()
 
 # A layer that sees torch.
