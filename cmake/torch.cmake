@@ -30,6 +30,9 @@ foreach(part ATen c10 caffe2 torch)
 endforeach()
 target_include_directories(muster_torch SYSTEM INTERFACE ${torch_headers} ${torch_folder}/include/torch/csrc/api/include)
 target_compile_definitions(muster_torch INTERFACE USE_C10D_GLOO)
+# The C++ library that torch's libraries use, named before any other: a compiler that links its own statically would give
+# programs a second one, and what one of them made the other would destroy.
+target_link_libraries(muster_torch INTERFACE -l:libstdc++.so.6)
 target_link_libraries(muster_torch INTERFACE ${torch_folder}/lib/libtorch_cpu.so ${torch_folder}/lib/libc10.so)
 
 # Sets `variable` to the folder that holds `header`: in the toolkit of the CUDA compiler, beside the wheel (the nvidia-*
@@ -67,6 +70,7 @@ if(EXISTS ${torch_folder}/lib/libtorch_cuda.so)
   # libtorch_cuda registers its operations when it is loaded; nothing need name a symbol of it.
   target_link_libraries(muster_torch INTERFACE
     "-Wl,--push-state,--no-as-needed,${torch_folder}/lib/libtorch_cuda.so,--pop-state" ${torch_folder}/lib/libc10_cuda.so ${cuda_runtime})
+  target_link_libraries(muster_cuda INTERFACE ${cuda_runtime})  # after the kernels that call it
 endif()
 
 # One precompiled header for all code that sees torch: a file that includes ATen alone would cost eight seconds.

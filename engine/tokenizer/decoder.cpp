@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "tokenizer/byte_alphabet.hpp"
+#include "tokenizer/limits.hpp"
 #include "tokenizer/normalizer.hpp"
 #include "tokenizer/utf8.hpp"
 
@@ -36,9 +37,11 @@ std::string_view stripped(const Decoder::Strip& strip, std::string_view token) {
 
 std::string replaced(const Decoder::Replace& replace, std::string_view token) {
   std::string text;
-  for (const Stretch& stretch : replace.pattern.find_all(token))
+  for (const Stretch& stretch : replace.pattern.find_all(token)) {
     text +=
         stretch.matches ? std::string_view(replace.content) : token.substr(stretch.begin, stretch.end - stretch.begin);
+    check_growth(text.size(), token.size());
+  }
   return text;
 }
 
@@ -53,6 +56,7 @@ Decoder Decoder::read(PartReader reader) {
 
 void Decoder::add(PartReader reader, int depth) {
   const std::string type = reader.type();
+  if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
   if (type == "Sequence" && depth < deepest) {
     for (PartReader& part : reader.list("decoders")) add(std::move(part), depth + 1);
   } else if (type == "ByteLevel") {
@@ -96,11 +100,18 @@ DecoderRun::DecoderRun(const Decoder& decoder) : decoder_(decoder), stages_(deco
   }
 }
 
+void DecoderRun::push(std::string_view token) {
+  given_ += token.size();
+  feed(0, token);
+}
+
 void DecoderRun::feed(std::size_t stage, std::string_view token) {
   if (stage == stages_.size()) {
     text_ += token;
-    return;
+    written_ += token.size();
+    return check_growth(written_, given_);
   }
+  check_growth(token.size(), given_);
   std::visit([&](const auto& one) { step(one, stage, token); }, decoder_.steps()[stage]);
 }
 

@@ -50,7 +50,7 @@ class DecoderRun {
  public:
   explicit DecoderRun(const Decoder& decoder);  // which must outlive it
 
-  void push(std::string_view token) { feed(0, token); }
+  void push(std::string_view token);
   void finish();  // no token follows
   // The text that has become certain since the last call.
   std::string take() { return std::exchange(text_, {}); }
@@ -78,6 +78,7 @@ class DecoderRun {
   const Decoder& decoder_;
   std::vector<Stage> stages_;
   std::string text_;
+  std::size_t given_ = 0, written_ = 0;  // bytes that came in and went out
 };
 
 }  // namespace muster::tokenizer

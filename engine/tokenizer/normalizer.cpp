@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tokenizer/letter_case.hpp"
+#include "tokenizer/limits.hpp"
 #include "tokenizer/utf8.hpp"
 
 namespace muster::tokenizer {
@@ -49,6 +50,7 @@ Normalizer Normalizer::read(PartReader reader) {
 
 void Normalizer::add(PartReader reader, int depth) {
   const std::string type = reader.type();
+  if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
   if (type == "Sequence" && depth < deepest) {
     for (PartReader& part : reader.list("normalizers")) add(std::move(part), depth + 1);
   } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
@@ -71,8 +73,10 @@ void Normalizer::add(PartReader reader, int depth) {
 
 OwnedSection Normalizer::apply(Section section) const {
   OwnedSection result{std::string(section.text), section.head};
-  for (const Step& step : steps_)
+  for (const Step& step : steps_) {
     result = std::visit([&](const auto& one) { return applied(one, result.view()); }, step);
+    check_growth(result.text.size(), section.text.size());
+  }
   return result;
 }
 
@@ -91,6 +95,7 @@ OwnedSection Normalizer::applied(const Replace& replace, Section section) {
     const std::string_view written = stretch.matches ? std::string_view(replace.content)
                                                      : section.text.substr(stretch.begin, stretch.end - stretch.begin);
     result.text += written;
+    check_growth(result.text.size(), section.text.size());
     if (!within_head) continue;
     // What replaces a match takes the place of its last character.
     const bool whole = stretch.matches ? stretch.end <= section.head : stretch.end < section.head;

@@ -186,7 +186,7 @@ Result<Pattern> Pattern::expression(std::string_view expression) {
                  "write the pattern in a simpler way"};
   };
   auto table = SymbolTable::build(syntax->sets);
-  if (!table) return refusal("it names more than 4096 characters and classes, or tells more than 256 kinds apart");
+  if (!table) return refusal("it tells more than 256 kinds of characters apart");
   const std::string spelled = spell(*syntax, *table);
   int failure = 0;
   PCRE2_SIZE where = 0;

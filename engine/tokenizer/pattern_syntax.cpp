@@ -9,7 +9,8 @@ namespace muster::tokenizer {
 namespace {
 
 constexpr int deepest_group = 100;
-constexpr std::size_t longest_pattern = 100'000;
+constexpr std::size_t longest_pattern = 100'000, most_sets = 4096;
+constexpr int most_quantifiers = 16;  // of one thing
 
 struct Options {
   bool any_case = false;
@@ -36,6 +37,8 @@ class Parser {
  private:
   void emit(std::string text) { syntax_.fragments.push_back({std::move(text)}); }
   void emit(CodePointSet set) {
+    if (syntax_.sets.size() == most_sets)
+      reader_.complain(fmt::format("more than {} characters and classes", most_sets));
     syntax_.fragments.push_back({{}, syntax_.sets.size()});
     syntax_.sets.push_back(std::move(set));
   }
@@ -241,7 +244,7 @@ class Parser {
 
   // What repeats the fragments from `begin` on. An interval takes no "+" of its own: a{2}+ is (?:a{2})+.
   void quantifiers(std::size_t begin) {
-    for (bool first = true; !reader_.at_end(); first = false) {
+    for (int count = 0; !reader_.at_end(); ++count) {
       const std::size_t before = reader_.position();
       std::string repeats;
       bool interval = false, exact = false;
@@ -253,7 +256,8 @@ class Parser {
       }
       if (repeats.empty() || reader_.failed()) return;
       end_literal();
-      if (!first) wrap(begin);
+      if (count == most_quantifiers) reader_.complain("too many repetitions of one thing");
+      if (count > 0) wrap(begin);
       if (!exact && reader_.take("?"))
         repeats += '?';
       else if (!interval && reader_.take("+"))

@@ -4,6 +4,7 @@
 
 #include "tokenizer/byte_alphabet.hpp"
 #include "tokenizer/character_class.hpp"
+#include "tokenizer/limits.hpp"
 #include "tokenizer/normalizer.hpp"
 #include "tokenizer/utf8.hpp"
 
@@ -89,6 +90,7 @@ PreTokenizer PreTokenizer::read(PartReader reader) {
 
 void PreTokenizer::add(PartReader reader, int depth) {
   const std::string type = reader.type();
+  if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
   if (type == "Sequence" && depth < deepest) {
     for (PartReader& part : reader.list("pretokenizers")) add(std::move(part), depth + 1);
   } else if (type == "Split") {

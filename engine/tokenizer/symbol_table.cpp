@@ -6,7 +6,7 @@
 namespace muster::tokenizer {
 namespace {
 
-constexpr std::size_t most_symbols = 256, most_sets = 4096;
+constexpr std::size_t most_symbols = 256;
 
 // Where intervals begin within which every set holds all or nothing, ascending; the first is 0.
 std::vector<char32_t> interval_starts(std::span<const CodePointSet> sets) {
@@ -40,7 +40,6 @@ std::vector<std::vector<std::uint16_t>> holders(std::span<const CodePointSet> se
 }  // namespace
 
 std::optional<SymbolTable> SymbolTable::build(std::span<const CodePointSet> sets) {
-  if (sets.size() > most_sets) return std::nullopt;
   SymbolTable table;
   table.members_.resize(sets.size());
   std::map<std::vector<std::uint16_t>, std::uint8_t> symbols;  // by which sets hold it

@@ -15,7 +15,7 @@ namespace muster::tokenizer {
 
 class SymbolTable {
  public:
-  // Nothing where the sets are more than 4096 or tell more than 256 kinds apart.
+  // At most 65,536 sets. Nothing where they tell more than 256 kinds apart.
   static std::optional<SymbolTable> build(std::span<const CodePointSet> sets);
 
   char symbol(char32_t point) const {

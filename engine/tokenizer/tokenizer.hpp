@@ -24,12 +24,12 @@ class Tokenizer {
 
   // Special tokens written in the text are recognised. add_special_tokens: also those that the post-processor puts
   // around a text. text is UTF-8; bytes that are none count as U+FFFD. Throws PatternFailure where the file's own
-  // pattern would not come to an end on the text.
+  // patterns would not come to an end on the text, or would make it grow without bound.
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
   // The same, appended.
   void encode_into(std::string_view text, bool add_special_tokens, std::vector<TokenId>& ids) const;
 
-  // Ids that no token has are left out.
+  // Ids that no token has are left out. Throws as encode does.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
 
   // The token as the file writes it ("Ġthe", "▁the"); empty for an id that no token has.

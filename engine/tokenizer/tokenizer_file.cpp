@@ -23,6 +23,7 @@ class TokenizerFile {
     if (root_.has("decoder")) state_->decoder = Decoder::read(root_.part("decoder"));
     read_model(root_.part("model"));
     if (problems_.empty() && root_.has("added_tokens")) read_added_tokens();
+    if (problems_.empty()) check_special_tokens();
     root_.finish();
     if (!problems_.empty()) return to_error(problems_);
     return Tokenizer(std::move(state_));
@@ -125,10 +126,27 @@ class TokenizerFile {
     return token;
   }
 
+  // What the post-processor puts around texts must be tokens.
+  void check_special_tokens() {
+    for (const auto& ids : {state_->post_processor.before, state_->post_processor.behind})
+      for (const TokenId id : ids)
+        if (!state_->added.contains(id) && !state_->vocabulary->text(id))
+          root_.complain(fmt::format("\"post_processor\" adds the id {}, which no token has", id),
+                         "give the token's id");
+  }
+
+  std::string normalized(const std::string& content) {
+    try {
+      return state_->normalizer.apply({content, content.size()}).text;
+    } catch (const PatternFailure& failure) {
+      root_.complain(failure.what(), "use another \"normalizer\"");
+      return content;
+    }
+  }
+
   void add(const AddedToken& token, const std::set<std::string>& special) {
     std::string looked_for = token.content;
-    if (token.normalized && !state_->normalizer.empty())
-      looked_for = state_->normalizer.apply({token.content, token.content.size()}).text;
+    if (token.normalized && !state_->normalizer.empty()) looked_for = normalized(token.content);
     auto& texts = token.normalized ? normalized_texts_ : plain_texts_;
     if (looked_for.empty() || !texts.insert(looked_for).second) {
       root_.complain(

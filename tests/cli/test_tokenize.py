@@ -212,7 +212,7 @@ def test_a_gguf_file_brings_its_own_vocabulary_and_template(muster, tmp_path):
         "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
     )
     assert row["pieces"][:3] == ["<|im_start|>", "system", "Ċ"] and row["tokens"][0] == 1
-    assert row["pieces"][-3:] == ["<|im_start|>", "assistant", "Ċ"] and row["pieces"].count("<|im_end|>") == 2
+    assert row["pieces"][-4:] == ["<|im_start|>", "ass", "istant", "Ċ"] and row["pieces"].count("<|im_end|>") == 2
 
 
 def test_what_is_missing_is_named_with_what_to_type(muster, folder, tmp_path):

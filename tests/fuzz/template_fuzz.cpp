@@ -156,23 +156,165 @@ constexpr std::string_view words[] = {"{{ ",
                                       "\xe4\xb8",
                                       "\xc2\xa0"};
 
+constexpr std::string_view atoms[] = {"messages",
+                                      "tools",
+                                      "bos_token",
+                                      "x",
+                                      "m",
+                                      "ns",
+                                      "loop",
+                                      "nothing",
+                                      "none",
+                                      "true",
+                                      "1",
+                                      "-3",
+                                      "2.5",
+                                      "1e308",
+                                      "'Grüße %s %d'",
+                                      "''",
+                                      "' a b\\n c '",
+                                      "[]",
+                                      "{}",
+                                      "(1, 'x')",
+                                      "range(7)",
+                                      "messages[1]",
+                                      "tools[0].function"};
+constexpr std::string_view operators[] = {" + ",  " - ", " * ",  " / ",  " // ",     " % ",   " ** ", " ~ ",
+                                          " == ", " < ", " >= ", " in ", " not in ", " and ", " or "};
+constexpr std::string_view filters[] = {"|trim",
+                                        "|upper",
+                                        "|title",
+                                        "|capitalize",
+                                        "|replace('a', 'bb')",
+                                        "|string",
+                                        "|safe",
+                                        "|e",
+                                        "|indent(3, true)",
+                                        "|center(20)",
+                                        "|truncate(5)",
+                                        "|wordcount",
+                                        "|format(1, 2)",
+                                        "|tojson",
+                                        "|tojson(indent=2, sort_keys=true)",
+                                        "|length",
+                                        "|default('d', true)",
+                                        "|join('-')",
+                                        "|first",
+                                        "|last",
+                                        "|list",
+                                        "|items|list",
+                                        "|map('upper')|list",
+                                        "|map(attribute='role')|list",
+                                        "|select('string')|list",
+                                        "|rejectattr('content')|list",
+                                        "|sort",
+                                        "|sort(attribute='role')",
+                                        "|dictsort",
+                                        "|unique|list",
+                                        "|min",
+                                        "|max",
+                                        "|sum",
+                                        "|reverse|list",
+                                        "|batch(2, 0)|list",
+                                        "|slice(3)|list",
+                                        "|groupby('role')",
+                                        "|int",
+                                        "|float",
+                                        "|abs",
+                                        "|round(1)",
+                                        "|attr('x')"};
+constexpr std::string_view tests[] = {"defined",     "none",   "string",   "mapping",       "iterable",
+                                      "sequence",    "number", "odd",      "divisibleby 3", "in messages",
+                                      "sameas none", "upper",  "callable", "gt 2"};
+constexpr std::string_view methods[] = {".role",
+                                        ".content",
+                                        ".x",
+                                        ".strip()",
+                                        ".split()",
+                                        ".split('a', 1)",
+                                        ".rsplit(none, 1)",
+                                        ".splitlines()",
+                                        ".title()",
+                                        ".replace('r', 'é')",
+                                        ".startswith('a')",
+                                        ".find('ü')",
+                                        ".join(['a', 'b'])",
+                                        ".rjust(9, '*')",
+                                        ".zfill(9)",
+                                        ".format(1, x=2)",
+                                        ".items()",
+                                        ".keys()",
+                                        ".get('role', 1)",
+                                        ".index(1)",
+                                        ".count('a')",
+                                        "(1)",
+                                        "(x=2)",
+                                        ".partition(' ')",
+                                        ".isalpha()",
+                                        ".append(1)",
+                                        ".index",
+                                        ".cycle(1, 2)",
+                                        ".__class__"};
+constexpr std::string_view slices[] = {":",      "1:", ":-1", "::-1",   "1:3",      "-99:99:2",
+                                       "5:1:-2", "0",  "-1",  "'role'", "none:none"};
+
 class Mutator {
  public:
   Mutator(std::vector<std::string> corpus, std::uint64_t seed) : corpus_(std::move(corpus)), random_(seed) {}
   std::size_t below(std::size_t limit) { return limit == 0 ? 0 : random_() % limit; }
 
+  // Half are templates that others wrote, damaged; half are made here and right at first.
   std::string next() {
-    std::string text = corpus_[below(corpus_.size())];
-    if (text.size() > 600 && below(4) != 0) text = text.substr(below(text.size()), 600);
-    for (std::size_t changes = below(6); changes > 0; --changes) change(text);
-    if (below(3) == 0) text += "{{ " + expression() + " }}";
+    std::string text = below(2) == 0 ? made(3) : corpus_[below(corpus_.size())];
+    for (std::size_t changes = below(2) == 0 ? 0 : below(5); changes > 0; --changes) change(text);
     return text.substr(0, 6000);
   }
 
  private:
-  std::string expression() {
+  template <std::size_t size>
+  std::string one_of(const std::string_view (&options)[size]) {
+    return std::string(options[below(size)]);
+  }
+
+  std::string expression(int depth) {
+    if (depth <= 0) return one_of(atoms);
+    const auto inner = [&] { return expression(depth - 1 - static_cast<int>(below(2))); };
+    switch (below(9)) {
+      case 0:
+        return "(" + inner() + one_of(operators) + inner() + ")";
+      case 1:
+      case 2:
+        return "(" + inner() + one_of(filters) + ")";
+      case 3:
+        return "(" + inner() + " is " + one_of(tests) + ")";
+      case 4:
+        return inner() + one_of(methods);
+      case 5:
+        return inner() + "[" + one_of(slices) + "]";
+      case 6:
+        return inner() + "[" + inner() + "]";
+      case 7:
+        return "(" + inner() + " if " + inner() + " else " + inner() + ")";
+      default:
+        return "[" + inner() + ", {'k': " + inner() + "}]";
+    }
+  }
+
+  std::string made(int depth) {
     std::string text;
-    for (std::size_t count = 1 + below(8); count > 0; --count) text += words[below(std::size(words))];
+    for (std::size_t count = 1 + below(3); count > 0; --count) {
+      const std::size_t kind = depth > 0 ? below(9) : 0;
+      const auto block = [&](std::string_view begin, std::string_view end) {
+        text += fmt::format("{{% {} %}}{}{{% {} %}}", begin, made(depth - 1), end);
+      };
+      if (kind < 3) text += "{{ " + expression(4) + " }}";
+      if (kind == 3) block("if " + expression(2), "endif");
+      if (kind == 4) block("for x in " + expression(2), "endfor");
+      if (kind == 5) text += "{% set ns = namespace(x=" + expression(2) + ") %}{% set ns.x = [ns, ns.x] %}";
+      if (kind == 6) block("set x", "endset");
+      if (kind == 7) block("macro m(x, n=" + expression(1) + ")", "endmacro"), text += "{{ m(" + expression(1) + ") }}";
+      if (kind == 8) block("generation", "endgeneration");
+    }
     return text;
   }
 

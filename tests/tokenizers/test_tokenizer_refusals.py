@@ -53,7 +53,9 @@ REFUSALS = [
     ("pre_tokenizer/pretokenizers/1/prepend_scheme", "sometimes", "sometimes"), ("pre_tokenizer/pretokenizers/1/add_prefix_space", False, "prepend_scheme"),
     ("post_processor/type", "Magic", "Magic"), ("post_processor/single", [], "leaves the text out"),
     ("post_processor/single/0/SpecialToken/id", "<x>", "<x>"), ("post_processor/special_tokens", {}, "<s>"), ("post_processor/single/1/Sequence/id", "B", "once"),
-    ("decoder/type", "CTC", "CTC"), ("decoder/start", -1, "start"), ("decoder/extra", None, "extra"), ("added_tokens/0/id", 7, "the id 7"),
+    ("post_processor/special_tokens/<s>/ids", [77], "the id 77"), ("normalizer/normalizers", [{"type": "NFC"}] * 65, "64 steps"),
+    ("pre_tokenizer/pretokenizers", [{"type": "Digits", "individual_digits": True}] * 65, "64 steps"),
+    ("decoder", {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 65}, "64 steps"), ("decoder/type", "CTC", "CTC"), ("decoder/start", -1, "start"), ("decoder/extra", None, "extra"), ("added_tokens/0/id", 7, "the id 7"),
     ("added_tokens/0/content", "", "content"), ("added_tokens/0/special", KeyError, "special"), ("added_tokens/0/shiny", True, "shiny"), ("added_tokens", {}, "a list"),
 ]
 
@@ -98,3 +100,21 @@ def test_a_folder_without_the_file_and_a_missing_file_are_named(speaker, tmp_pat
         speaker.load(tmp_path)
     with pytest.raises(Refused, match="nothing.json"):
         speaker.load(tmp_path / "nothing.json")
+
+
+DOUBLING = [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 60
+
+
+def test_a_text_that_grows_without_bound_is_given_up(speaker, tmp_path):
+    speaker.load(write(tmp_path, changed("normalizer/normalizers", DOUBLING)))
+    assert len(speaker.encode(["b"], False)[0]) == 1
+    with pytest.raises(Refused, match="makes more than"):
+        speaker.encode(["a"], False)
+
+
+def test_an_added_token_that_grows_without_bound_is_refused(speaker, tmp_path):
+    content = json.loads(changed("normalizer/normalizers", DOUBLING))
+    content["added_tokens"][0].update(content="<a>", normalized=True)
+    content["post_processor"] = None
+    with pytest.raises(Refused, match="makes more than"):
+        speaker.load(write(tmp_path, json.dumps(content)))
