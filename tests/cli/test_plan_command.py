@@ -437,3 +437,12 @@ def test_sizes_beyond_counting_are_refused_in_words(muster):
         answer = muster("plan", MODELS / "Llama-3.1-8B", *options)
         assert answer.returncode == 2, options
         assert words in answer.stderr, answer.stderr
+
+
+def test_a_model_is_named_once(muster):
+    muster.inventory(inventory([40]))
+    answer = muster("plan", "--model", "one", "two")
+    assert answer.returncode == 2
+    assert "--model one and two are both given" in answer.stderr
+    named = muster("plan", "-m", MODELS / "Llama-3.1-8B", "--json")
+    assert named.stdout == muster("plan", MODELS / "Llama-3.1-8B", "--json").stdout != ""
