@@ -104,6 +104,7 @@ class Generation {
   Result<void> add(const wire::Request& request);
   void extend(const generate::GeneratedToken& token);
   void finish(std::int64_t index, OpenRequest& request);
+  void tell_progress();
 
   const GenerateTask& task_;
   Job& job_;
@@ -114,6 +115,8 @@ class Generation {
   std::map<std::int64_t, OpenRequest> open_;
   std::int64_t wanted_ = 0;  // requests that were asked for and have not come
   bool ended_ = false;       // no more will come
+  std::int64_t tokens_ = 0;  // chosen so far
+  Clock::time_point told_ = Clock::now();
 };
 
 // Torch's attention reads a sequence's keys in one piece, so that on GPU a block holds the longest sequence whole.
@@ -176,6 +179,7 @@ void Generation::extend(const generate::GeneratedToken& token) {
   const auto sample = static_cast<std::size_t>(token.sample);
   wire::Answer& answer = open.result.samples[sample];
   answer.tokens.push_back(token.token);
+  ++tokens_;
   if (task_.log_probabilities) answer.logprobs.push_back(token.log_probability);
   if (auto& decoder = open.decoders[sample]) {
     std::string piece = decoder->push(token.token);
@@ -193,11 +197,19 @@ void Generation::finish(std::int64_t index, OpenRequest& request) {
   open_.erase(index);
 }
 
+void Generation::tell_progress() {
+  if (const auto now = Clock::now(); now - told_ >= between_progress) {
+    told_ = now;
+    job_.channel.tell(wire::Progress{"tokens", tokens_, std::nullopt});
+  }
+}
+
 Result<void> Generation::run() {
   while (true) {
     if (auto taken = take_requests(); !taken) return taken;
     if (generator_.idle()) return {};
     for (const generate::GeneratedToken& token : generator_.step()) extend(token);
+    tell_progress();
   }
 }
 

@@ -23,8 +23,10 @@ Result<std::vector<std::int32_t>> encode_messages(const chat::ModelText& text, c
   chat::Conversation conversation;
   conversation.messages = row["messages"];
   if (row.contains("tools")) conversation.tools = row["tools"];
+  if (row.contains("documents")) conversation.documents = row["documents"];
   if (row.contains("template_variables")) conversation.variables = row["template_variables"];
-  conversation.add_generation_prompt = row.value("add_generation_prompt", true);
+  conversation.continue_final_message = row.value("continue_final_message", false);
+  conversation.add_generation_prompt = row.value("add_generation_prompt", !conversation.continue_final_message);
   return text.encode_chat(conversation);
 }
 

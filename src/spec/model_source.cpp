@@ -154,7 +154,7 @@ std::string remedy_for(const fs::path& folder) {
     if (entry->path().extension() == ".gguf" || entry->path().extension() == ".safetensors")
       names.push_back(entry->path().string());
   if (!names.empty()) return fmt::format("name the file: {}", std::ranges::min(names));
-  return "name the folder that holds them, a .gguf file, or a size alone: --params 7B";
+  return "name the folder that holds them or a .gguf file (muster plan also takes a size alone: --params 7B)";
 }
 
 // The configuration comes first: what it says of the checkpoint (quantised, say) explains what its files hold.

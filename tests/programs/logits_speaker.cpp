@@ -1,6 +1,8 @@
 // Computes logits, and gradients of a loss, for tests that compare them with other implementations.
 //
-//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic]
+//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic | FIRST LAST]
+//
+// With FIRST and LAST it loads those layers alone, and only tells how many bytes of the checkpoint it read.
 //
 // Reads one JSON object a line: {"sequences": [[ids]], "chunks": [rows], "cache": true, "block_tokens": 64, "output":
 // FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
@@ -132,9 +134,15 @@ int main(int argc, char** argv) {
   const auto source = need(checkpoint::open_checkpoint(words.at(0), search));
   tensor::ArithmeticWish wish{at::Device(words.at(2)), std::stoi(words.at(3)), spec::Attention::sdpa,
                               words.size() > 4 && words[4] == "deterministic"};
+  std::optional<model::LayerRange> layers;
+  if (words.size() > 5) layers = model::LayerRange{std::stoll(words[4]), std::stoll(words[5])};
   auto arithmetic = need(tensor::make_arithmetic(wish));
   auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
-                                             {tensor::to_torch(type), std::nullopt, wish.threads, {}}));
+                                             {tensor::to_torch(type), layers, wish.threads, {}}));
+  if (layers) {
+    fmt::print("{}\n", json{{"bytes_read", source->bytes_read()}}.dump());
+    return 0;
+  }
   std::string line;
   while (std::getline(std::cin, line)) {
     const json request = json::parse(line);
