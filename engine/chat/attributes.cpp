@@ -25,8 +25,6 @@ class Native : public Object {
   Value subject_;
 };
 
-Value undefined(std::string reason) { return Undefined{std::make_shared<const std::string>(std::move(reason))}; }
-
 struct Methods {
   NativeTable known;
   std::string_view changing;  // change what they are called on, which the sandbox of templates forbids

@@ -14,7 +14,7 @@ Value native(const NativeFunction& function);
 // A method with the value it belongs to.
 Value bound_method(const NativeFunction& method, Value subject);
 
-// Why an undefined value is so.
-std::string reason_of(const Value& undefined);
+// Why a value is undefined.
+std::string reason_of(const Value& value);
 
 }  // namespace muster::chat

@@ -17,8 +17,6 @@ constexpr int deepest_value = 400;           // lists within lists
 constexpr std::size_t heaviest = 4'000'000;  // values in one list or mapping, with all that is inside
 constexpr std::size_t bytes_per_element = 64;
 
-Value undefined(std::string reason) { return Undefined{std::make_shared<const std::string>(std::move(reason))}; }
-
 }  // namespace
 
 void Scope::set(const std::string& name, Value value) {

@@ -10,8 +10,6 @@
 namespace muster::chat {
 namespace {
 
-Value undefined(std::string reason) { return Undefined{std::make_shared<const std::string>(std::move(reason))}; }
-
 Value cycle(Evaluation& evaluation, const Value& subject, const Given& given) {
   const auto& values = given.all().positional;
   if (values.empty()) return evaluation.fail("'loop.cycle' needs something to go through");

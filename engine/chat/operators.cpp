@@ -123,10 +123,7 @@ bool same_kind(const Sequence* left, const Sequence* right) {
          (left->kind == Sequence::Kind::list || left->kind == Sequence::Kind::tuple);
 }
 
-// Where a slice of so many elements begins and ends; false when the step is zero.
-struct SliceBounds {
-  Integer start = 0, stop = 0, step = 1;
-};
+// A bound of a slice as Python reads it: from the end where negative, never beyond the ends.
 Integer clamped(Integer index, Integer count, Integer low, Integer high) {
   if (index < 0) index += count;
   return std::clamp(index, low, high);

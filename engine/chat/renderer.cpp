@@ -198,52 +198,57 @@ Value Renderer::macro_value(const MacroDefinition& definition) {
   return std::shared_ptr<Object>(std::make_shared<Macro>(*this, definition, evaluation_.scope()));
 }
 
-bool Renderer::bind_parameters(const MacroDefinition& definition, const Arguments& arguments, Scope& scope) {
-  const std::size_t count = definition.parameters.size();
+// What a call of a macro was given, sorted by where it goes.
+struct Renderer::MacroArguments {
+  std::vector<std::optional<Value>> places;  // one for each parameter
   std::vector<Value> more;
   Dictionary more_named;
-  std::vector<bool> bound(count, false);
-  for (std::size_t i = 0; i < arguments.positional.size(); ++i) {
-    if (i >= count) {
-      more.push_back(arguments.positional[i]);
-      continue;
-    }
-    scope.set(definition.parameters[i], arguments.positional[i]);
-    bound[i] = true;
+  Value caller = undefined("no caller is defined");
+};
+
+bool Renderer::sort_arguments(const MacroDefinition& definition, const Arguments& given, MacroArguments& sorted) {
+  const std::size_t count = definition.parameters.size();
+  sorted.places.resize(count);
+  for (std::size_t i = 0; i < given.positional.size(); ++i) {
+    if (i < count)
+      sorted.places[i] = given.positional[i];
+    else
+      sorted.more.push_back(given.positional[i]);
   }
-  if (!more.empty() && !definition.uses_more_positional) {
+  if (!sorted.more.empty() && !definition.uses_more_positional)
     evaluation_.fail(fmt::format("the macro '{}' takes at most {} arguments", definition.name, count));
-    return false;
-  }
-  Value caller(None{});
-  for (const auto& [name, value] : arguments.named) {
-    const auto place = std::ranges::find(definition.parameters, name);
-    const auto index = static_cast<std::size_t>(place - definition.parameters.begin());
-    if (index < count && !bound[index]) {
-      scope.set(name, value);
-      bound[index] = true;
-    } else if (name == "caller" && definition.uses_caller) {
-      caller = value;
-    } else if (index == count && definition.uses_more_named) {
-      more_named.assign(Value(name), value);
-    } else {
+  for (const auto& [name, value] : given.named) {
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(definition.parameters, name) - definition.parameters.begin());
+    if (place < count && !sorted.places[place])
+      sorted.places[place] = value;
+    else if (name == "caller" && definition.uses_caller)
+      sorted.caller = value;
+    else if (place == count && definition.uses_more_named)
+      sorted.more_named.assign(Value(name), value);
+    else
       evaluation_.fail(fmt::format("the macro '{}' {} the argument '{}'", definition.name,
-                                   index < count ? "is given twice" : "has no use for", name));
-      return false;
-    }
+                                   place < count ? "is given twice" : "has no use for", name));
   }
-  if (definition.uses_caller && std::ranges::find(definition.parameters, "caller") == definition.parameters.end())
-    scope.set("caller", caller.is_none() ? Value(Undefined{std::make_shared<const std::string>("no caller is defined")})
-                                         : caller);
-  if (definition.uses_more_positional) scope.set("varargs", evaluation_.list(std::move(more), Sequence::Kind::tuple));
-  if (definition.uses_more_named) scope.set("kwargs", evaluation_.dictionary(std::move(more_named)));
-  const std::size_t first_default = count - definition.defaults.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (bound[i]) continue;
+  return !evaluation_.failed();
+}
+
+bool Renderer::bind_parameters(const MacroDefinition& definition, const Arguments& given, Scope& scope) {
+  MacroArguments sorted;
+  if (!sort_arguments(definition, given, sorted)) return false;
+  const std::size_t count = definition.parameters.size(), first_default = count - definition.defaults.size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (sorted.places[i]) scope.set(definition.parameters[i], *sorted.places[i]);
+  const bool has_parameter = std::ranges::find(definition.parameters, "caller") != definition.parameters.end();
+  if (definition.uses_caller && !has_parameter) scope.set("caller", sorted.caller);
+  if (definition.uses_more_positional)
+    scope.set("varargs", evaluation_.list(std::move(sorted.more), Sequence::Kind::tuple));
+  if (definition.uses_more_named) scope.set("kwargs", evaluation_.dictionary(std::move(sorted.more_named)));
+  for (std::size_t i = 0; i < count; ++i) {  // a default may use what stands before it
+    if (sorted.places[i]) continue;
     const std::string& name = definition.parameters[i];
     scope.set(name, i >= first_default ? evaluation_.evaluate(*definition.defaults[i - first_default])
-                                       : Value(Undefined{std::make_shared<const std::string>(
-                                             fmt::format("parameter '{}' was not provided", name))}));
+                                       : undefined(fmt::format("parameter '{}' was not provided", name)));
   }
   return !evaluation_.failed();
 }

@@ -38,7 +38,9 @@ class Renderer {
   void assign(const Target& target, const Value& value, Scope& scope);
   std::vector<Value> elements_of(const For& loop);
   void run_loop(const For& loop, std::vector<Value> elements);
-  bool bind_parameters(const MacroDefinition& definition, const Arguments& arguments, Scope& scope);
+  struct MacroArguments;
+  bool sort_arguments(const MacroDefinition& definition, const Arguments& given, MacroArguments& sorted);
+  bool bind_parameters(const MacroDefinition& definition, const Arguments& given, Scope& scope);
   Value macro_value(const MacroDefinition& definition);
 
   Evaluation evaluation_;

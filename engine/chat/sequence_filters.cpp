@@ -10,8 +10,6 @@
 namespace muster::chat {
 namespace {
 
-Value undefined(std::string reason) { return Undefined{std::make_shared<const std::string>(std::move(reason))}; }
-
 Value length(Evaluation& evaluation, const Value& subject, const Given&) {
   const auto count = evaluation.length(subject);
   if (!count) return evaluation.fail(fmt::format("{} has no length", type_name(subject)));

@@ -143,6 +143,8 @@ bool to_number(const Value& value, double& number) {
   return true;
 }
 
+Value undefined(std::string reason) { return Undefined{std::make_shared<const std::string>(std::move(reason))}; }
+
 void Extent::add(const Value& held) {
   const Extent inner = extent_of(held);
   depth = std::max(depth, 1 + inner.depth);

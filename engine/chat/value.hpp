@@ -70,6 +70,9 @@ class Value {
   Storage storage_;
 };
 
+// An undefined value with its reason.
+Value undefined(std::string reason);
+
 // How much there is to a list or mapping with all that is inside of it, counted when it is made: what walks through a
 // value neither runs out of stack nor takes longer than its weight.
 struct Extent {

@@ -65,7 +65,7 @@ class RowTokenizer {
   Result<Line> decoded(const PromptRow& row) const {
     const auto& tokenizer = text_.tokenizer();
     for (const tokenizer::TokenId id : row.tokens)
-      if (tokenizer.piece(id).empty() && !tokenizer.find(""))
+      if (tokenizer.piece(id).empty())
         return Error{Error::Kind::bad_input,
                      fmt::format("token {} is not in the vocabulary of {}", id, tokenizer.vocabulary()),
                      "use the tokenizer that the ids were made with"};
