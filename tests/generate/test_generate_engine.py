@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import torch
 import transformers
-from conftest import TINY, Generate
+from generate_runs import TINY, Generate
 from terminal import Terminal
 
 PROMPTS = ["The capital of France", "Grüße", "def f(x): return {'a': x}[0] and then some more of it", "1", "世界 don't you're 12345"]
