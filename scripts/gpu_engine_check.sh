@@ -4,7 +4,7 @@
 #
 #   scripts/gpu_engine_check.sh [PYTEST_ARGUMENTS...]
 #
-# MUSTER_CARRIED=FOLDER: include/ and lib/ of libraries that this host lacks.
+# MUSTER_CARRIED=FOLDER: its include/ has pcre2.h, where this host lacks it.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 unset CUDA_VISIBLE_DEVICES
@@ -26,13 +26,18 @@ step() { # NAME COMMAND...
 torch=$(python3 -c 'import torch; print(torch.__path__[0])')
 carried=${MUSTER_CARRIED:-}
 options=("-DMUSTER_TORCH=$torch")
-if [[ -n $carried ]]; then options+=("-DCMAKE_PREFIX_PATH=$(readlink -f "$carried")"); fi
+if [[ -n $carried ]]; then options+=("-DPCRE2_INCLUDE=$(readlink -f "$carried")/include"); fi
 step "configure" cmake --preset engine "${options[@]}"
-step "build" ninja -C build/engine
-if [[ -x build/engine/tests/communicate_tests ]]; then
-  step "communicators" build/engine/tests/communicate_tests
-fi
-step "logits on the GPU" python3 -m pytest -q -n 8 tests/engine/test_gpu_logits.py "$@"
+step "build" ninja -C build/engine muster muster-worker communicate_tests kernels_tests logits_speaker bench_score_bench
+# Real NCCL with several ranks on one GPU wants every rank to look like another host.
+step "communicators" env NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MAX_NCHANNELS=1 NCCL_MAX_CTAS=1 \
+  timeout 240 build/engine/tests/communicate_tests --gtest_brief=1
+step "kernels" build/engine/tests/kernels_tests --gtest_brief=1
+step "doctor" build/engine/apps/cli/muster doctor
+step "first token" python3 bench/compute/first_token_peer.py --program build/engine/apps/cli/muster --device cuda
+step "scoring" python3 bench/compute/score_peer.py --program build/engine/bench/compute/score_bench --device cuda:0 \
+  --dtype bfloat16 --length 1024 --batches 8
+step "logits on the GPU" python3 -m pytest -q tests/engine/test_gpu_logits.py "$@"
 echo "--- results"
 printf '%s\n' "${table[@]}"
 exit $status
