@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast the GPUs of a machine are listed: muster beside nvidia-smi and torch, in one run.
 
-    python3 bench/gpus_bench.py [--program build/control/apps/cli/muster] [--repeats 30]
+    python3 bench/gpus_bench.py [--program build/engine/apps/cli/muster] [--repeats 30]
 
 Prints one JSON line per way and a table; ratios are against `nvidia-smi -L` where there is one.
 """
@@ -32,7 +32,7 @@ def wall_milliseconds(command, environment):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build/control/apps/cli/muster"))
+    parser.add_argument("--program", default=str(ROOT / "build/engine/apps/cli/muster"))
     parser.add_argument("--repeats", type=int, default=30)
     arguments = parser.parse_args()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MUSTER_")}

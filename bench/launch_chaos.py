@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random kills of launchers, ranks and what ranks started: does anything survive, and is the right one blamed?
 
-    python3 bench/launch_chaos.py [--program build/control/apps/cli/muster] [--rounds 1000] [--seed 1]
+    python3 bench/launch_chaos.py [--program build/engine/apps/cli/muster] [--rounds 1000] [--seed 1]
 
 Each round starts a launch on leased GPUs of an inventory file, with ranks that have children and a daemon, and then kills, stops
 or interrupts something. Afterwards: no process of the round is left after two seconds, no GPU is leased, and the cause that
@@ -269,7 +269,7 @@ def run_rounds(program: str, rounds: int, seed: int):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build/control/apps/cli/muster"))
+    parser.add_argument("--program", default=str(ROOT / "build/engine/apps/cli/muster"))
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

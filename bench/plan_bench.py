@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long a plan takes: `muster plan` as a whole command beside accelerate's planner, in one run.
 
-    python3 bench/plan_bench.py [--program build/control/apps/cli/muster] [--python PYTHON] [--repeats 30]
+    python3 bench/plan_bench.py [--program build/engine/apps/cli/muster] [--python PYTHON] [--repeats 30]
 
 PYTHON is one that has transformers and accelerate; without it muster's times stand alone. Both start from config.json and
 give a device map for the same GPUs; accelerate's time is told without and with its imports.
@@ -50,7 +50,7 @@ def milliseconds(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build/control/apps/cli/muster"))
+    parser.add_argument("--program", default=str(ROOT / "build/engine/apps/cli/muster"))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--repeats", type=int, default=30)
     arguments = parser.parse_args()

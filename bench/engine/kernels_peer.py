@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The kernels beside torch's, in one run: how fast, and the ratio (above 1: ours is faster).
 
-    python3 bench/engine/kernels_peer.py [--program build/control/bench/engine/kernels_bench] [--threads 2]
+    python3 bench/engine/kernels_peer.py [--program build/engine/bench/engine/kernels_bench] [--threads 2]
 
 Needs torch. Each line of kernels_bench is repeated with torch's time for the same work.
 """
@@ -86,7 +86,7 @@ def beside_torch(row, ours):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build" / "control" / "bench" / "engine" / "kernels_bench"))
+    parser.add_argument("--program", default=str(ROOT / "build" / "engine" / "bench" / "engine" / "kernels_bench"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="words of kernels_bench: only measurements whose name begins so")
     options = parser.parse_args()

@@ -99,7 +99,7 @@ def sum_of(lists) -> int:
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--megabytes", type=float, default=100)
-    arguments.add_argument("--program", default=str(ROOT / "build/control/bench/tokenizer_bench"))
+    arguments.add_argument("--program", default=str(ROOT / "build/engine/bench/engine/tokenizer_bench"))
     arguments.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     given = arguments.parse_args()
     import real_tokenizers

@@ -19,7 +19,7 @@ import tempfile
 from shapes import shapes
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
-BUILT = BENCH.parent / "build/control/apps/cli/muster"
+BUILT = BENCH.parent / "build/engine/apps/cli/muster"
 
 
 def options_of(row):

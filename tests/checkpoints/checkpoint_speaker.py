@@ -9,7 +9,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(
-    os.environ.get("MUSTER_TEST_CHECKPOINT_SPEAKER", ROOT / "build/control/tests/checkpoint_speaker")
+    os.environ.get("MUSTER_TEST_CHECKPOINT_SPEAKER", ROOT / "build/engine/tests/checkpoint_speaker")
 )
 
 

@@ -178,7 +178,7 @@ def test_with_torchruns_options_alone_the_mask_stays_and_the_gpus_are_leased(eig
 
 
 def test_gpus_that_others_hold_are_refused_with_the_holders_name_unless_shared(eight):
-    holder = eight.start("gpus", "hold", "--gpu-ids", "1", "--", "/bin/sh", "-c", "echo held; sleep 60")
+    holder = eight.start("gpus", "hold", "--gpu-ids", "1", "--", "/bin/sh", "-c", "echo held; exec sleep 60")
     try:
         assert holder.stdout.readline() == "held\n"
         refused = launch(eight, "--nproc-per-node", "2")
