@@ -18,8 +18,8 @@
 namespace muster::checkpoint {
 namespace {
 
-// Memory as an allocator gives it for something large: fresh pages. Asking for large ones made it four times slower on a
-// virtual machine whose host has to find them first.
+// Memory as an allocator gives it for something large: fresh pages. Asking for large ones made it four times slower on
+// a virtual machine whose host has to find them first.
 class Arena {
  public:
   explicit Arena(std::size_t bytes) : bytes_(bytes) {

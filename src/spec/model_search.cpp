@@ -82,9 +82,10 @@ Result<fs::path> find_model(const std::string& model, const ModelSearch& search)
     if (cached) return *cached;
     looked.push_back(cached.error().what);
   }
-  return Error{Error::Kind::bad_input, fmt::format("no model '{}':\n  {}", model, join(looked, "\n  ")),
-               "a path to a folder, config.json, .safetensors or .gguf, or a name that muster model list shows (muster plan "
-               "also takes a size alone: --params 7B)"};
+  return Error{
+      Error::Kind::bad_input, fmt::format("no model '{}':\n  {}", model, join(looked, "\n  ")),
+      "a path to a folder, config.json, .safetensors or .gguf, or a name that muster model list shows (muster plan "
+      "also takes a size alone: --params 7B)"};
 }
 
 }  // namespace muster::spec
