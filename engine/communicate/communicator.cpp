@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -114,6 +116,9 @@ void Communicator::barrier() {
 Result<std::unique_ptr<Communicator>> make_communicator(Backend backend, const Place& place, at::Device device,
                                                         std::chrono::milliseconds timeout) {
   if (place.size == 1) return make_single_rank(device);
+  // The libraries write to sockets whose other end may be a rank that died: that is an error to them, and must not be
+  // the end of this process.
+  std::signal(SIGPIPE, SIG_IGN);
   return backend == Backend::gloo ? make_gloo(place, timeout) : make_nccl(place, device, timeout);
 }
 
