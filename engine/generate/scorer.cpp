@@ -5,7 +5,7 @@
 namespace muster::generate {
 namespace {
 
-constexpr std::int64_t rows_at_once = 256;  // of logits, which are as wide as the vocabulary
+constexpr std::int64_t rows_at_once = 128;  // of logits, which are as wide as the vocabulary
 
 // The rows whose logits are looked at, and the tokens that are looked up in them.
 struct Wanted {
