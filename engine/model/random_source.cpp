@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "base/bit_mix.hpp"
 #include "spec/model_shape.hpp"
 #include "tensor/element_types.hpp"
 #include "tensor/torch.hpp"
@@ -17,15 +18,9 @@ namespace {
 using checkpoint::TensorEntry;
 using checkpoint::TensorSlice;
 
-std::uint64_t mix(std::uint64_t bits) {
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-  return bits ^ (bits >> 31);
-}
-
 std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
-  std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15u);
-  for (const char letter : name) state = mix(state ^ static_cast<unsigned char>(letter));
+  std::uint64_t state = mix_bits(seed + 0x9e3779b97f4a7c15u);
+  for (const char letter : name) state = mix_bits(state ^ static_cast<unsigned char>(letter));
   return state;
 }
 
@@ -80,7 +75,7 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   for (std::int64_t row = slice.first_row; row < slice.first_row + rows; ++row)
     for (std::int64_t column = slice.first_column; column < slice.first_column + columns; ++column) {
       const auto place = static_cast<std::uint64_t>(row * width + column);
-      const auto bits = static_cast<std::int32_t>(mix(base + place * 0x9e3779b97f4a7c15u) >> 32);
+      const auto bits = static_cast<std::int32_t>(mix_bits(base + place * 0x9e3779b97f4a7c15u) >> 32);
       *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
     }
   if (is_norm(name))

@@ -131,7 +131,7 @@ class RowReader {
     for (const auto& [key, value] : row_.items()) {
       if (std::ranges::find(known, key) != known.end()) continue;
       if (const auto near = nearest(key, known); near && key.size() > 4)
-        problem(fmt::format("\"{}\" is not known", spec::shown(nlohmann::json(key))),
+        problem(fmt::format("{} is not known", spec::shown(nlohmann::json(key))),
                 fmt::format("did you mean \"{}\"?", *near));
     }
   }

@@ -1,0 +1,15 @@
+// A bijection of 64 bits in which every input bit changes every output bit half of the time: what chance that follows
+// from names and numbers is made of.
+#pragma once
+
+#include <cstdint>
+
+namespace muster {
+
+constexpr std::uint64_t mix_bits(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return bits ^ (bits >> 31);
+}
+
+}  // namespace muster
