@@ -62,6 +62,8 @@ class NcclCommunicator : public Communicator {
     const c10::cuda::CUDAGuard guard(device_.index());
     auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
         connect_store(place, (*roll)->prefix() + "/nccl", timeout_), place.rank, place.size, options);
+    // Else the first send and receive would make a communicator of their own, and wait for their peer without a limit.
+    group->eagerConnectSingleDevice(device_);
     {
       const std::lock_guard lock(mutex_);
       group_ = std::move(group);
