@@ -28,13 +28,17 @@ c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
   return reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
 }
 
-// A collective that the GPU has not finished.
+// A collective that the GPU has not finished, or that is still being put on its stream: the first one between two
+// ranks waits there for their connection.
 struct Pending {
   std::string description;
   std::optional<std::uint64_t> number;  // absent: between two ranks
   int peer = 0;
   Clock::time_point began;
-  c10::intrusive_ptr<c10d::Work> work;
+  c10::intrusive_ptr<c10d::Work> work = {};  // absent: not on the stream yet
+
+  bool failed() const { return work && work->exception(); }
+  bool done() const { return work && work->isCompleted() && !failed(); }
 };
 
 class NcclCommunicator : public Communicator {
@@ -57,12 +61,13 @@ class NcclCommunicator : public Communicator {
     // Time-outs are this class's: it names the ranks, where c10d would end the process.
     ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", 1);
     ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 1);
+    ::setenv("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "0", 1);
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = 4 * timeout_ + std::chrono::minutes(10);
     const c10::cuda::CUDAGuard guard(device_.index());
     auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
         connect_store(place, (*roll)->prefix() + "/nccl", timeout_), place.rank, place.size, options);
-    // Else the first send and receive would make a communicator of their own, and wait for their peer without a limit.
+    // Else the first send and receive would make a communicator of their own, which no abort reaches.
     group->eagerConnectSingleDevice(device_);
     {
       const std::lock_guard lock(mutex_);
@@ -112,13 +117,13 @@ class NcclCommunicator : public Communicator {
 
   void run_send(const at::Tensor& tensor, int to) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
-    start({describe(fmt::format("send to rank {}", to), tensor), std::nullopt, to, Clock::now(), {}}, tensor,
+    start({describe(fmt::format("send to rank {}", to), tensor), std::nullopt, to, Clock::now()}, tensor,
           [&] { return group_->send(tensors, to, 0); });
   }
 
   void run_receive(const at::Tensor& tensor, int from) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
-    start({describe(fmt::format("receive from rank {}", from), tensor), std::nullopt, from, Clock::now(), {}}, tensor,
+    start({describe(fmt::format("receive from rank {}", from), tensor), std::nullopt, from, Clock::now()}, tensor,
           [&] { return group_->recv(tensors, from, 0); });
   }
 
@@ -132,7 +137,7 @@ class NcclCommunicator : public Communicator {
 
   template <class Start>
   void collective(const std::string& description, const at::Tensor& tensor, Start begin) {
-    start({description, roll_->enter(description), 0, Clock::now(), {}}, tensor, begin);
+    start({description, roll_->enter(description), 0, Clock::now()}, tensor, begin);
   }
 
   // begin() puts it on the GPU's stream; what is computed next waits for it there.
@@ -143,16 +148,21 @@ class NcclCommunicator : public Communicator {
       throw std::invalid_argument(fmt::format("{}: the tensor is on {}, and this rank communicates on {}",
                                               pending.description, tensor.device().str(), device_.str()));
     const c10::cuda::CUDAGuard guard(device_.index());
+    const std::string description = pending.description;
+    {
+      const std::lock_guard lock(mutex_);
+      pending_.push_back(std::move(pending));
+    }
     try {
-      pending.work = begin();
-      pending.work->wait();
+      auto work = begin();
+      work->wait();
+      const std::lock_guard lock(mutex_);
+      pending_.back().work = std::move(work);
     } catch (const std::exception& problem) {
       throw_failure();
-      fail(CommunicationError(fmt::format("{}: {}", pending.description, first_line(problem))));
+      fail(CommunicationError(fmt::format("{}: {}", description, first_line(problem))));
       throw_failure();
     }
-    const std::lock_guard lock(mutex_);
-    pending_.push_back(std::move(pending));
   }
 
   // On the roll call's thread: forgets what is done, and fails when the oldest takes too long or went wrong.
@@ -161,23 +171,20 @@ class NcclCommunicator : public Communicator {
     {
       const std::lock_guard lock(mutex_);
       if (failure_ || !group_) return;
-      while (!pending_.empty() && pending_.front().work->isCompleted()) {
-        if (pending_.front().work->exception()) break;
-        pending_.pop_front();
-      }
+      while (!pending_.empty() && pending_.front().done()) pending_.pop_front();
       if (pending_.empty()) {
         roll_->leave();
         return;
       }
       const Pending& oldest = pending_.front();
-      if (!oldest.work->exception() && Clock::now() - oldest.began < timeout_) return;
+      if (!oldest.failed() && Clock::now() - oldest.began < timeout_) return;
       late = oldest;
     }
     fail(explain(*late));
   }
 
   CommunicationError explain(const Pending& late) {
-    const bool timed_out = !late.work->exception();
+    const bool timed_out = !late.failed();
     if (!late.number)
       return timed_out ? CommunicationError(timeout_text(late.description, timeout_, {late.peer}, size()), {late.peer})
                        : CommunicationError(late.description + ": the connection failed");
