@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
+#include "generate/block_pool.hpp"
 #include "generate/random_stream.hpp"
-#include "generate/sampling.hpp"
-#include "model/causal_model.hpp"
+#include "generate/step_runner.hpp"
 
 namespace muster::generate {
 
 struct GeneratorSettings {
-  SamplingRules rules;
+  bool penalizes_repetition = false;  // draws need to know what was seen
   std::uint64_t seed = 0;
   std::vector<std::int32_t> end_tokens;  // each ends an answer and is its last token
   std::int64_t most_sequences = 8;       // computed at once
@@ -34,14 +34,14 @@ struct GeneratedToken {
   std::int64_t index = 0;
   std::int64_t sample = 0;
   std::int32_t token = 0;
-  double log_probability = 0;
+  float log_probability = 0;
   std::optional<Finish> finish;  // the answer ends with this token
 };
 
 class Generator {
  public:
   // Both must outlive this.
-  Generator(model::CausalModel& model, model::KeyValueCache& cache, GeneratorSettings settings);
+  Generator(StepRunner& runner, BlockPool& pool, GeneratorSettings settings);
 
   // A request that can never fit the cache is a bug of the caller.
   void add(GenerationRequest request);
@@ -55,16 +55,16 @@ class Generator {
  private:
   struct Sequence {
     GenerationRequest request;
-    model::CachedSequence cached;
+    BlockList blocks;
     std::vector<std::int32_t> tokens;  // prompt and answer
     std::int64_t computed = 0;         // tokens whose keys are in the cache
   };
   void admit();
-  model::Batch next_batch(std::vector<std::int64_t>& last_rows) const;
-  GeneratedToken extend(Sequence& sequence, std::span<const float> logits) const;
+  Step next_step(std::vector<std::size_t>& drawn);
+  GeneratedToken extend(Sequence& sequence, const tensor::ChosenToken& chosen) const;
 
-  model::CausalModel& model_;
-  model::KeyValueCache& cache_;
+  StepRunner& runner_;
+  BlockPool& pool_;
   GeneratorSettings settings_;
   std::deque<GenerationRequest> waiting_;
   std::vector<Sequence> active_;

@@ -35,7 +35,7 @@ std::vector<std::vector<float>> score(model::CausalModel& model, tensor::Arithme
   for (const ScoreRequest& request : requests) {
     const auto length = static_cast<std::int64_t>(request.tokens.size());
     batch.tokens.insert(batch.tokens.end(), request.tokens.begin(), request.tokens.end());
-    batch.parts.push_back({length, 0, length, nullptr});
+    batch.parts.push_back({length, 0, length});
   }
   const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr);
   const Wanted wanted = wanted_of(requests);

@@ -11,9 +11,9 @@ std::vector<tensor::AttentionSequence> attention_sequences(const Pass& pass, con
     tensor::AttentionSequence sequence{row, part.rows, part.position, {}};
     const at::Tensor own_keys = keys.narrow(0, row, part.rows);
     const at::Tensor own_values = values.narrow(0, row, part.rows);
-    if (part.cached != nullptr) {
-      pass.cache->store(layer, *part.cached, part.position, own_keys, own_values);
-      sequence.key_values = pass.cache->view(layer, *part.cached);
+    if (!part.blocks.empty()) {
+      pass.cache->store(layer, part.blocks, part.position, own_keys, own_values);
+      sequence.key_values = pass.cache->view(layer, part.blocks);
     } else {
       const std::vector<std::int64_t> one_block{1, part.rows, shape.kv_heads, shape.head_size};
       sequence.key_values = {own_keys.reshape(one_block), own_values.reshape(one_block), {0}};

@@ -8,6 +8,7 @@
 #include "spec/values.hpp"
 #include "tensor/pointwise.hpp"
 #include "tensor/primitives.hpp"
+#include "tensor/token_choice.hpp"
 
 namespace muster::tensor {
 
@@ -23,6 +24,7 @@ struct Arithmetic {
   bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
+  std::unique_ptr<TokenChoice> token_choice;
 };
 
 // Refused: an attention that the device does not have.

@@ -10,6 +10,7 @@
 #include "chat/model_text.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "generate/generator.hpp"
+#include "generate/local_runner.hpp"
 #include "generate/scorer.hpp"
 #include "model/random_source.hpp"
 #include "spec/model_source.hpp"
@@ -93,12 +94,15 @@ class Generation {
         text_(*loaded.text),
         encoder_(*loaded.text, {longest_sequence(task, loaded.model->config()), task.max_new_tokens}),
         cache_(cache_shape(task, loaded)),
-        generator_(*loaded.model, cache_, settings(task, job, loaded)) {}
+        runner_(*loaded.model, loaded.arithmetic, cache_, rules(task)),
+        pool_(cache_.shape().blocks, cache_.shape().block_tokens),
+        generator_(runner_, pool_, settings(task, job, loaded)) {}
 
   Result<void> run();
 
  private:
   static model::CacheShape cache_shape(const GenerateTask& task, const Loaded& loaded);
+  static tensor::SamplingRules rules(const GenerateTask& task);
   static generate::GeneratorSettings settings(const GenerateTask& task, const Job& job, const Loaded& loaded);
   Result<void> take_requests();
   Result<void> add(const wire::Request& request);
@@ -111,6 +115,8 @@ class Generation {
   const chat::ModelText& text_;
   PromptEncoder encoder_;
   model::KeyValueCache cache_;
+  generate::LocalRunner runner_;
+  generate::BlockPool pool_;
   generate::Generator generator_;
   std::map<std::int64_t, OpenRequest> open_;
   std::int64_t wanted_ = 0;  // requests that were asked for and have not come
@@ -128,9 +134,19 @@ model::CacheShape Generation::cache_shape(const GenerateTask& task, const Loaded
   return loaded.model->cache_shape(task.batch_size * blocks, cache_block_tokens);
 }
 
+tensor::SamplingRules Generation::rules(const GenerateTask& task) {
+  tensor::SamplingRules rules;
+  rules.temperature = task.temperature;
+  rules.top_k = task.top_k;
+  rules.top_p = task.top_p;
+  rules.repetition_penalty = task.repetition_penalty;
+  rules.log_probabilities = task.log_probabilities;
+  return rules;
+}
+
 generate::GeneratorSettings Generation::settings(const GenerateTask& task, const Job& job, const Loaded& loaded) {
   generate::GeneratorSettings settings;
-  settings.rules = {task.temperature, task.top_k, task.top_p, task.repetition_penalty};
+  settings.penalizes_repetition = task.repetition_penalty != 1;
   settings.seed = job.assignment().seed;
   settings.end_tokens = loaded.text->end_tokens();
   settings.most_sequences = task.batch_size;
@@ -180,7 +196,7 @@ void Generation::extend(const generate::GeneratedToken& token) {
   wire::Answer& answer = open.result.samples[sample];
   answer.tokens.push_back(token.token);
   ++tokens_;
-  if (task_.log_probabilities) answer.logprobs.push_back(token.log_probability);
+  if (task_.log_probabilities) answer.logprobs.push_back(static_cast<double>(token.log_probability));
   if (auto& decoder = open.decoders[sample]) {
     std::string piece = decoder->push(token.token);
     if (token.finish) piece += decoder->finish();

@@ -52,7 +52,7 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
   for (const auto& sequence : sequences) {
     const auto length = static_cast<std::int64_t>(sequence.size());
     batch.tokens.insert(batch.tokens.end(), sequence.begin(), sequence.end());
-    batch.parts.push_back({length, 0, length, nullptr});
+    batch.parts.push_back({length, 0, length});
   }
   const bool differentiates = request.contains("gradients");
   model::ModelTape tape;
@@ -79,12 +79,12 @@ at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const 
   for (const auto& sequence : sequences)
     blocks += (static_cast<std::int64_t>(sequence.size()) + block_tokens - 1) / block_tokens;
   model::KeyValueCache cache(model.cache_shape(blocks, block_tokens));
-  std::vector<model::CachedSequence> cached;
+  std::vector<std::vector<std::int64_t>> blocks_of(sequences.size());
   std::vector<std::vector<at::Tensor>> rows(sequences.size());
-  for (const auto& sequence : sequences) {
-    cached.emplace_back(cache);
-    TORCH_CHECK(cached.back().reserve(static_cast<std::int64_t>(sequence.size())));
-  }
+  std::int64_t next_block = 0;
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    for (std::size_t held = 0; held < sequences[s].size(); held += static_cast<std::size_t>(block_tokens))
+      blocks_of[s].push_back(next_block++);
   std::vector<std::int64_t> done(sequences.size());
   for (std::size_t round = 0;; ++round) {
     const std::int64_t most = chunks[std::min(round, chunks.size() - 1)];
@@ -96,7 +96,7 @@ at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const 
       if (count == 0) continue;
       const auto first = sequences[s].begin() + done[s];
       batch.tokens.insert(batch.tokens.end(), first, first + count);
-      batch.parts.push_back({count, done[s], length, &cached[s]});
+      batch.parts.push_back({count, done[s], length, blocks_of[s]});
       owners.push_back(s);
       done[s] += count;
     }

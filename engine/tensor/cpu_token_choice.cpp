@@ -1,11 +1,10 @@
-#include "generate/sampling.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
-namespace muster::generate {
+#include "tensor/cpu_primitives.hpp"
+
+namespace muster::tensor {
 namespace {
 
 std::size_t most_likely(std::span<const float> logits) {
@@ -68,28 +67,44 @@ std::size_t draw(const std::vector<double>& weights, double uniform) {
   return last;
 }
 
+class CpuTokenChoice final : public TokenChoice {
+ public:
+  std::vector<ChosenToken> choose(const SamplingRules& rules, const at::Tensor& logits,
+                                  std::span<const TokenQuery> queries) override {
+    const at::Tensor rows = logits.to(at::kFloat).contiguous();
+    const auto width = static_cast<std::size_t>(rows.size(1));
+    std::vector<ChosenToken> chosen;
+    for (std::size_t i = 0; i < queries.size(); ++i)
+      chosen.push_back(choose_one(rules, {rows.const_data_ptr<float>() + i * width, width}, queries[i]));
+    return chosen;
+  }
+
+ private:
+  static ChosenToken choose_one(const SamplingRules& rules, std::span<const float> logits, const TokenQuery& query) {
+    const double temperature = rules.temperature > 0 ? rules.temperature : 1;
+    if (query.given)
+      return {*query.given,
+              static_cast<float>(log_probability(logits, static_cast<std::size_t>(*query.given), temperature))};
+    std::vector<float> judged(logits.begin(), logits.end());
+    if (rules.repetition_penalty != 1) penalize(judged, query.seen, rules.repetition_penalty);
+    std::size_t token = most_likely(judged);
+    if (rules.temperature > 0) {
+      const double highest = judged[token];
+      std::vector<double> weights(judged.size());
+      for (std::size_t i = 0; i < judged.size(); ++i) weights[i] = std::exp((judged[i] - highest) / rules.temperature);
+      keep_highest(weights, rules.top_k);
+      keep_likely(weights, rules.top_p);
+      token = draw(weights, query.uniform);
+    }
+    const double found = rules.log_probabilities ? log_probability(logits, token, temperature) : 0;
+    return {static_cast<std::int32_t>(token), static_cast<float>(found)};
+  }
+};
+
 }  // namespace
 
-Choice choose(std::span<const float> logits, const SamplingRules& rules, std::span<const std::int32_t> seen,
-              double uniform) {
-  std::vector<float> changed;
-  std::span<const float> judged = logits;
-  if (rules.repetition_penalty != 1) {
-    changed.assign(logits.begin(), logits.end());
-    penalize(changed, seen, rules.repetition_penalty);
-    judged = changed;
-  }
-  std::size_t token = most_likely(judged);
-  if (rules.temperature > 0) {
-    const double highest = judged[token];
-    std::vector<double> weights(judged.size());
-    for (std::size_t i = 0; i < judged.size(); ++i) weights[i] = std::exp((judged[i] - highest) / rules.temperature);
-    keep_highest(weights, rules.top_k);
-    keep_likely(weights, rules.top_p);
-    token = draw(weights, uniform);
-  }
-  const double temperature = rules.temperature > 0 ? rules.temperature : 1;
-  return {static_cast<std::int32_t>(token), log_probability(logits, token, temperature)};
+std::unique_ptr<TokenChoice> make_cpu_token_choice(std::shared_ptr<kernels::ThreadTeam>) {
+  return std::make_unique<CpuTokenChoice>();
 }
 
-}  // namespace muster::generate
+}  // namespace muster::tensor

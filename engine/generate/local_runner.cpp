@@ -1,0 +1,44 @@
+#include "generate/local_runner.hpp"
+
+#include <algorithm>
+
+namespace muster::generate {
+namespace {
+
+constexpr std::size_t rows_at_once = 128;  // of logits, which are as wide as the vocabulary
+
+}  // namespace
+
+std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                             const tensor::SamplingRules& rules, const at::Tensor& hidden,
+                                             const std::vector<Draw>& draws) {
+  std::vector<tensor::ChosenToken> drawn;
+  drawn.reserve(draws.size());
+  for (std::size_t first = 0; first < draws.size(); first += rows_at_once) {
+    const auto some = std::span(draws).subspan(first, std::min(rows_at_once, draws.size() - first));
+    std::vector<std::int64_t> rows;
+    std::vector<tensor::TokenQuery> queries;
+    for (const Draw& draw : some) {
+      rows.push_back(draw.row);
+      queries.push_back({draw.uniform, draw.given, draw.seen});
+    }
+    const at::Tensor logits = model.logits(hidden.index_select(0, at::tensor(rows, at::kLong).to(hidden.device())));
+    const auto part = arithmetic.token_choice->choose(rules, logits, queries);
+    drawn.insert(drawn.end(), part.begin(), part.end());
+  }
+  return drawn;
+}
+
+void LocalRunner::begin(const Step& step) {
+  cache_.move(step.moves);
+  const at::Tensor hidden = model_.forward(step.batch, model_.embed(step.batch), &cache_);
+  done_.push_back(draw_tokens(model_, arithmetic_, rules_, hidden, step.draws));
+}
+
+std::vector<tensor::ChosenToken> LocalRunner::finish() {
+  std::vector<tensor::ChosenToken> drawn = std::move(done_.front());
+  done_.pop_front();
+  return drawn;
+}
+
+}  // namespace muster::generate

@@ -1,0 +1,35 @@
+// Steps on one device that holds the whole model.
+#pragma once
+
+#include <deque>
+
+#include "generate/step_runner.hpp"
+#include "model/causal_model.hpp"
+
+namespace muster::generate {
+
+class LocalRunner final : public StepRunner {
+ public:
+  // All must outlive this.
+  LocalRunner(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+              const tensor::SamplingRules& rules)
+      : model_(model), arithmetic_(arithmetic), cache_(cache), rules_(rules) {}
+
+  int depth() const override { return 1; }
+  void begin(const Step& step) override;
+  std::vector<tensor::ChosenToken> finish() override;
+
+ private:
+  model::CausalModel& model_;
+  tensor::Arithmetic& arithmetic_;
+  model::KeyValueCache& cache_;
+  tensor::SamplingRules rules_;
+  std::deque<std::vector<tensor::ChosenToken>> done_;
+};
+
+// The draws of a step from the hidden rows of its batch: final norm, head, choice. Of the rank with the last layer.
+std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                             const tensor::SamplingRules& rules, const at::Tensor& hidden,
+                                             const std::vector<Draw>& draws);
+
+}  // namespace muster::generate
