@@ -12,6 +12,7 @@
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
 #include "generate/scorer.hpp"
+#include "model/host_source.hpp"
 #include "model/random_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
@@ -35,6 +36,8 @@ std::int64_t longest_sequence(const GenerateTask& task, const spec::ModelConfig&
 
 // Everything that answering needs.
 struct Loaded {
+  std::unique_ptr<checkpoint::TensorSource> source;  // read from again where parts of the model do not stay
+  std::unique_ptr<checkpoint::TensorSource> host;    // what stays in host memory
   tensor::Arithmetic arithmetic;
   std::optional<model::CausalModel> model;
   std::optional<chat::ModelText> text;
@@ -56,6 +59,10 @@ std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
   };
 }
 
+model::OffloadedParts offloaded(const wire::Offload& parts, const checkpoint::TensorSource& source) {
+  return {parts.layers, parts.embedding, parts.head, &source};
+}
+
 // layers: absent: all.
 Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job, std::optional<model::LayerRange> layers) {
   auto loaded = std::make_unique<Loaded>();
@@ -69,13 +76,19 @@ Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job, std::op
   auto arithmetic = tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic});
   if (!arithmetic) return arithmetic.error();
   loaded->arithmetic = std::move(*arithmetic);
-  const auto source = open_weights(task, *description, search, assignment.seed);
+  auto source = open_weights(task, *description, search, assignment.seed);
   if (!source) return source.error();
+  loaded->source = std::move(*source);
+  loaded->host = model::make_host_source(*loaded->source);
   const spec::ElementType usual =
       loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   auto model = model::CausalModel::load(
-      description->config, **source, loaded->arithmetic,
-      {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads), tell_loading(job)});
+      description->config, *loaded->source, loaded->arithmetic,
+      {tensor::to_torch(task.dtype.value_or(usual)),
+       layers,
+       std::max(1, assignment.threads),
+       tell_loading(job),
+       {offloaded(task.in_host_memory, *loaded->host), offloaded(task.on_disk, *loaded->source)}});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;
@@ -272,16 +285,17 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   }
   auto loaded = load(task, job, pipeline ? std::optional(pipeline->layers()) : std::nullopt);
   if (!loaded) return loaded.error();
-  auto& [arithmetic, model, text] = **loaded;
+  tensor::Arithmetic& arithmetic = (*loaded)->arithmetic;
+  model::CausalModel& model = *(*loaded)->model;
   job.ready();
   if (task.score && !pipeline) return run_scoring(task, job, **loaded);
   model::KeyValueCache cache(cache_shape(task, **loaded));
   if (pipeline && !pipeline->is_first()) {
-    pipeline->serve(*model, arithmetic, cache, rules(task));
+    pipeline->serve(model, arithmetic, cache, rules(task));
     return {};
   }
-  generate::LocalRunner local(*model, arithmetic, cache, rules(task));
-  generate::StepRunner& runner = pipeline ? pipeline->start(*model, arithmetic, cache, rules(task)) : local;
+  generate::LocalRunner local(model, arithmetic, cache, rules(task));
+  generate::StepRunner& runner = pipeline ? pipeline->start(model, arithmetic, cache, rules(task)) : local;
   Generation generation(task, job, **loaded, runner, cache);
   auto done = generation.run();
   if (done && pipeline) pipeline->end();
