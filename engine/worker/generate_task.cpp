@@ -94,7 +94,7 @@ class Generation {
         text_(*loaded.text),
         encoder_(*loaded.text, {longest_sequence(task, loaded.model->config()), task.max_new_tokens}),
         cache_(cache_shape(task, loaded)),
-        runner_(*loaded.model, loaded.arithmetic, cache_, rules(task)),
+        runner_(*loaded.model, loaded.arithmetic, cache_, rules(task), longest_sequence(task, loaded.model->config())),
         pool_(cache_.shape().blocks, cache_.shape().block_tokens),
         generator_(runner_, pool_, settings(task, job, loaded)) {}
 
@@ -125,12 +125,9 @@ class Generation {
   Clock::time_point told_ = Clock::now();
 };
 
-// Torch's attention reads a sequence's keys in one piece, so that on GPU a block holds the longest sequence whole.
 model::CacheShape Generation::cache_shape(const GenerateTask& task, const Loaded& loaded) {
   const std::int64_t longest = longest_sequence(task, loaded.model->config());
   const std::int64_t blocks = (longest + cache_block_tokens - 1) / cache_block_tokens;
-  if (loaded.arithmetic.device.is_cuda() && !task.deterministic)
-    return loaded.model->cache_shape(task.batch_size, blocks * cache_block_tokens);
   return loaded.model->cache_shape(task.batch_size * blocks, cache_block_tokens);
 }
 
