@@ -21,7 +21,7 @@ namespace {
 struct GenerateCommand {
   std::shared_ptr<ConfigurationOptions> configuration;
   std::shared_ptr<InventoryOption> inventory;
-  std::map<std::string, std::string> values;  // of service::generate_settings()
+  std::map<std::string, std::vector<std::string>> values;  // of service::generate_settings()
   std::optional<std::string> prompts;
   std::optional<std::string> output;
   std::optional<std::string> system;
@@ -60,10 +60,13 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
 
 Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   service::GivenConfiguration configuration = *given.configuration;
-  for (const service::GenerateSetting& setting : service::generate_settings())
-    if (const auto typed = given.values.find(std::string(setting.option));
-        typed != given.values.end() && !typed->second.empty())
-      configuration.overrides.push_back({std::string(setting.key), typed->second, std::string(setting.option)});
+  for (const service::GenerateSetting& setting : service::generate_settings()) {
+    const auto typed = given.values.find(std::string(setting.option));
+    if (typed == given.values.end() || typed->second.empty()) continue;
+    auto text = service::setting_text(setting, typed->second);
+    if (!text) return text.error();
+    configuration.overrides.push_back({std::string(setting.key), std::move(*text), std::string(setting.option)});
+  }
   auto resolved = service::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
   service::GenerateWish wish;
@@ -167,9 +170,15 @@ void add_generate_command(CLI::App& program, Action& action) {
   command->add_option("--system", given->system, "with --interactive: what the model is told before anything else");
   command->add_flag("--logprobs", given->log_probabilities, "the log-probability of each token, too");
   const spec::Schema schema;
-  for (const service::GenerateSetting& setting : service::generate_settings())
-    command->add_option(std::string(setting.option), given->values[std::string(setting.option)],
-                        fmt::format("{} ({})", schema.find(setting.key)->help, setting.key));
+  for (const service::GenerateSetting& setting : service::generate_settings()) {
+    const bool repeatable = setting.form == service::GenerateSetting::Form::texts;
+    command
+        ->add_option(std::string(setting.option), given->values[std::string(setting.option)],
+                     fmt::format("{} ({})", schema.find(setting.key)->help, setting.key))
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(repeatable ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::Throw);
+  }
   command->add_flag("--dry-run", given->dry_run, "show the plan, and start nothing");
   command->add_flag("--json", given->json, "the summary for programs; with --dry-run, the plan");
   given->inventory = add_inventory_option(*command);

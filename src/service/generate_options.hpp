@@ -2,14 +2,27 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
 
 namespace muster::service {
 
 struct GenerateSetting {
+  enum class Form {
+    value,   // the setting's own text
+    texts,   // may be repeated; each word is one text, to the letter
+    limits,  // 0=10GiB,cpu=30GiB
+  };
   std::string_view option;
   std::string_view key;
+  Form form = Form::value;
 };
 std::span<const GenerateSetting> generate_settings();
+
+// The words that followed an option, as its setting has them. words: at least one.
+Result<std::string> setting_text(const GenerateSetting& setting, const std::vector<std::string>& words);
 
 }  // namespace muster::service

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/byte_count.hpp"
 #include "base/text.hpp"
@@ -40,6 +41,10 @@ class SettingsCheck {
     check_run_folder();
     if (!spec_.model.path)
       report("", "no model is named", "-m MODEL: a folder, a GGUF file, or a name that muster model list shows");
+    for (const std::int64_t token : spec_.generation.stop_tokens)
+      if (!std::in_range<std::int32_t>(token))
+        report(where("generation.stop_tokens"), fmt::format("generation.stop_tokens holds {}", token),
+               "ids are below the size of the vocabulary");
     if (wish_.mode == GenerateMode::converse && spec_.generation.samples > 1)
       report(
           where("generation.samples"),
@@ -216,7 +221,10 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   task.temperature = spec.generation.temperature;
   task.top_k = spec.generation.top_k;
   task.top_p = spec.generation.top_p;
+  task.min_p = spec.generation.min_p;
   task.repetition_penalty = spec.generation.repetition_penalty;
+  task.stop = spec.generation.stop.texts;
+  for (const std::int64_t token : spec.generation.stop_tokens) task.stop_tokens.push_back(static_cast<int>(token));
   task.score = wish.mode == GenerateMode::score;
   task.log_probabilities = wish.log_probabilities;
   task.stream = wish.mode == GenerateMode::converse;

@@ -74,20 +74,6 @@ bool is_run_configuration(const std::string& word) {
   return json.is_object() && !json.contains("model_type") && !json.contains("architectures");
 }
 
-// "0=10GB,1=8GiB,cpu=30GiB" → "{0: 10GB, 1: 8GiB, cpu: 30GiB}".
-Result<std::string> limits_as_table(const std::string& text) {
-  std::vector<std::string> entries;
-  for (const std::string& part : split(text, ',')) {
-    const auto equals = part.find('=');
-    if (equals == std::string::npos)
-      return bad_option(fmt::format("--max-memory: \"{}\" is no DEVICE=SIZE", part),
-                        "--max-memory 0=10GB,1=10GB,cpu=30GiB");
-    entries.push_back(fmt::format("{}: {}", trim(std::string_view(part).substr(0, equals)),
-                                  trim(std::string_view(part).substr(equals + 1))));
-  }
-  return "{" + join(entries, ", ") + "}";
-}
-
 // The word that is no setting: the model, or the run's configuration.
 Result<void> take_subject(PlanOptions& options) {
   std::vector<std::string>& words = options.configuration.settings;
@@ -289,6 +275,19 @@ Result<void> take_given(PlanOptions& options, const PlanCommandLine::Given& give
 }
 
 }  // namespace
+
+Result<std::string> limits_as_table(const std::string& text) {
+  std::vector<std::string> entries;
+  for (const std::string& part : split(text, ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string::npos)
+      return bad_option(fmt::format("--max-memory: \"{}\" is no DEVICE=SIZE", part),
+                        "--max-memory 0=10GB,1=10GB,cpu=30GiB");
+    entries.push_back(fmt::format("{}: {}", trim(std::string_view(part).substr(0, equals)),
+                                  trim(std::string_view(part).substr(equals + 1))));
+  }
+  return "{" + join(entries, ", ") + "}";
+}
 
 std::span<const PlanSetting> plan_settings() { return setting_table; }
 std::span<const PlanOption> plan_options() { return option_table; }

@@ -56,6 +56,9 @@ struct PlanOption {
 };
 std::span<const PlanOption> plan_options();
 
+// "0=10GB,1=8GiB,cpu=30GiB", as --max-memory has it → "{0: 10GB, 1: 8GiB, cpu: 30GiB}", as the setting has it.
+Result<std::string> limits_as_table(const std::string& text);
+
 // The options from words, as a command line has them: plan_options(), plan_settings(), spec::short_options(), and words
 // without an option. --gpus-from is passed over: it says which host is asked.
 Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> given);

@@ -81,6 +81,32 @@ Result<std::vector<std::string>> read(const Node& node, const std::vector<std::s
   return values;
 }
 
+Result<std::vector<std::int64_t>> read(const Node& node, const std::vector<std::int64_t>* type) {
+  const auto texts = read(node, static_cast<const std::vector<std::string>*>(nullptr));
+  if (!texts) return unexpected(node, accepted(type));
+  std::vector<std::int64_t> numbers;
+  for (const std::string& text : *texts) {
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number || *number < 0)
+      return Error{Error::Kind::bad_input, fmt::format("holds \"{}\"", text), "accepted: " + accepted(type)};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Result<ExactTexts> read(const Node& node, const ExactTexts* type) {
+  if (is_absent(node)) return ExactTexts{};
+  if (is_scalar(node) && !node.text.empty()) return ExactTexts{{node.text}};
+  if (node.kind != Node::Kind::list) return unexpected(node, accepted(type));
+  ExactTexts found;
+  for (const Node& item : node.items) {
+    if (!is_scalar(item) || item.text.empty())
+      return Error{Error::Kind::bad_input, "holds an entry that is " + describe(item), "accepted: " + accepted(type)};
+    found.texts.push_back(item.text);
+  }
+  return found;
+}
+
 Result<DeviceMap> read(const Node& node, const DeviceMap* type) {
   if (is_scalar(node)) {
     if (auto rule = read(node, static_cast<const MapRule*>(nullptr))) return DeviceMap{*rule};
@@ -150,6 +176,16 @@ std::string write(const std::vector<std::string>& value) {
   return fmt::format("[{}]", join(items, ", "));
 }
 
+std::string write(const std::vector<std::int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+
+// Quoted throughout, so that nothing of it is read as anything else.
+std::string write(const ExactTexts& value) {
+  std::vector<std::string> items;
+  for (const std::string& text : value.texts)
+    items.push_back(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return fmt::format("[{}]", join(items, ", "));
+}
+
 std::string write(const DeviceMap& value) {
   if (const auto* rule = std::get_if<MapRule>(&value)) return write(*rule);
   std::vector<std::string> items;
@@ -171,6 +207,8 @@ std::string accepted(const std::int64_t*) { return "a whole number"; }
 std::string accepted(const double*) { return "a number"; }
 std::string accepted(const std::string*) { return "text"; }
 std::string accepted(const std::vector<std::string>*) { return "a list, as in [a, b] or a,b"; }
+std::string accepted(const std::vector<std::int64_t>*) { return "a list of whole numbers from 0, as in [1, 2] or 1,2"; }
+std::string accepted(const ExactTexts*) { return R"(a list of texts, as in ["\n\n", "User:"], or one text)"; }
 std::string accepted(const DeviceMap*) {
   return accepted(static_cast<const MapRule*>(nullptr)) + ", a GPU's number, or a table of module: device";
 }

@@ -214,7 +214,10 @@ struct GenerationSpec {
   double temperature = 1.0;
   double top_p = 1.0;
   std::int64_t top_k = 0;
+  double min_p = 0.0;
   double repetition_penalty = 1.0;
+  ExactTexts stop;
+  std::vector<std::int64_t> stop_tokens;
   std::int64_t samples = 1;
   std::int64_t sequence_length = 2048;
   std::optional<std::int64_t> batch_size;
@@ -227,8 +230,13 @@ struct GenerationSpec {
         .above(0)
         .at_most(1);
     field("top_k", &GenerationSpec::top_k, "draw from this many most likely tokens; 0: all").at_least(0);
+    field("min_p", &GenerationSpec::min_p, "draw from tokens at least this share as likely as the most likely; 0: all")
+        .at_least(0)
+        .at_most(1);
     field("repetition_penalty", &GenerationSpec::repetition_penalty, "above 1 makes repeated tokens less likely")
         .above(0);
+    field("stop", &GenerationSpec::stop, "texts that end an answer before themselves");
+    field("stop_tokens", &GenerationSpec::stop_tokens, "ids of tokens that end an answer, beside the model's own");
     field("sequence_length", &GenerationSpec::sequence_length, "longest sequence, prompt and answer together")
         .in("tokens")
         .at_least(1);

@@ -31,6 +31,12 @@ using DeviceMap = std::variant<MapRule, std::map<std::string, std::string>>;
 // Most memory per device: "0", "1", …, "cpu", "disk".
 using DeviceLimits = std::map<std::string, ByteCount>;
 
+// Texts that count to the letter: nothing is split at commas, and blanks are not trimmed in a file.
+struct ExactTexts {
+  std::vector<std::string> texts;
+  bool operator==(const ExactTexts&) const = default;
+};
+
 // Over how many devices something is spread; 1 is not at all. `false` is written for 1 in one of the guides.
 struct ParallelDegree {
   std::int64_t value = 1;

@@ -33,6 +33,20 @@ struct Words<spec::Attention> {
       std::pair{spec::Attention::flash_attention_2, std::string_view("flash_attention_2")}};
 };
 
+// Consecutive layers of a model, the part of it that one rank holds. The first stage has the embedding, too, the last
+// one the final norm and the head.
+struct Stage {
+  std::int64_t first_layer = 0;
+  std::int64_t last_layer = 0;  // included
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("first_layer", self.first_layer);
+    visit("last_layer", self.last_layer);
+  }
+  bool operator==(const Stage&) const = default;
+};
+
 struct GenerateTask {
   std::string model;                       // as the user calls it
   std::optional<std::string> tokenizer;    // of another folder
@@ -47,10 +61,15 @@ struct GenerateTask {
   double temperature = 1;
   std::int64_t top_k = 0;
   double top_p = 1;
+  double min_p = 0;
   double repetition_penalty = 1;
-  bool score = false;              // given completions instead of new ones
-  bool log_probabilities = false;  // of the answers' tokens
-  bool stream = false;             // tell every piece of text as it comes
+  std::vector<std::string> stop;          // an answer ends before the first of these; its text does not have it
+  std::vector<std::int32_t> stop_tokens;  // end an answer, beside the model's own
+  std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for batch_size sequences of full length
+  std::vector<Stage> stages;              // of consecutive ranks; empty: every rank has all layers
+  bool score = false;                     // given completions instead of new ones
+  bool log_probabilities = false;         // of the answers' tokens
+  bool stream = false;                    // tell every piece of text as it comes
 
   static constexpr std::string_view word = "generate";
   template <class Self, class Visit>
@@ -68,7 +87,12 @@ struct GenerateTask {
     visit("temperature", self.temperature);
     visit("top_k", self.top_k);
     visit("top_p", self.top_p);
+    visit("min_p", self.min_p);
     visit("repetition_penalty", self.repetition_penalty);
+    visit("stop", self.stop);
+    visit("stop_tokens", self.stop_tokens);
+    visit("cache_blocks", self.cache_blocks);
+    visit("stages", self.stages);
     visit("score", self.score);
     visit("log_probabilities", self.log_probabilities);
     visit("stream", self.stream);

@@ -77,7 +77,7 @@ class TestTheWorker:
         ]
         result = scripted(
             *BARE, "-p", scripted.prompts("p.jsonl", *rows), "--temperature", "0.5", "--top-k", "7", "--top-p", "0.9",
-            "--repetition-penalty", "1.25", "--batch-size", "3", "--seed", "11", "--samples", "2", "system.attn_impl=eager",
+            "--repetition-penalty", "1.25", "--min-p", "0.05", "--stop", "a, b", "--stop", "\n\n", "--stop-tokens", "5,6", "--batch-size", "3", "--seed", "11", "--samples", "2", "system.attn_impl=eager",
             "system.deterministic=true", "generation.sequence_length=100", "model.tokenizer=other",
         )  # fmt: skip
         assert result.returncode == 0, result.stderr
@@ -87,7 +87,7 @@ class TestTheWorker:
         expected = {
             "model": "tiny", "tokenizer": "other", "random_weights": True, "dtype": "float32", "attention": "eager",
             "deterministic": True, "batch_size": 3, "sequence_length": 100, "max_new_tokens": 16, "samples": 2,
-            "temperature": 0.5, "top_k": 7, "top_p": 0.9, "repetition_penalty": 1.25, "score": False, "stream": False,
+            "temperature": 0.5, "top_k": 7, "top_p": 0.9, "repetition_penalty": 1.25, "min_p": 0.05, "stop": ["a, b", "\n\n"], "stop_tokens": [5, 6], "cache_blocks": 0, "stages": [], "score": False, "stream": False,
         }  # fmt: skip
         assert {key: task[key] for key in expected} == expected
         assert requests == [
