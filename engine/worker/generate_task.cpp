@@ -233,16 +233,13 @@ Result<void> run_scoring(const GenerateTask& task, Job& job, Loaded& loaded) {
   while (true) {
     std::vector<generate::ScoreRequest> batch;
     std::vector<std::pair<std::int64_t, wire::ScoreResult>> results;
-    job.channel.want(static_cast<int>(task.batch_size));
-    while (static_cast<std::int64_t>(batch.size()) < task.batch_size) {
-      const auto request = job.channel.next_request();
-      if (!request) break;
-      auto pair = encoder.encode_pair(*request);
+    for (const wire::Request& request : job.channel.gather(static_cast<std::size_t>(task.batch_size))) {
+      auto pair = encoder.encode_pair(request);
       if (!pair) return pair.error();
       wire::ScoreResult result;
       result.prompt_tokens = pair->context;
       result.dropped_tokens = pair->dropped;
-      results.emplace_back(request->index, std::move(result));
+      results.emplace_back(request.index, std::move(result));
       batch.push_back({std::move(pair->tokens), pair->context});
     }
     if (batch.empty()) return {};
@@ -254,7 +251,6 @@ Result<void> run_scoring(const GenerateTask& task, Job& job, Loaded& loaded) {
       if (task.log_probabilities) result.logprobs.assign(scores[i].begin(), scores[i].end());
       job.channel.tell(wire::TaskResult{index, wire::print_fields(result)});
     }
-    if (static_cast<std::int64_t>(batch.size()) < task.batch_size) return {};
   }
 }
 
