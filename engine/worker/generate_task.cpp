@@ -1,4 +1,4 @@
-// Answers and scores requests with one model on one device.
+// Answers and scores requests with one model, on one device or split by layers over several ranks.
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
@@ -16,6 +16,7 @@
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "tokenizer/streaming_decoder.hpp"
+#include "worker/pipeline.hpp"
 #include "worker/prompt_encoder.hpp"
 #include "worker/task.hpp"
 
@@ -55,7 +56,8 @@ std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
   };
 }
 
-Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job) {
+// layers: absent: all.
+Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job, std::optional<model::LayerRange> layers) {
   auto loaded = std::make_unique<Loaded>();
   const wire::Assignment& assignment = job.assignment();
   const spec::ModelSearch search = spec::model_search_from_environment();
@@ -73,10 +75,26 @@ Result<std::unique_ptr<Loaded>> load(const GenerateTask& task, Job& job) {
       loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   auto model = model::CausalModel::load(
       description->config, **source, loaded->arithmetic,
-      {tensor::to_torch(task.dtype.value_or(usual)), std::nullopt, std::max(1, assignment.threads), tell_loading(job)});
+      {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads), tell_loading(job)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;
+}
+
+model::CacheShape cache_shape(const GenerateTask& task, const Loaded& loaded) {
+  const std::int64_t longest = longest_sequence(task, loaded.model->config());
+  const std::int64_t blocks = (longest + cache_block_tokens - 1) / cache_block_tokens;
+  return loaded.model->cache_shape(task.batch_size * blocks, cache_block_tokens);
+}
+
+tensor::SamplingRules rules(const GenerateTask& task) {
+  tensor::SamplingRules rules;
+  rules.temperature = task.temperature;
+  rules.top_k = task.top_k;
+  rules.top_p = task.top_p;
+  rules.repetition_penalty = task.repetition_penalty;
+  rules.log_probabilities = task.log_probabilities;
+  return rules;
 }
 
 // The answers to one request, as they grow.
@@ -88,21 +106,19 @@ struct OpenRequest {
 
 class Generation {
  public:
-  Generation(const GenerateTask& task, Job& job, Loaded& loaded)
+  // All must outlive this.
+  Generation(const GenerateTask& task, Job& job, Loaded& loaded, generate::StepRunner& runner,
+             const model::KeyValueCache& cache)
       : task_(task),
         job_(job),
         text_(*loaded.text),
         encoder_(*loaded.text, {longest_sequence(task, loaded.model->config()), task.max_new_tokens}),
-        cache_(cache_shape(task, loaded)),
-        runner_(*loaded.model, loaded.arithmetic, cache_, rules(task), longest_sequence(task, loaded.model->config())),
-        pool_(cache_.shape().blocks, cache_.shape().block_tokens),
-        generator_(runner_, pool_, settings(task, job, loaded)) {}
+        pool_(cache.shape().blocks, cache.shape().block_tokens),
+        generator_(runner, pool_, settings(task, job, loaded)) {}
 
   Result<void> run();
 
  private:
-  static model::CacheShape cache_shape(const GenerateTask& task, const Loaded& loaded);
-  static tensor::SamplingRules rules(const GenerateTask& task);
   static generate::GeneratorSettings settings(const GenerateTask& task, const Job& job, const Loaded& loaded);
   Result<void> take_requests();
   Result<void> add(const wire::Request& request);
@@ -114,8 +130,6 @@ class Generation {
   Job& job_;
   const chat::ModelText& text_;
   PromptEncoder encoder_;
-  model::KeyValueCache cache_;
-  generate::LocalRunner runner_;
   generate::BlockPool pool_;
   generate::Generator generator_;
   std::map<std::int64_t, OpenRequest> open_;
@@ -124,22 +138,6 @@ class Generation {
   std::int64_t tokens_ = 0;  // chosen so far
   Clock::time_point told_ = Clock::now();
 };
-
-model::CacheShape Generation::cache_shape(const GenerateTask& task, const Loaded& loaded) {
-  const std::int64_t longest = longest_sequence(task, loaded.model->config());
-  const std::int64_t blocks = (longest + cache_block_tokens - 1) / cache_block_tokens;
-  return loaded.model->cache_shape(task.batch_size * blocks, cache_block_tokens);
-}
-
-tensor::SamplingRules Generation::rules(const GenerateTask& task) {
-  tensor::SamplingRules rules;
-  rules.temperature = task.temperature;
-  rules.top_k = task.top_k;
-  rules.top_p = task.top_p;
-  rules.repetition_penalty = task.repetition_penalty;
-  rules.log_probabilities = task.log_probabilities;
-  return rules;
-}
 
 generate::GeneratorSettings Generation::settings(const GenerateTask& task, const Job& job, const Loaded& loaded) {
   generate::GeneratorSettings settings;
@@ -232,16 +230,13 @@ Result<void> run_scoring(const GenerateTask& task, Job& job, Loaded& loaded) {
   while (true) {
     std::vector<generate::ScoreRequest> batch;
     std::vector<std::pair<std::int64_t, wire::ScoreResult>> results;
-    job.channel.want(static_cast<int>(task.batch_size));
-    while (static_cast<std::int64_t>(batch.size()) < task.batch_size) {
-      const auto request = job.channel.next_request();
-      if (!request) break;
-      auto pair = encoder.encode_pair(*request);
+    for (const wire::Request& request : job.channel.gather(static_cast<std::size_t>(task.batch_size))) {
+      auto pair = encoder.encode_pair(request);
       if (!pair) return pair.error();
       wire::ScoreResult result;
       result.prompt_tokens = pair->context;
       result.dropped_tokens = pair->dropped;
-      results.emplace_back(request->index, std::move(result));
+      results.emplace_back(request.index, std::move(result));
       batch.push_back({std::move(pair->tokens), pair->context});
     }
     if (batch.empty()) return {};
@@ -253,7 +248,6 @@ Result<void> run_scoring(const GenerateTask& task, Job& job, Loaded& loaded) {
       if (task.log_probabilities) result.logprobs.assign(scores[i].begin(), scores[i].end());
       job.channel.tell(wire::TaskResult{index, wire::print_fields(result)});
     }
-    if (static_cast<std::int64_t>(batch.size()) < task.batch_size) return {};
   }
 }
 
@@ -263,12 +257,28 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const at::NoGradGuard forward_only;
   // muster's own kernels have their own threads; two teams on the same cores would only wait for each other.
   if (job.device.is_cpu()) at::set_num_threads(1);
-  auto loaded = load(task, job);
+  std::unique_ptr<Pipeline> pipeline;
+  if (task.stages.size() > 1) {
+    auto joined = Pipeline::join(job, task.stages);
+    if (!joined) return joined.error();
+    pipeline = std::move(*joined);
+  }
+  auto loaded = load(task, job, pipeline ? std::optional(pipeline->layers()) : std::nullopt);
   if (!loaded) return loaded.error();
+  auto& [arithmetic, model, text] = **loaded;
   job.ready();
-  if (task.score) return run_scoring(task, job, **loaded);
-  Generation generation(task, job, **loaded);
-  return generation.run();
+  if (task.score && !pipeline) return run_scoring(task, job, **loaded);
+  model::KeyValueCache cache(cache_shape(task, **loaded));
+  if (pipeline && !pipeline->is_first()) {
+    pipeline->serve(*model, arithmetic, cache, rules(task));
+    return {};
+  }
+  generate::LocalRunner local(*model, arithmetic, cache, rules(task), longest_sequence(task, model->config()));
+  generate::StepRunner& runner = pipeline ? pipeline->start(*model, arithmetic, cache, rules(task)) : local;
+  Generation generation(task, job, **loaded, runner, cache);
+  auto done = generation.run();
+  if (done && pipeline) pipeline->end();
+  return done;
 }
 
 }  // namespace muster::worker
