@@ -31,7 +31,8 @@ std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::
 
 void LocalRunner::begin(const Step& step) {
   cache_.move(step.moves);
-  const at::Tensor hidden = model_.forward(step.batch, model_.embed(step.batch), &cache_);
+  const model::Pass pass = model_.prepare(step.batch, &cache_);
+  const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
   done_.push_back(draw_tokens(model_, arithmetic_, rules_, hidden, step.draws));
 }
 

@@ -37,16 +37,19 @@ std::vector<std::vector<float>> score(model::CausalModel& model, tensor::Arithme
     batch.tokens.insert(batch.tokens.end(), request.tokens.begin(), request.tokens.end());
     batch.parts.push_back({length, 0, length});
   }
-  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr);
+  const model::Pass pass = model.prepare(batch, nullptr);
+  const at::Tensor hidden = model.forward(pass, model.embed(pass));
   const Wanted wanted = wanted_of(requests);
   std::vector<float> found;
   found.reserve(wanted.rows.size());
   for (std::size_t first = 0; first < wanted.rows.size(); first += rows_at_once) {
     const std::size_t count = std::min<std::size_t>(rows_at_once, wanted.rows.size() - first);
     const at::Tensor rows = at::tensor(at::ArrayRef(wanted.rows).slice(first, count), at::kLong).to(hidden.device());
-    const std::vector<float> part = arithmetic.pointwise->token_log_probabilities(
-        model.logits(hidden.index_select(0, rows)), std::span(wanted.tokens).subspan(first, count));
-    found.insert(found.end(), part.begin(), part.end());
+    std::vector<tensor::TokenQuery> queries;
+    for (std::size_t i = first; i < first + count; ++i)
+      queries.push_back({0, static_cast<std::int32_t>(wanted.tokens[i]), {}});
+    for (const auto& chosen : arithmetic.token_choice->choose({}, model.logits(hidden.index_select(0, rows)), queries))
+      found.push_back(chosen.log_probability);
   }
   std::vector<std::vector<float>> scores;
   auto next = found.begin();

@@ -20,20 +20,10 @@ tensor::AttentionShape attention_shape(const spec::ModelConfig& config, std::int
   return shape;
 }
 
-std::vector<std::int64_t> positions_of(const Batch& batch) {
-  std::vector<std::int64_t> positions;
-  positions.reserve(batch.tokens.size());
-  for (const SequencePart& part : batch.parts)
-    for (std::int64_t i = 0; i < part.rows; ++i) positions.push_back(part.position + i);
-  return positions;
-}
-
 // A parameter's gradient from those of the rows that were taken from it.
-at::Tensor taken_rows_gradient(const std::vector<std::int64_t>& indices, const at::Tensor& gradient,
-                               std::int64_t rows) {
-  const at::Tensor taken = at::tensor(indices, at::kLong).to(gradient.device());
+at::Tensor taken_rows_gradient(const at::Tensor& indices, const at::Tensor& gradient, std::int64_t rows) {
   return at::zeros({rows, gradient.size(1)}, gradient.options().dtype(at::kFloat))
-      .index_add_(0, taken, gradient.to(at::kFloat));
+      .index_add_(0, indices, gradient.to(at::kFloat));
 }
 
 }  // namespace
@@ -78,18 +68,18 @@ void CausalModel::declare_rotary(ParameterLoader& loader) {
     parts.epsilon = config_.norm_epsilon;
     parts.activation = config_.activation;
     parts.input_norm = loader.norm(block + "input_layernorm", hidden);
-    parts.query = loader.linear(attention + "q_proj", query_width, hidden, config_.qkv_bias);
-    parts.key = loader.linear(attention + "k_proj", kv_width, hidden, config_.qkv_bias);
-    parts.value = loader.linear(attention + "v_proj", kv_width, hidden, config_.qkv_bias);
+    parts.joined = loader.linear(
+        {{attention + "q_proj", query_width}, {attention + "k_proj", kv_width}, {attention + "v_proj", kv_width}},
+        hidden, config_.qkv_bias);
     if (config_.family == spec::Family::qwen3) {
       parts.query_norm = loader.norm(attention + "q_norm", config_.head_size);
       parts.key_norm = loader.norm(attention + "k_norm", config_.head_size);
     }
-    parts.output = loader.linear(attention + "o_proj", hidden, query_width, config_.output_bias);
+    parts.output = loader.linear({{attention + "o_proj", hidden}}, query_width, config_.output_bias);
     parts.output_norm = loader.norm(block + "post_attention_layernorm", hidden);
-    parts.gate = loader.linear(mlp + "gate_proj", intermediate, hidden, config_.mlp_bias);
-    parts.up = loader.linear(mlp + "up_proj", intermediate, hidden, config_.mlp_bias);
-    parts.down = loader.linear(mlp + "down_proj", hidden, intermediate, config_.mlp_bias);
+    parts.gate_and_up =
+        loader.linear({{mlp + "gate_proj", intermediate}, {mlp + "up_proj", intermediate}}, hidden, config_.mlp_bias);
+    parts.down = loader.linear({{mlp + "down_proj", hidden}}, intermediate, config_.mlp_bias);
     blocks_.push_back(make_rotary_block(std::move(parts)));
   }
 }
@@ -106,11 +96,11 @@ void CausalModel::declare_gpt2(ParameterLoader& loader) {
     parts.epsilon = config_.norm_epsilon;
     parts.activation = config_.activation;
     parts.attention_norm = loader.norm(block + "ln_1", hidden, biased);
-    parts.joined = loader.linear(block + "attn.c_attn", 3 * hidden, hidden, biased, transposed);
-    parts.output = loader.linear(block + "attn.c_proj", hidden, hidden, biased, transposed);
+    parts.joined = loader.linear({{block + "attn.c_attn", 3 * hidden}}, hidden, biased, transposed);
+    parts.output = loader.linear({{block + "attn.c_proj", hidden}}, hidden, biased, transposed);
     parts.feed_forward_norm = loader.norm(block + "ln_2", hidden, biased);
-    parts.up = loader.linear(block + "mlp.c_fc", intermediate, hidden, biased, transposed);
-    parts.down = loader.linear(block + "mlp.c_proj", hidden, intermediate, biased, transposed);
+    parts.up = loader.linear({{block + "mlp.c_fc", intermediate}}, hidden, biased, transposed);
+    parts.down = loader.linear({{block + "mlp.c_proj", hidden}}, intermediate, biased, transposed);
     blocks_.push_back(make_gpt2_block(std::move(parts)));
   }
 }
@@ -120,20 +110,28 @@ CacheShape CausalModel::cache_shape(std::int64_t blocks, std::int64_t block_toke
           arithmetic_->device};
 }
 
-at::Tensor CausalModel::embed(const Batch& batch) {
-  const at::Tensor tokens = arithmetic_->primitives->take_rows(embedding_, batch.tokens);
-  if (!positions_) return tokens;
-  return tokens + arithmetic_->primitives->take_rows(*positions_, positions_of(batch));
-}
-
-Pass CausalModel::pass_of(const Batch& batch, KeyValueCache* cache) {
-  Pass pass{batch, {}, cache};
-  if (rotary_) pass.rotary = rotary_->rows(batch);
+Pass CausalModel::prepare(const Batch& batch, KeyValueCache* cache) {
+  const PassNumbers numbers(batch, cache == nullptr ? 0 : cache->shape().block_tokens);
+  Pass pass = numbers.pass(numbers.values().to(arithmetic_->device), cache);
+  if (rotary_) pass.rotary = rotary_->rows(batch, pass.tables.positions);
   return pass;
 }
 
-at::Tensor CausalModel::forward(const Batch& batch, at::Tensor hidden, KeyValueCache* cache, ModelTape* tape) {
-  const Pass pass = pass_of(batch, cache);
+Pass CausalModel::prepare(const PassNumbers& numbers, const at::Tensor& values, KeyValueCache* cache) {
+  Pass pass = numbers.pass(values, cache);
+  if (rotary_) pass.rotary = rotary_->rows(pass.tables.positions);
+  return pass;
+}
+
+bool CausalModel::reserve_positions(std::int64_t positions) { return !rotary_ || rotary_->reserve(positions); }
+
+at::Tensor CausalModel::embed(const Pass& pass) {
+  const at::Tensor tokens = arithmetic_->primitives->take_rows(embedding_, pass.tokens);
+  if (!positions_) return tokens;
+  return tokens + arithmetic_->primitives->take_rows(*positions_, pass.tables.positions);
+}
+
+at::Tensor CausalModel::forward(const Pass& pass, at::Tensor hidden, ModelTape* tape) {
   if (tape != nullptr) tape->blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     hidden = blocks_[i]->forward(*arithmetic_, pass, hidden, tape == nullptr ? nullptr : &tape->blocks[i]);
@@ -151,13 +149,13 @@ at::Tensor CausalModel::logits(const at::Tensor& hidden) {
   return arithmetic_->primitives->linear(head(), {}, final_norm(hidden));
 }
 
-void CausalModel::embed_backward(const Batch& batch, const at::Tensor& gradient, GradientSink& gradients) const {
-  gradients.add(embedding_name_, taken_rows_gradient(batch.tokens, gradient, config_.vocabulary));
+void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const {
+  gradients.add(embedding_name_, taken_rows_gradient(pass.tokens, gradient, config_.vocabulary));
   if (positions_)
-    gradients.add("transformer.wpe.weight", taken_rows_gradient(positions_of(batch), gradient, config_.positions));
+    gradients.add("transformer.wpe.weight", taken_rows_gradient(pass.tables.positions, gradient, config_.positions));
 }
 
-void CausalModel::backward(const Batch& batch, const ModelTape& tape, const at::Tensor& logits_gradient,
+void CausalModel::backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient,
                            GradientSink& gradients) {
   auto& primitives = *arithmetic_->primitives;
   auto& pointwise = *arithmetic_->pointwise;
@@ -170,11 +168,10 @@ void CausalModel::backward(const Batch& batch, const ModelTape& tape, const at::
           : pointwise.rms_norm_gradient(tape.last_hidden, final_norm_.weight, config_.norm_epsilon, from_head.input);
   gradients.add(final_norm_.name + ".weight", from_norm.weight);
   if (from_norm.bias.defined()) gradients.add(final_norm_.name + ".bias", from_norm.bias);
-  const Pass pass = pass_of(batch, nullptr);
   at::Tensor gradient = from_norm.input;
   for (std::size_t i = blocks_.size(); i-- > 0;)
     gradient = blocks_[i]->backward(*arithmetic_, pass, tape.blocks[i], gradient, gradients);
-  embed_backward(batch, gradient, gradients);
+  embed_backward(pass, gradient, gradients);
 }
 
 }  // namespace muster::model

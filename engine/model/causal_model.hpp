@@ -46,15 +46,24 @@ class CausalModel {
   // What a cache of this many blocks for the held layers looks like.
   CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
 
+  // What all of the following calls of one pass need, on the device. cache: nullptr where every part begins at 0 and
+  // nothing is kept.
+  Pass prepare(const Batch& batch, KeyValueCache* cache);
+  // The same over numbers that are, or will be, on the device; only after reserve_positions() said yes.
+  Pass prepare(const PassNumbers& numbers, const at::Tensor& values, KeyValueCache* cache);
+  // Whether rotary angles depend on a row's position alone. Then they are there up to this one, and stay where they
+  // are.
+  bool reserve_positions(std::int64_t positions);
+
   // [rows, hidden]: the tokens' embeddings; of the rank with layer 0.
-  at::Tensor embed(const Batch& batch);
-  // Through the held layers. cache: nullptr where every part begins at 0 and nothing is kept.
-  at::Tensor forward(const Batch& batch, at::Tensor hidden, KeyValueCache* cache, ModelTape* tape = nullptr);
+  at::Tensor embed(const Pass& pass);
+  // Through the held layers. Without a tape hidden is changed.
+  at::Tensor forward(const Pass& pass, at::Tensor hidden, ModelTape* tape = nullptr);
   // Final norm and head, of any rows that forward gave: [rows, vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
 
   // Gradients of all held parameters from that of the logits of tape.last_hidden's rows.
-  void backward(const Batch& batch, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
+  void backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
 
  private:
   CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
@@ -63,8 +72,7 @@ class CausalModel {
   void declare_gpt2(ParameterLoader& loader);
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   at::Tensor final_norm(const at::Tensor& hidden) const;
-  Pass pass_of(const Batch& batch, KeyValueCache* cache);
-  void embed_backward(const Batch& batch, const at::Tensor& gradient, GradientSink& gradients) const;
+  void embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const;
 
   spec::ModelConfig config_;
   tensor::Arithmetic* arithmetic_;

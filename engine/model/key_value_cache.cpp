@@ -18,31 +18,6 @@ KeyValueCache::KeyValueCache(const CacheShape& shape) : shape_(shape) {
   }
 }
 
-void KeyValueCache::store(std::int64_t layer, std::span<const std::int64_t> blocks, std::int64_t position,
-                          const at::Tensor& keys, const at::Tensor& values) {
-  const auto at_layer = static_cast<std::size_t>(layer);
-  const std::int64_t rows = keys.size(0);
-  for (std::int64_t done = 0; done < rows;) {
-    const std::int64_t block = (position + done) / shape_.block_tokens;
-    const std::int64_t offset = (position + done) % shape_.block_tokens;
-    const std::int64_t count = std::min(rows - done, shape_.block_tokens - offset);
-    const std::int64_t stored = blocks[static_cast<std::size_t>(block)];
-    const auto put = [&](at::Tensor& storage, const at::Tensor& from) {
-      storage.select(0, stored)
-          .narrow(0, offset, count)
-          .copy_(from.narrow(0, done, count).view({count, shape_.kv_heads, shape_.head_size}));
-    };
-    put(keys_[at_layer], keys);
-    put(values_[at_layer], values);
-    done += count;
-  }
-}
-
-tensor::KeyValues KeyValueCache::view(std::int64_t layer, std::vector<std::int64_t> blocks) const {
-  const auto at_layer = static_cast<std::size_t>(layer);
-  return {keys_[at_layer], values_[at_layer], std::move(blocks)};
-}
-
 void KeyValueCache::move(std::span<const BlockMove> moves) {
   // All tensors of the cache in one order, and for each the part of a host place that is its own.
   const auto each = [&](auto&& work) {

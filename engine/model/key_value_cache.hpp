@@ -30,10 +30,9 @@ class KeyValueCache {
 
   const CacheShape& shape() const { return shape_; }
 
-  // keys, values: [rows, kv_heads * head_size], of the positions from position on.
-  void store(std::int64_t layer, std::span<const std::int64_t> blocks, std::int64_t position, const at::Tensor& keys,
-             const at::Tensor& values);
-  tensor::KeyValues view(std::int64_t layer, std::vector<std::int64_t> blocks) const;
+  tensor::LayerCache layer(std::int64_t layer) const {
+    return {keys_[static_cast<std::size_t>(layer)], values_[static_cast<std::size_t>(layer)]};
+  }
   // One after another.
   void move(std::span<const BlockMove> moves);
 

@@ -6,7 +6,8 @@ namespace muster::worker {
 
 at::Tensor ModelStage::forward(const generate::Step& step, const at::Tensor& before) {
   cache_.move(step.moves);
-  return model_.forward(step.batch, before.defined() ? before : model_.embed(step.batch), &cache_);
+  const model::Pass pass = model_.prepare(step.batch, &cache_);
+  return model_.forward(pass, before.defined() ? before : model_.embed(pass));
 }
 
 std::vector<tensor::ChosenToken> ModelStage::draw(const generate::Step& step, const at::Tensor& hidden) {

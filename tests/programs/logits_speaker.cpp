@@ -56,7 +56,8 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
   }
   const bool differentiates = request.contains("gradients");
   model::ModelTape tape;
-  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr, differentiates ? &tape : nullptr);
+  const model::Pass pass = model.prepare(batch, nullptr);
+  const at::Tensor hidden = model.forward(pass, model.embed(pass), differentiates ? &tape : nullptr);
   const at::Tensor logits = model.logits(hidden);
   if (differentiates) {
     at::Tensor gradient = at::softmax(logits.to(at::kFloat), -1);
@@ -66,10 +67,14 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
       gradient[row++].zero_();  // nothing follows the last token
     }
     GradientFiles files;
-    model.backward(batch, tape, gradient.to(logits.scalar_type()), files);
+    model.backward(pass, tape, gradient.to(logits.scalar_type()), files);
     files.write(request["gradients"]);
   }
   return logits;
+}
+
+at::Tensor logits_of(model::CausalModel& model, const model::Pass& pass) {
+  return model.logits(model.forward(pass, model.embed(pass)));
 }
 
 at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const json& request) {
@@ -101,7 +106,7 @@ at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const 
       done[s] += count;
     }
     if (batch.parts.empty()) break;
-    const at::Tensor logits = model.logits(model.forward(batch, model.embed(batch), &cache));
+    const at::Tensor logits = logits_of(model, model.prepare(batch, &cache));
     std::int64_t row = 0;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       rows[owners[i]].push_back(logits.narrow(0, row, batch.parts[i].rows));
