@@ -213,12 +213,9 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   task.repetition_penalty = spec.generation.repetition_penalty;
   task.stop = spec.generation.stop.texts;
   for (const std::int64_t token : spec.generation.stop_tokens) task.stop_tokens.push_back(static_cast<int>(token));
-<<<<<<< HEAD
   task.stages = placement.stages;
   task.in_host_memory = placement.in_host_memory;
   task.on_disk = placement.on_disk;
-=======
->>>>>>> 755a9a41162249f386246de1c9545cc482cda35f
   task.score = wish.mode == GenerateMode::score;
   task.log_probabilities = wish.log_probabilities;
   task.stream = wish.mode == GenerateMode::converse;

@@ -47,7 +47,6 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-<<<<<<< HEAD
 // Parts of a model that do not stay on a rank's device, and are brought there for each pass.
 struct Offload {
   std::vector<std::int64_t> layers;
@@ -64,8 +63,6 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
-=======
->>>>>>> 755a9a41162249f386246de1c9545cc482cda35f
 struct GenerateTask {
   std::string model;                       // as the user calls it
   std::optional<std::string> tokenizer;    // of another folder
@@ -86,17 +83,11 @@ struct GenerateTask {
   std::vector<std::int32_t> stop_tokens;  // end an answer, beside the model's own
   std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for batch_size sequences of full length
   std::vector<Stage> stages;              // of consecutive ranks; empty: every rank has all layers
-<<<<<<< HEAD
   Offload in_host_memory;
   Offload on_disk;
   bool score = false;              // given completions instead of new ones
   bool log_probabilities = false;  // of the answers' tokens
   bool stream = false;             // tell every piece of text as it comes
-=======
-  bool score = false;                     // given completions instead of new ones
-  bool log_probabilities = false;         // of the answers' tokens
-  bool stream = false;                    // tell every piece of text as it comes
->>>>>>> 755a9a41162249f386246de1c9545cc482cda35f
 
   static constexpr std::string_view word = "generate";
   template <class Self, class Visit>
@@ -120,11 +111,8 @@ struct GenerateTask {
     visit("stop_tokens", self.stop_tokens);
     visit("cache_blocks", self.cache_blocks);
     visit("stages", self.stages);
-<<<<<<< HEAD
     visit("in_host_memory", self.in_host_memory);
     visit("on_disk", self.on_disk);
-=======
->>>>>>> 755a9a41162249f386246de1c9545cc482cda35f
     visit("score", self.score);
     visit("log_probabilities", self.log_probabilities);
     visit("stream", self.stream);
