@@ -1,0 +1,23 @@
+// A model of a generation task, loaded: its weights, its text, and what computes with them.
+#pragma once
+
+#include <optional>
+
+#include "chat/model_text.hpp"
+#include "model/causal_model.hpp"
+#include "worker/job.hpp"
+
+namespace muster::worker {
+
+struct LoadedModel {
+  tensor::Arithmetic arithmetic;
+  std::optional<model::CausalModel> model;
+  std::optional<chat::ModelText> text;
+  std::int64_t longest = 0;  // prompt and answer together, in tokens
+};
+
+// layers: absent: all. Tells how far it is.
+Result<std::unique_ptr<LoadedModel>> load_model(const wire::GenerateTask& task, Job& job,
+                                                std::optional<model::LayerRange> layers);
+
+}  // namespace muster::worker
