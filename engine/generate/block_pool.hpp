@@ -35,6 +35,7 @@ class BlockList {
   ~BlockList() { clear(); }
 
   const std::vector<std::int64_t>& blocks() const { return blocks_; }
+  std::int64_t blocks_for(std::int64_t tokens) const { return pool_->blocks_for(tokens); }
   // Room for this many tokens in all. False, and nothing changes, where too few blocks are free.
   bool reserve(std::int64_t tokens);
   // Holds these, too: blocks that another sequence has filled and nobody writes to any more.

@@ -29,7 +29,8 @@ struct Rank {
   LineConnection line;
   std::optional<int> rank;  // absent until it has said hello
   int wanted = 0;           // requests it can take
-  bool not_yet = false;     // the listener had none for it, and its input has not been ready since
+  bool not_yet = false;     // the listener had none for it, and nothing has happened since that could change it
+  bool told_pause = false;  // and it knows
   bool told_end = false;
   bool settled = false;  // it said done or failed
 };
@@ -63,6 +64,9 @@ struct ControlServer::State {
   Result<void> take(Rank& rank, const std::string& line);
   Result<void> greet(Rank& rank, const Event& event);
   Result<void> give_requests(Rank& rank);
+  void give_all();
+  void let_go_of_broken();
+  void ask_again();
   void fail(const Error& error);
 };
 
@@ -110,10 +114,16 @@ Result<void> ControlServer::State::take(Rank& rank, const std::string& line) {
   }
   if (const auto* want = std::get_if<Want>(&event->body)) {
     rank.wanted += std::clamp(want->count, 0, 1 << 20);
-    rank.told_end = false;
+    rank.told_end = rank.told_pause = rank.not_yet = false;
   }
   if (std::holds_alternative<Done>(event->body) || std::holds_alternative<Failed>(event->body)) rank.settled = true;
+  if (std::holds_alternative<TaskResult>(event->body)) ask_again();
   return listener->happened(*event);
+}
+
+// What was not yet to be had may be now.
+void ControlServer::State::ask_again() {
+  for (const auto& rank : connections) rank->not_yet = false;
 }
 
 Result<void> ControlServer::State::give_requests(Rank& rank) {
@@ -123,22 +133,46 @@ Result<void> ControlServer::State::give_requests(Rank& rank) {
     if (const auto* request = std::get_if<Request>(&*next)) {
       rank.line.send(print(Order(*request)));
       --rank.wanted;
+      rank.told_pause = false;
     } else if (std::holds_alternative<EndOfRequests>(*next)) {
       rank.line.send(print(Order(EndOfRequests{})));
       rank.told_end = true;
       rank.wanted = 0;
     } else {
       rank.not_yet = true;
+      if (!std::exchange(rank.told_pause, true)) rank.line.send(print(Order(Pause{})));
     }
   }
   return {};
 }
 
+// After everything was heard, so that what one rank said counts for all.
+void ControlServer::State::give_all() {
+  for (std::size_t position = 0; position < connections.size(); ++position) {
+    Rank& rank = *connections[position];
+    if (rank.line.broken() || !rank.rank) continue;
+    if (auto given = give_requests(rank); !given) return fail(given.error());
+  }
+}
+
 void ControlServer::State::hear(Rank& rank) {
   for (const std::string& line : rank.line.receive())
     if (auto taken = take(rank, line); !taken) return fail(taken.error());
-  if (!rank.line.broken() && rank.rank)
-    if (auto given = give_requests(rank); !given) return fail(given.error());
+}
+
+void ControlServer::State::let_go_of_broken() {
+  for (std::size_t position = 0; position < connections.size();) {
+    if (!connections[position]->line.broken()) {
+      ++position;
+      continue;
+    }
+    const auto gone = std::move(connections[position]);
+    connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(position));
+    if (!gone->rank) continue;
+    ask_again();
+    if (auto told = listener->rank_left(*gone->rank, gone->settled ? std::nullopt : gone->line.broken()); !told)
+      fail(told.error());
+  }
 }
 
 void ControlServer::State::wait(std::chrono::milliseconds longest) {
@@ -152,8 +186,7 @@ void ControlServer::State::wait(std::chrono::milliseconds longest) {
   ::poll(waiting.data(), waiting.size(), static_cast<int>(longest.count()));
   eventfd_t ignored = 0;
   ::eventfd_read(wake_up.number(), &ignored);
-  if (waiting[2].revents != 0)
-    for (const auto& rank : connections) rank->not_yet = false;
+  if (waiting[2].revents != 0) ask_again();
 }
 
 void ControlServer::State::run(const std::stop_token& stop) {
@@ -162,18 +195,8 @@ void ControlServer::State::run(const std::stop_token& stop) {
     if (stop.stop_requested() && !farewell) farewell = Clock::now() + longest_farewell;
     accept_new();
     for (std::size_t position = 0; position < connections.size(); ++position) hear(*connections[position]);
-    for (std::size_t position = 0; position < connections.size();) {
-      Rank& rank = *connections[position];
-      if (!rank.line.broken()) {
-        ++position;
-        continue;
-      }
-      const auto gone = std::move(connections[position]);
-      connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(position));
-      if (!gone->rank) continue;
-      if (auto told = listener->rank_left(*gone->rank, gone->settled ? std::nullopt : gone->line.broken()); !told)
-        fail(told.error());
-    }
+    let_go_of_broken();
+    give_all();
     if (farewell && (connections.empty() || Clock::now() >= *farewell)) return;
     wait(farewell ? std::chrono::milliseconds(20) : std::chrono::hours(1));
   }

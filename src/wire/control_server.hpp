@@ -1,7 +1,7 @@
 // The controlling end of the channel: one connection for each rank of a job.
 //
 //   worker → hello         → assignment
-//          → want 3        → request, request, request | end-of-requests
+//          → want 3        → request, request, request | pause | end-of-requests
 //          → progress, token, result …
 //          → done | failed, and the connection ends
 #pragma once
@@ -20,7 +20,8 @@ namespace muster::wire {
 // The environment variable that names the channel to a worker.
 inline constexpr const char* control_variable = "MUSTER_CONTROL";
 
-// No request now, but perhaps later: asked for again when the input of the listener is ready.
+// No request now, but perhaps later: asked for again when the input of the listener is ready, and after every result
+// and every rank that left.
 struct NotYet {};
 using NextRequest = std::variant<Request, NotYet, EndOfRequests>;
 

@@ -77,6 +77,8 @@ std::string print(const Order& order) {
     write_kind(json["task"], "kind", assignment->task);
   } else if (const auto* request = std::get_if<Request>(&order)) {
     write_kind(json, key, std::variant<Request>(*request));
+  } else if (std::holds_alternative<Pause>(order)) {
+    write_kind(json, key, std::variant<Pause>());
   } else {
     write_kind(json, key, std::variant<EndOfRequests>());
   }
@@ -88,7 +90,7 @@ Result<Order> parse_order(std::string_view line) {
   if (!json) return unreadable(json.error().what);
   if (const auto word = json->find(key); word != json->end() && *word == assignment_word)
     return parse_assignment(*json);
-  std::variant<Request, EndOfRequests> order;
+  std::variant<Request, Pause, EndOfRequests> order;
   if (auto wrong = read_kind(*json, key, order)) return unreadable(*wrong);
   return std::visit([](auto& kind) { return Order(std::move(kind)); }, order);
 }

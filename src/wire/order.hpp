@@ -26,6 +26,15 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
+// What is still wanted does not come now, but perhaps later: a rank that waits to fill a batch begins with what it has.
+// A rank that holds requests and goes on waiting may wait forever: the next one may depend on their results.
+struct Pause {
+  static constexpr std::string_view word = "pause";
+  template <class Self, class Visit>
+  static void describe(Self&, Visit&&) {}
+  bool operator==(const Pause&) const = default;
+};
+
 // There are none left.
 struct EndOfRequests {
   static constexpr std::string_view word = "end-of-requests";
@@ -34,7 +43,7 @@ struct EndOfRequests {
   bool operator==(const EndOfRequests&) const = default;
 };
 
-using Order = std::variant<Assignment, Request, EndOfRequests>;
+using Order = std::variant<Assignment, Request, Pause, EndOfRequests>;
 
 // One line, without its newline, and back.
 std::string print(const Order& order);

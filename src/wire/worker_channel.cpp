@@ -28,7 +28,10 @@ struct WorkerChannel::State {
   std::mutex reading;  // guards what follows
   std::condition_variable came;
   std::deque<Request> requests;
-  bool ended = false;  // no more requests
+  std::int64_t wanted = 0;    // so far
+  std::int64_t received = 0;  // of these
+  bool paused = false;        // no more of these for now
+  bool ended = false;         // no more requests
   bool lost = false;
   std::jthread thread;
 
@@ -65,6 +68,10 @@ Result<void> WorkerChannel::State::take(const std::string& text) {
   const std::lock_guard guard(reading);
   if (auto* request = std::get_if<Request>(&*order)) {
     requests.push_back(std::move(*request));
+    ++received;
+    paused = false;
+  } else if (std::holds_alternative<Pause>(*order)) {
+    paused = true;
   } else if (std::holds_alternative<EndOfRequests>(*order)) {
     ended = true;
   } else {
@@ -139,6 +146,15 @@ void WorkerChannel::tell(const EventBody& body) {
   write_line(state_->line.descriptor(), text);
 }
 
+void WorkerChannel::want(int count) {
+  {
+    const std::lock_guard guard(state_->reading);
+    state_->wanted += count;
+    state_->paused = false;
+  }
+  tell(Want{count});
+}
+
 std::optional<Request> WorkerChannel::next_request() {
   std::unique_lock lock(state_->reading);
   state_->came.wait(lock, [&] { return !state_->requests.empty() || state_->ended; });
@@ -146,6 +162,25 @@ std::optional<Request> WorkerChannel::next_request() {
   Request request = std::move(state_->requests.front());
   state_->requests.pop_front();
   return request;
+}
+
+std::vector<Request> WorkerChannel::gather(std::size_t most) {
+  std::unique_lock lock(state_->reading);
+  const auto coming = static_cast<std::size_t>(state_->wanted - state_->received) + state_->requests.size();
+  if (!state_->ended && coming < most) {
+    lock.unlock();
+    want(static_cast<int>(most - coming));
+    lock.lock();
+  }
+  std::vector<Request> taken;
+  while (taken.size() < most) {
+    const bool enough = !taken.empty();
+    state_->came.wait(lock, [&] { return !state_->requests.empty() || state_->ended || (enough && state_->paused); });
+    if (state_->requests.empty()) break;
+    taken.push_back(std::move(state_->requests.front()));
+    state_->requests.pop_front();
+  }
+  return taken;
 }
 
 std::optional<Request> WorkerChannel::take_request(bool& ended) {

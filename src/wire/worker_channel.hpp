@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "wire/event.hpp"
@@ -32,8 +33,12 @@ class WorkerChannel {
   // Waits for as long as the controlling program leaves unread what was said before.
   void tell(const EventBody& body);
   // Says that count more requests can be taken. They come by next_request().
-  void want(int count) { tell(Want{count}); }
-  // The next of the requests that were wanted; waits for it. Nothing when there are none left.
+  void want(int count);
+  // Asks for as many as are missing to that number, waits for one, and takes all that come until the controlling
+  // program has no more for now. Empty: there are none left.
+  std::vector<Request> gather(std::size_t most);
+  // The next of the requests that were wanted; waits for it, which is for ranks that hold none: order.hpp, Pause.
+  // Nothing when there are none left.
   std::optional<Request> next_request();
   // The same without waiting: nothing when none has come. ended tells whether none will.
   std::optional<Request> take_request(bool& ended);

@@ -74,15 +74,23 @@ def reply(request: dict) -> None:
 
 wanted = script.get("wants", task["batch_size"])
 ended = False
+coming = 0  # asked for, and not there
 while not ended:
-    tell("want", count=wanted)
+    if coming < wanted:
+        tell("want", count=wanted - coming)
+        coming = wanted
     taken = []
     while len(taken) < (1 if task["stream"] else wanted):
         order = json.loads(lines.readline())
         if order["order"] == "end-of-requests":
             ended = True
             break
+        if order["order"] == "pause":  # begin with what there is
+            if taken:
+                break
+            continue
         record(order)
+        coming -= 1
         taken.append(order)
         if script.get("order", "as-given") == "as-given":
             reply(taken[-1])

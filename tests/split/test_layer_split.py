@@ -30,6 +30,16 @@ def test_answers_and_log_probabilities_of_a_split_model_are_those_of_one_process
         assert answers(generate, model, "--ranks", ranks, "--device-map", "balanced") == alone
 
 
+@pytest.mark.parametrize("model", ["llama", "gpt2"])
+def test_scores_of_a_split_model_are_those_of_one_process(generate: Generate, model: str):
+    rows = [{"prompt": prompt, "completion": " and " + prompt[::-1]} for prompt in (generate.folder / "p.txt").read_text().splitlines()]
+    generate.prompts("pairs.jsonl", *rows)
+    score = ("-m", model, "--device", "cpu", "--score", "--logprobs", "-p", "pairs.jsonl", "-o", "out.jsonl")
+    alone = written(generate(*score), generate)
+    for ranks in ("2", "3"):
+        assert written(generate(*score, "--ranks", ranks, "--device-map", "balanced"), generate) == alone
+
+
 def test_replicas_of_a_split_model_give_the_same_bytes(generate: Generate):
     whole = plan_of(generate, "-m", "llama", "--device", "cpu", "-p", "p.txt", *SAMPLED, "--batch-size", "4", "--ranks", "4")
     assert [rank.get("layers") for rank in whole["ranks"]] == [None] * 4

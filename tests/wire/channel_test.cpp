@@ -111,6 +111,48 @@ TEST(Channel, EveryRankGetsTheAssignmentAndEveryRequestIsAnsweredOnce) {
   for (const auto& [rank, reason] : recorder.left_ranks) EXPECT_FALSE(reason) << rank;
 }
 
+// Gives three requests, and the next three only when those have their results.
+class InThrees : public ControlListener {
+ public:
+  Result<void> happened(const Event& event) override {
+    if (std::holds_alternative<TaskResult>(event.body)) ++answered_;
+    return {};
+  }
+  Result<NextRequest> next_request(int) override {
+    if (given_ == 9) return NextRequest(EndOfRequests{});
+    if (given_ == answered_ + 3 || (given_ % 3 == 0 && given_ != answered_)) return NextRequest(NotYet{});
+    return NextRequest(Request{given_++, "{}"});
+  }
+
+ private:
+  std::int64_t given_ = 0, answered_ = 0;
+};
+
+TEST(Channel, ARankThatGathersABatchBeginsWithWhatThereIsWhenNoMoreComesForNow) {
+  ControlServer server = open_server();
+  InThrees listener;
+  server.serve({}, 1, listener);
+  auto channel = WorkerChannel::join(server.address(), 0, hello());
+  ASSERT_TRUE(channel);
+  channel->listen([](const std::string&) {});
+  std::vector<std::size_t> sizes;
+  std::set<std::int64_t> seen;
+  while (true) {
+    const auto batch = channel->gather(8);
+    if (batch.empty()) break;
+    sizes.push_back(batch.size());
+    for (const Request& request : batch) {
+      EXPECT_TRUE(seen.insert(request.index).second);
+      channel->tell(TaskResult{request.index, "{}"});
+    }
+  }
+  EXPECT_EQ(seen.size(), 9u);
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{3, 3, 3}));
+  channel->tell(Done{});
+  { const WorkerChannel gone = std::move(*channel); }
+  EXPECT_TRUE(server.finish());
+}
+
 TEST(Channel, TheFolderOfTheSocketIsThisUsersAloneAndGoesWithTheServer) {
   std::filesystem::path folder;
   {

@@ -29,7 +29,7 @@ std::string changed(const std::string& line, const std::function<void(nlohmann::
 }
 
 TEST(Order, EachKindComesBackAsItWasFromOneLine) {
-  const std::vector<Order> orders{sample(), Request{42, R"({"prompt":"a\nb \u00e9"})"}, EndOfRequests{}};
+  const std::vector<Order> orders{sample(), Request{42, R"({"prompt":"a\nb \u00e9"})"}, Pause{}, EndOfRequests{}};
   for (const Order& order : orders) {
     const std::string line = print(order);
     EXPECT_EQ(line.find('\n'), std::string::npos) << line;
