@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "base/allotted_cores.hpp"
 #include "base/text.hpp"
@@ -69,6 +70,7 @@ class JobRecord : public wire::ControlListener {
   JobRecord(const WorkerJob& job, WorkerListener& listener) : job_(job), listener_(listener) {}
 
   Result<void> happened(const wire::Event& event) override {
+    if (std::holds_alternative<wire::Hello>(event.body)) greeted_.insert(event.rank);
     if (std::holds_alternative<wire::Done>(event.body)) ++done_;
     if (const auto* failed = std::get_if<wire::Failed>(&event.body)) {
       failures_.emplace(event.rank, *failed);
@@ -95,6 +97,13 @@ class JobRecord : public wire::ControlListener {
   void end() { ending_ = true; }
   // An Error ends the job.
   bool gave_up() const { return gave_up_; }
+  // Ranks that died before they had said anything. To be called when all is over.
+  Result<void> tell_of_the_silent(const launch::FailureReport& report) {
+    for (const launch::WorkerFailure& failure : report.failures)
+      if (!failure.asked && greeted_.insert(failure.rank).second)
+        if (auto told = listener_.rank_left(failure.rank, failure.explanation); !told) return told;
+    return {};
+  }
   int done() const { return done_; }
   // "rank 3: …" where there are several.
   Error named(int rank, Error error) const {
@@ -117,6 +126,7 @@ class JobRecord : public wire::ControlListener {
   WorkerListener& listener_;
   std::atomic<bool> ending_ = false, gave_up_ = false;
   std::map<int, wire::Failed> failures_;
+  std::set<int> greeted_;
   int done_ = 0;
 };
 
@@ -167,8 +177,10 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   const auto served = server->finish();
   if (!code) return code.error();
   if (!served) return served.error();
-  if (job.survives_losses && failure && (failure->interrupted || record.done() > 0))
+  if (job.survives_losses && failure && (failure->interrupted || record.done() > 0)) {
+    if (auto told = record.tell_of_the_silent(*failure); !told) return told.error();
     return failure->interrupted ? *code : 0;
+  }
   if (failure) return record.explain(*failure);
   if (*code == 0 && record.done() < job.ranks)
     return Error{
