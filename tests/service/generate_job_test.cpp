@@ -103,6 +103,85 @@ TEST_F(GenerateJobTest, ResultsThatWaitForAnEarlierOneTakeNoMoreMemoryThanTheWin
   EXPECT_EQ(given(run), 4);
 }
 
+TEST_F(GenerateJobTest, WhatADeadRankHadIsRedoneAndALateAnswerOfItIsDropped) {
+  ranks_ = 2;
+  GenerateJob run = job(many(3));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 1), 1);
+  ASSERT_TRUE(run.rank_left(0, "gone"));
+  EXPECT_EQ(notes_, (std::vector<std::string>{"rank 0 is gone; the prompt it had is redone by the others"}));
+  EXPECT_EQ(given(run, 1), 0);
+  EXPECT_EQ(given(run, 1), 2);
+  for (const std::int64_t index : {1, 0, 2, 0}) ASSERT_TRUE(tell(run, answer(index), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(1)));
+  EXPECT_EQ(run.summary().prompts, 3);
+  EXPECT_EQ(run.summary().redone, 1);
+  EXPECT_EQ(run.summary().lost_ranks, 1);
+}
+
+TEST_F(GenerateJobTest, RanksThatHoldOneModelBetweenThemAreLostTogether) {
+  ranks_ = 4;
+  task_.stages = {{0, 0}, {1, 1}};
+  GenerateJob run = job(many(4));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 2), 1);
+  ASSERT_TRUE(run.rank_left(3, "gone"));  // the second stage of the second replica
+  EXPECT_TRUE(run.is_of_no_use(2));
+  EXPECT_FALSE(run.is_of_no_use(1));
+  EXPECT_EQ(given(run, 2), -1);
+  EXPECT_EQ(given(run, 0), 1);
+  ASSERT_TRUE(run.rank_left(2, std::nullopt));
+  EXPECT_EQ(run.summary().lost_ranks, 2);
+  EXPECT_EQ(run.summary().redone, 1);
+}
+
+TEST_F(GenerateJobTest, ARankWithNothingLeftToDoStaysWhileAnotherHasPrompts) {
+  ranks_ = 2;
+  total_ = 2;
+  GenerateJob run = job(many(2));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 1), 1);
+  ASSERT_TRUE(tell(run, answer(1), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::NotYet>(*run.next_request(1)));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(0)));
+  ASSERT_TRUE(run.rank_left(0, "gone"));
+  EXPECT_EQ(given(run, 1), 0);
+  ASSERT_TRUE(tell(run, answer(0), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(1)));
+  EXPECT_EQ(run.missing(), 0u);
+}
+
+TEST_F(GenerateJobTest, PromptsThatAnEarlierRunAnsweredArePassedOver) {
+  folder_.write("out.jsonl", "first\nsecond\ntor");
+  answered_ = {2, 13};
+  GenerateJob run = job(many(3));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}));
+  EXPECT_EQ(written(), "first\nsecond\n");
+  EXPECT_EQ(given(run), 2);
+  EXPECT_EQ(given(run), -1);
+  ASSERT_TRUE(tell(run, answer(2)));
+  EXPECT_TRUE(written().starts_with("first\nsecond\n{\"index\":2,"));
+  EXPECT_EQ(run.summary().earlier, 2);
+  EXPECT_EQ(run.summary().prompts, 1);
+}
+
+TEST_F(GenerateJobTest, TokensOfAllRanksAddUp) {
+  ranks_ = 2;
+  GenerateJob run = job(many(3));
+  for (const int rank : {0, 1}) ASSERT_TRUE(tell(run, wire::Ready{"cuda:0"}, rank));
+  ASSERT_TRUE(tell(run, wire::Progress{"tokens", 30, std::nullopt}, 0));
+  ASSERT_TRUE(tell(run, wire::Progress{"tokens", 12, std::nullopt}, 1));
+  ASSERT_TRUE(tell(run, wire::Progress{"memory", 1 << 30, std::int64_t{4} << 30}, 1));
+  EXPECT_EQ(progress_.tokens, 42);
+  ASSERT_TRUE(progress_.memory);
+  EXPECT_EQ(progress_.memory->peak, 1 << 30);
+  EXPECT_EQ(progress_text(progress_).substr(0, 9), "0 prompts");
+  EXPECT_TRUE(progress_text(progress_).ends_with("1.0 GiB of 4.0 GiB")) << progress_text(progress_);
+}
+
 TEST_F(GenerateJobTest, AResultThatNobodyWaitsForIsRefused) {
   GenerateJob run = job(many(2));
   ASSERT_TRUE(tell(run, wire::Ready{"cpu"}));
