@@ -65,7 +65,9 @@ class Placing {
     return on_cpus() && wish_.ranks == 1 && !written && !question_.disk_limit && !wish_.limits.contains("0");
   }
   Result<Placement> one_cpu_rank() const {
-    auto made = plan::make_plan(wish_.question);
+    plan::Question question = wish_.question;
+    question.constants.cublas_workspace = process_bytes;
+    auto made = plan::make_plan(question);
     if (!made) return made.error();
     Placement placement;
     placement.plan = std::move(*made);
@@ -152,7 +154,9 @@ class Placing {
     return over(may_offload() ? seats_.size() : most, 1);
   }
 
-  Result<Placement> replicas_of(std::size_t stages) { return over(stages, seats_.size() / stages); }
+  Result<Placement> replicas_of(std::size_t stages) {
+    return over(stages, std::min(seats_.size() / stages, wish_.most_replicas.value_or(seats_.size())));
+  }
 
   // The question for one replica. The devices at its places have what the least of all replicas has there.
   plan::Question question_of(std::size_t stages) const {
@@ -206,8 +210,10 @@ class Placing {
     const std::size_t stages = plan.ranks.size();
     const std::string_view device = on_cpus() ? "CPU rank" : "GPU";
     plan.reasons.front() =
-        stages == 1 ? fmt::format("the whole model on {}", counted(replicas, device))
-                    : fmt::format("split by layers over {}, {}", counted(stages, device), counted(replicas, "replica"));
+        stages > 1 ? fmt::format("split by layers over {}, {}", counted(stages, device), counted(replicas, "replica"))
+        : replicas == 1 ? fmt::format("the whole model on one {}", device)
+                        : fmt::format("{} {}s, each with the whole model and prompts of its own{}", replicas, device,
+                                      on_cpus() ? "; they share cores and memory" : "");
     idle_ += seats_.size() - stages * replicas;
     if (idle_ > 0) plan.reasons.push_back(fmt::format("{} without a part in it", counted(idle_, device)));
     plan.effective_batch = plan.workload.micro_batch * static_cast<std::int64_t>(replicas);

@@ -2,6 +2,8 @@
 // some, as often as there are devices for.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/result.hpp"
@@ -16,6 +18,7 @@ struct PlacementWish {
   int ranks = 1;            // CPU ranks; of GPUs: more than there are share them evenly
   // model.max_memory, as written. Of CPU ranks the numbers are ranks, and cpu is what all of them may use together.
   spec::DeviceLimits limits = {};
+  std::optional<std::size_t> most_replicas = {};
 };
 
 struct Placement {
@@ -23,6 +26,8 @@ struct Placement {
   std::vector<wire::Stage> stages;  // of a replica; empty: every rank has all layers
   wire::Offload in_host_memory;
   wire::Offload on_disk;
+
+  std::size_t replicas() const { return plan.ranks.size() / std::max<std::size_t>(stages.size(), 1); }
 };
 
 // Without a device map, and with `auto`: whole on every device where it fits there, else over as few as it takes. The
@@ -30,7 +35,7 @@ struct Placement {
 // bad_input: a map that ranks in a row cannot carry out. A plan that does not fit has a refusal.
 Result<Placement> place_model(const PlacementWish& wish);
 
-// A stage's process beside the model: what the libraries of a CPU rank take.
+// What a CPU rank takes beside the model: its process and the libraries in it.
 inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;
 
 }  // namespace muster::service

@@ -101,15 +101,35 @@ def test_layers_on_disk_take_no_memory_and_give_the_same_bytes(large: Generate):
     assert (large.folder / "out.jsonl").read_bytes() == expected
 
 
-def test_a_stage_that_dies_is_named(large: Generate):
-    process = large.start("-m", "large", "--device", "cpu", "-p", "p.txt", "--ranks", "3", "--device-map", "balanced", "--max-new-tokens", "200")
-    ranks: dict[int, int] = {}
-    while len(ranks) < 3 or "VmHWM" not in pathlib.Path(f"/proc/{ranks[1]}/status").read_text():
-        ranks = ranks_in(large.folder)
-        time.sleep(0.02)
-    time.sleep(1)
-    os.kill(ranks[1], signal.SIGKILL)
+def kill_when_it_computes(generate: Generate, process: subprocess.Popen, rank: int, lines: int) -> None:
+    """As soon as there are so many lines of output."""
+    output = generate.folder / "out.jsonl"
+    while not output.exists() or output.read_bytes().count(b"\n") < lines:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    os.kill(ranks_in(generate.folder)[rank], signal.SIGKILL)
+
+
+SLOW = ("-m", "large", "--device", "cpu", "-p", "p.txt", "-o", "out.jsonl", "--batch-size", "4", "--max-new-tokens", "24")
+
+
+def test_a_stage_that_dies_ends_its_replica_and_is_named(large: Generate):
+    (large.folder / "out.jsonl").unlink(missing_ok=True)
+    process = large.start(*SLOW, "--ranks", "3", "--device-map", "balanced")
+    kill_when_it_computes(large, process, rank=1, lines=1)
     _, said = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert "rank 1" in said and "SIGKILL" in said, said
     assert ranks_in(large.folder) == {}
+
+
+def test_prompts_of_a_replica_that_lost_a_stage_are_redone_by_another(large: Generate):
+    expected = written(large(*SLOW), large)
+    (large.folder / "out.jsonl").unlink()
+    too_little = plan_of(large, *SLOW, "--ranks", "4")["ranks"][0]["total_bytes"] - 1
+    process = large.start(*SLOW, "--ranks", "4", "--max-memory", ",".join(f"{rank}={too_little}" for rank in range(4)))
+    kill_when_it_computes(large, process, rank=3, lines=1)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 0, said
+    assert "rank 3" in said, said
+    assert (large.folder / "out.jsonl").read_bytes() == expected

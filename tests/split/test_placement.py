@@ -89,3 +89,44 @@ def test_a_map_that_ranks_in_a_row_cannot_carry_out_is_refused(generate: Generat
 
 def test_a_limit_of_a_rank_that_is_not_there_is_refused(generate: Generate):
     assert "names rank 2, and there are 2 ranks" in refused(generate, "--ranks", "2", "--max-memory", "2=1GB")
+
+
+class TestGpus:
+    def gpus(self, generate: Generate, count: int, memory: str) -> None:
+        (generate.folder / "gpus.yaml").write_text(
+            f"gpus: [{{count: {count}, name: Big, memory_total: {memory}, memory_used: 0, compute_capability: '9.0'}}]\n")
+        generate.environment["MUSTER_GPUS"] = str(generate.folder / "gpus.yaml")
+
+    def plan(self, generate: Generate, *arguments: str) -> dict:
+        return plan_of(generate, *(word for word in BASE if word not in ("--device", "cpu")), *arguments)
+
+    def test_hold_the_whole_model_each_where_it_fits(self, generate: Generate):
+        self.gpus(generate, 4, "8GiB")
+        plan = self.plan(generate)
+        assert layers(plan) == [None] * 4 and [rank["gpu"] for rank in plan["ranks"]] == [0, 1, 2, 3]
+
+    def test_take_parts_of_it_where_it_does_not(self, generate: Generate):
+        self.gpus(generate, 5, "8GiB")
+        config = generate.folder / "wide"
+        config.mkdir(exist_ok=True)
+        settings = json.loads((generate.folder / "llama" / "config.json").read_text())
+        (config / "config.json").write_text(json.dumps({**settings, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 8}))
+        wide = ("-m", "wide", "model.init=random", "-p", "p.txt", "--max-new-tokens", "16", "--batch-size", "4")
+        plan = plan_of(generate, *wide, "--num-gpus", "5")
+        assert plan["fits"]
+        assert layers(plan) == [(0, 4), (4, 8)] * 2
+        assert [rank["gpu"] for rank in plan["ranks"]] == [0, 1, 2, 3]
+        assert all(rank["components"]["nccl"] > 0 for rank in plan["ranks"])
+
+    def test_are_shared_by_ranks_that_share_a_model(self, generate: Generate):
+        self.gpus(generate, 1, "8GiB")
+        plan = self.plan(generate, "--ranks", "3", "--device-map", "balanced")
+        assert layers(plan) == [(0, 2), (2, 4), (4, 6)]
+        assert [rank["gpu"] for rank in plan["ranks"]] == [0, 0, 0]
+        assert all(rank["components"]["nccl"] == 0 for rank in plan["ranks"])
+
+    def test_keep_nothing_where_their_limit_is_zero_and_host_memory_is_named(self, generate: Generate):
+        self.gpus(generate, 1, "8GiB")
+        plan = self.plan(generate, "--max-memory", "0=0,cpu=4GiB")
+        assert plan["fits"] and plan["ranks"][0]["components"]["weights"] == 0
+        assert "the embedding, 6 layers, the head stay in host memory, as asked" in plan["reasons"][1]
