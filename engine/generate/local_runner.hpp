@@ -19,7 +19,7 @@ class LocalRunner final : public StepRunner {
         arithmetic_(arithmetic),
         cache_(cache),
         rules_(rules),
-        graphs_(make_decode_graphs(model, arithmetic, cache, longest)) {}
+        graphs_(model.is_resident() ? make_decode_graphs(model, arithmetic, cache, longest) : nullptr) {}
 
   int depth() const override { return 1; }
   void begin(const Step& step) override;

@@ -176,8 +176,8 @@ class Placing {
     placement.plan = std::move(*made);
     plan::Plan& plan = placement.plan;
     drop_idle(plan);
-    read_offload(placement);
     explain(plan, replicas);
+    read_offload(placement);
     repeat(plan, replicas);
     if (plan.ranks.size() > replicas)
       for (const RankPlan& rank : std::span(plan.ranks).first(plan.ranks.size() / replicas))
@@ -225,8 +225,10 @@ class Placing {
       plan.ranks.push_back(std::move(rank));
     }
     plan.layout.world = std::ssize(plan.ranks);
-    if (!plan.refusal) return;
-    if (auto told = plan::refusal_of(plan, question_.host_memory)) plan.refusal->reason = told->reason;
+    // Who was refused may have been a device without a part.
+    auto refusal = plan::refusal_of(plan, question_.host_memory);
+    if (refusal && plan.refusal) refusal->remedies = std::move(plan.refusal->remedies);
+    plan.refusal = std::move(refusal);
   }
 
   void read_offload(Placement& placement) const {
@@ -243,6 +245,19 @@ class Placing {
       if (role == UnitRole::before_blocks) offload.embedding = true;
       if (role == UnitRole::after_blocks) offload.head = true;
     }
+    for (const auto& [offload, where] :
+         {std::pair{&placement.in_host_memory, "in host memory"}, std::pair{&placement.on_disk, "on disk"}})
+      if (!offload->empty()) placement.plan.reasons.push_back(offload_reason(*offload, where));
+  }
+
+  static std::string offload_reason(const wire::Offload& offload, std::string_view where) {
+    std::vector<std::string> parts;
+    if (offload.embedding) parts.emplace_back("the embedding");
+    if (!offload.layers.empty()) parts.push_back(counted(offload.layers.size(), "layer"));
+    if (offload.head) parts.emplace_back("the head");
+    return fmt::format("{} stay{} {}, as asked, and come{} to the device for each pass", join(parts, ", "),
+                       parts.size() + offload.layers.size() > 2 ? "" : "s", where,
+                       parts.size() + offload.layers.size() > 2 ? "" : "s");
   }
 
   std::vector<std::pair<std::string, UnitRole>> units() const {

@@ -31,6 +31,6 @@ struct Placement {
 Result<Placement> place_model(const PlacementWish& wish);
 
 // A stage's process beside the model: what the libraries of a CPU rank take.
-inline constexpr std::int64_t process_bytes = std::int64_t{160} << 20;
+inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;
 
 }  // namespace muster::service

@@ -1,8 +1,10 @@
 """Small checkpoints with text of every family, and muster generate over ranks that share one of them."""
 
 import json
+import os
 import pathlib
 import sys
+import time
 
 import torch
 import transformers
@@ -45,3 +47,34 @@ def plan_of(generate: Generate, *arguments: str) -> dict:
     result = generate(*arguments, "--dry-run", "--json")
     assert result.stdout, result.stderr
     return json.loads(result.stdout)
+
+
+def ranks_in(folder: pathlib.Path) -> dict[int, int]:
+    """The muster-workers that compute in this folder: by rank, their process ids."""
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().strip() != "muster-worker" or os.readlink(process / "cwd") != str(folder.resolve()):
+                continue
+            environment = dict(entry.split("=", 1) for entry in (process / "environ").read_text().split("\0") if "=" in entry)
+            found[int(environment["RANK"])] = int(process.name)
+        except (OSError, KeyError):
+            continue  # it has ended meanwhile
+    return found
+
+
+def peaks(generate: Generate, *arguments: str) -> dict[int, int]:
+    """Runs to the end; by rank, the most bytes that its process ever held."""
+    process = generate.start(*arguments)
+    highest: dict[int, int] = {}
+    while process.poll() is None:
+        for rank, number in ranks_in(generate.folder).items():
+            try:
+                status = pathlib.Path(f"/proc/{number}/status").read_text()
+            except OSError:
+                continue
+            if "VmHWM:" in status:
+                highest[rank] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+        time.sleep(0.01)
+    assert process.returncode == 0, process.communicate()[1]
+    return highest
