@@ -14,7 +14,7 @@ generate::GeneratorSettings generator_settings(const wire::GenerateTask& task, c
   settings.seed = job.assignment().seed;
   settings.end_tokens = loaded.text->end_tokens();
   settings.end_tokens.insert(settings.end_tokens.end(), task.stop_tokens.begin(), task.stop_tokens.end());
-  settings.most_sequences = task.batch_size;
+  settings.most_sequences = task.sequences();
   settings.prefill_patience = job.device.is_cuda() ? gpu_prefill_patience : 0;
   return settings;
 }
@@ -30,7 +30,7 @@ Answering::Answering(const wire::GenerateTask& task, Job& job, const LoadedModel
 
 // Asks for as many as keep the device busy; waits for one only where there is nothing else to do.
 Result<void> Answering::take_requests() {
-  const std::int64_t enough = 2 * task_.batch_size / task_.samples + 1;
+  const std::int64_t enough = 2 * task_.sequences() / task_.samples + 1;
   const std::int64_t more = enough - static_cast<std::int64_t>(open_.size()) - wanted_;
   if (!ended_ && more > 0) {
     job_.channel.want(static_cast<int>(more));

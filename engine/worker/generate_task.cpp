@@ -18,7 +18,7 @@ constexpr std::int64_t block_tokens = 64;
 
 Result<model::CacheShape> cache_shape(const GenerateTask& task, const LoadedModel& loaded) {
   const std::int64_t longest = (loaded.longest + block_tokens - 1) / block_tokens;
-  const std::int64_t blocks = task.cache_blocks > 0 ? task.cache_blocks : task.batch_size * longest;
+  const std::int64_t blocks = task.cache_blocks > 0 ? task.cache_blocks : task.sequences() * longest;
   if (blocks < longest)
     return Error{Error::Kind::refused,
                  fmt::format("the cache has {} blocks of {} tokens, and a sequence of {} tokens needs {}", blocks,

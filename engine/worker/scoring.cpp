@@ -61,7 +61,7 @@ void Scoring::finish(std::int64_t index) {
 
 Result<void> Scoring::run() {
   for (std::int64_t batches = first_window;; batches = std::min(2 * batches, longest_window)) {
-    const auto window = job_.channel.gather(static_cast<std::size_t>(batches * task_.batch_size));
+    const auto window = job_.channel.gather(static_cast<std::size_t>(batches * task_.sequences()));
     if (window.empty()) break;
     if (auto added = add(window); !added) return added;
     while (!generator_.idle()) {

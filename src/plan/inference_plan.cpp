@@ -108,8 +108,10 @@ class InferencePlanner {
 
   DeviceMemory memory(const Layout& where, const LayerShare& share, const Workload& work) const {
     DeviceMemory needed = device_memory(config_, weight_, work, where, share, question_.constants);
-    if (question_.as_stages && where.scheme == Scheme::layer_split && question_.devices.size() > 1)
+    if (question_.as_stages && where.scheme == Scheme::layer_split && question_.devices.size() > 1) {
       needed[Component::nccl] = question_.constants.nccl_communicator;
+      needed[Component::kv_cache] *= std::ssize(question_.devices);  // a batch for each stage is under way
+    }
     return needed;
   }
 

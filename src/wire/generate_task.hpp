@@ -5,6 +5,7 @@
 // a GenerationResult or a ScoreResult.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -70,7 +71,7 @@ struct GenerateTask {
   std::optional<spec::ElementType> dtype;  // absent: bfloat16 where the device has it, else float32
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;
-  std::int64_t batch_size = 8;          // sequences computed at once
+  std::int64_t batch_size = 8;          // sequences computed in one step
   std::int64_t sequence_length = 2048;  // of prompt and answer together; the model's positions where those are fewer
   std::int64_t max_new_tokens = 256;
   std::int64_t samples = 1;
@@ -81,13 +82,16 @@ struct GenerateTask {
   double repetition_penalty = 1;
   std::vector<std::string> stop;          // an answer ends before the first of these; its text does not have it
   std::vector<std::int32_t> stop_tokens;  // end an answer, beside the model's own
-  std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for batch_size sequences of full length
+  std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for sequences() of full length
   std::vector<Stage> stages;              // of consecutive ranks; empty: every rank has all layers
   Offload in_host_memory;
   Offload on_disk;
   bool score = false;              // given completions instead of new ones
   bool log_probabilities = false;  // of the answers' tokens
   bool stream = false;             // tell every piece of text as it comes
+
+  // Under way at once on a replica: a batch for each stage, so that none has nothing to do.
+  std::int64_t sequences() const { return batch_size * std::max<std::int64_t>(std::ssize(stages), 1); }
 
   static constexpr std::string_view word = "generate";
   template <class Self, class Visit>
