@@ -44,5 +44,18 @@ TEST(Place, AVariableThatIsMissingOrMakesNoSenseIsNamed) {
   }
 }
 
+TEST(Place, InAGroupCountsFromItsFirstRankAndIsNamedByTheJob) {
+  Place place;
+  place.rank = 5;
+  place.size = 6;
+  const Place inside = place_in_group(place, 4, 2);
+  EXPECT_EQ(inside.rank, 1);
+  EXPECT_EQ(inside.size, 2);
+  EXPECT_EQ(inside.job_rank(0), 4);
+  EXPECT_EQ(inside.job_rank(inside.rank), 5);
+  EXPECT_NE(inside.group, place_in_group(place, 4, 1).group);
+  EXPECT_NE(inside.group, place.group);
+}
+
 }  // namespace
 }  // namespace muster::communicate
