@@ -139,11 +139,9 @@ gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked, std::opti
   if (!request.ids.empty()) return request;
   if (asked.num_gpus) {
     request.count = static_cast<int>(*asked.num_gpus);
-  } else if (prompts && !asked.ranks) {
-    request.count = static_cast<int>(std::min<std::int64_t>(*prompts, 1 << 10));
-    request.up_to = true;
   } else {
-    request.count = 1;
+    request.count = static_cast<int>(std::min<std::int64_t>(asked.ranks.value_or(prompts.value_or(1)), 1 << 10));
+    request.up_to = true;
   }
   return request;
 }
@@ -250,7 +248,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
 
 // A plan for CPU ranks knows of one; the others are its equals.
 void repeat_cpu_rank(plan::Plan& plan, int ranks) {
-  if (ranks == 1 || plan.ranks.size() != 1 || plan.ranks.front().gpu) return;
+  if (ranks == 1 || plan.ranks.size() != 1) return;
   for (int rank = 1; rank < ranks; ++rank) {
     plan.ranks.push_back(plan.ranks.front());
     plan.ranks.back().rank = rank;
@@ -259,6 +257,14 @@ void repeat_cpu_rank(plan::Plan& plan, int ranks) {
   plan.effective_batch *= ranks;
   plan.reasons.assign({fmt::format(
       "{} CPU ranks, each with the whole model and prompts of its own; they share cores and memory", ranks)});
+}
+
+// What is told of the devices.
+void complete(plan::Plan& plan, const ChosenDevices& chosen) {
+  if (plan.layout.scheme == plan::Scheme::replicas)
+    plan.reasons.assign({"replicas: each rank has the whole model, and prompts of its own"});
+  if (chosen.gpus.empty()) repeat_cpu_rank(plan, chosen.ranks);
+  plan.reasons.insert(plan.reasons.end(), chosen.notes.begin(), chosen.notes.end());
 }
 
 Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
@@ -399,7 +405,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   auto made = plan_batch(*question, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
                          wish.mode == GenerateMode::converse);
   if (!made) return made.error();
-  repeat_cpu_rank(*made, devices->ranks);
+  complete(*made, *devices);
 
   GeneratePlan plan;
   plan.job.name = "generate";

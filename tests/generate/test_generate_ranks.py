@@ -118,6 +118,7 @@ class TestGpus:
         assert [rank["gpu"] for rank in self.ranks(scripted, *bare, "-p", "p.txt", "--gpu-ids", "3", "1")] == [3, 1]
         assert len(self.ranks(scripted, *bare, "-p", "p.txt", "--num-gpus", "3")) == 3
         assert scripted(*bare, "-p", "p.txt", "--num-gpus", "5").returncode == 3
+        assert [rank["gpu"] for rank in self.ranks(scripted, *bare, "-p", "p.txt", "--ranks", "2")] == [0, 1]
         shared = self.ranks(scripted, *bare, "-p", "p.txt", "--num-gpus", "1", "--ranks", "2")
         assert len(shared) == 2 and shared[0]["limit_bytes"] <= 20 << 30
         wasted = scripted(*bare, "-p", "p.txt", "--num-gpus", "3", "--ranks", "2")
@@ -254,6 +255,11 @@ class TestResuming:
         result = self.resume(half)
         assert result.returncode == 2 and "no out.jsonl.job says what they were made from" in result.stderr
         assert (half.folder / "out.jsonl").read_bytes() == before
+
+    def test_is_refused_for_rows_of_a_stream_that_were_written_over_it(self, half):
+        assert half(*BARE, "--samples", "2", "-p", "-", "-o", "out.jsonl", input="other\n").returncode == 0
+        result = self.resume(half)
+        assert result.returncode == 2 and "no out.jsonl.job" in result.stderr
 
     def test_is_refused_for_rows_that_are_no_prefix(self, half):
         lines = (half.folder / "out.jsonl").read_text().splitlines(keepends=True)
