@@ -94,7 +94,8 @@ Result<AnsweredRows> count_rows(const std::string& output, int file, std::int64_
 nlohmann::ordered_json output_record(const wire::Assignment& assignment, bool gpu, std::int64_t count,
                                      const std::string& sha256) {
   Json task = wire::to_json(std::get<wire::GenerateTask>(assignment.task));
-  for (const char* layout : {"batch_size", "cache_blocks", "stages", "stream"}) task.erase(layout);
+  for (const char* layout : {"batch_size", "cache_blocks", "stages", "in_host_memory", "on_disk", "stream"})
+    task.erase(layout);
   return {{"version", version},
           {"task", std::move(task)},
           {"seed", assignment.seed},
