@@ -46,10 +46,11 @@ void prefill(model::CausalModel& model, const std::vector<generate::ScoreRequest
   for (const auto& request : requests) {
     const auto length = static_cast<std::int64_t>(request.tokens.size());
     batch.tokens.insert(batch.tokens.end(), request.tokens.begin(), request.tokens.end());
-    batch.parts.push_back({length, 0, length, nullptr});
+    batch.parts.push_back({length, 0, length});
     last.push_back(batch.rows() - 1);
   }
-  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr);
+  const model::Pass pass = model.prepare(batch, nullptr);
+  const at::Tensor hidden = model.forward(pass, model.embed(pass));
   model.logits(hidden.index_select(0, at::tensor(last, at::kLong).to(hidden.device()))).to(at::kCPU);
 }
 

@@ -56,7 +56,8 @@ class Communicator {
   // may differ and may be 0.
   void all_to_all(const at::Tensor& input, std::span<const std::int64_t> input_counts, const at::Tensor& output,
                   std::span<const std::int64_t> output_counts);
-  // One rank to another; several between the same two arrive in order. send may return before it was received.
+  // One rank to another; several between the same two arrive in order. send may return before it was received, and may
+  // wait until then. One thread may send while another receives.
   void send(const at::Tensor& tensor, int to);
   void receive(const at::Tensor& tensor, int from);
   // Waits for all, and for what they computed: failures of earlier collectives are thrown here at the latest.

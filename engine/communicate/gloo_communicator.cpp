@@ -73,7 +73,11 @@ class GlooCommunicator : public Communicator {
  public:
   GlooCommunicator(const Place& place, milliseconds timeout, std::unique_ptr<RollCall> roll,
                    c10::intrusive_ptr<LeavableGroup> group)
-      : Communicator(place.rank, place.size), timeout_(timeout), roll_(std::move(roll)), group_(std::move(group)) {}
+      : Communicator(place.rank, place.size),
+        place_(place),
+        timeout_(timeout),
+        roll_(std::move(roll)),
+        group_(std::move(group)) {}
 
   // After a failure the group's own threads may still wait, and its destructor for them: it is left to the end of the
   // process, which is near.
@@ -86,7 +90,7 @@ class GlooCommunicator : public Communicator {
     std::vector<at::Tensor> tensors{on_host(tensor)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    collective(describe(fmt::format("broadcast from rank {}", root), tensor),
+    collective(describe(fmt::format("broadcast from rank {}", place_.job_rank(root)), tensor),
                [&] { return group_->broadcast(tensors, options); });
     if (rank() != root) bring_back(tensors.front(), tensor);
   }
@@ -125,12 +129,13 @@ class GlooCommunicator : public Communicator {
 
   void run_send(const at::Tensor& tensor, int to) override {
     std::vector<at::Tensor> tensors{on_host(tensor)};
-    between_two(describe(fmt::format("send to rank {}", to), tensor), to, [&] { return group_->send(tensors, to, 0); });
+    between_two(describe(fmt::format("send to rank {}", place_.job_rank(to)), tensor), to,
+                [&] { return group_->send(tensors, to, 0); });
   }
 
   void run_receive(const at::Tensor& tensor, int from) override {
     std::vector<at::Tensor> tensors{on_host(tensor)};
-    between_two(describe(fmt::format("receive from rank {}", from), tensor), from,
+    between_two(describe(fmt::format("receive from rank {}", place_.job_rank(from)), tensor), from,
                 [&] { return group_->recv(tensors, from, 0); });
     bring_back(tensors.front(), tensor);
   }
@@ -140,7 +145,7 @@ class GlooCommunicator : public Communicator {
     {
       const std::lock_guard guard(mutex_);
       if (ending_) ending_->come();
-      if (between_two_) between_two_->abort();
+      for (const auto& work : between_two_) work->abort();
     }
     group_->leave();
   }
@@ -179,7 +184,8 @@ class GlooCommunicator : public Communicator {
     throw_failure();
     wait_for([&] { finish_between_two(start()); },
              [&](bool timed_out, const std::string& why) {
-               if (timed_out) return CommunicationError(timeout_text(description, timeout_, {peer}, size()), {peer});
+               const std::vector<int> missing{place_.job_rank(peer)};
+               if (timed_out) return CommunicationError(timeout_text(description, timeout_, missing, size()), missing);
                return CommunicationError(fmt::format("{}: the connection failed: {}", description, why));
              });
   }
@@ -201,11 +207,19 @@ class GlooCommunicator : public Communicator {
     {
       const std::lock_guard guard(mutex_);
       if (failure_) return;
-      between_two_ = work;
+      between_two_.push_back(work);
     }
-    work->wait();
-    const std::lock_guard guard(mutex_);
-    between_two_.reset();
+    const auto forget = [&] {
+      const std::lock_guard guard(mutex_);
+      std::erase(between_two_, work);
+    };
+    try {
+      work->wait();
+    } catch (...) {
+      forget();
+      throw;
+    }
+    forget();
   }
 
   // explain(timed_out, words of the library) makes the error of a wait that failed.
@@ -223,11 +237,12 @@ class GlooCommunicator : public Communicator {
     throw_failure();
   }
 
+  const Place place_;
   const milliseconds timeout_;
   mutable std::mutex mutex_;  // guards the three that follow
   std::optional<CommunicationError> failure_;
-  std::shared_ptr<Ending> ending_;              // of the collective that is waited for
-  c10::intrusive_ptr<c10d::Work> between_two_;  // the send or receive that is waited for
+  std::shared_ptr<Ending> ending_;                           // of the collective that is waited for
+  std::vector<c10::intrusive_ptr<c10d::Work>> between_two_;  // the sends and receives that are waited for
   std::unique_ptr<RollCall> roll_;
   c10::intrusive_ptr<LeavableGroup> group_;
 };

@@ -33,7 +33,7 @@ c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
 struct Pending {
   std::string description;
   std::optional<std::uint64_t> number;  // absent: between two ranks
-  int peer = 0;
+  int peer = 0;                         // by its number in the job
   Clock::time_point began;
   c10::intrusive_ptr<c10d::Work> work = {};  // absent: not on the stream yet
 
@@ -44,7 +44,7 @@ struct Pending {
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(const Place& place, at::Device device, milliseconds timeout)
-      : Communicator(place.rank, place.size), device_(device), timeout_(timeout) {}
+      : Communicator(place.rank, place.size), place_(place), device_(device), timeout_(timeout) {}
 
   ~NcclCommunicator() override {
     if (roll_) roll_->stop();  // its thread looks at the group
@@ -83,7 +83,7 @@ class NcclCommunicator : public Communicator {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    collective(describe(fmt::format("broadcast from rank {}", root), tensor), tensor,
+    collective(describe(fmt::format("broadcast from rank {}", place_.job_rank(root)), tensor), tensor,
                [&] { return group_->broadcast(tensors, options); });
   }
 
@@ -117,13 +117,15 @@ class NcclCommunicator : public Communicator {
 
   void run_send(const at::Tensor& tensor, int to) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
-    start({describe(fmt::format("send to rank {}", to), tensor), std::nullopt, to, Clock::now()}, tensor,
+    const int peer = place_.job_rank(to);
+    start({describe(fmt::format("send to rank {}", peer), tensor), std::nullopt, peer, Clock::now()}, tensor,
           [&] { return group_->send(tensors, to, 0); });
   }
 
   void run_receive(const at::Tensor& tensor, int from) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
-    start({describe(fmt::format("receive from rank {}", from), tensor), std::nullopt, from, Clock::now()}, tensor,
+    const int peer = place_.job_rank(from);
+    start({describe(fmt::format("receive from rank {}", peer), tensor), std::nullopt, peer, Clock::now()}, tensor,
           [&] { return group_->recv(tensors, from, 0); });
   }
 
@@ -208,6 +210,7 @@ class NcclCommunicator : public Communicator {
     if (group) group->abort();
   }
 
+  const Place place_;
   const at::Device device_;
   const milliseconds timeout_;
   mutable std::mutex mutex_;  // guards what follows, but for the roll call

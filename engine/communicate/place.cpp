@@ -17,6 +17,15 @@ Error bad(const char* name, const std::optional<std::string>& value, const std::
 
 }  // namespace
 
+Place place_in_group(const Place& place, int first, int size) {
+  Place inside = place;
+  inside.rank = place.rank - first;
+  inside.size = size;
+  inside.group = fmt::format("ranks-{}-{}/", first, first + size - 1);
+  inside.first_rank = first;
+  return inside;
+}
+
 Result<Place> read_place(const std::function<std::optional<std::string>(const char*)>& variable) {
   const auto number = [&](const char* name) -> std::optional<int> {
     const auto value = variable(name);

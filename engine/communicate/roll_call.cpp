@@ -95,7 +95,7 @@ Result<void> RollCall::State::gather() {
   for (int rank = 0; rank < place.size; ++rank) {
     const auto there = store.check({&keys[static_cast<std::size_t>(rank)], 1});
     if (!there) return waited;
-    if (!*there) missing.push_back(rank);
+    if (!*there) missing.push_back(place.job_rank(rank));
   }
   if (missing.empty()) return {};
   return Error{Error::Kind::failed,
@@ -161,10 +161,10 @@ Result<std::unique_ptr<RollCall>> RollCall::join(const Place& place, millisecond
   auto store = rendezvous::StoreClient::connect(*addresses, timeout);
   if (!store) return store.error();
   // Counted for each rank by itself: the first group of all ranks is their first, and so on.
-  const auto group = store->add(fmt::format("muster/communicate/groups/{}", place.rank), 1);
+  const auto group = store->add(fmt::format("muster/communicate/{}groups/{}", place.group, place.rank), 1);
   if (!group) return group.error();
   auto state = std::make_unique<State>(std::move(*store), place, timeout);
-  state->prefix = fmt::format("muster/communicate/{}", *group);
+  state->prefix = fmt::format("muster/communicate/{}{}", place.group, *group);
   state->tick = std::move(tick);
   if (auto gathered = state->gather(); !gathered) return gathered.error();
   state->thread = std::jthread([raw = state.get()](const std::stop_token& stop) { raw->run(stop); });
@@ -211,11 +211,12 @@ Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
     const auto& [entry, since] = state_->sightings[static_cast<std::size_t>(rank)];
     if (entry.number == number && !description.empty() && entry.description != description &&
         attendance.mismatch.empty())
-      attendance.mismatch = mismatch_text(state_->place.rank, description, rank, entry.description);
+      attendance.mismatch = mismatch_text(state_->place.job_rank(state_->place.rank), description,
+                                          state_->place.job_rank(rank), entry.description);
     if (entry.number >= number) continue;
-    behind.push_back(rank);
+    behind.push_back(state_->place.job_rank(rank));
     const bool waits = entry.inside && Clock::now() - since < state_->timeout / 4;
-    if (!waits) attendance.missing.push_back(rank);
+    if (!waits) attendance.missing.push_back(state_->place.job_rank(rank));
   }
   if (attendance.missing.empty()) attendance.missing = std::move(behind);
   return attendance;

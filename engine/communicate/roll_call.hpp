@@ -15,6 +15,7 @@
 
 namespace muster::communicate {
 
+// Ranks by their numbers in the job.
 struct Attendance {
   std::vector<int> missing;  // behind, and not waiting; all that are behind where all of them wait
   std::string mismatch;      // a rank that came to this one with something else, in words; empty: none

@@ -1,101 +1,165 @@
 #include "generate/generator.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+
+#include "generate/random_stream.hpp"
 
 namespace muster::generate {
-namespace {
 
-std::int64_t size(const std::vector<std::int32_t>& tokens) { return static_cast<std::int64_t>(tokens.size()); }
+Generator::Generator(StepRunner& runner, BlockPool& pool, GeneratorSettings settings)
+    : runner_(runner),
+      settings_(std::move(settings)),
+      groups_(static_cast<std::size_t>(std::max(1, runner.depth()))),
+      books_(pool, {groups_, settings_.most_sequences, settings_.prefill_patience}) {}
 
-// The longest it can become: what is reserved, and what its rotary frequencies are made for.
-std::int64_t longest(const GenerationRequest& request) { return size(request.prompt) + request.most_tokens; }
-
-}  // namespace
-
-Generator::Generator(model::CausalModel& model, model::KeyValueCache& cache, GeneratorSettings settings)
-    : model_(model), cache_(cache), settings_(std::move(settings)) {}
-
-void Generator::add(GenerationRequest request) { waiting_.push_back(std::move(request)); }
-
-void Generator::admit() {
-  while (!waiting_.empty() && static_cast<std::int64_t>(active_.size()) < settings_.most_sequences) {
-    Sequence sequence{std::move(waiting_.front()), model::CachedSequence(cache_), {}, 0};
-    if (!sequence.cached.reserve(longest(sequence.request))) {
-      waiting_.front() = std::move(sequence.request);
-      TORCH_INTERNAL_ASSERT(!active_.empty(), "a sequence that no cache of this size can hold");
-      return;
-    }
-    waiting_.pop_front();
-    sequence.tokens = sequence.request.prompt;
-    active_.push_back(std::move(sequence));
-  }
+void Generator::add(Request request) {
+  const auto branches = static_cast<std::int64_t>(request.branches.size());
+  books_.add(std::move(request));
+  load_ += branches;
 }
 
-// One token of each sequence that is written; the next part of each that is read, up to the most rows. last_rows: where
-// the last token of a sequence is, or -1 where it is not part of the batch.
-model::Batch Generator::next_batch(std::vector<std::int64_t>& last_rows) const {
-  model::Batch batch;
-  std::int64_t rows_left = settings_.most_prompt_rows;
-  for (const Sequence& sequence : active_) {
-    const std::int64_t pending = size(sequence.tokens) - sequence.computed;
-    const std::int64_t rows = pending == 1 ? 1 : std::min(pending, rows_left);
-    last_rows.push_back(-1);
-    if (rows == 0) continue;
-    if (pending > 1) rows_left -= rows;
-    const auto first = sequence.tokens.begin() + sequence.computed;
-    batch.tokens.insert(batch.tokens.end(), first, first + rows);
-    batch.parts.push_back({rows, sequence.computed, longest(sequence.request), &sequence.cached});
-    if (rows == pending) last_rows.back() = batch.rows() - 1;
-  }
-  return batch;
-}
-
-GeneratedToken Generator::extend(Sequence& sequence, std::span<const float> logits) const {
-  const GenerationRequest& request = sequence.request;
-  const std::int64_t written = size(sequence.tokens) - size(request.prompt);
-  const RandomStream stream{settings_.seed, static_cast<std::uint64_t>(request.index),
-                            static_cast<std::uint64_t>(request.sample)};
-  const Choice choice =
-      choose(logits, settings_.rules, sequence.tokens, stream.uniform(static_cast<std::uint64_t>(written)));
-  sequence.tokens.push_back(choice.token);
-  GeneratedToken token{request.index, request.sample, choice.token, choice.log_probability, std::nullopt};
-  if (std::ranges::find(settings_.end_tokens, choice.token) != settings_.end_tokens.end())
-    token.finish = Finish::stop;
-  else if (written + 1 >= request.most_tokens)
-    token.finish = Finish::length;
-  return token;
+void Generator::stop(std::int64_t index, std::int64_t sample) {
+  if (books_.end_branch(index, sample)) --load_;
 }
 
 std::vector<GeneratedToken> Generator::step() {
-  admit();
-  std::vector<std::int64_t> last_rows;
-  const model::Batch batch = next_batch(last_rows);
-  const at::Tensor hidden = model_.forward(batch, model_.embed(batch), &cache_);
-  std::size_t part = 0;
-  std::vector<std::int64_t> chosen;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (part < batch.parts.size() && batch.parts[part].cached == &active_[i].cached)
-      active_[i].computed += batch.parts[part++].rows;
-    if (last_rows[i] >= 0) chosen.push_back(last_rows[i]);
+  while (under_way_.size() < groups_ && begin_step()) {
   }
+  // That may have ended with everything on the host; then there is room.
+  if (under_way_.empty() && !begin_step()) throw std::logic_error("a generator that has nothing to compute");
+  const UnderWay first = std::move(under_way_.front());
+  under_way_.pop_front();
+  const std::vector<tensor::ChosenToken> chosen = runner_.finish();
   std::vector<GeneratedToken> tokens;
-  if (chosen.empty()) return tokens;
-  const at::Tensor rows = hidden.index_select(0, at::tensor(chosen, at::kLong).to(hidden.device()));
-  const at::Tensor logits = model_.logits(rows).to(at::kFloat).to(at::kCPU).contiguous();  // [chosen, vocabulary]
-  const auto width = static_cast<std::size_t>(logits.size(1));
-  const float* row = logits.const_data_ptr<float>();
-  std::vector<Sequence> going;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    bool ended = false;
-    if (last_rows[i] >= 0) {
-      tokens.push_back(extend(active_[i], {row, width}));
-      row += width;
-      ended = tokens.back().finish.has_value();
-    }
-    if (!ended) going.push_back(std::move(active_[i]));
-  }
-  active_ = std::move(going);
+  tokens.reserve(chosen.size());
+  for (std::size_t i = 0; i < first.draws.size(); ++i) tokens.push_back(accept(first.draws[i], chosen.at(i)));
+  for (Sequence* const sequence : first.sequences) settle(*sequence);
   return tokens;
+}
+
+bool Generator::is_under_way(std::size_t group) const {
+  return std::ranges::any_of(under_way_, [&](const UnderWay& step) { return step.group == group; });
+}
+
+bool Generator::begin_step() {
+  books_.fill();
+  for (std::size_t tries = 0; tries < groups_; ++tries) {
+    const std::size_t group = (next_group_ + tries) % groups_;
+    if (is_under_way(group)) continue;
+    books_.level(group);
+    Step step;
+    UnderWay record{group};
+    for (const Share& share : shares_of(group)) add_share(step, record, share);
+    if (step.batch.parts.empty()) continue;
+    step.moves = books_.take_moves();
+    runner_.begin(step);
+    under_way_.push_back(std::move(record));
+    next_group_ = group + 1;
+    return true;
+  }
+  return false;
+}
+
+// Which sequences of a group compute how many rows. The oldest are served first; the order is the group's.
+std::vector<Generator::Share> Generator::shares_of(std::size_t group) {
+  std::vector<Share> shares;
+  for (const auto& sequence : books_.group(group)) shares.push_back({sequence.get(), 0});
+  std::vector<Share*> by_age;
+  for (Share& share : shares) by_age.push_back(&share);
+  std::ranges::sort(by_age, [](const Share* a, const Share* b) { return a->sequence->is_older_than(*b->sequence); });
+  const bool only_reads = settings_.prefill_patience > 0 && std::ranges::any_of(shares, [](const Share& share) {
+                            return !share.sequence->is_decoding();
+                          });
+  std::int64_t rows_left = settings_.most_prompt_rows;
+  for (Share* const share : by_age) {
+    Sequence& sequence = *share->sequence;
+    if (sequence.is_decoding() && only_reads) continue;
+    const std::int64_t rows = sequence.is_decoding() ? 1 : std::min(sequence.pending(), rows_left);
+    if (rows == 0 || sequence.evicted) continue;
+    if (!books_.make_room(sequence, sequence.computed + rows)) continue;
+    if (!sequence.is_decoding()) rows_left -= rows;
+    share->rows = rows;
+    sequence.under_way = true;
+  }
+  std::erase_if(shares, [](const Share& share) { return share.rows == 0; });
+  return shares;
+}
+
+void Generator::add_share(Step& step, UnderWay& record, const Share& share) const {
+  Sequence& sequence = *share.sequence;
+  const auto first = sequence.tokens.begin() + sequence.computed;
+  step.batch.tokens.insert(step.batch.tokens.end(), first, first + share.rows);
+  step.batch.parts.push_back({share.rows, sequence.computed, longest(*sequence.request), sequence.blocks.blocks()});
+  sequence.computed += share.rows;
+  record.sequences.push_back(&sequence);
+  add_draws(step, record, share);
+}
+
+void Generator::add_draws(Step& step, UnderWay& record, const Share& share) const {
+  Sequence& sequence = *share.sequence;
+  const auto add = [&](std::size_t branch, Draw draw, bool is_last_given = false) {
+    step.draws.push_back(std::move(draw));
+    record.draws.push_back({&sequence, branch, is_last_given});
+  };
+  const std::int64_t last_row = step.batch.rows() - 1;
+  if (sequence.is_given()) {
+    const std::int64_t first_scored = sequence.prompt_length() + sequence.its_branch().unscored;
+    for (std::int64_t next = sequence.computed - share.rows + 1; next <= sequence.computed; ++next)
+      if (next >= first_scored)
+        add(*sequence.branch,
+            {last_row - (sequence.computed - next), 0, sequence.tokens[static_cast<std::size_t>(next)]},
+            next + 1 == sequence.length());
+    return;
+  }
+  if (sequence.pending() > 0) return;
+  if (!sequence.is_prompt()) return add(*sequence.branch, draw_of(sequence, *sequence.branch, last_row));
+  for (std::size_t i = 0; i < sequence.request->branches.size(); ++i) {
+    const Branch& branch = sequence.request->branches[i];
+    if (branch.given.empty())
+      add(i, draw_of(sequence, i, last_row));
+    else if (branch.unscored == 0)
+      add(i, {last_row, 0, branch.given.front()}, branch.given.size() == 1);
+  }
+}
+
+Draw Generator::draw_of(const Sequence& sequence, std::size_t index, std::int64_t row) const {
+  const Branch& branch = sequence.request->branches[index];
+  const RandomStream stream{settings_.seed, static_cast<std::uint64_t>(branch.index),
+                            static_cast<std::uint64_t>(branch.sample)};
+  Draw draw{row, stream.uniform(static_cast<std::uint64_t>(sequence.length() - sequence.prompt_length()))};
+  if (settings_.penalizes_repetition) draw.seen = sequence.tokens;
+  return draw;
+}
+
+GeneratedToken Generator::accept(const DrawnFor& draw, const tensor::ChosenToken& chosen) {
+  Sequence& sequence = *draw.sequence;
+  const Branch& branch = sequence.request->branches[draw.branch];
+  GeneratedToken token{branch.index, branch.sample, chosen.token, chosen.log_probability};
+  const bool is_drawn = branch.given.empty();
+  if (is_drawn && std::ranges::find(settings_.end_tokens, chosen.token) != settings_.end_tokens.end())
+    token.finish = Finish::stop;
+  else if (is_drawn ? sequence.length() + 1 - sequence.prompt_length() >= branch.most_tokens : draw.is_last_given)
+    token.finish = Finish::length;
+  if (token.finish) --load_;
+  if (sequence.is_prompt()) {
+    if (!token.finish) sequence.waiting.push_back({draw.branch, is_drawn ? std::optional(chosen.token) : std::nullopt});
+  } else {
+    if (is_drawn) sequence.tokens.push_back(chosen.token);
+    sequence.ended = token.finish.has_value();
+  }
+  return token;
+}
+
+// After a step: what is done leaves its group.
+void Generator::settle(Sequence& sequence) {
+  sequence.under_way = false;
+  if (sequence.ended) return books_.remove(sequence);
+  if (!sequence.is_prompt() || sequence.pending() > 0) return;
+  for (std::size_t i = 0; i < sequence.request->branches.size(); ++i)
+    if (sequence.request->branches[i].unscored > 0) sequence.waiting.push_back({i});
+  std::ranges::sort(sequence.waiting, {}, &WaitingBranch::branch);
+  books_.prompt_is_read(sequence);
 }
 
 }  // namespace muster::generate

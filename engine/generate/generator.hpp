@@ -1,73 +1,82 @@
-// Answers to prompts on one device. Sequences enter when there is room and leave when they end; each step is one
-// forward pass over all of them, whether they are being read or written.
+// Answers to prompts, and scores of given ones, in steps: which rows of which sequences each step computes, and what is
+// drawn from them. Which sequences there are, its books say.
+//
+// Note [Groups]
+// A runner that works on several steps at once (its depth) has as many groups of sequences, each with one step under
+// way: the next step of a sequence needs the token of the one before. Answers depend neither on groups nor on what else
+// is computed.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <vector>
 
-#include "generate/random_stream.hpp"
-#include "generate/sampling.hpp"
-#include "model/causal_model.hpp"
+#include "generate/sequence_books.hpp"
+#include "generate/step_runner.hpp"
 
 namespace muster::generate {
 
 struct GeneratorSettings {
-  SamplingRules rules;
+  bool penalizes_repetition = false;  // draws need to know what was seen
   std::uint64_t seed = 0;
-  std::vector<std::int32_t> end_tokens;  // each ends an answer and is its last token
-  std::int64_t most_sequences = 8;       // computed at once
-  std::int64_t most_prompt_rows = 2048;  // read in one step; longer prompts take several
-};
-
-struct GenerationRequest {
-  std::int64_t index = 0;  // of the prompt; its random streams follow from it
-  std::int64_t sample = 0;
-  std::vector<std::int32_t> prompt;  // at least one token
-  std::int64_t most_tokens = 0;      // of the answer
-};
-
-enum class Finish { stop, length };
-
-struct GeneratedToken {
-  std::int64_t index = 0;
-  std::int64_t sample = 0;
-  std::int32_t token = 0;
-  double log_probability = 0;
-  std::optional<Finish> finish;  // the answer ends with this token
+  std::vector<std::int32_t> end_tokens = {};  // each ends an answer and is its last token
+  std::int64_t most_sequences = 8;            // computed at once
+  std::int64_t most_prompt_rows = 2048;       // read in one step; longer prompts take several
+  // 0: prompts are read beside the sequences that are written. Else this share of the places must be free, or nothing
+  // be written, before new prompts are read, and that happens in steps of their own: a device that replays the same
+  // step again and again is slow at any other.
+  double prefill_patience = 0;
 };
 
 class Generator {
  public:
   // Both must outlive this.
-  Generator(model::CausalModel& model, model::KeyValueCache& cache, GeneratorSettings settings);
+  Generator(StepRunner& runner, BlockPool& pool, GeneratorSettings settings);
 
   // A request that can never fit the cache is a bug of the caller.
-  void add(GenerationRequest request);
-  bool idle() const { return waiting_.empty() && active_.empty(); }
-  // Requests that wait or are computed.
-  std::size_t load() const { return waiting_.size() + active_.size(); }
+  void add(Request request);
+  bool idle() const { return load_ == 0; }
+  // Branches that wait or are computed.
+  std::int64_t load() const { return load_; }
 
-  // One forward pass. The tokens it chose; none where all sequences are still being read.
+  // Keeps as many steps under way as the runner takes, and waits for the oldest. What its draws gave; nothing where it
+  // only read.
   std::vector<GeneratedToken> step();
+  // Ends a branch with the token that was told last; nothing more is told of it.
+  void stop(std::int64_t index, std::int64_t sample);
 
  private:
-  struct Sequence {
-    GenerationRequest request;
-    model::CachedSequence cached;
-    std::vector<std::int32_t> tokens;  // prompt and answer
-    std::int64_t computed = 0;         // tokens whose keys are in the cache
+  struct DrawnFor {
+    Sequence* sequence;
+    std::size_t branch;
+    bool is_last_given;
   };
-  void admit();
-  model::Batch next_batch(std::vector<std::int64_t>& last_rows) const;
-  GeneratedToken extend(Sequence& sequence, std::span<const float> logits) const;
+  struct UnderWay {
+    std::size_t group = 0;
+    std::vector<Sequence*> sequences = {};
+    std::vector<DrawnFor> draws = {};
+  };
+  struct Share {
+    Sequence* sequence;
+    std::int64_t rows;
+  };
 
-  model::CausalModel& model_;
-  model::KeyValueCache& cache_;
+  bool begin_step();
+  bool is_under_way(std::size_t group) const;
+  std::vector<Share> shares_of(std::size_t group);
+  void add_share(Step& step, UnderWay& record, const Share& share) const;
+  void add_draws(Step& step, UnderWay& record, const Share& share) const;
+  Draw draw_of(const Sequence& sequence, std::size_t branch, std::int64_t row) const;
+  GeneratedToken accept(const DrawnFor& draw, const tensor::ChosenToken& chosen);
+  void settle(Sequence& sequence);
+
+  StepRunner& runner_;
   GeneratorSettings settings_;
-  std::deque<GenerationRequest> waiting_;
-  std::vector<Sequence> active_;
+  std::size_t groups_;
+  SequenceBooks books_;
+  std::deque<UnderWay> under_way_;
+  std::size_t next_group_ = 0;
+  std::int64_t load_ = 0;
 };
 
 }  // namespace muster::generate

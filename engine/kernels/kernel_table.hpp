@@ -27,6 +27,7 @@ struct KernelTable {
   void (*sum_columns)(const ColumnSumJob&, std::int64_t, std::int64_t);
   void (*rotate)(const RotateJob&, std::int64_t, std::int64_t);
   void (*reduce_logits)(const LogitsJob&, std::int64_t, std::int64_t);
+  void (*weigh_logits)(const WeighJob&, std::int64_t, std::int64_t);
 };
 
 const KernelTable& kernel_table(VectorSet set);

@@ -30,6 +30,7 @@ constexpr KernelTable kernel_table_of() {
       .sum_columns = &NormalizeKernels<L>::sum_columns,
       .rotate = &rotate_rows<L>,
       .reduce_logits = &LogitsKernels<L>::reduce,
+      .weigh_logits = &LogitsKernels<L>::weigh,
   };
 }
 

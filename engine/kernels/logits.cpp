@@ -16,8 +16,13 @@ void log_sum_exp(ThreadTeam& team, const Logits& logits, float* results) {
   reduce(team, {.logits = logits, .reduction = LogitsReduction::log_sum, .results = results});
 }
 
-void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float* results) {
-  reduce(team, {.logits = logits, .reduction = LogitsReduction::select, .tokens = tokens, .results = results});
+void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float* results,
+                        double temperature) {
+  reduce(team, {.logits = logits,
+                .reduction = LogitsReduction::select,
+                .inverse_temperature = static_cast<float>(1.0 / temperature),
+                .tokens = tokens,
+                .results = results});
 }
 
 void softmax(ThreadTeam& team, const Logits& logits, float* probabilities) {
@@ -26,6 +31,18 @@ void softmax(ThreadTeam& team, const Logits& logits, float* probabilities) {
 
 void argmax(ThreadTeam& team, const Logits& logits, std::int64_t* results) {
   reduce(team, {.logits = logits, .reduction = LogitsReduction::argmax, .indices = results});
+}
+
+std::int64_t argmax_of_row(const ThreadTeam& team, const float* logits, std::int64_t columns) {
+  std::int64_t found = 0;
+  team.kernels().reduce_logits(
+      {.logits = {logits, Scalar::float32, 1, columns}, .reduction = LogitsReduction::argmax, .indices = &found}, 0, 1);
+  return found;
+}
+
+void draw_weights(const ThreadTeam& team, const float* logits, std::int64_t columns, float highest, double temperature,
+                  std::uint64_t* weights) {
+  team.kernels().weigh_logits({logits, highest, temperature, weights}, 0, columns);
 }
 
 void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens,

@@ -18,12 +18,20 @@ struct Logits {
 
 // results[rows] = ln Σ e^logit
 void log_sum_exp(ThreadTeam& team, const Logits& logits, float* results);
-// results[rows] = ln of the probability of tokens[row]
-void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float* results);
+// results[rows] = ln of the probability of tokens[row], of the softmax of logits / temperature
+void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float* results,
+                        double temperature = 1.0);
 // probabilities[rows, columns]
 void softmax(ThreadTeam& team, const Logits& logits, float* probabilities);
 // results[rows] = index of the largest logit, the lowest of several; a NaN is never it.
 void argmax(ThreadTeam& team, const Logits& logits, std::int64_t* results);
+
+// As argmax of one row, on the calling thread, which may be one of the team's.
+std::int64_t argmax_of_row(const ThreadTeam& team, const float* logits, std::int64_t columns);
+// weights[columns]: how often to draw each token of one row beside the others (kernels/draw_weight.hpp), where highest
+// is its largest logit. On the calling thread, too.
+void draw_weights(const ThreadTeam& team, const float* logits, std::int64_t columns, float highest, double temperature,
+                  std::uint64_t* weights);
 
 // logits_gradient[rows, columns], of io, = result_gradients[row] · (1 at tokens[row] - probability): the gradient of
 // log_softmax_select. log_sums are log_sum_exp's. logits_gradient may be the logits.

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "kernels/draw_weight.hpp"
 #include "kernels/lane_math.hpp"
 #include "kernels/row_access.hpp"
 #include "kernels/row_jobs.hpp"
@@ -28,15 +29,16 @@ struct LogitsKernels {
     return most.largest();
   }
 
-  // Σ e^(logit - most), in chains of 4,096 elements
+  // Σ e^(scale (logit - most)), in chains of 4,096 elements
   template <class Element>
-  static float sum_of_powers(const Element* row, std::int64_t columns, float most) {
+  static float sum_of_powers(const Element* row, std::int64_t columns, float most, float scale = 1.0F) {
     constexpr std::int64_t chain = 4096;
     L total = L::broadcast(0.0F);
     for (std::int64_t first = 0; first < columns; first += chain) {
       L sum = L::broadcast(0.0F);
       for (std::int64_t i = first; i < columns && i < first + chain; i += 16) {
-        sum = sum + exponential(load(row + i, columns - i, lowest) - L::broadcast(most));
+        const L below = load(row + i, columns - i, lowest) - L::broadcast(most);
+        sum = sum + exponential(below * L::broadcast(scale));
       }
       total = total + sum;
     }
@@ -97,7 +99,8 @@ struct LogitsKernels {
         job.results[row] = most + log_of(sum_of_powers(values, columns, most));
         break;
       case LogitsReduction::select:
-        job.results[row] = (widen(values[job.tokens[row]]) - most) - log_of(sum_of_powers(values, columns, most));
+        job.results[row] = (widen(values[job.tokens[row]]) - most) * job.inverse_temperature -
+                           log_of(sum_of_powers(values, columns, most, job.inverse_temperature));
         break;
       case LogitsReduction::softmax:
         write_softmax(values, columns, most, job.results + row * columns);
@@ -108,6 +111,12 @@ struct LogitsKernels {
       case LogitsReduction::select_back:
         break;
     }
+  }
+
+  // units: elements
+  static void weigh(const WeighJob& job, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      job.weights[i] = draw_weight(draw_exponent(job.logits[i], job.highest, job.temperature));
   }
 
   // units: rows

@@ -42,12 +42,21 @@ enum class LogitsReduction { log_sum, select, softmax, argmax, select_back };
 struct LogitsJob {
   Logits logits;
   LogitsReduction reduction = LogitsReduction::log_sum;
+  float inverse_temperature = 1.0F;  // of select
   const std::int64_t* tokens = nullptr;
   const float* log_sums = nullptr;
   const float* result_gradients = nullptr;
   float* results = nullptr;
   std::int64_t* indices = nullptr;
   void* gradient = nullptr;
+};
+
+// Elements of one row.
+struct WeighJob {
+  const float* logits = nullptr;
+  float highest = 0.0F;
+  double temperature = 1.0;
+  std::uint64_t* weights = nullptr;
 };
 
 }  // namespace muster::kernels

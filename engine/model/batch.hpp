@@ -6,15 +6,16 @@
 
 namespace muster::model {
 
-class CachedSequence;
-
 // Consecutive tokens of one sequence.
 struct SequencePart {
   std::int64_t rows = 0;
   std::int64_t position = 0;     // of the first of them
   std::int64_t rope_length = 0;  // the length that rotary embeddings which depend on one are made for
-  const CachedSequence* cached =
-      nullptr;  // where earlier keys are and these go; nullptr: position is 0, nothing is kept
+  // Of the cache, where earlier keys are and these go: position p in blocks[p / block_tokens]. Empty: position is 0 and
+  // nothing is kept.
+  std::vector<std::int64_t> blocks = {};
+
+  bool operator==(const SequencePart&) const = default;
 };
 
 struct Batch {
@@ -22,6 +23,18 @@ struct Batch {
   std::vector<SequencePart> parts;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
+  bool operator==(const Batch&) const = default;
+};
+
+// A block's contents to another place. Places in host memory are numbered by whoever orders the moves; one that is
+// moved from is free again.
+struct BlockMove {
+  enum class Kind { copy, to_host, from_host };
+  Kind kind = Kind::copy;
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+
+  bool operator==(const BlockMove&) const = default;
 };
 
 }  // namespace muster::model

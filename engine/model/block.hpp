@@ -5,20 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "model/batch.hpp"
 #include "model/gradients.hpp"
-#include "model/key_value_cache.hpp"
-#include "model/rotary.hpp"
+#include "model/pass.hpp"
 #include "tensor/arithmetic.hpp"
 
 namespace muster::model {
-
-// What all blocks of one pass share.
-struct Pass {
-  const Batch& batch;
-  RotaryRows rotary;               // undefined tensors for families that do not rotate
-  KeyValueCache* cache = nullptr;  // nullptr: sequences begin at 0 and nothing is kept
-};
 
 // What a block's backward needs of its forward.
 struct Tape {
@@ -28,7 +19,7 @@ struct Tape {
 class Block {
  public:
   virtual ~Block() = default;
-  // hidden: [rows, hidden] → the same shape. tape: filled where a backward will come.
+  // hidden: [rows, hidden] → the same shape. tape: filled where a backward will come; without one hidden is changed.
   virtual at::Tensor forward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden,
                              Tape* tape) const = 0;
   // Returns the gradient of hidden.

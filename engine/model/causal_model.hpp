@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "model/block.hpp"
+#include "model/offload.hpp"
 #include "model/parameter_loader.hpp"
 #include "spec/model_config.hpp"
 
@@ -24,6 +25,7 @@ struct LoadWish {
   std::optional<LayerRange> layers;  // absent: all
   int threads = 1;
   std::function<void(const LoadProgress&)> progress;
+  std::vector<OffloadedParts> offloaded = {};  // their sources must outlive the model
 };
 
 // What a backward through the whole model needs of its forward.
@@ -42,29 +44,39 @@ class CausalModel {
   at::ScalarType type() const { return type_; }
   LayerRange layers() const { return layers_; }
   bool has_head() const { return layers_.last == config_.layers; }
+  // Whether all its parameters stay on the device.
+  bool is_resident() const { return is_resident_; }
 
   // What a cache of this many blocks for the held layers looks like.
   CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
 
+  // What all of the following calls of one pass need, on the device. cache: nullptr where every part begins at 0 and
+  // nothing is kept.
+  Pass prepare(const Batch& batch, KeyValueCache* cache);
+  // The same over numbers that are, or will be, on the device; only after reserve_positions() said yes.
+  Pass prepare(const PassNumbers& numbers, const at::Tensor& values, KeyValueCache* cache);
+  // Whether rotary angles depend on a row's position alone. Then they are there up to this one, and stay where they
+  // are.
+  bool reserve_positions(std::int64_t positions);
+
   // [rows, hidden]: the tokens' embeddings; of the rank with layer 0.
-  at::Tensor embed(const Batch& batch);
-  // Through the held layers. cache: nullptr where every part begins at 0 and nothing is kept.
-  at::Tensor forward(const Batch& batch, at::Tensor hidden, KeyValueCache* cache, ModelTape* tape = nullptr);
+  at::Tensor embed(const Pass& pass);
+  // Through the held layers. Without a tape hidden is changed.
+  at::Tensor forward(const Pass& pass, at::Tensor hidden, ModelTape* tape = nullptr);
   // Final norm and head, of any rows that forward gave: [rows, vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
 
-  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows.
-  void backward(const Batch& batch, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
+  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows. Of a model that stays on its
+  // device.
+  void backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
 
  private:
   CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
-  void declare(ParameterLoader& loader);
-  void declare_rotary(ParameterLoader& loader);
-  void declare_gpt2(ParameterLoader& loader);
+  void declare(ParameterLoader& loader, const LoadWish& wish);
+  void declare_blocks(ParameterLoader& loader, const LoadWish& wish);
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   at::Tensor final_norm(const at::Tensor& hidden) const;
-  Pass pass_of(const Batch& batch, KeyValueCache* cache);
-  void embed_backward(const Batch& batch, const at::Tensor& gradient, GradientSink& gradients) const;
+  void embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const;
 
   spec::ModelConfig config_;
   tensor::Arithmetic* arithmetic_;
@@ -76,6 +88,9 @@ class CausalModel {
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm final_norm_;
   tensor::Weight head_;
+  bool is_resident_ = true;
+  std::optional<ParameterVisits> embedding_visits_;  // it does not stay here
+  std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;
 };
 

@@ -1,7 +1,5 @@
 #include "model/gpt2_block.hpp"
 
-#include "model/attention_rows.hpp"
-
 namespace muster::model {
 namespace {
 
@@ -45,22 +43,24 @@ at::Tensor Gpt2Block::forward(Arithmetic& arithmetic, const Pass& pass, const at
   auto& primitives = *arithmetic.primitives;
   const at::Tensor normed = norm(arithmetic, parts_.attention_norm, hidden);
   const at::Tensor joined = parts_.joined.forward(primitives, normed);  // [rows, 3 * hidden]
-  const std::int64_t width = joined.size(1) / 3;
-  const at::Tensor query = joined.narrow(1, 0, width).contiguous();
-  const at::Tensor key = joined.narrow(1, width, width).contiguous();
-  const at::Tensor value = joined.narrow(1, 2 * width, width).contiguous();
-  const auto sequences = attention_sequences(pass, parts_.shape, parts_.layer, key, value);
+  const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
+  const tensor::HeadRows heads =
+      arithmetic.pointwise->split_heads({.shape = parts_.shape}, joined, pass.tables.slots, cache);
   at::Tensor log_sums;
   const at::Tensor attended =
-      primitives.attention(parts_.shape, query, sequences, tape == nullptr ? nullptr : &log_sums);
-  const at::Tensor middle = hidden + parts_.output.forward(primitives, attended);
+      primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
+  at::Tensor middle = tape == nullptr ? hidden : hidden.clone();
+  parts_.output.forward_add(primitives, attended, middle);
 
   const at::Tensor middle_normed = norm(arithmetic, parts_.feed_forward_norm, middle);
   const at::Tensor up = parts_.up.forward(primitives, middle_normed);
   const at::Tensor activated = arithmetic.pointwise->activate(parts_.activation, up, {});
+  at::Tensor output = tape == nullptr ? middle : middle.clone();
+  parts_.down.forward_add(primitives, activated, output);
   if (tape != nullptr)
-    tape->tensors = {hidden, normed, query, key, value, attended, log_sums, middle, middle_normed, up, activated};
-  return middle + parts_.down.forward(primitives, activated);
+    tape->tensors = {hidden,   normed, heads.queries, heads.keys, heads.values, attended,
+                     log_sums, middle, middle_normed, up,         activated};
+  return output;
 }
 
 at::Tensor Gpt2Block::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
@@ -83,10 +83,10 @@ at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const T
                                                             middle_normed, gradients);
 
   const at::Tensor attended = parts_.output.backward(primitives, saved[saved_attended], middle, gradients);
-  const auto sequences = attention_sequences(pass, parts_.shape, parts_.layer, saved[saved_key], saved[saved_value]);
-  const tensor::AttentionGradient heads = primitives.attention_gradient(
-      parts_.shape, saved[saved_query], sequences, saved[saved_attended], saved[saved_log_sums], attended);
-  const at::Tensor joined = at::cat({heads.queries, heads.keys, heads.values}, 1);
+  const tensor::AttentionGradient found = primitives.attention_gradient(
+      parts_.shape, pass.tables, {saved[saved_query], saved[saved_key], saved[saved_value]}, saved[saved_attended],
+      saved[saved_log_sums], attended);
+  const at::Tensor joined = at::cat({found.queries, found.keys, found.values}, 1);
   const at::Tensor normed = parts_.joined.backward(primitives, saved[saved_normed], joined, gradients);
   return middle + norm_backward(arithmetic, parts_.attention_norm, saved[saved_input], normed, gradients);
 }

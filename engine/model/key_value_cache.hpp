@@ -1,10 +1,13 @@
-// Keys and values of the sequences that are being generated, in blocks: a sequence takes blocks as it grows and gives
-// them back when it ends, so that none needs its longest length up front.
+// Keys and values of the sequences that are being generated, in blocks of tokens. Which block is whose, the batches
+// say: this only holds them, so that the ranks of a model that is split by layers can all follow one rank's books.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <vector>
 
+#include "model/batch.hpp"
 #include "tensor/primitives.hpp"
 
 namespace muster::model {
@@ -21,51 +24,25 @@ struct CacheShape {
   std::int64_t bytes() const;
 };
 
-class KeyValueCache;
-
-// The blocks of one sequence; given back when this goes away. The cache must outlive it.
-class CachedSequence {
- public:
-  CachedSequence() = default;
-  explicit CachedSequence(KeyValueCache& cache) : cache_(&cache) {}
-  CachedSequence(CachedSequence&& other) noexcept { swap(other); }
-  CachedSequence& operator=(CachedSequence&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~CachedSequence();
-
-  // Room for this many tokens in all. False, and nothing changes, where the cache has no blocks left for it.
-  bool reserve(std::int64_t tokens);
-  const std::vector<std::int64_t>& blocks() const { return blocks_; }
-  KeyValueCache& cache() const { return *cache_; }
-
- private:
-  void swap(CachedSequence& other) noexcept;
-
-  KeyValueCache* cache_ = nullptr;
-  std::vector<std::int64_t> blocks_;
-};
-
 class KeyValueCache {
  public:
   explicit KeyValueCache(const CacheShape& shape);
 
   const CacheShape& shape() const { return shape_; }
-  std::int64_t free_blocks() const { return static_cast<std::int64_t>(free_.size()); }
+  // A block of a GPU's cache beside the others, for rows of no consequence.
+  std::int64_t spare_block() const { return shape_.blocks; }
 
-  // keys, values: [rows, kv_heads * head_size], of the positions from position on.
-  void store(std::int64_t layer, const CachedSequence& sequence, std::int64_t position, const at::Tensor& keys,
-             const at::Tensor& values);
-  tensor::KeyValues view(std::int64_t layer, const CachedSequence& sequence) const;
+  tensor::LayerCache layer(std::int64_t layer) const {
+    return {keys_[static_cast<std::size_t>(layer)], values_[static_cast<std::size_t>(layer)]};
+  }
+  // One after another.
+  void move(std::span<const BlockMove> moves);
 
  private:
-  friend class CachedSequence;
-
   CacheShape shape_;
   std::vector<at::Tensor> keys_;  // by layer: [blocks, block_tokens, kv_heads, head_size]
   std::vector<at::Tensor> values_;
-  std::vector<std::int64_t> free_;  // the lowest last
+  std::map<std::int64_t, at::Tensor> on_host_;  // by place: [2, layers, block_tokens, kv_heads, head_size]
 };
 
 }  // namespace muster::model

@@ -24,48 +24,56 @@ std::span<std::byte> bytes_of(at::Tensor& tensor) {
 tensor::Weight ParameterLoader::weight(const std::string& name, std::int64_t outputs, std::int64_t inputs,
                                        bool transposed) {
   tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
-  transposed ? add_transposed(name, weight) : add_rows(name, weight);
+  transposed ? add_transposed(name, weight, 0, outputs) : add_rows(name, weight, 0, outputs);
   return weight;
 }
 
-void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& weight) {
+void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
+                               std::int64_t rows) {
   const std::int64_t row_bytes = weight.inputs * static_cast<std::int64_t>(c10::elementSize(type_));
   const std::int64_t alignment = Primitives::row_alignment;
-  const std::int64_t rows = std::max(alignment, slice_bytes / row_bytes / alignment * alignment);
-  for (std::int64_t first = 0; first < weight.outputs; first += rows) {
-    const std::int64_t count = std::min(rows, weight.outputs - first);
-    pieces_.push_back({count * row_bytes, [this, name, weight, first, count]() -> Result<void> {
+  const std::int64_t most = std::max(alignment, slice_bytes / row_bytes / alignment * alignment);
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first);
+    pieces_.push_back({count * row_bytes, [this, name, weight, first_row, first, count]() -> Result<void> {
                          at::Tensor slice = at::empty({count, weight.inputs}, type_);
                          auto read = source_.read(name, {.first_row = first, .rows = count}, tensor::from_torch(type_),
                                                   bytes_of(slice));
                          if (!read) return read;
                          tensor::Weight target = weight;  // shares its storage
-                         arithmetic_.primitives->fill_rows(target, first, slice);
+                         arithmetic_.primitives->fill_rows(target, first_row + first, slice);
                          return {};
                        }});
   }
 }
 
 // The checkpoint has [inputs, outputs]: a band of its columns is a band of our rows.
-void ParameterLoader::add_transposed(const std::string& name, const tensor::Weight& weight) {
+void ParameterLoader::add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
+                                     std::int64_t rows) {
   const auto element = static_cast<std::int64_t>(c10::elementSize(type_));
-  const std::int64_t rows = Primitives::row_alignment;
-  for (std::int64_t first = 0; first < weight.outputs; first += rows) {
-    const std::int64_t count = std::min(rows, weight.outputs - first);
-    pieces_.push_back({count * weight.inputs * element, [this, name, weight, first, count]() -> Result<void> {
-                         at::Tensor band = at::empty({weight.inputs, count}, type_);
-                         auto read = source_.read(name, {.first_column = first, .columns = count},
-                                                  tensor::from_torch(type_), bytes_of(band));
-                         if (!read) return read;
-                         tensor::Weight target = weight;
-                         arithmetic_.primitives->fill_rows(target, first, band.t().contiguous());
-                         return {};
-                       }});
+  const std::int64_t most = Primitives::row_alignment;
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first);
+    pieces_.push_back(
+        {count * weight.inputs * element, [this, name, weight, first_row, first, count]() -> Result<void> {
+           at::Tensor band = at::empty({weight.inputs, count}, type_);
+           auto read =
+               source_.read(name, {.first_column = first, .columns = count}, tensor::from_torch(type_), bytes_of(band));
+           if (!read) return read;
+           tensor::Weight target = weight;
+           arithmetic_.primitives->fill_rows(target, first_row + first, band.t().contiguous());
+           return {};
+         }});
   }
 }
 
 at::Tensor ParameterLoader::vector(const std::string& name, std::int64_t size) {
   at::Tensor values = at::empty({size}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  add_vector(name, values);
+  return values;
+}
+
+void ParameterLoader::add_vector(const std::string& name, const at::Tensor& values) {
   pieces_.push_back({static_cast<std::int64_t>(values.nbytes()), [this, name, values]() -> Result<void> {
                        at::Tensor host = at::empty(values.sizes(), type_);
                        auto read = source_.read(name, {}, tensor::from_torch(type_), bytes_of(host));
@@ -73,13 +81,20 @@ at::Tensor ParameterLoader::vector(const std::string& name, std::int64_t size) {
                        values.copy_(host);
                        return {};
                      }});
-  return values;
 }
 
-Linear ParameterLoader::linear(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool biased,
-                               bool transposed) {
-  Linear linear{name, weight(name + ".weight", outputs, inputs, transposed), {}, transposed};
-  if (biased) linear.bias = vector(name + ".bias", outputs);
+Linear ParameterLoader::linear(std::vector<Linear::Part> parts, std::int64_t inputs, bool biased, bool transposed) {
+  std::int64_t outputs = 0;
+  for (const Linear::Part& part : parts) outputs += part.outputs;
+  Linear linear{std::move(parts), arithmetic_.primitives->new_weight(outputs, inputs, type_), {}, transposed};
+  if (biased) linear.bias = at::empty({outputs}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  std::int64_t first = 0;
+  for (const auto& [name, rows] : linear.parts) {
+    const std::string matrix = name + ".weight";
+    transposed ? add_transposed(matrix, linear.weight, first, rows) : add_rows(matrix, linear.weight, first, rows);
+    if (biased) add_vector(name + ".bias", linear.bias.narrow(0, first, rows));
+    first += rows;
+  }
   return linear;
 }
 

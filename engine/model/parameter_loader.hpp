@@ -27,8 +27,8 @@ class ParameterLoader {
 
   // The result has its storage at once and its numbers after run().
   tensor::Weight weight(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool transposed = false);
-  Linear linear(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool biased,
-                bool transposed = false);
+  // parts: one below the other.
+  Linear linear(std::vector<Linear::Part> parts, std::int64_t inputs, bool biased, bool transposed = false);
   at::Tensor vector(const std::string& name, std::int64_t size);
   Norm norm(const std::string& name, std::int64_t size, bool biased = false);
 
@@ -40,8 +40,10 @@ class ParameterLoader {
     std::int64_t bytes = 0;
     std::function<Result<void>()> read;
   };
-  void add_rows(const std::string& name, const tensor::Weight& weight);
-  void add_transposed(const std::string& name, const tensor::Weight& weight);
+  // Rows first_row to first_row + rows - 1 of the weight are all of the tensor of that name.
+  void add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
+  void add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
+  void add_vector(const std::string& name, const at::Tensor& values);
 
   const checkpoint::TensorSource& source_;
   tensor::Arithmetic& arithmetic_;

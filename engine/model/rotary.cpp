@@ -156,7 +156,10 @@ RotaryTable::Table& RotaryTable::table_for(std::int64_t length, std::int64_t pos
   return table;
 }
 
-RotaryRows RotaryTable::rows(const Batch& batch) {
+RotaryRows RotaryTable::rows(const Batch& batch, const at::Tensor& positions) {
+  std::int64_t longest = 0;
+  for (const SequencePart& part : batch.parts) longest = std::max(longest, part.position + part.rows);
+  if (reserve(longest)) return rows(positions);
   std::vector<at::Tensor> cosines, sines;
   for (const SequencePart& part : batch.parts) {
     const Table& table = table_for(part.rope_length, part.position + part.rows);
@@ -164,6 +167,17 @@ RotaryRows RotaryTable::rows(const Batch& batch) {
     sines.push_back(table.sines.narrow(0, part.position, part.rows));
   }
   return {at::cat(cosines), at::cat(sines)};
+}
+
+RotaryRows RotaryTable::rows(const at::Tensor& positions) {
+  const Table& table = tables_.at(0);
+  return {table.cosines.index_select(0, positions), table.sines.index_select(0, positions)};
+}
+
+bool RotaryTable::reserve(std::int64_t positions) {
+  if (rope_.kind == RopeKind::dynamic || rope_.kind == RopeKind::longrope) return false;
+  table_for(positions, positions);
+  return true;
 }
 
 }  // namespace muster::model

@@ -27,7 +27,12 @@ class RotaryTable {
  public:
   RotaryTable(spec::Rope rope, std::int64_t head_size, std::int64_t positions, at::Device device);
 
-  RotaryRows rows(const Batch& batch);
+  // positions: the batch's, [rows], on the device.
+  RotaryRows rows(const Batch& batch, const at::Tensor& positions);
+  // The same where angles depend on positions alone and reserve() has been called.
+  RotaryRows rows(const at::Tensor& positions);
+  // Whether angles depend on positions alone. Then the table holds all up to this one, and stays where it is.
+  bool reserve(std::int64_t positions);
 
  private:
   struct Table {

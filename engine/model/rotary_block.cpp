@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "model/attention_rows.hpp"
-
 namespace muster::model {
 namespace {
 
@@ -13,20 +11,23 @@ using tensor::Arithmetic;
 enum Saved : std::size_t {
   saved_input,
   saved_normed,
-  saved_query,  // before its norm, where there is one
-  saved_key,
-  saved_rotated_query,
-  saved_rotated_key,
-  saved_value,
+  saved_joined,  // before norm and rotation
+  saved_queries,
+  saved_keys,
+  saved_values,
   saved_attended,
   saved_log_sums,
   saved_middle,  // after attention
   saved_middle_normed,
-  saved_gate,
-  saved_up,
+  saved_gate_and_up,
   saved_activated,
   saved_count,
 };
+
+std::pair<at::Tensor, at::Tensor> halves(const at::Tensor& joined) {
+  const std::int64_t width = joined.size(1) / 2;
+  return {joined.narrow(1, 0, width), joined.narrow(1, width, width)};
+}
 
 class RotaryBlock final : public Block {
  public:
@@ -37,7 +38,7 @@ class RotaryBlock final : public Block {
                       GradientSink& gradients) const override;
 
  private:
-  at::Tensor norm_heads(Arithmetic& arithmetic, const std::optional<Norm>& norm, const at::Tensor& heads) const;
+  tensor::HeadSplit head_split(const Pass& pass) const;
   at::Tensor norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm, const at::Tensor& heads,
                                  const at::Tensor& gradient, GradientSink& gradients) const;
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
@@ -50,39 +51,36 @@ class RotaryBlock final : public Block {
   RotaryBlockParts parts_;
 };
 
-at::Tensor RotaryBlock::norm_heads(Arithmetic& arithmetic, const std::optional<Norm>& norm,
-                                   const at::Tensor& heads) const {
-  if (!norm) return heads;
-  const at::Tensor rows = heads.view({-1, parts_.shape.head_size});
-  return arithmetic.pointwise->rms_norm(rows, norm->weight, parts_.epsilon).view(heads.sizes());
+tensor::HeadSplit RotaryBlock::head_split(const Pass& pass) const {
+  tensor::HeadSplit split{parts_.shape, {}, {}, parts_.epsilon, pass.rotary.cosines, pass.rotary.sines};
+  if (parts_.query_norm) split.query_norm = parts_.query_norm->weight;
+  if (parts_.key_norm) split.key_norm = parts_.key_norm->weight;
+  return split;
 }
 
 at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden, Tape* tape) const {
   auto& primitives = *arithmetic.primitives;
   auto& pointwise = *arithmetic.pointwise;
+  const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
   const at::Tensor normed = pointwise.rms_norm(hidden, parts_.input_norm.weight, parts_.epsilon);
-  const at::Tensor query = parts_.query.forward(primitives, normed);  // [rows, heads * head_size]
-  const at::Tensor key = parts_.key.forward(primitives, normed);
-  const at::Tensor value = parts_.value.forward(primitives, normed);
-  const auto rotate = [&](const at::Tensor& heads) {
-    return pointwise.rotate(heads, pass.rotary.cosines, pass.rotary.sines);
-  };
-  const at::Tensor rotated_query = rotate(norm_heads(arithmetic, parts_.query_norm, query));
-  const at::Tensor rotated_key = rotate(norm_heads(arithmetic, parts_.key_norm, key));
-  const auto sequences = attention_sequences(pass, parts_.shape, parts_.layer, rotated_key, value);
+  const at::Tensor joined = parts_.joined.forward(primitives, normed);  // [rows, (heads + 2 kv_heads) * head_size]
+  const tensor::HeadRows heads = pointwise.split_heads(head_split(pass), joined, pass.tables.slots, cache);
   at::Tensor log_sums;
   const at::Tensor attended =
-      primitives.attention(parts_.shape, rotated_query, sequences, tape == nullptr ? nullptr : &log_sums);
-  const at::Tensor middle = hidden + parts_.output.forward(primitives, attended);
+      primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
+  at::Tensor middle = tape == nullptr ? hidden : hidden.clone();
+  parts_.output.forward_add(primitives, attended, middle);
 
   const at::Tensor middle_normed = pointwise.rms_norm(middle, parts_.output_norm.weight, parts_.epsilon);
-  const at::Tensor gate = parts_.gate.forward(primitives, middle_normed);
-  const at::Tensor up = parts_.up.forward(primitives, middle_normed);
+  const at::Tensor gate_and_up = parts_.gate_and_up.forward(primitives, middle_normed);  // [rows, 2 * intermediate]
+  const auto [gate, up] = halves(gate_and_up);
   const at::Tensor activated = pointwise.activate(parts_.activation, gate, up);
+  at::Tensor output = tape == nullptr ? middle : middle.clone();
+  parts_.down.forward_add(primitives, activated, output);
   if (tape != nullptr)
-    tape->tensors = {hidden,   normed,   query,  key,           rotated_query, rotated_key, value,
-                     attended, log_sums, middle, middle_normed, gate,          up,          activated};
-  return middle + parts_.down.forward(primitives, activated);
+    tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys,  heads.values,
+                     attended, log_sums, middle, middle_normed, gate_and_up, activated};
+  return output;
 }
 
 at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
@@ -97,7 +95,8 @@ at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::o
                                             GradientSink& gradients) const {
   if (!norm) return gradient;
   const std::array<std::int64_t, 2> rows{-1, parts_.shape.head_size};
-  return norm_backward(arithmetic, *norm, heads.view(rows), gradient.reshape(rows), gradients).view(heads.sizes());
+  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), gradients)
+      .view(gradient.sizes());
 }
 
 at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Tape& tape, const at::Tensor& gradient,
@@ -105,12 +104,11 @@ at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Tape
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
   const at::Tensor activated = parts_.down.backward(primitives, saved[saved_activated], gradient, gradients);
-  const tensor::GatedGradient gated =
-      arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_gate], saved[saved_up], activated);
-  const at::Tensor& normed = saved[saved_middle_normed];
-  const at::Tensor from_gate = parts_.gate.backward(primitives, normed, gated.gate, gradients);
-  const at::Tensor from_up = parts_.up.backward(primitives, normed, gated.up, gradients);
-  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], from_gate + from_up, gradients);
+  const auto [gate, up] = halves(saved[saved_gate_and_up]);
+  const tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(parts_.activation, gate, up, activated);
+  const at::Tensor normed = parts_.gate_and_up.backward(primitives, saved[saved_middle_normed],
+                                                        at::cat({gated.gate, gated.up}, 1), gradients);
+  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradients);
 }
 
 at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
@@ -118,23 +116,23 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
   const at::Tensor attended = parts_.output.backward(primitives, saved[saved_attended], gradient, gradients);
-  const auto sequences =
-      attention_sequences(pass, parts_.shape, parts_.layer, saved[saved_rotated_key], saved[saved_value]);
-  const tensor::AttentionGradient heads = primitives.attention_gradient(
-      parts_.shape, saved[saved_rotated_query], sequences, saved[saved_attended], saved[saved_log_sums], attended);
+  const tensor::AttentionShape& shape = parts_.shape;
+  const tensor::HeadRows heads{saved[saved_queries], saved[saved_keys], saved[saved_values]};
+  const tensor::AttentionGradient found =
+      primitives.attention_gradient(shape, pass.tables, heads, saved[saved_attended], saved[saved_log_sums], attended);
   const auto turn_back = [&](const at::Tensor& rotated) {
     return arithmetic.pointwise->rotate(rotated, pass.rotary.cosines, -pass.rotary.sines);
   };
+  const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
   const at::Tensor query =
-      norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_query], turn_back(heads.queries), gradients);
+      norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_joined].narrow(1, 0, query_width),
+                          turn_back(found.queries), gradients);
   const at::Tensor key =
-      norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_key], turn_back(heads.keys), gradients);
-  const at::Tensor& normed = saved[saved_normed];
-  const at::Tensor from_query = parts_.query.backward(primitives, normed, query, gradients);
-  const at::Tensor from_key = parts_.key.backward(primitives, normed, key, gradients);
-  const at::Tensor from_value = parts_.value.backward(primitives, normed, heads.values, gradients);
-  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], from_query + from_key + from_value,
-                       gradients);
+      norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_joined].narrow(1, query_width, kv_width),
+                          turn_back(found.keys), gradients);
+  const at::Tensor normed =
+      parts_.joined.backward(primitives, saved[saved_normed], at::cat({query, key, found.values}, 1), gradients);
+  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, gradients);
 }
 
 at::Tensor RotaryBlock::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,

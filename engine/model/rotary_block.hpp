@@ -17,8 +17,9 @@ struct RotaryBlockParts {
   spec::Activation activation = spec::Activation::silu;
   Norm input_norm, output_norm;              // before attention, before the feed-forward
   std::optional<Norm> query_norm, key_norm;  // Qwen3: of each head
-  Linear query, key, value, output;
-  Linear gate, up, down;
+  Linear joined;                             // queries, keys and values
+  Linear output;
+  Linear gate_and_up, down;
 };
 
 std::unique_ptr<Block> make_rotary_block(RotaryBlockParts parts);

@@ -8,6 +8,7 @@
 #include "spec/values.hpp"
 #include "tensor/pointwise.hpp"
 #include "tensor/primitives.hpp"
+#include "tensor/token_choice.hpp"
 
 namespace muster::tensor {
 
@@ -21,8 +22,10 @@ struct ArithmeticWish {
 struct Arithmetic {
   at::Device device{at::kCPU};
   bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
+  bool deterministic = true;      // the same bits whatever is computed beside
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
+  std::unique_ptr<TokenChoice> token_choice;
 };
 
 // Refused: an attention that the device does not have.

@@ -1,7 +1,7 @@
+#include <cstring>
 #include <stdexcept>
 
 #include "kernels/activation.hpp"
-#include "kernels/logits.hpp"
 #include "kernels/normalize.hpp"
 #include "kernels/rotate.hpp"
 #include "tensor/cpu_primitives.hpp"
@@ -123,8 +123,39 @@ class CpuPointwise final : public Pointwise {
     return turned;
   }
 
+  HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
+                       const LayerCache& cache) override {
+    const AttentionShape& shape = split.shape;
+    const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
+    const auto part = [&](std::int64_t first, std::int64_t width) {
+      return joined.narrow(1, first, width).contiguous();
+    };
+    HeadRows heads{normed_heads(part(0, query_width), split.query_norm, split.epsilon, shape.head_size),
+                   normed_heads(part(query_width, kv_width), split.key_norm, split.epsilon, shape.head_size),
+                   part(query_width + kv_width, kv_width)};
+    turn(heads.queries, split);
+    turn(heads.keys, split);
+    if (!cache.keys.defined()) return heads;
+    const auto bytes = static_cast<std::size_t>(kv_width * joined.element_size());
+    const auto* slot = slots.const_data_ptr<std::int64_t>();
+    const auto store = [&](const at::Tensor& from, const at::Tensor& to) {
+      for (std::int64_t row = 0; row < from.size(0); ++row)
+        std::memcpy(static_cast<std::byte*>(to.mutable_data_ptr()) + static_cast<std::size_t>(slot[row]) * bytes,
+                    static_cast<const std::byte*>(from.const_data_ptr()) + static_cast<std::size_t>(row) * bytes,
+                    bytes);
+    };
+    store(heads.keys, cache.keys);
+    store(heads.values, cache.values);
+    return heads;
+  }
+
   at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) override {
     const kernels::Activation kind = kernel_activation(activation);
+    if (up.defined() && are_halves(gate, up)) {
+      at::Tensor output = at::empty(gate.sizes(), gate.options());
+      kernels::gated_activation(*team_, kind, gated(gate, up), scalar_of(gate), output.mutable_data_ptr());
+      return output;
+    }
     const at::Tensor from = gate.contiguous();
     at::Tensor output = at::empty_like(from);
     if (!up.defined()) {
@@ -153,17 +184,24 @@ class CpuPointwise final : public Pointwise {
     return found;
   }
 
-  std::vector<float> token_log_probabilities(const at::Tensor& logits, std::span<const std::int64_t> tokens) override {
-    const at::Tensor rows = logits.contiguous();
-    std::vector<float> found(tokens.size());
-    kernels::log_softmax_select(*team_, {rows.const_data_ptr(), scalar_of(rows), rows.size(0), rows.size(1)},
-                                tokens.data(), found.data());
-    return found;
-  }
-
  private:
+  // Halves of one matrix stay where they are.
+  static bool are_halves(const at::Tensor& gate, const at::Tensor& up) {
+    return gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1 && gate.stride(0) == up.stride(0);
+  }
   static kernels::Gated gated(const at::Tensor& gate, const at::Tensor& up) {
-    return {gate.const_data_ptr(), up.const_data_ptr(), gate.size(0), gate.size(1), gate.size(1)};
+    return {gate.const_data_ptr(), up.const_data_ptr(), gate.size(0), gate.size(1), gate.stride(0)};
+  }
+  at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& weight, double epsilon, std::int64_t head_size) {
+    if (!weight.defined()) return heads;
+    return rms_norm(heads.view({-1, head_size}), weight, epsilon).view(heads.sizes());
+  }
+  // In place.
+  void turn(at::Tensor& heads, const HeadSplit& split) {
+    if (!split.cosines.defined()) return;
+    kernels::rotate(*team_, {heads.mutable_data_ptr(), scalar_of(heads), heads.size(0),
+                             heads.size(1) / split.shape.head_size, split.shape.head_size, heads.size(1),
+                             split.cosines.const_data_ptr<float>(), split.sines.const_data_ptr<float>()});
   }
 
   std::shared_ptr<kernels::ThreadTeam> team_;

@@ -17,19 +17,21 @@ kernels::AttentionShape kernel_shape(const AttentionShape& shape) {
   return {shape.heads, shape.kv_heads, shape.head_size, static_cast<float>(shape.scale), shape.window};
 }
 
-// Where each block of one sequence begins.
+const std::byte* row_of(const at::Tensor& rows, std::int64_t row) {
+  return static_cast<const std::byte*>(rows.const_data_ptr()) + row * rows.stride(0) * rows.element_size();
+}
+
+// Where each block of one sequence begins. Rows of the batch are a block of their own.
 struct BlockPointers {
   std::vector<const void*> keys, values;
 };
 
-BlockPointers pointers_of(const KeyValues& stored) {
+BlockPointers pointers_of(const AttentionPart& part, const HeadRows& heads, const LayerCache& cache) {
+  if (part.blocks.empty()) return {{row_of(heads.keys, part.first_row)}, {row_of(heads.values, part.first_row)}};
   BlockPointers pointers;
-  const auto block_bytes = static_cast<std::ptrdiff_t>(stored.keys.nbytes()) / stored.keys.size(0);
-  const auto* keys = static_cast<const std::byte*>(stored.keys.const_data_ptr());
-  const auto* values = static_cast<const std::byte*>(stored.values.const_data_ptr());
-  for (const std::int64_t block : stored.blocks) {
-    pointers.keys.push_back(keys + block * block_bytes);
-    pointers.values.push_back(values + block * block_bytes);
+  for (const std::int64_t block : part.blocks) {
+    pointers.keys.push_back(row_of(cache.keys, block));
+    pointers.values.push_back(row_of(cache.values, block));
   }
   return pointers;
 }
@@ -49,13 +51,14 @@ class CpuPrimitives final : public Primitives {
     packed(weight).pack_rows(alone, first_row, rows.size(0), rows.const_data_ptr(), scalar_of(rows));
   }
 
-  at::Tensor take_rows(const Weight& weight, std::span<const std::int64_t> indices) override {
-    at::Tensor taken = at::empty({static_cast<std::int64_t>(indices.size()), weight.inputs}, weight.type);
+  at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) override {
+    at::Tensor taken = at::empty({indices.numel(), weight.inputs}, weight.type);
     auto* out = static_cast<std::byte*>(taken.mutable_data_ptr());
     const auto row_bytes = static_cast<std::ptrdiff_t>(c10::elementSize(weight.type)) * weight.inputs;
     const kernels::PackedMatrix matrix = packed(weight);
-    for (const std::int64_t row : indices) {
-      matrix.copy_row(row, out, scalar_of(weight.type));
+    const auto* rows = indices.const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < indices.numel(); ++i) {
+      matrix.copy_row(rows[i], out, scalar_of(weight.type));
       out += row_bytes;
     }
     return taken;
@@ -70,13 +73,17 @@ class CpuPrimitives final : public Primitives {
     return output;
   }
 
+  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) override {
+    sum.add_(linear(weight, bias, input));
+  }
+
   LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
                                  const at::Tensor& output_gradient) override;
-  at::Tensor attention(const AttentionShape& shape, const at::Tensor& queries,
-                       std::span<const AttentionSequence> sequences, at::Tensor* log_sums) override;
-  AttentionGradient attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
-                                       std::span<const AttentionSequence> sequences, const at::Tensor& output,
-                                       const at::Tensor& log_sums, const at::Tensor& output_gradient) override;
+  at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                       const LayerCache& cache, at::Tensor* log_sums) override;
+  AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
+                                       const HeadRows& heads, const at::Tensor& output, const at::Tensor& log_sums,
+                                       const at::Tensor& output_gradient) override;
 
  private:
   std::shared_ptr<kernels::ThreadTeam> team_;
@@ -102,36 +109,35 @@ LinearGradient CpuPrimitives::linear_gradient(const Weight& weight, bool has_bia
 }
 
 // log_sums: [heads, rows] of each sequence, one after another.
-at::Tensor CpuPrimitives::attention(const AttentionShape& shape, const at::Tensor& queries,
-                                    std::span<const AttentionSequence> sequences, at::Tensor* log_sums) {
-  const at::Tensor rows = queries.contiguous();
+at::Tensor CpuPrimitives::attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                                    const LayerCache& cache, at::Tensor* log_sums) {
+  const at::Tensor& rows = heads.queries;
   at::Tensor output = at::empty_like(rows);
   if (log_sums != nullptr) *log_sums = at::empty({rows.size(0) * shape.heads}, at::kFloat);
   const auto row_bytes = static_cast<std::ptrdiff_t>(rows.element_size()) * shape.heads * shape.head_size;
   std::vector<BlockPointers> pointers;
-  for (const AttentionSequence& sequence : sequences) pointers.push_back(pointers_of(sequence.key_values));
+  for (const AttentionPart& part : tables.parts) pointers.push_back(pointers_of(part, heads, cache));
   std::vector<kernels::AttentionSequence> jobs;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const AttentionSequence& sequence = sequences[i];
+  for (std::size_t i = 0; i < tables.parts.size(); ++i) {
+    const AttentionPart& part = tables.parts[i];
     kernels::AttentionSequence job;
-    job.queries = static_cast<const std::byte*>(rows.const_data_ptr()) + sequence.first_row * row_bytes;
-    job.output = static_cast<std::byte*>(output.mutable_data_ptr()) + sequence.first_row * row_bytes;
-    job.rows = sequence.rows;
-    job.position = sequence.position;
-    job.cache = {sequence.key_values.keys.size(1), pointers[i].keys.data(), pointers[i].values.data(),
-                 shape.kv_heads * shape.head_size};
-    if (log_sums != nullptr) job.log_sum = log_sums->mutable_data_ptr<float>() + sequence.first_row * shape.heads;
+    job.queries = row_of(rows, part.first_row);
+    job.output = static_cast<std::byte*>(output.mutable_data_ptr()) + part.first_row * row_bytes;
+    job.rows = part.rows;
+    job.position = part.position;
+    job.cache = {part.blocks.empty() ? part.rows : tables.block_tokens, pointers[i].keys.data(),
+                 pointers[i].values.data(), shape.kv_heads * shape.head_size};
+    if (log_sums != nullptr) job.log_sum = log_sums->mutable_data_ptr<float>() + part.first_row * shape.heads;
     jobs.push_back(job);
   }
   kernels::attention(*team_, kernel_shape(shape), scalar_of(rows), jobs);
   return output;
 }
 
-AttentionGradient CpuPrimitives::attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
-                                                    std::span<const AttentionSequence> sequences,
-                                                    const at::Tensor& output, const at::Tensor& log_sums,
-                                                    const at::Tensor& output_gradient) {
-  const at::Tensor rows = queries.contiguous(), out = output.contiguous(), from = output_gradient.contiguous();
+AttentionGradient CpuPrimitives::attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
+                                                    const HeadRows& heads, const at::Tensor& output,
+                                                    const at::Tensor& log_sums, const at::Tensor& output_gradient) {
+  const at::Tensor &rows = heads.queries, out = output.contiguous(), from = output_gradient.contiguous();
   const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
   AttentionGradient gradient{at::empty_like(rows), at::empty({rows.size(0), kv_width}, rows.options()),
                              at::empty({rows.size(0), kv_width}, rows.options())};
@@ -143,19 +149,19 @@ AttentionGradient CpuPrimitives::attention_gradient(const AttentionShape& shape,
     return static_cast<std::byte*>(tensor.mutable_data_ptr()) + row * width * element;
   };
   std::vector<kernels::AttentionGradient> jobs;
-  for (const AttentionSequence& sequence : sequences) {
-    const std::int64_t row = sequence.first_row;
+  for (const AttentionPart& part : tables.parts) {
+    const std::int64_t row = part.first_row;
     kernels::AttentionGradient job;
     job.queries = read(rows, row, query_width);
-    job.keys = sequence.key_values.keys.const_data_ptr();
-    job.values = sequence.key_values.values.const_data_ptr();
+    job.keys = row_of(heads.keys, row);
+    job.values = row_of(heads.values, row);
     job.output = read(out, row, query_width);
     job.log_sum = log_sums.const_data_ptr<float>() + row * shape.heads;
     job.output_gradient = read(from, row, query_width);
     job.query_gradient = write(gradient.queries, row, query_width);
     job.key_gradient = write(gradient.keys, row, kv_width);
     job.value_gradient = write(gradient.values, row, kv_width);
-    job.rows = sequence.rows;
+    job.rows = part.rows;
     jobs.push_back(job);
   }
   kernels::attention_gradient(*team_, kernel_shape(shape), scalar_of(rows), jobs);

@@ -6,10 +6,12 @@
 #include "kernels/thread_team.hpp"
 #include "tensor/pointwise.hpp"
 #include "tensor/primitives.hpp"
+#include "tensor/token_choice.hpp"
 
 namespace muster::tensor {
 
 std::unique_ptr<Primitives> make_cpu_primitives(std::shared_ptr<kernels::ThreadTeam> team);
 std::unique_ptr<Pointwise> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<TokenChoice> make_cpu_token_choice(std::shared_ptr<kernels::ThreadTeam> team);
 
 }  // namespace muster::tensor

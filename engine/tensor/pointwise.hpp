@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "spec/activation.hpp"
-#include "tensor/torch.hpp"
+#include "tensor/primitives.hpp"
 
 namespace muster::tensor {
 
@@ -20,6 +20,16 @@ struct NormGradient {
 struct GatedGradient {
   at::Tensor gate;
   at::Tensor up;
+};
+
+// What becomes of a row of joined queries, keys and values before attention.
+struct HeadSplit {
+  AttentionShape shape;
+  at::Tensor query_norm;  // [head_size]: an RMS norm over each head; undefined: none
+  at::Tensor key_norm;
+  double epsilon = 0;
+  at::Tensor cosines;  // as rotate() has them; undefined: nothing is turned
+  at::Tensor sines;
 };
 
 class Pointwise {
@@ -38,15 +48,15 @@ class Pointwise {
   // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
   // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
   virtual at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) = 0;
+  // joined: [rows, (heads + 2 * kv_heads) * head_size]. Queries and keys are normed and turned; keys and values also go
+  // into the cache, row by row at slots, where there is one.
+  virtual HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
+                               const LayerCache& cache) = 0;
 
-  // activation(gate) * up; up undefined: activation(gate) alone.
+  // activation(gate) * up; up undefined: activation(gate) alone. Both may be halves of one matrix.
   virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;
   virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                           const at::Tensor& output_gradient) = 0;
-
-  // logits: [rows, vocabulary]. The logarithm of the softmax, in float32, at one token of each row.
-  virtual std::vector<float> token_log_probabilities(const at::Tensor& logits,
-                                                     std::span<const std::int64_t> tokens) = 0;
 };
 
 }  // namespace muster::tensor

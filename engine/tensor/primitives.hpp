@@ -38,27 +38,40 @@ struct AttentionShape {
   std::optional<std::int64_t> window;  // a query sees this many keys, its own among them
 };
 
-// Where the keys and values of one sequence lie: position p in block blocks[p / block_tokens].
-struct KeyValues {
-  at::Tensor keys;    // [blocks, block_tokens, kv_heads, head_size]
-  at::Tensor values;  // the same
-  std::vector<std::int64_t> blocks;
-};
-
 // One sequence's part of a batch: consecutive rows, at consecutive positions. Query i sees the keys of the positions up
 // to its own.
-struct AttentionSequence {
+struct AttentionPart {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
   std::int64_t position = 0;  // of the first row
-  KeyValues key_values;       // holds positions 0 to position + rows - 1
+  // Of the cache: position p is in blocks[p / block_tokens]. Empty: position is 0, and the keys are the part's own
+  // rows.
+  std::vector<std::int64_t> blocks;
 };
 
-struct AttentionGradient {
+// Where the rows of a batch find their keys. Made once for a pass and read by each of its layers. What a device reads
+// lies on it, int64.
+struct AttentionTables {
+  std::vector<AttentionPart> parts;
+  std::int64_t block_tokens = 0;
+  at::Tensor positions;      // [rows]
+  at::Tensor slots;          // [rows]: where a row's key goes: block * block_tokens + place in it; undefined: nowhere
+  at::Tensor single_rows;    // [n]: rows that are their sequence's only one and have a cache
+  at::Tensor single_blocks;  // [n, most blocks of one of them]: their blocks
+};
+
+// The keys and values of one layer; undefined tensors where nothing is kept.
+struct LayerCache {
+  at::Tensor keys;    // [blocks, block_tokens, kv_heads, head_size]
+  at::Tensor values;  // the same
+};
+
+struct HeadRows {
   at::Tensor queries;  // [rows, heads * head_size]
   at::Tensor keys;     // [rows, kv_heads * head_size]
   at::Tensor values;
 };
+using AttentionGradient = HeadRows;
 
 class Primitives {
  public:
@@ -66,23 +79,26 @@ class Primitives {
 
   virtual Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) = 0;
   // rows: [n, inputs] on the host, of the weight's type; they become rows first_row to first_row + n - 1.
-  // first_row is a multiple of row_alignment.
+  // Several threads may fill different rows; multiples of row_alignment are fastest.
   virtual void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) = 0;
   static constexpr std::int64_t row_alignment = 256;
-  // [n, inputs]: the embedding of tokens. indices: int64, on the host.
-  virtual at::Tensor take_rows(const Weight& weight, std::span<const std::int64_t> indices) = 0;
+  // [n, inputs]: the embedding of tokens. indices: int64, on the device.
+  virtual at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) = 0;
 
   // input: [rows, inputs] → [rows, outputs]. bias: [outputs] or undefined.
   virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
+  // sum: [rows, outputs], contiguous; the product is added to it.
+  virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) = 0;
   virtual LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
                                          const at::Tensor& output_gradient) = 0;
 
-  // queries: [rows, heads * head_size] → the same shape. log_sums, where wanted: what attention_gradient needs.
-  virtual at::Tensor attention(const AttentionShape& shape, const at::Tensor& queries,
-                               std::span<const AttentionSequence> sequences, at::Tensor* log_sums) = 0;
-  // Of sequences that begin at position 0, whose keys and values are the rows of the batch.
-  virtual AttentionGradient attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
-                                               std::span<const AttentionSequence> sequences, const at::Tensor& output,
+  // heads: the batch's rows; what the cache is to have of them is in it already. Returns [rows, heads * head_size].
+  // log_sums, where wanted: what attention_gradient needs.
+  virtual at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                               const LayerCache& cache, at::Tensor* log_sums) = 0;
+  // Of parts that have no cache.
+  virtual AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
+                                               const HeadRows& heads, const at::Tensor& output,
                                                const at::Tensor& log_sums, const at::Tensor& output_gradient) = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "service/generate.hpp"
+#include "service/generate_placement.hpp"
 #include "service/generate_rows.hpp"
 #include "service/plan.hpp"
 #include "service/prompt_file.hpp"
@@ -17,7 +18,6 @@
 namespace muster::service {
 namespace {
 
-constexpr std::string_view one_device = "several devices: not in this version";
 constexpr const char* file_for_answers = "the file for the answers is -o FILE";
 constexpr gpu::ComputeCapability first_with_bfloat16{8, 0};
 // Sequences computed at once where nothing is said, if that many fit.
@@ -39,7 +39,6 @@ class SettingsCheck {
     std::erase_if(concerning.origins, [](const auto& entry) { return !concerns_generation(entry.first); });
     problems_ = missing_capabilities(spec::Schema(), concerning);
     check_devices();
-    check_placement();
     check_run_folder();
     check_resume();
     if (!spec_.model.path)
@@ -69,8 +68,10 @@ class SettingsCheck {
     const bool gpus = asked.num_gpus || !asked.gpu_ids.empty();
     const auto ranks = asked.ranks.value_or(1);
     const auto most = std::max<std::int64_t>({asked.num_gpus.value_or(1), std::ssize(asked.gpu_ids), ranks});
-    if (wish_.mode == GenerateMode::converse && most > 1)
-      report("", fmt::format("a conversation is one rank's work, and {} are asked for", most), "leave that out");
+    const bool mapped = spec_.model.device_map || spec_.model.auto_device_map;
+    if (wish_.mode == GenerateMode::converse && most > 1 && !mapped)
+      report("", fmt::format("a conversation is one rank's work, and {} are asked for", most),
+             "leave that out; --device-map auto splits a model that does not fit one device");
     if (asked.device == spec::Device::cpu && gpus)
       report(where(asked.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids"),
              "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
@@ -94,18 +95,6 @@ class SettingsCheck {
     if (wish_.prompts == "-")
       report("", "--resume compares the prompts with those of the run before, and standard input cannot be read twice",
              "write the prompts to a file: -p FILE");
-  }
-
-  void check_placement() {
-    const spec::ModelSpec& model = spec_.model;
-    if (model.device_map || model.auto_device_map)
-      report(where(model.device_map ? "model.device_map" : "model.auto_device_map"),
-             fmt::format("a device map lays a model over {}", one_device), "leave it out");
-    for (const char* place : {"cpu", "disk"})
-      if (model.max_memory.contains(place))
-        report(where("model.max_memory"),
-               fmt::format("model.max_memory names {}: parts of a model off the GPU are not in this version", place),
-               "leave it out");
   }
 
   // Only where they were typed for this command: a run's configuration file has them, too.
@@ -213,20 +202,6 @@ spec::ElementType element_type(spec::DataType type) {
   return type == spec::DataType::float16 ? spec::ElementType::float16 : spec::ElementType::float32;
 }
 
-// Ranks that share a device share its memory.
-void share_devices(plan::Question& question, const ChosenDevices& chosen) {
-  if (chosen.gpus.empty()) {
-    if (question.host_memory) question.host_memory = *question.host_memory / chosen.ranks;
-    return;
-  }
-  const auto gpus = question.devices.size();
-  const auto ranks = static_cast<std::size_t>(chosen.ranks);
-  if (ranks <= gpus) return;
-  const auto sharing = static_cast<std::int64_t>((ranks + gpus - 1) / gpus);
-  for (plan::PlanDevice& device : question.devices) device.limit /= sharing;
-  for (std::size_t rank = gpus; rank < ranks; ++rank) question.devices.push_back(question.devices[rank % gpus]);
-}
-
 Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen, GenerateMode mode) {
   settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
   settings.distributed.num_gpus.reset();
@@ -241,30 +216,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   question->spare.clear();
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (mode == GenerateMode::score) question->workload.new_tokens = 0;
-  share_devices(*question, chosen);
-  if (question->devices.size() > 1 && !question->map) question->scheme = plan::Scheme::replicas;
   return question;
-}
-
-// A plan for CPU ranks knows of one; the others are its equals.
-void repeat_cpu_rank(plan::Plan& plan, int ranks) {
-  if (ranks == 1 || plan.ranks.size() != 1) return;
-  for (int rank = 1; rank < ranks; ++rank) {
-    plan.ranks.push_back(plan.ranks.front());
-    plan.ranks.back().rank = rank;
-  }
-  plan.layout.world = ranks;
-  plan.effective_batch *= ranks;
-  plan.reasons.assign({fmt::format(
-      "{} CPU ranks, each with the whole model and prompts of its own; they share cores and memory", ranks)});
-}
-
-// What is told of the devices.
-void complete(plan::Plan& plan, const ChosenDevices& chosen) {
-  if (plan.layout.scheme == plan::Scheme::replicas)
-    plan.reasons.assign({"replicas: each rank has the whole model, and prompts of its own"});
-  if (chosen.gpus.empty()) repeat_cpu_rank(plan, chosen.ranks);
-  plan.reasons.insert(plan.reasons.end(), chosen.notes.begin(), chosen.notes.end());
 }
 
 Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
@@ -301,19 +253,20 @@ Result<void> check_lengths(const plan::Question& question, const GenerateWish& w
 }
 
 // As many sequences at once as asked for; else the usual number, or the half of it, or the quarter …
-Result<plan::Plan> plan_batch(plan::Question& question, std::int64_t usual, bool alone) {
-  if (question.micro_batch || alone) {
-    if (alone) question.micro_batch = 1;
-    return plan::make_plan(question);
+Result<Placement> place_batch(PlacementWish& wish, std::int64_t usual, bool alone) {
+  if (wish.question.micro_batch || alone) {
+    if (alone) wish.question.micro_batch = 1;
+    return place_model(wish);
   }
   for (std::int64_t batch = usual;; batch /= 2) {
-    question.micro_batch = batch;
-    auto made = plan::make_plan(question);
-    if (!made || made->fits() || batch == 1) return made;
+    wish.question.micro_batch = batch;
+    auto placed = place_model(wish);
+    if (!placed || placed->plan.fits() || batch == 1) return placed;
   }
 }
 
-wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& question, spec::DataType type) {
+wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& question, const Placement& placement,
+                           spec::DataType type) {
   const spec::RunSpec& spec = wish.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
@@ -333,6 +286,9 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   task.repetition_penalty = spec.generation.repetition_penalty;
   task.stop = spec.generation.stop.texts;
   for (const std::int64_t token : spec.generation.stop_tokens) task.stop_tokens.push_back(static_cast<int>(token));
+  task.stages = placement.stages;
+  task.in_host_memory = placement.in_host_memory;
+  task.on_disk = placement.on_disk;
   task.score = wish.mode == GenerateMode::score;
   task.log_probabilities = wish.log_probabilities;
   task.stream = wish.mode == GenerateMode::converse;
@@ -365,6 +321,27 @@ Result<void> find_earlier_rows(const GenerateWish& wish, GeneratePlan& plan) {
   if (!answered) return answered.error();
   plan.answered = *answered;
   return {};
+}
+
+// The GPUs of the ranks, each once, in the order of the ranks.
+std::optional<gpu::SelectionRequest> selection_of(const plan::Plan& plan) {
+  gpu::SelectionRequest selection;
+  for (const plan::RankPlan& rank : plan.ranks)
+    if (rank.gpu && std::ranges::find(selection.ids, std::to_string(rank.gpu->number)) == selection.ids.end())
+      selection.ids.push_back(std::to_string(rank.gpu->number));
+  return selection.ids.empty() ? std::nullopt : std::optional(std::move(selection));
+}
+
+// "4 CPU ranks: 2 replicas of 2 stages".
+std::string device_words(const ChosenDevices& chosen, const Placement& placed) {
+  std::string words = chosen.words;
+  if (chosen.gpus.empty() && placed.plan.ranks.size() > 1)
+    words = fmt::format("{} CPU ranks", placed.plan.ranks.size());
+  if (!placed.stages.empty())
+    words += fmt::format(": {} of {} stages",
+                         placed.replicas() == 1 ? "one replica" : fmt::format("{} replicas", placed.replicas()),
+                         placed.stages.size());
+  return words;
 }
 
 struct Translation {
@@ -402,22 +379,23 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
   if (auto checked = check_template(wish); !checked) return checked.error();
   if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
-  auto made = plan_batch(*question, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
-                         wish.mode == GenerateMode::converse);
-  if (!made) return made.error();
-  complete(*made, *devices);
+  PlacementWish placing{std::move(*question), devices->ranks, spec.model.max_memory};
+  if (wish.mode == GenerateMode::converse) placing.most_replicas = 1;
+  auto placed = place_batch(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
+                            wish.mode == GenerateMode::converse);
+  if (!placed) return placed.error();
+  placed->plan.reasons.insert(placed->plan.reasons.end(), devices->notes.begin(), devices->notes.end());
 
   GeneratePlan plan;
   plan.job.name = "generate";
-  plan.job.ranks = devices->ranks;
-  plan.job.survives_losses = devices->ranks > 1;
-  plan.job.assignment.task = task_of(wish, *question, settings.model.dtype);
+  plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
+  plan.job.survives_losses = placed->replicas() > 1;
+  plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
-  if (!devices->gpus.empty()) plan.job.selection.emplace();
-  for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
-  plan.question = std::move(*question);
-  plan.plan = std::move(*made);
-  plan.device = devices->words;
+  plan.job.selection = selection_of(placed->plan);
+  plan.device = device_words(*devices, *placed);
+  plan.question = std::move(placing.question);
+  plan.plan = std::move(placed->plan);
   plan.notes = devices->notes;
   plan.total = *total;
   if (auto found = find_earlier_rows(wish, plan); !found) return found.error();

@@ -177,7 +177,6 @@ class TestRefusals:
 
     def test_name_what_this_version_lacks(self, scripted):
         prompts = scripted.prompts("p.txt", "a")
-        refused(scripted(*BARE, "-p", prompts, "model.device_map=auto"), 2, "several devices: not in this version")
         refused(scripted(*BARE, "-p", prompts, "model.load_in_8bit=true"), 2, "4- and 8-bit loading")
         refused(scripted(*BARE, "-p", prompts, "--output", "x"), 2, "the file for the answers is -o FILE")
 

@@ -1,8 +1,9 @@
 // Computes logits, and gradients of a loss, for tests that compare them with other implementations.
 //
-//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic | FIRST LAST]
+//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic | in-host-memory | on-disk | FIRST LAST]
 //
 // With FIRST and LAST it loads those layers alone, and only tells how many bytes of the checkpoint it read.
+// in-host-memory and on-disk: no parameter stays on the device, but for the norms at its ends.
 //
 // Reads one JSON object a line: {"sequences": [[ids]], "chunks": [rows], "cache": true, "block_tokens": 64, "output":
 // FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
@@ -17,6 +18,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "model/causal_model.hpp"
+#include "model/host_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
 
@@ -52,11 +54,12 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
   for (const auto& sequence : sequences) {
     const auto length = static_cast<std::int64_t>(sequence.size());
     batch.tokens.insert(batch.tokens.end(), sequence.begin(), sequence.end());
-    batch.parts.push_back({length, 0, length, nullptr});
+    batch.parts.push_back({length, 0, length});
   }
   const bool differentiates = request.contains("gradients");
   model::ModelTape tape;
-  const at::Tensor hidden = model.forward(batch, model.embed(batch), nullptr, differentiates ? &tape : nullptr);
+  const model::Pass pass = model.prepare(batch, nullptr);
+  const at::Tensor hidden = model.forward(pass, model.embed(pass), differentiates ? &tape : nullptr);
   const at::Tensor logits = model.logits(hidden);
   if (differentiates) {
     at::Tensor gradient = at::softmax(logits.to(at::kFloat), -1);
@@ -66,10 +69,14 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
       gradient[row++].zero_();  // nothing follows the last token
     }
     GradientFiles files;
-    model.backward(batch, tape, gradient.to(logits.scalar_type()), files);
+    model.backward(pass, tape, gradient.to(logits.scalar_type()), files);
     files.write(request["gradients"]);
   }
   return logits;
+}
+
+at::Tensor logits_of(model::CausalModel& model, const model::Pass& pass) {
+  return model.logits(model.forward(pass, model.embed(pass)));
 }
 
 at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const json& request) {
@@ -79,12 +86,12 @@ at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const 
   for (const auto& sequence : sequences)
     blocks += (static_cast<std::int64_t>(sequence.size()) + block_tokens - 1) / block_tokens;
   model::KeyValueCache cache(model.cache_shape(blocks, block_tokens));
-  std::vector<model::CachedSequence> cached;
+  std::vector<std::vector<std::int64_t>> blocks_of(sequences.size());
   std::vector<std::vector<at::Tensor>> rows(sequences.size());
-  for (const auto& sequence : sequences) {
-    cached.emplace_back(cache);
-    TORCH_CHECK(cached.back().reserve(static_cast<std::int64_t>(sequence.size())));
-  }
+  std::int64_t next_block = 0;
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    for (std::size_t held = 0; held < sequences[s].size(); held += static_cast<std::size_t>(block_tokens))
+      blocks_of[s].push_back(next_block++);
   std::vector<std::int64_t> done(sequences.size());
   for (std::size_t round = 0;; ++round) {
     const std::int64_t most = chunks[std::min(round, chunks.size() - 1)];
@@ -96,12 +103,12 @@ at::Tensor chunked(model::CausalModel& model, const Sequences& sequences, const 
       if (count == 0) continue;
       const auto first = sequences[s].begin() + done[s];
       batch.tokens.insert(batch.tokens.end(), first, first + count);
-      batch.parts.push_back({count, done[s], length, &cached[s]});
+      batch.parts.push_back({count, done[s], length, blocks_of[s]});
       owners.push_back(s);
       done[s] += count;
     }
     if (batch.parts.empty()) break;
-    const at::Tensor logits = model.logits(model.forward(batch, model.embed(batch), &cache));
+    const at::Tensor logits = logits_of(model, model.prepare(batch, &cache));
     std::int64_t row = 0;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       rows[owners[i]].push_back(logits.narrow(0, row, batch.parts[i].rows));
@@ -136,9 +143,15 @@ int main(int argc, char** argv) {
                               words.size() > 4 && words[4] == "deterministic"};
   std::optional<model::LayerRange> layers;
   if (words.size() > 5) layers = model::LayerRange{std::stoll(words[4]), std::stoll(words[5])};
+  const auto host = model::make_host_source(*source);
+  std::vector<model::OffloadedParts> offloaded;
+  if (words.size() == 5 && words[4] != "deterministic") {
+    offloaded.push_back({{}, true, true, words[4] == "on-disk" ? source.get() : host.get()});
+    for (std::int64_t layer = 0; layer < description.config.layers; ++layer) offloaded[0].layers.push_back(layer);
+  }
   auto arithmetic = need(tensor::make_arithmetic(wish));
   auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
-                                             {tensor::to_torch(type), layers, wish.threads, {}}));
+                                             {tensor::to_torch(type), layers, wish.threads, {}, offloaded}));
   if (layers) {
     fmt::print("{}\n", json{{"bytes_read", source->bytes_read()}}.dump());
     return 0;

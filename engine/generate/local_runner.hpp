@@ -1,0 +1,42 @@
+// Steps on one device that holds the whole model.
+#pragma once
+
+#include <deque>
+
+#include "generate/decode_graphs.hpp"
+#include "generate/step_runner.hpp"
+#include "model/causal_model.hpp"
+
+namespace muster::generate {
+
+class LocalRunner final : public StepRunner {
+ public:
+  // All must outlive this.
+  // longest: the most tokens of a sequence.
+  LocalRunner(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+              const tensor::SamplingRules& rules, std::int64_t longest)
+      : model_(model),
+        arithmetic_(arithmetic),
+        cache_(cache),
+        rules_(rules),
+        graphs_(model.is_resident() ? make_decode_graphs(model, arithmetic, cache, longest) : nullptr) {}
+
+  int depth() const override { return 1; }
+  void begin(const Step& step) override;
+  std::vector<tensor::ChosenToken> finish() override;
+
+ private:
+  model::CausalModel& model_;
+  tensor::Arithmetic& arithmetic_;
+  model::KeyValueCache& cache_;
+  tensor::SamplingRules rules_;
+  std::unique_ptr<DecodeGraphs> graphs_;  // nullptr: every step is computed anew
+  std::deque<std::vector<tensor::ChosenToken>> done_;
+};
+
+// The draws of a step from the hidden rows of its batch: final norm, head, choice. Of the rank with the last layer.
+std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                             const tensor::SamplingRules& rules, const at::Tensor& hidden,
+                                             const std::vector<Draw>& draws);
+
+}  // namespace muster::generate

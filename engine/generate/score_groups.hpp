@@ -1,0 +1,23 @@
+// Requests that score given texts: those that begin alike go on from one prompt, which is computed once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "generate/request.hpp"
+
+namespace muster::generate {
+
+struct ScoredText {
+  std::int64_t index = 0;
+  std::vector<std::int32_t> tokens;  // context and completion
+  std::int64_t context = 0;          // the first so many are not scored; at least 1, fewer than all
+};
+
+// Texts share a prompt where that saves rows; the scores are the same either way. The longest requests come first, so
+// that the last steps are not left with one of them.
+std::vector<Request> group_scores(std::vector<ScoredText> texts);
+// Each for itself: for models whose rotary embeddings depend on a sequence's length.
+std::vector<Request> separate_scores(std::vector<ScoredText> texts);
+
+}  // namespace muster::generate

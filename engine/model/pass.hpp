@@ -1,0 +1,49 @@
+// What all blocks of one forward pass share: a batch, the way its device reads it.
+#pragma once
+
+#include "model/batch.hpp"
+#include "model/key_value_cache.hpp"
+#include "model/rotary.hpp"
+#include "tensor/primitives.hpp"
+
+namespace muster::model {
+
+struct Pass {
+  at::Tensor tokens;  // [rows], int64
+  tensor::AttentionTables tables;
+  RotaryRows rotary;               // undefined tensors for families that do not rotate
+  KeyValueCache* cache = nullptr;  // nullptr: sequences begin at 0 and nothing is kept
+
+  tensor::LayerCache layer_cache(std::int64_t layer) const {
+    return cache == nullptr ? tensor::LayerCache{} : cache->layer(layer);
+  }
+};
+
+// The whole numbers of a batch, one after another in one tensor, so that one copy brings all of them to the device.
+class PassNumbers {
+ public:
+  // block_tokens: of the cache; 0: there is none.
+  PassNumbers(const Batch& batch, std::int64_t block_tokens);
+  // Rows of their own sequences each, all filled up to this many with rows of no consequence, whose keys go to the
+  // cache's block spare_block; with room for this many blocks of each. So that equally many numbers stand for different
+  // batches.
+  PassNumbers(const Batch& batch, std::int64_t block_tokens, std::int64_t rows, std::int64_t most_blocks,
+              std::int64_t spare_block);
+
+  // On the host.
+  const at::Tensor& values() const { return values_; }
+  // A pass that reads its numbers from values, which has those of this object or will have. Without rotary rows.
+  Pass pass(const at::Tensor& values, KeyValueCache* cache) const;
+
+ private:
+  void fill(const Batch& batch);
+
+  std::int64_t rows_;
+  std::int64_t singles_ = 0;
+  std::int64_t most_blocks_ = 0;
+  std::int64_t block_tokens_;
+  std::vector<tensor::AttentionPart> parts_;
+  at::Tensor values_;  // tokens, positions, slots, single rows, single blocks
+};
+
+}  // namespace muster::model

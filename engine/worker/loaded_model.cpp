@@ -1,0 +1,73 @@
+#include "worker/loaded_model.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "model/host_source.hpp"
+#include "model/random_source.hpp"
+#include "spec/model_source.hpp"
+#include "tensor/element_types.hpp"
+
+namespace muster::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using wire::GenerateTask;
+
+constexpr std::chrono::milliseconds between_progress(200);
+
+Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
+                                                               const spec::ModelDescription& description,
+                                                               const spec::ModelSearch& search, std::uint64_t seed) {
+  if (task.random_weights) return model::make_random_source(description.config, seed);
+  return checkpoint::open_checkpoint(task.model, search);
+}
+
+std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
+  return [&job, last = Clock::now()](const model::LoadProgress& progress) mutable {
+    const auto now = Clock::now();
+    if (now - last < between_progress && progress.done < progress.total) return;
+    last = now;
+    job.channel.tell(wire::Progress{"loading", progress.done, progress.total});
+  };
+}
+
+std::vector<model::OffloadedParts> offloaded_parts(const GenerateTask& task, const LoadedModel& loaded) {
+  const auto& [host_layers, host_embedding, host_head] = task.in_host_memory;
+  const auto& [disk_layers, disk_embedding, disk_head] = task.on_disk;
+  return {{host_layers, host_embedding, host_head, loaded.in_host_memory.get()},
+          {disk_layers, disk_embedding, disk_head, loaded.source.get()}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& job,
+                                                std::optional<model::LayerRange> layers) {
+  auto loaded = std::make_unique<LoadedModel>();
+  const wire::Assignment& assignment = job.assignment();
+  const spec::ModelSearch search = spec::model_search_from_environment();
+  const auto description = spec::read_model(task.model, search, std::nullopt);
+  if (!description) return description.error();
+  loaded->longest = std::min(task.sequence_length, description->config.positions);
+  auto text = chat::read_model_text(task.tokenizer.value_or(task.model), search);
+  if (!text) return text.error();
+  loaded->text.emplace(std::move(*text));
+  auto arithmetic = tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic});
+  if (!arithmetic) return arithmetic.error();
+  loaded->arithmetic = std::move(*arithmetic);
+  auto source = open_weights(task, *description, search, assignment.seed);
+  if (!source) return source.error();
+  loaded->source = std::move(*source);
+  loaded->in_host_memory = model::make_host_source(*loaded->source);
+  const spec::ElementType usual =
+      loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
+  auto model =
+      model::CausalModel::load(description->config, *loaded->source, loaded->arithmetic,
+                               {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads),
+                                tell_loading(job), offloaded_parts(task, *loaded)});
+  if (!model) return model.error();
+  loaded->model.emplace(std::move(*model));
+  return loaded;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,47 @@
+// A model that is split by layers over consecutive ranks of a job: which of them this rank is, and its part in it.
+//
+// Of R × S ranks, S stages each, rank r is stage r mod S of replica r / S. Replicas know nothing of each other.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "worker/job.hpp"
+#include "worker/pipeline_runner.hpp"
+
+namespace muster::worker {
+
+class Pipeline {
+ public:
+  // Joins the ranks that this one shares the model with. stages: at least two; the job's ranks are a multiple.
+  static Result<std::unique_ptr<Pipeline>> join(const Job& job, const std::vector<wire::Stage>& stages);
+
+  // What this rank holds.
+  model::LayerRange layers() const { return layers_; }
+  bool is_first() const { return messages_->rank() == 0; }
+
+  // The first stage: what carries out steps over all of them. All must outlive this.
+  generate::StepRunner& start(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+                              const tensor::SamplingRules& rules);
+  // The first stage, when there are no more steps.
+  void end() { link_->end(); }
+  // The other stages: carries out steps until there are no more.
+  void serve(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+             const tensor::SamplingRules& rules);
+
+ private:
+  Pipeline() = default;
+  void connect(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+               const tensor::SamplingRules& rules);
+
+  std::unique_ptr<communicate::Communicator> messages_;
+  std::unique_ptr<communicate::Communicator> rows_;  // absent: rows go with the messages
+  std::chrono::milliseconds silence_{0};
+  model::LayerRange layers_;
+  std::optional<ModelStage> stage_;
+  std::optional<PipelineLink> link_;
+  std::optional<PipelineRunner> runner_;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,25 @@
+// Steps over the ranks that a model is split over: the first stage's side, which has the books.
+#pragma once
+
+#include "generate/step_runner.hpp"
+#include "worker/pipeline_stage.hpp"
+
+namespace muster::worker {
+
+class PipelineRunner final : public generate::StepRunner {
+ public:
+  // Of the first stage; both must outlive this. depth: steps under way at once.
+  PipelineRunner(StageWork& work, PipelineLink& link, int depth) : work_(work), link_(link), depth_(depth) {}
+
+  int depth() const override { return depth_; }
+  // Computes this stage's layers; the other stages compute theirs meanwhile, of earlier steps.
+  void begin(const generate::Step& step) override { link_.pass_on(step, work_.forward(step, {})); }
+  std::vector<tensor::ChosenToken> finish() override { return link_.next_answer(); }
+
+ private:
+  StageWork& work_;
+  PipelineLink& link_;
+  int depth_;
+};
+
+}  // namespace muster::worker
