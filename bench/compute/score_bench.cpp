@@ -12,7 +12,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "generate/scorer.hpp"
+#include "generate/generator.hpp"
+#include "generate/local_runner.hpp"
+#include "generate/score_groups.hpp"
 #include "model/random_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
@@ -29,29 +31,40 @@ T need(Result<T> result) {
   std::exit(2);
 }
 
-std::vector<generate::ScoreRequest> make_requests(std::int64_t batch, std::int64_t length, std::int64_t vocabulary) {
-  std::vector<generate::ScoreRequest> requests;
+std::vector<generate::ScoredText> make_texts(std::int64_t batch, std::int64_t length, std::int64_t vocabulary) {
+  std::vector<generate::ScoredText> texts;
   for (std::int64_t i = 0; i < batch; ++i) {
-    generate::ScoreRequest request{{}, 1};
+    generate::ScoredText text{i, {}, 1};
     for (std::int64_t j = 0; j < length; ++j)
-      request.tokens.push_back(static_cast<std::int32_t>((i * 7919 + j * 104729 + 13) % vocabulary));
-    requests.push_back(std::move(request));
+      text.tokens.push_back(static_cast<std::int32_t>((i * 7919 + j * 104729 + 13) % vocabulary));
+    texts.push_back(std::move(text));
   }
-  return requests;
+  return texts;
 }
 
-void prefill(model::CausalModel& model, const std::vector<generate::ScoreRequest>& requests) {
+void prefill(model::CausalModel& model, const std::vector<generate::ScoredText>& texts) {
   model::Batch batch;
   std::vector<std::int64_t> last;
-  for (const auto& request : requests) {
-    const auto length = static_cast<std::int64_t>(request.tokens.size());
-    batch.tokens.insert(batch.tokens.end(), request.tokens.begin(), request.tokens.end());
+  for (const auto& text : texts) {
+    const auto length = static_cast<std::int64_t>(text.tokens.size());
+    batch.tokens.insert(batch.tokens.end(), text.tokens.begin(), text.tokens.end());
     batch.parts.push_back({length, 0, length});
     last.push_back(batch.rows() - 1);
   }
   const model::Pass pass = model.prepare(batch, nullptr);
   const at::Tensor hidden = model.forward(pass, model.embed(pass));
   model.logits(hidden.index_select(0, at::tensor(last, at::kLong).to(hidden.device()))).to(at::kCPU);
+}
+
+void score(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+           const std::vector<generate::ScoredText>& texts) {
+  generate::LocalRunner runner(model, arithmetic, cache, {});
+  generate::BlockPool pool(cache.shape().blocks, cache.shape().block_tokens);
+  generate::GeneratorSettings settings;
+  settings.most_sequences = static_cast<std::int64_t>(texts.size());
+  generate::Generator generator(runner, pool, settings);
+  for (generate::Request& request : generate::separate_scores(texts)) generator.add(std::move(request));
+  while (!generator.idle()) generator.step();
 }
 
 template <class Work>
@@ -81,8 +94,9 @@ int main(int argc, char** argv) {
   const auto source = model::make_random_source(description.config, 1);
   auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
                                              {types.at(words.at(1)), std::nullopt, threads, {}}));
-  const auto requests = make_requests(batch, length, description.config.vocabulary);
-  const double read = best_rate(batch * length, repeats, [&] { prefill(model, requests); });
-  const double scored = best_rate(batch * length, repeats, [&] { generate::score(model, arithmetic, requests); });
+  const auto texts = make_texts(batch, length, description.config.vocabulary);
+  model::KeyValueCache cache(model.cache_shape(batch * ((length + 63) / 64), 64));
+  const double read = best_rate(batch * length, repeats, [&] { prefill(model, texts); });
+  const double scored = best_rate(batch * length, repeats, [&] { score(model, arithmetic, cache, texts); });
   fmt::print("{}\n", nlohmann::json{{"prefill", read}, {"scoring", scored}}.dump());
 }

@@ -9,26 +9,16 @@ namespace muster::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr int part_keys = threads;  // a thread each
-constexpr int most_group = 8;       // query heads of one block of threads
-constexpr int most_size = 256;
+constexpr int part_keys = 128;
+constexpr int most_group = 8;  // query heads of one block of threads
+constexpr int key_lanes = 8;  // share a key, eight elements each at a time
+constexpr int keys_at_once = threads / key_lanes;
 
-struct Partial {  // in scratch, before head_size sums
-  float highest;
-  float total;
-};
-
-// Eight elements of one row as floats.
-__device__ void load8(const float* from, float* to) {
-  const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
-  to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
-}
+// Eight elements of one row.
 template <class T>
-__device__ void load8(const T* from, float* to) {
-  const uint4 packed = *reinterpret_cast<const uint4*>(from);
-  const T* values = reinterpret_cast<const T*>(&packed);
-  for (int i = 0; i < 8; ++i) to[i] = widen(values[i]);
-}
+struct alignas(16) Eight {
+  T values[8];
+};
 
 struct Place {
   std::int64_t row, position, first_part, last_part;
@@ -70,93 +60,155 @@ __device__ void join_parts(const AttentionShape& shape, std::int64_t parts, floa
   }
 }
 
+// Where the keys of a part lie, in elements from the cache's beginning; -1: the row does not see it.
+__device__ void find_places(const AttentionShape& shape, const DecodeTables& tables, const Place& place,
+                            std::int64_t index, std::int64_t begin, std::int64_t kv_head, std::int64_t* places) {
+  const std::int64_t least = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
+  for (int at = static_cast<int>(threadIdx.x); at < part_keys; at += threads) {
+    const std::int64_t key = begin + at;
+    places[at] = -1;
+    if (key < least || key > place.position) continue;
+    const auto tokens = static_cast<unsigned>(tables.block_tokens);
+    const auto number = static_cast<unsigned>(key);
+    const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
+    places[at] = ((block * tables.block_tokens + number % tokens) * shape.kv_heads + kv_head) * shape.head_size;
+  }
+}
+
+// scores[group, part_keys]: queries · keys; -infinity where a key is not seen. chunks: eights of a lane.
+template <class T, int group, int chunks>
+__device__ void score_keys(const T* keys, const std::int64_t* places, const float* query, int size, float* scores) {
+  const int lane = static_cast<int>(threadIdx.x) % key_lanes, first_key = static_cast<int>(threadIdx.x) / key_lanes;
+#pragma unroll 4
+  for (int at = first_key; at < part_keys; at += keys_at_once) {
+    Eight<T> elements[chunks] = {};
+    if (places[at] >= 0) {
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        if (const int first = (chunk * key_lanes + lane) * 8; first < size)
+          elements[chunk] = *reinterpret_cast<const Eight<T>*>(keys + places[at] + first);
+    }
+    float sums[group];
+#pragma unroll
+    for (int head = 0; head < group; ++head) {
+      sums[head] = 0;
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const int first = (chunk * key_lanes + lane) * 8;
+        if (first >= size) continue;
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          sums[head] = __fmaf_rn(query[head * size + first + i], widen(elements[chunk].values[i]), sums[head]);
+      }
+    }
+#pragma unroll
+    for (int head = 0; head < group; ++head) {
+      for (int offset = key_lanes / 2; offset > 0; offset /= 2)
+        sums[head] += __shfl_xor_sync(whole_warp, sums[head], offset);
+      if (lane == 0) scores[head * part_keys + at] = places[at] >= 0 ? sums[head] : -INFINITY;
+    }
+  }
+}
+
+// Two elements of a row at once.
+template <class T>
+struct alignas(2 * sizeof(T)) Two {
+  T values[2];
+};
+
+// sums[slices, group, size] in shared memory: each slice of the threads adds up every slices-th key.
 template <class T, int group>
+__device__ void weigh_values(const T* values, const std::int64_t* places, const float* weights, int size, int slices,
+                             float* sums) {
+  const int pairs = size / 2, slice = static_cast<int>(threadIdx.x) / pairs;
+  if (slice >= slices) return;
+  const int element = 2 * (static_cast<int>(threadIdx.x) % pairs);
+  float first[group], second[group];
+#pragma unroll
+  for (int head = 0; head < group; ++head) first[head] = second[head] = 0;
+#pragma unroll 8
+  for (int at = slice; at < part_keys; at += slices) {
+    if (places[at] < 0) continue;
+    const auto two = *reinterpret_cast<const Two<T>*>(values + places[at] + element);
+    const float a = widen(two.values[0]), b = widen(two.values[1]);
+#pragma unroll
+    for (int head = 0; head < group; ++head) {
+      const float weight = weights[head * part_keys + at];
+      first[head] = __fmaf_rn(weight, a, first[head]);
+      second[head] = __fmaf_rn(weight, b, second[head]);
+    }
+  }
+#pragma unroll
+  for (int head = 0; head < group; ++head) {
+    float* to = sums + (slice * group + head) * size + element;
+    to[0] = first[head];
+    to[1] = second[head];
+  }
+}
+
+// A warp for each head: scores become weights.
+template <int group>
+__device__ void weigh_keys(float* scores, float* highest, float* total) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  for (int head = static_cast<int>(threadIdx.x) / lanes; head < group; head += threads / lanes) {
+    float* own = scores + head * part_keys;
+    float most = -INFINITY, sum = 0;
+    for (int at = lane; at < part_keys; at += lanes) most = fmaxf(most, own[at]);
+    most = warp_max(most);
+    for (int at = lane; at < part_keys; at += lanes) {
+      own[at] = expf(own[at] - most);
+      sum += own[at];
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) highest[head] = most, total[head] = sum;
+  }
+}
+
+// At most as many threads as there are.
+__host__ __device__ int slices_of(int size) { return size / 2 >= threads ? 1 : threads / (size / 2); }
+
+template <class T, int group, int chunks>
 __global__ void __launch_bounds__(threads)
     decode(AttentionShape shape, DecodeTables tables, const T* queries, float* scratch, unsigned* counters,
            int group_blocks, T* output) {
-  __shared__ alignas(16) float query[group * most_size];
-  __shared__ alignas(16) float weights[group * part_keys];
+  extern __shared__ float shared[];  // queries [group, size], then scores [group, part_keys], then sums
+  __shared__ std::int64_t places[part_keys];
   __shared__ float highest[group], total[group];
   __shared__ bool is_last;
   const std::int64_t index = blockIdx.z, part = blockIdx.x, parts = gridDim.x;
   const Place place = place_of(shape, tables, index);
   if (part < place.first_part || part > place.last_part) return;
   const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x);
-  const std::int64_t kv_head = blockIdx.y / static_cast<unsigned>(group_blocks);
+  const auto group_block = static_cast<std::int64_t>(blockIdx.y) % group_blocks;
+  const std::int64_t kv_head = static_cast<std::int64_t>(blockIdx.y) / group_blocks;
   const std::int64_t all = shape.heads / shape.kv_heads;  // query heads of a key head
-  const std::int64_t before = static_cast<std::int64_t>(blockIdx.y % static_cast<unsigned>(group_blocks)) * group;
-  const std::int64_t first_head = kv_head * all + before;
-  const int own = static_cast<int>(all - before < group ? all - before : group);
+  const std::int64_t first_head = kv_head * all + group_block * group;
+  const std::int64_t left = all - group_block * group;
+  const int own = static_cast<int>(left < group ? left : group);
+  float* query = shared;
+  float* scores = query + group * size;
+  float* sums = scores + group * part_keys;
   for (int at = thread; at < group * size; at += threads)
     query[at] = at / size < own ? widen(queries[(place.row * shape.heads + first_head) * size + at]) * shape.scale : 0;
+  find_places(shape, tables, place, index, part * part_keys, kv_head, places);
+  __syncthreads();
+  score_keys<T, group, chunks>(static_cast<const T*>(tables.keys), places, query, size, scores);
+  __syncthreads();
+  weigh_keys<group>(scores, highest, total);
+  __syncthreads();
+  const int slices = slices_of(size);
+  weigh_values<T, group>(static_cast<const T*>(tables.values), places, scores, size, slices, sums);
   __syncthreads();
 
-  const std::int64_t* table = tables.blocks + index * tables.most_blocks;
-  const auto key_place = [&](std::int64_t key) {
-    return ((table[key / tables.block_tokens] * tables.block_tokens + key % tables.block_tokens) * shape.kv_heads +
-            kv_head) *
-           size;
-  };
-  const std::int64_t begin = part * part_keys, key = begin + thread;
-  const std::int64_t least = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
-  float score[group];
-  for (int head = 0; head < group; ++head) score[head] = -INFINITY;
-  if (key >= least && key <= place.position) {
-    const T* from = static_cast<const T*>(tables.keys) + key_place(key);
-    for (int head = 0; head < group; ++head) score[head] = 0;
-    for (int first = 0; first < size; first += 8) {
-      float values[8];
-      load8(from + first, values);
-#pragma unroll
-      for (int head = 0; head < group; ++head) {
-        const float4 a = *reinterpret_cast<const float4*>(query + head * size + first);
-        const float4 b = *reinterpret_cast<const float4*>(query + head * size + first + 4);
-        float sum = score[head];
-        sum = __fmaf_rn(a.x, values[0], sum), sum = __fmaf_rn(a.y, values[1], sum);
-        sum = __fmaf_rn(a.z, values[2], sum), sum = __fmaf_rn(a.w, values[3], sum);
-        sum = __fmaf_rn(b.x, values[4], sum), sum = __fmaf_rn(b.y, values[5], sum);
-        sum = __fmaf_rn(b.z, values[6], sum), sum = __fmaf_rn(b.w, values[7], sum);
-        score[head] = sum;
-      }
-    }
-  }
-  for (int head = 0; head < group; ++head) weights[head * part_keys + thread] = score[head];
-  __syncthreads();
-  for (int head = thread / lanes; head < group; head += threads / lanes) {
-    float* own_weights = weights + head * part_keys;
-    const int lane = thread % lanes;
-    float most = -INFINITY, sum = 0;
-    for (int at = lane; at < part_keys; at += lanes) most = fmaxf(most, own_weights[at]);
-    most = warp_max(most);
-    for (int at = lane; at < part_keys; at += lanes) {
-      const float weight = expf(own_weights[at] - most);
-      own_weights[at] = weight;
-      sum += weight;
-    }
-    sum = warp_sum(sum);
-    if (lane == 0) highest[head] = most, total[head] = sum;
-  }
-  __syncthreads();
-
-  const int keys = static_cast<int>(place.position - begin < part_keys - 1 ? place.position - begin + 1 : part_keys);
-  const int from_key = static_cast<int>(least > begin ? least - begin : 0);
   const bool alone = place.first_part == place.last_part;
-  for (int element = thread; element < size; element += threads) {
-    float sum[group];
-    for (int head = 0; head < group; ++head) sum[head] = 0;
-    const T* values = static_cast<const T*>(tables.values) + element;
-#pragma unroll 8
-    for (int at = from_key; at < keys; ++at) {
-      const float value = widen(values[key_place(begin + at)]);
-#pragma unroll
-      for (int head = 0; head < group; ++head) sum[head] = __fmaf_rn(weights[head * part_keys + at], value, sum[head]);
-    }
-    for (int head = 0; head < own; ++head) {
-      if (alone)
-        output[(place.row * shape.heads + first_head + head) * size + element] = narrow<T>(sum[head] / total[head]);
-      else
-        partial_of(shape, parts, scratch, index, first_head + head, part)[2 + element] = sum[head];
-    }
+  for (int at = thread; at < own * size; at += threads) {
+    const int head = at / size, element = at % size;
+    float sum = 0;
+    for (int slice = 0; slice < slices; ++slice) sum += sums[(slice * group + head) * size + element];
+    if (alone)
+      output[(place.row * shape.heads + first_head) * size + at] = narrow<T>(sum / total[head]);
+    else
+      partial_of(shape, parts, scratch, index, first_head + head, part)[2 + element] = sum;
   }
   if (alone) return;
   if (thread < own) {
@@ -208,9 +260,20 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
                   static_cast<unsigned>(tables.count));
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    const auto launch = [&](auto group) {
-      decode<T, decltype(group)::value><<<grid, threads, 0, static_cast<cudaStream_t>(stream)>>>(
+    const auto launch_chunks = [&](auto group, auto chunks) {
+      constexpr int heads = decltype(group)::value;
+      const int size = static_cast<int>(shape.head_size);
+      const auto bytes = static_cast<unsigned>(heads * (size + part_keys + slices_of(size) * size)) * sizeof(float);
+      decode<T, heads, decltype(chunks)::value><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
           shape, tables, static_cast<const T*>(queries), scratch, counters, group_blocks, static_cast<T*>(output));
+    };
+    const auto launch = [&](auto group) {
+      if (shape.head_size <= 64)
+        launch_chunks(group, std::integral_constant<int, 1>());
+      else if (shape.head_size <= 128)
+        launch_chunks(group, std::integral_constant<int, 2>());
+      else
+        launch_chunks(group, std::integral_constant<int, 4>());
     };
     switch (group_of(shape)) {
       case 1:

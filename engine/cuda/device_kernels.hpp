@@ -101,7 +101,7 @@ struct ChoiceRows {
   const std::int64_t* given = nullptr;       // [rows]: a token, or -1
   const std::int64_t* seen_begin = nullptr;  // [rows + 1]: where its tokens begin in seen; with a penalty
   const std::int64_t* seen = nullptr;
-  float* judged = nullptr;  // [rows, width] of scratch
+  float* judged = nullptr;  // [rows, width] of scratch; null: only the likeliest tokens of the logits are wanted
 };
 struct ChoiceResults {
   std::int64_t* tokens = nullptr;     // [rows]; -1: no logit is a number

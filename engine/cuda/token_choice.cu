@@ -31,11 +31,10 @@ __device__ Likeliest likelier(Likeliest a, Likeliest b) {
   return a.token < b.token ? a : b;
 }
 
-__device__ Likeliest find_likeliest(const float* judged, std::int64_t width) {
-  Likeliest own;
-  for (std::int64_t token = threadIdx.x; token < width; token += threads)
-    if (!isnan(judged[token])) own = likelier(own, {judged[token], token});
-  __shared__ Likeliest partial[threads / lanes];
+// The likeliest of all threads'.
+__device__ Likeliest join_likeliest(Likeliest own) {
+  __shared__ float logits[threads / lanes];
+  __shared__ std::int64_t tokens[threads / lanes];
   for (int offset = lanes / 2; offset > 0; offset /= 2) {
     Likeliest other;
     other.logit = __shfl_xor_sync(whole_warp, own.logit, offset);
@@ -43,10 +42,17 @@ __device__ Likeliest find_likeliest(const float* judged, std::int64_t width) {
     own = likelier(own, other);
   }
   __syncthreads();
-  if (threadIdx.x % lanes == 0) partial[threadIdx.x / lanes] = own;
+  if (threadIdx.x % lanes == 0) logits[threadIdx.x / lanes] = own.logit, tokens[threadIdx.x / lanes] = own.token;
   __syncthreads();
-  for (int i = 0; i < threads / lanes; ++i) own = likelier(own, partial[i]);
+  for (int i = 0; i < threads / lanes; ++i) own = likelier(own, {logits[i], tokens[i]});
   return own;
+}
+
+__device__ Likeliest find_likeliest(const float* judged, std::int64_t width) {
+  Likeliest own;
+  for (std::int64_t token = threadIdx.x; token < width; token += threads)
+    if (!isnan(judged[token])) own = likelier(own, {judged[token], token});
+  return join_likeliest(own);
 }
 
 // ln of Σ e^((logit - highest) / temperature)
@@ -210,6 +216,34 @@ __device__ std::int64_t draw(const Row& row, double uniform, std::int64_t likeli
   return drawn;
 }
 
+// Only the likeliest token is wanted: the logits are read once, as they are. Pack: eight of them in one load.
+template <class T>
+struct alignas(16) Pack {
+  T values[16 / sizeof(T)];
+};
+
+template <class T>
+__global__ void __launch_bounds__(threads) take_likeliest(ChoiceRows rows, bool packed, ChoiceResults results) {
+  constexpr int count = 16 / sizeof(T);
+  const T* logits = static_cast<const T*>(rows.logits) + static_cast<std::int64_t>(blockIdx.x) * rows.width;
+  Likeliest own;
+  const std::int64_t packs = packed ? rows.width / count : 0;
+#pragma unroll 4
+  for (std::int64_t pack = threadIdx.x; pack < packs; pack += threads) {
+    const auto several = reinterpret_cast<const Pack<T>*>(logits)[pack];
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+      if (const float logit = widen(several.values[i]); !isnan(logit)) own = likelier(own, {logit, pack * count + i});
+  }
+  for (std::int64_t token = packs * count + threadIdx.x; token < rows.width; token += threads)
+    if (const float logit = widen(logits[token]); !isnan(logit)) own = likelier(own, {logit, token});
+  own = join_likeliest(own);
+  if (threadIdx.x == 0) {
+    results.tokens[blockIdx.x] = own.token;
+    results.log_probabilities[blockIdx.x] = 0;
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(threads) judge(ChoiceRules rules, ChoiceRows rows) {
   const std::int64_t row = blockIdx.x;
@@ -270,6 +304,11 @@ LaunchError choose_tokens(Stream stream, Scalar scalar, const ChoiceRules& rules
     using T = decltype(element);
     const auto on = static_cast<cudaStream_t>(stream);
     const auto blocks = static_cast<unsigned>(rows.rows);
+    if (rows.judged == nullptr) {
+      const bool packed = reinterpret_cast<std::uintptr_t>(rows.logits) % 16 == 0 && rows.width * sizeof(T) % 16 == 0;
+      take_likeliest<T><<<blocks, threads, 0, on>>>(rows, packed, results);
+      return;
+    }
     judge<T><<<blocks, threads, 0, on>>>(rules, rows);
     choose<T><<<blocks, threads, 0, on>>>(rules, rows, results);
   });

@@ -98,6 +98,42 @@ class TestAnswers:
         assert "1 of 1 prompts was too long" in result.stderr
 
 
+class TestStopping:
+    def test_ends_an_answer_before_the_text_and_keeps_the_tokens_that_made_it(self, generate, tokenizer):
+        prompts = generate.prompts("p.txt", *PROMPTS)
+        words = (*CPU, "-p", prompts, "--samples", "2", "--seed", "3")
+        whole = rows(generate(*words))
+        stops = [row["text"][len(row["text"]) // 2:][:3] for row in whole[:3]]
+        found = rows(generate(*words, *(word for stop in stops for word in ("--stop", stop))))
+        assert sum(row["tokens"] != before["tokens"] for row, before in zip(found, whole, strict=True)) >= 3
+        for row, before in zip(found, whole, strict=True):
+            assert row["tokens"] == before["tokens"][:len(row["tokens"])]
+            assert not any(stop in row["text"] for stop in stops)
+            written = tokenizer.decode(row["tokens"], skip_special_tokens=True)
+            assert written.startswith(row["text"])
+            if any(stop in written for stop in stops):
+                assert row["finish"] == "stop"
+                earlier = tokenizer.decode(row["tokens"][:-1], skip_special_tokens=True)
+                assert not any(stop in earlier.rstrip("\ufffd") for stop in stops)
+            else:
+                assert row == before
+
+    def test_shows_nothing_of_a_stop_text_while_it_comes(self, generate):
+        words = (*CPU, "--interactive", "--temperature", "0")
+        whole = generate(*words, input="The capital\n").stdout
+        stop = whole[10:14]
+        assert generate(*words, "--stop", stop, input="The capital\n").stdout == whole[:whole.index(stop)] + "\n"
+
+    def test_happens_at_tokens_too(self, generate):
+        words = (*CPU, "-p", generate.prompts("p.txt", *PROMPTS), "--temperature", "0")
+        whole = rows(generate(*words))
+        token = whole[0]["tokens"][5]
+        for row, before in zip(rows(generate(*words, "--stop-tokens", str(token))), whole, strict=True):
+            end = before["tokens"].index(token) + 1 if token in before["tokens"] else len(before["tokens"])
+            assert row["tokens"] == before["tokens"][:end]
+            assert row["finish"] == ("stop" if token in before["tokens"] else before["finish"])
+
+
 class TestScores:
     def test_are_transformers_log_likelihoods(self, generate, model, tokenizer):
         pairs = [("The capital of France", " is Paris."), ("Grüße", " aus Zürich, 世界!"), ("1", "2345"), ("def f", "(x): return x")]

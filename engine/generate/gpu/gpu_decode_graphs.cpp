@@ -1,5 +1,5 @@
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAStream.h>
+#include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 #include <map>

@@ -43,13 +43,16 @@ class GpuTokenChoice final : public TokenChoice {
     const std::vector<std::int64_t> numbers = numbers_of(rules, queries);
     const at::Tensor device = to_device(numbers, rows.device());
     const auto* data = device.const_data_ptr<std::int64_t>();
-    at::Tensor judged = at::empty({count, rows.size(1)}, rows.options().dtype(at::kFloat));
+    const bool greedy = rules.temperature == 0 && rules.repetition_penalty == 1 && !rules.log_probabilities &&
+                        std::ranges::none_of(queries, [](const TokenQuery& query) { return query.given.has_value(); });
+    at::Tensor judged;
+    if (!greedy) judged = at::empty({count, rows.size(1)}, rows.options().dtype(at::kFloat));
     at::Tensor results = at::empty({2 * count}, rows.options().dtype(at::kLong));
     auto* tokens = results.mutable_data_ptr<std::int64_t>();
     const cuda::ChoiceRows kernel_rows{rows.const_data_ptr(), count,
                                        rows.size(1),          reinterpret_cast<const double*>(data),
                                        data + count,          data + 2 * count,
-                                       data + 3 * count + 1,  judged.mutable_data_ptr<float>()};
+                                       data + 3 * count + 1,  greedy ? nullptr : judged.mutable_data_ptr<float>()};
     check_launch(cuda::choose_tokens(current_stream(rows), scalar_of(rows),
                                      {rules.temperature, rules.top_k, rules.top_p, rules.min_p,
                                       static_cast<float>(rules.repetition_penalty), rules.log_probabilities},
