@@ -43,6 +43,7 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
                                         {"-o", given.output.has_value()},
                                         {"--score", given.score},
                                         {"--logprobs", given.log_probabilities},
+                                        {"--resume", given.configuration->short_values.at("--resume").size() > 0},
                                         {"--json", given.json && !given.dry_run}})
       if (typed)
         return bad_options(fmt::format("{} has no meaning in a conversation", option),
@@ -58,8 +59,17 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
   return std::nullopt;
 }
 
+// --resume by itself is --resume auto; a setting behind it is a setting.
+void take_bare_resume(service::GivenConfiguration& configuration) {
+  std::vector<std::string>& words = configuration.short_values["--resume"];
+  if (words.empty()) return;
+  if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
+  if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
+}
+
 Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   service::GivenConfiguration configuration = *given.configuration;
+  take_bare_resume(configuration);
   for (const service::GenerateSetting& setting : service::generate_settings()) {
     const auto typed = given.values.find(std::string(setting.option));
     if (typed == given.values.end() || typed->second.empty()) continue;
@@ -77,6 +87,8 @@ Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   wish.log_probabilities = given.log_probabilities;
   wish.prompts = given.prompts.value_or("-");
   wish.output = given.output.value_or("-");
+  const auto resume = wish.settings.origins.find("experiment.resume");
+  wish.resume = resume != wish.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
   return wish;
 }
 
@@ -134,6 +146,14 @@ int run_prompts(service::Host& host, const service::GenerateWish& wish, const se
   return summary->exit_code;
 }
 
+int tell_complete(const service::GeneratePlan& plan, const GenerateCommand& given) {
+  note(fmt::format("{} has the answers to all {} prompts: nothing is left to do", *given.output, *plan.total));
+  service::GenerateSummary summary;
+  summary.earlier = *plan.total;
+  if (given.json) fmt::print("{}\n", service::summary_json(plan, summary));
+  return 0;
+}
+
 int run_generate(const GenerateCommand& given) {
   if (given.configuration->print) {
     const auto wish = wish_of(given);
@@ -150,6 +170,8 @@ int run_generate(const GenerateCommand& given) {
   if (!plan) return report(plan.error());
   if (given.dry_run) return show_plan(*plan, given.json);
   for (const std::string& text : plan->question.model->notes) note(text);
+  for (const std::string& text : plan->notes) note(text);
+  if (plan->complete()) return tell_complete(*plan, given);
   if (!plan->plan.fits()) return report(service::refusal_of(*plan));
   ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of writing, and told as one
   return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *wish, *plan, given.json);
@@ -183,6 +205,9 @@ void add_generate_command(CLI::App& program, Action& action) {
   command->add_flag("--json", given->json, "the summary for programs; with --dry-run, the plan");
   given->inventory = add_inventory_option(*command);
   given->configuration = add_configuration_options(*command);
+  command->get_option("--resume")
+      ->expected(0, 1)
+      ->description("go on with what the file of -o has of the same settings and prompts");
   command->callback([&action, given] { action.run = [given](const Tail&) { return run_generate(*given); }; });
 }
 

@@ -69,6 +69,7 @@ struct FailureReport {
   std::string entry;                    // "train.py"
   std::vector<WorkerFailure> failures;  // the first is the root cause
   std::optional<std::filesystem::path> log_folder;
+  bool interrupted = false;  // a signal to the launcher ended the run; these had failed before, or by it
 };
 // torchrun's block, with one sentence of explanation and the last lines of the guilty rank's errors in front.
 std::string to_text(const FailureReport& report);

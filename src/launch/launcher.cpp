@@ -231,6 +231,7 @@ void Launcher::wait_for_something() {
 
 void Launcher::take_signals() {
   while (const auto signal = signals_.next()) {
+    if (request_.signals.ending.contains(*signal) && hooks_.interrupted) hooks_.interrupted();
     if (request_.signals.ending.contains(*signal))
       carry_out(supervisor_.signalled(*signal, std::chrono::system_clock::now(), Clock::now()));
     else
@@ -405,7 +406,8 @@ int Launcher::code_for(const Leave& leave, const std::optional<WorkerFailure>& c
 
 // The failures of this host, and the run's first one where another host told it.
 int Launcher::report_failure() {
-  FailureReport report{request_.entry, {}, logs_ ? logs_->folder() : std::nullopt};
+  FailureReport report{
+      request_.entry, {}, logs_ ? logs_->folder() : std::nullopt, leave_->verdict == Verdict::interrupted};
   for (const RankExit& exit : supervisor_.exits())
     if (exit.failed()) report.failures.push_back(failure_of(exit));
   std::stable_partition(report.failures.begin(), report.failures.end(),

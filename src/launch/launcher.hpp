@@ -22,6 +22,8 @@ struct LaunchHooks {
   std::function<void()> started = {};
   // Why the run failed, in place of torchrun's block on standard error.
   std::function<void(const FailureReport&)> failed = {};
+  // A signal came that ends the run; the ranks are asked to end after this.
+  std::function<void()> interrupted = {};
 };
 
 // Returns the exit code of the whole. To be called while this process has one thread only: it forks. Signals are the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/byte_count.hpp"
 #include "base/duration.hpp"
 #include "service/generate_job.hpp"
 
@@ -12,6 +13,7 @@ namespace muster::service {
 namespace {
 
 using std::chrono::milliseconds;
+using Json = nlohmann::ordered_json;
 
 double seconds(milliseconds span) { return static_cast<double>(span.count()) / 1000.0; }
 
@@ -31,11 +33,27 @@ std::string rate_text(double value) {
 }
 
 std::string time_left(const GenerateProgress& progress) {
-  if (!progress.total || progress.prompts == 0 || progress.prompts >= *progress.total) return "";
-  const double each = static_cast<double>(progress.generating.count()) / static_cast<double>(progress.prompts);
+  const std::int64_t now = progress.prompts - progress.earlier;
+  if (!progress.total || now <= 0 || progress.prompts >= *progress.total) return "";
+  const double each = static_cast<double>(progress.generating.count()) / static_cast<double>(now);
   const double left = each * static_cast<double>(*progress.total - progress.prompts);
   const auto whole_seconds = milliseconds(static_cast<std::int64_t>(std::ceil(left / 1000.0)) * 1000);
   return fmt::format(", {} left", to_string(whole_seconds));
+}
+
+// "3.1 GiB", "3.1 GiB of 140 GiB".
+std::string memory_text(const RankMemory& memory) {
+  const std::string peak = to_string(ByteCount{memory.peak});
+  return memory.limit ? fmt::format("{} of {}", peak, to_string(ByteCount{*memory.limit})) : peak;
+}
+
+std::string ranks_text(const GeneratePlan& plan, const GenerateSummary& summary) {
+  std::string text;
+  if (summary.memory)
+    text += fmt::format(", at most {}{}", memory_text(*summary.memory), plan.job.ranks > 1 ? " a rank" : "");
+  if (summary.lost_ranks > 0)
+    text += fmt::format("; {} lost, {} redone", counted(summary.lost_ranks, "rank"), counted(summary.redone, "prompt"));
+  return text;
 }
 
 std::string type_word(const GeneratePlan& plan) { return std::string(name(plan.plan.workload.weights)); }
@@ -51,39 +69,48 @@ std::string progress_text(const GenerateProgress& progress) {
                                     : counted(progress.prompts, "prompt");
   if (const auto speed = rate(progress.tokens, progress.generating))
     text += fmt::format(", {} tokens/s", rate_text(*speed));
-  return text + time_left(progress);
+  text += time_left(progress);
+  return progress.memory ? fmt::format("{}, {}", text, memory_text(*progress.memory)) : text;
 }
 
 std::string summary_text(const GeneratePlan& plan, const GenerateSummary& summary) {
   const bool score = plan.task().score;
   std::string text = counted(summary.prompts, "prompt");
   if (summary.exit_code != 0 && plan.total)
-    text = fmt::format("interrupted: {} of {}", summary.prompts, counted(*plan.total, "prompt"));
+    text = fmt::format("interrupted: {} of {}", summary.earlier + summary.prompts, counted(*plan.total, "prompt"));
+  else if (summary.earlier > 0)
+    text += fmt::format(" after {} of an earlier run", summary.earlier);
   if (summary.answers != summary.prompts) text += fmt::format(", {}", counted(summary.answers, "answer"));
   text += fmt::format(", {} {} in {:.1f} s", counted(summary.tokens, "token"), score ? "scored" : "generated",
                       seconds(summary.generating));
   if (const auto speed = rate(summary.tokens, summary.generating))
     text += fmt::format(" ({} tokens/s)", rate_text(*speed));
   return text +
-         fmt::format("; loading took {:.1f} s; {} in {}", seconds(summary.loading), plan.device, type_word(plan));
+         fmt::format("; loading took {:.1f} s; {} in {}", seconds(summary.loading), plan.device, type_word(plan)) +
+         ranks_text(plan, summary);
 }
 
 std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summary) {
   const auto speed = rate(summary.tokens, summary.generating);
-  const nlohmann::ordered_json json = {{"model", plan.task().model},
-                                       {"device", plan.device},
-                                       {"dtype", type_word(plan)},
-                                       {"batch_size", plan.task().batch_size},
-                                       {"prompts", summary.prompts},
-                                       {"answers", summary.answers},
-                                       {"prompt_tokens", summary.prompt_tokens},
-                                       {"tokens", summary.tokens},
-                                       {"shortened_prompts", summary.shortened},
-                                       {"loading_seconds", seconds(summary.loading)},
-                                       {"seconds", seconds(summary.generating)},
-                                       {"tokens_per_second", speed ? nlohmann::ordered_json(*speed) : nullptr},
-                                       {"interrupted", summary.exit_code != 0}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const Json json = {{"model", plan.task().model},
+                     {"device", plan.device},
+                     {"dtype", type_word(plan)},
+                     {"ranks", plan.job.ranks},
+                     {"batch_size", plan.task().batch_size},
+                     {"prompts", summary.prompts},
+                     {"earlier_prompts", summary.earlier},
+                     {"answers", summary.answers},
+                     {"prompt_tokens", summary.prompt_tokens},
+                     {"tokens", summary.tokens},
+                     {"shortened_prompts", summary.shortened},
+                     {"redone_prompts", summary.redone},
+                     {"lost_ranks", summary.lost_ranks},
+                     {"peak_memory_bytes", summary.memory ? Json(summary.memory->peak) : Json()},
+                     {"loading_seconds", seconds(summary.loading)},
+                     {"seconds", seconds(summary.generating)},
+                     {"tokens_per_second", speed ? Json(*speed) : Json()},
+                     {"interrupted", summary.exit_code != 0}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
@@ -93,10 +120,19 @@ Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const Gen
   if (!prompts) return prompts.error();
   auto output = LineOutput::open(wish.output);
   if (!output) return output.error();
-  GenerateJob job(std::move(*prompts), std::move(*output), plan.task(), listener, plan.total);
-  const auto code = run_workers(host, plan.job, job, listener.note);
-  if (!code) return code.error();
+  const bool kept = output->is_regular_file() && !plan.record.is_null();
+  GenerateJob job(std::move(*prompts), std::move(*output),
+                  {plan.task(), plan.job.ranks, plan.total, plan.answered, plan.record}, listener);
+  auto code = run_workers(host, plan.job, job, listener.note);
   GenerateSummary summary = job.summary();
+  if (const std::int64_t there = summary.earlier + summary.prompts; kept && there > 0 && (!code || *code != 0))
+    listener.note(fmt::format("{} has the answers to {}; the same command with --resume goes on from there",
+                              wish.output, counted(there, "prompt")));
+  if (!code) {
+    Error error = code.error();
+    if (const std::string suspicion = job.suspicion(); !suspicion.empty()) error.what += "\n" + suspicion;
+    return error;
+  }
   summary.exit_code = *code;
   if (*code == 0 && job.missing() > 0)
     return Error{Error::Kind::failed, fmt::format("{} prompts were given out and have no answer", job.missing()),

@@ -3,16 +3,20 @@
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/duration.hpp"
-#include "service/generate_rows.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace muster::service {
 namespace {
 
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
+
+constexpr std::size_t named_suspects = 3;
 
 Error nonsense(int rank, std::string what) {
   return {Error::Kind::failed, fmt::format("rank {} {}", rank, what), "report this as a bug of muster"};
@@ -22,42 +26,71 @@ Error nonsense(int rank, std::string what) {
 
 FileDescriptor always_readable() { return FileDescriptor(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
-GenerateJob::GenerateJob(PromptFile prompts, LineOutput output, const wire::GenerateTask& task,
-                         GenerateListener listener, std::optional<std::int64_t> total, Window window)
+GenerateJob::GenerateJob(PromptFile prompts, LineOutput output, Setting setting, GenerateListener listener)
     : prompts_(std::move(prompts)),
       output_(std::move(output)),
-      task_(task),
+      setting_(std::move(setting)),
+      task_(setting_.task),
       listener_(std::move(listener)),
-      total_(total),
-      window_(window),
-      again_(always_readable()) {
-  progress_.total = total;
+      stages_(std::max(static_cast<int>(task_.stages.size()), 1)),
+      again_(always_readable()),
+      results_(setting_.answered.prompts),
+      ledger_(setting_.ranks / stages_) {
+  progress_.total = setting_.total;
+  progress_.earlier = summary_.earlier = setting_.answered.prompts;
 }
 
 bool GenerateJob::window_is_open() const {
-  return waiting_.empty() || (std::ssize(waiting_) < window_.prompts && results_.held_bytes() < window_.bytes);
+  return ledger_.size() == 0 || (static_cast<std::int64_t>(ledger_.size()) < setting_.window.prompts &&
+                                 ledger_.bytes() + results_.held_bytes() < setting_.window.bytes);
 }
 
-Result<wire::NextRequest> GenerateJob::next_request(int) {
-  if (ended_) return wire::NextRequest(wire::EndOfRequests{});
+// Absent: nobody knows.
+std::optional<std::int64_t> GenerateJob::unread() const {
+  if (ended_) return 0;
+  if (!setting_.total) return std::nullopt;
+  return std::max<std::int64_t>(*setting_.total - std::max(read_, setting_.answered.prompts), 0);
+}
+
+Result<NextPrompt> GenerateJob::next_prompt() {
+  while (true) {
+    auto next = prompts_.try_next();
+    if (!next || !std::holds_alternative<PromptRow>(*next)) return next;
+    ++read_;
+    if (std::get<PromptRow>(*next).index >= setting_.answered.prompts) return next;
+  }
+}
+
+Result<wire::NextRequest> GenerateJob::fresh_request(int replica) {
   if (!window_is_open()) return wire::NextRequest(wire::NotYet{});
-  auto next = prompts_.try_next();
+  auto next = next_prompt();
   if (!next) return next.error();
-  if (std::holds_alternative<NoPromptYet>(*next)) return wire::NextRequest(wire::NotYet{});
+  starved_ = std::holds_alternative<NoPromptYet>(*next);
+  if (starved_) return wire::NextRequest(wire::NotYet{});
   if (std::holds_alternative<NoMorePrompts>(*next)) {
     ended_ = true;
-    return wire::NextRequest(wire::EndOfRequests{});
+    return next_request(replica * stages_);
   }
   PromptRow& prompt = std::get<PromptRow>(*next);
   wire::Request request{prompt.index, request_row(prompt, task_.score ? PromptUse::scores : PromptUse::prompts)};
-  waiting_.emplace(prompt.index, Waiting{std::move(prompt.id), prompt.line});
+  ledger_.give(replica, {request, std::move(prompt.id), prompt.line, 0, std::nullopt});
   return wire::NextRequest(std::move(request));
 }
 
-// While the window is closed only a result can open it, and that is an event of its own.
+// A rank that has nothing left to do stays while others have prompts: they may die.
+Result<wire::NextRequest> GenerateJob::next_request(int rank) {
+  const int asking = replica(rank);
+  if (unread() == 0) ended_ = true;
+  if (ended_ && !ledger_.others_have_some(asking)) return wire::NextRequest(wire::EndOfRequests{});
+  if (!ledger_.may_take(asking, unread())) return wire::NextRequest(wire::NotYet{});
+  if (auto again = ledger_.take_again(asking)) return wire::NextRequest(std::move(*again));
+  return ended_ ? Result<wire::NextRequest>(wire::NotYet{}) : fresh_request(asking);
+}
+
+// Whatever else can open the way to a request is an event of its own.
 std::optional<int> GenerateJob::input() {
-  if (!ended_ && !window_is_open()) return std::nullopt;
-  return ended_ || prompts_.ready() ? again_.number() : prompts_.descriptor();
+  if (!starved_) return std::nullopt;
+  return prompts_.ready() ? again_.number() : prompts_.descriptor();
 }
 
 void GenerateJob::count_dropped(std::int64_t dropped, std::int64_t line) {
@@ -66,7 +99,7 @@ void GenerateJob::count_dropped(std::int64_t dropped, std::int64_t line) {
   most_dropped_ = std::max(most_dropped_, dropped);
 }
 
-Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const Waiting& prompt) {
+Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const OpenRequest& prompt) {
   constexpr std::string_view source = "a result";
   if (task_.score) {
     const auto score = wire::parse_fields<wire::ScoreResult>(result.row, source);
@@ -86,14 +119,16 @@ Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const 
   return answer_lines(result.index, prompt.id, *answers, task_.log_probabilities);
 }
 
+// A rank that was taken for dead may still have answered: what comes first counts.
 Result<void> GenerateJob::take(const wire::TaskResult& result) {
-  const auto found = waiting_.find(result.index);
-  if (found == waiting_.end())
+  const auto prompt = ledger_.answered(result.index);
+  if (!prompt && result.index >= setting_.answered.prompts && result.index < read_ && summary_.lost_ranks > 0)
+    return {};
+  if (!prompt)
     return Error{Error::Kind::failed, fmt::format("a result came for request {}, which waits for none", result.index),
                  "report this as a bug of muster"};
-  auto lines = lines_of(result, found->second);
+  auto lines = lines_of(result, *prompt);
   if (!lines) return lines.error();
-  waiting_.erase(found);
   results_.add(result.index, std::move(*lines));
   ++summary_.prompts;
   last_result_ = Clock::now();
@@ -101,29 +136,92 @@ Result<void> GenerateJob::take(const wire::TaskResult& result) {
   return ready.empty() ? Result<void>() : output_.append(ready);
 }
 
+// Results come over the connection of a replica's first rank: that another one has done everything and left is no news
+// of them.
+Result<void> GenerateJob::rank_left(int rank, const std::optional<std::string>&) {
+  if (done_.contains(rank)) {
+    if (rank % stages_ == 0 && ledger_.lose(replica(rank)).put_back > 0)
+      return nonsense(rank, "ended before it had answered everything");
+    return {};
+  }
+  ++summary_.lost_ranks;
+  lost_.insert(replica(rank));
+  const RequestLedger::Loss loss = ledger_.lose(replica(rank));
+  guilty_named_ = loss.guilty.has_value();
+  if (loss.guilty)
+    return Error{Error::Kind::failed,
+                 fmt::format("{}: {} ranks died of this prompt; the last one, rank {}, had no other",
+                             place(*loss.guilty), loss.guilty->deaths + 1, rank),
+                 "leave it out; --batch-size 1 with it alone shows how it fails"};
+  if (ledger_.living() == 0) return {};  // the end of the job tells why
+  summary_.redone += loss.put_back;
+  if (loss.put_back > 0 && listener_.note)
+    listener_.note(fmt::format("rank {} is gone; the {} it had {} redone by the others", rank,
+                               loss.put_back == 1 ? "prompt" : fmt::format("{} prompts", loss.put_back),
+                               loss.put_back == 1 ? "is" : "are"));
+  return {};
+}
+
+std::string GenerateJob::place(const OpenRequest& request) const {
+  return fmt::format("{}:{}", prompts_.name(), request.line);
+}
+
+std::string GenerateJob::suspicion() const {
+  const auto suspects = ledger_.suspects();
+  if (suspects.empty() || guilty_named_) return "";
+  std::vector<std::string> names;
+  for (const OpenRequest* suspect : suspects) names.push_back(names.size() < named_suspects ? place(*suspect) : "…");
+  names.resize(std::min(names.size(), named_suspects + 1));
+  return fmt::format("{} {} with {} ranks when they died", join(names, ", "), suspects.size() == 1 ? "was" : "were",
+                     suspects.front()->deaths);
+}
+
+Result<void> GenerateJob::begin(int rank) {
+  loaded_[rank] = 1;
+  if (ready_) return {};
+  ready_ = Clock::now();
+  if (auto begun = output_.begin(setting_.answered.bytes); !begun) return begun;
+  if (setting_.record.is_null() || !output_.is_regular_file()) return {};
+  return write_file_atomically(record_path(output_.name()), setting_.record.dump(2) + "\n");
+}
+
+void GenerateJob::note_progress(int rank, const wire::Progress& progress) {
+  if (progress.what == "tokens") {
+    tokens_[rank] = progress.done;
+  } else if (progress.what != "memory") {
+    progress_.what = progress.what;
+    if (progress.total.value_or(0) > 0)
+      loaded_[rank] = static_cast<double>(progress.done) / static_cast<double>(*progress.total);
+  }
+}
+
 void GenerateJob::tell_progress() {
   if (!listener_.progress) return;
   progress_.elapsed = duration_cast<milliseconds>(Clock::now() - started_);
   progress_.loading = !ready_;
+  double loaded = 0;
+  for (const auto& [rank, share] : loaded_) loaded += share;
+  progress_.share = loaded / setting_.ranks;
   if (ready_) progress_.generating = duration_cast<milliseconds>(Clock::now() - *ready_);
-  progress_.prompts = summary_.prompts;
-  progress_.tokens = std::max(summary_.tokens, running_tokens_);
+  progress_.prompts = summary_.earlier + summary_.prompts;
+  std::int64_t chosen = 0;
+  for (const auto& [rank, tokens] : tokens_) chosen += tokens;
+  progress_.tokens = std::max(summary_.tokens, chosen);
+  progress_.memory = memory_.highest();
   listener_.progress(progress_);
 }
 
 Result<void> GenerateJob::happened(const wire::Event& event) {
-  if (std::holds_alternative<wire::Ready>(event.body) && !ready_) {
-    ready_ = Clock::now();
-    if (auto begun = output_.begin(); !begun) return begun;
+  memory_.happened(event);
+  if (std::holds_alternative<wire::Ready>(event.body)) {
+    if (auto begun = begin(event.rank); !begun) return begun;
   } else if (const auto* progress = std::get_if<wire::Progress>(&event.body)) {
-    progress_.what = progress->what;
-    if (ready_)
-      running_tokens_ = progress->done;
-    else if (progress->total.value_or(0) > 0)
-      progress_.share = static_cast<double>(progress->done) / static_cast<double>(*progress->total);
+    note_progress(event.rank, *progress);
   } else if (const auto* result = std::get_if<wire::TaskResult>(&event.body)) {
     if (!ready_) return nonsense(event.rank, "gave a result before it was ready");
     if (auto taken = take(*result); !taken) return taken;
+  } else if (std::holds_alternative<wire::Done>(event.body)) {
+    done_.insert(event.rank);
   }
   tell_progress();
   return {};
@@ -131,12 +229,14 @@ Result<void> GenerateJob::happened(const wire::Event& event) {
 
 GenerateSummary GenerateJob::summary() const {
   GenerateSummary made = summary_;
+  made.prompts = results_.next() - summary_.earlier;
   made.loading = duration_cast<milliseconds>(ready_.value_or(Clock::now()) - started_);
-  if (ready_ && made.prompts > 0) made.generating = duration_cast<milliseconds>(last_result_ - *ready_);
+  if (ready_ && summary_.prompts > 0) made.generating = duration_cast<milliseconds>(last_result_ - *ready_);
+  made.memory = memory_.highest();
   if (made.shortened > 0)
     made.notes.push_back(
         fmt::format("{} of {} prompts {} too long, and lost {} beginning: up to {} tokens; the first is {}",
-                    made.shortened, made.prompts, made.shortened == 1 ? "was" : "were",
+                    made.shortened, summary_.prompts, made.shortened == 1 ? "was" : "were",
                     made.shortened == 1 ? "its" : "their", most_dropped_, first_shortened_));
   return made;
 }

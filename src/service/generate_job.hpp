@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/file_descriptor.hpp"
 #include "service/generate.hpp"
@@ -11,6 +12,8 @@
 #include "service/line_output.hpp"
 #include "service/ordered_results.hpp"
 #include "service/prompt_file.hpp"
+#include "service/rank_memory.hpp"
+#include "service/request_ledger.hpp"
 
 namespace muster::service {
 
@@ -22,48 +25,66 @@ class GenerateJob : public WorkerListener {
   // How far the prompts may run ahead of the first one that has no result.
   struct Window {
     std::int64_t prompts = 16384;
-    std::size_t bytes = std::size_t{64} << 20;  // of results that wait for an earlier one
+    std::size_t bytes = std::size_t{48} << 20;  // of prompts without a result, and results that wait for an earlier one
   };
-  GenerateJob(PromptFile prompts, LineOutput output, const wire::GenerateTask& task, GenerateListener listener,
-              std::optional<std::int64_t> total, Window window);
-  GenerateJob(PromptFile prompts, LineOutput output, const wire::GenerateTask& task, GenerateListener listener,
-              std::optional<std::int64_t> total)
-      : GenerateJob(std::move(prompts), std::move(output), task, std::move(listener), total, Window{}) {}
+  struct Setting {
+    const wire::GenerateTask& task;
+    int ranks = 1;
+    std::optional<std::int64_t> total = {};  // prompts
+    AnsweredRows answered = {};              // by an earlier run: those prompts are passed over
+    nlohmann::ordered_json record = {};      // for beside the output; null: none is kept
+    Window window = {};
+  };
+  GenerateJob(PromptFile prompts, LineOutput output, Setting setting, GenerateListener listener);
 
   Result<void> happened(const wire::Event& event) override;
   Result<wire::NextRequest> next_request(int rank) override;
   std::optional<int> input() override;
+  Result<void> rank_left(int rank, const std::optional<std::string>& reason) override;
+  bool is_of_no_use(int rank) override { return lost_.contains(replica(rank)); }
 
   // When the ranks have ended.
   GenerateSummary summary() const;
   // Prompts that were given out and have no result.
-  std::size_t missing() const { return waiting_.size(); }
+  std::size_t missing() const { return ledger_.size(); }
+  // "p.jsonl:3, p.jsonl:4 were with the 2 ranks that died last": empty where no prompt is under suspicion.
+  std::string suspicion() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Waiting {
-    OrderedJson id;
-    std::int64_t line = 0;
-  };
   bool window_is_open() const;
+  int replica(int rank) const { return replica_of(rank, stages_); }
+  std::optional<std::int64_t> unread() const;
+  Result<wire::NextRequest> fresh_request(int replica);
+  Result<NextPrompt> next_prompt();
+  Result<void> begin(int rank);
   Result<void> take(const wire::TaskResult& result);
-  Result<std::string> lines_of(const wire::TaskResult& result, const Waiting& prompt);
+  Result<std::string> lines_of(const wire::TaskResult& result, const OpenRequest& prompt);
   void count_dropped(std::int64_t dropped, std::int64_t line);
+  void note_progress(int rank, const wire::Progress& progress);
   void tell_progress();
+  std::string place(const OpenRequest& request) const;
 
   PromptFile prompts_;
   LineOutput output_;
+  Setting setting_;
   const wire::GenerateTask& task_;
   GenerateListener listener_;
-  std::optional<std::int64_t> total_;
-  Window window_;
+  int stages_;
   FileDescriptor again_;
   OrderedResults results_;
-  std::map<std::int64_t, Waiting> waiting_;  // by index: given out, no result yet
-  bool ended_ = false;                       // no more prompts
+  RequestLedger ledger_;
+  std::int64_t read_ = 0;               // prompts read from the file
+  bool ended_ = false;                  // no more prompts
+  bool starved_ = false;                // the next prompt has not come yet
+  std::set<int> lost_;                  // replicas of which a rank died
+  std::set<int> done_;                  // ranks that did everything
+  std::map<int, std::int64_t> tokens_;  // by rank: chosen so far, as it tells
+  std::map<int, double> loaded_;        // by rank: the share that is
+  bool guilty_named_ = false;           // the job ends because of one prompt, and says which
+  PeakMemory memory_;
   GenerateSummary summary_;
   GenerateProgress progress_;
-  std::int64_t running_tokens_ = 0;  // of answers that are not done, as ranks tell
   std::int64_t most_dropped_ = 0;
   std::string first_shortened_;  // "prompts.jsonl:3"
   Clock::time_point started_ = Clock::now();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/byte_count.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "service/generate.hpp"
@@ -17,7 +18,7 @@
 namespace muster::service {
 namespace {
 
-constexpr std::string_view one_device = "several devices: not in this version";
+constexpr const char* file_for_answers = "the file for the answers is -o FILE";
 constexpr gpu::ComputeCapability first_with_bfloat16{8, 0};
 // Sequences computed at once where nothing is said, if that many fit.
 constexpr std::int64_t usual_batch_on_cpu = 8;
@@ -39,6 +40,7 @@ class SettingsCheck {
     problems_ = missing_capabilities(spec::Schema(), concerning);
     check_devices();
     check_run_folder();
+    check_resume();
     if (!spec_.model.path)
       report("", "no model is named", "-m MODEL: a folder, a GGUF file, or a name that muster model list shows");
     for (const std::int64_t token : spec_.generation.stop_tokens)
@@ -61,28 +63,44 @@ class SettingsCheck {
     const auto found = wish_.settings.origins.find(key);
     return found == wish_.settings.origins.end() ? "" : found->second.where;
   }
-  void report_several(const std::string& key, std::string_view value) {
-    report(where(key), fmt::format("{} is {}: {}", key, value, one_device), "leave it out, or ask for one");
-  }
-
   void check_devices() {
     const spec::DistributedSpec& asked = spec_.distributed;
-    if (asked.num_gpus.value_or(1) > 1) report_several("distributed.num_gpus", std::to_string(*asked.num_gpus));
-    if (asked.gpu_ids.size() > 1) report_several("distributed.gpu_ids", join(asked.gpu_ids, ","));
-    const bool alone = asked.strategy == spec::Strategy::automatic || asked.strategy == spec::Strategy::single;
+    const bool gpus = asked.num_gpus || !asked.gpu_ids.empty();
+    const auto ranks = asked.ranks.value_or(1);
+    const auto most = std::max<std::int64_t>({asked.num_gpus.value_or(1), std::ssize(asked.gpu_ids), ranks});
+    if (wish_.mode == GenerateMode::converse && most > 1)
+      report("", fmt::format("a conversation is one rank's work, and {} are asked for", most), "leave that out");
+    if (asked.device == spec::Device::cpu && gpus)
+      report(where(asked.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids"),
+             "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
+    const bool each_whole = asked.strategy == spec::Strategy::automatic || asked.strategy == spec::Strategy::single ||
+                            asked.strategy == spec::Strategy::ddp;
     const auto typed = wish_.settings.origins.find("distributed.strategy");
     // A run's configuration file may say how it trains.
-    if (!alone && typed != wish_.settings.origins.end() && typed->second.kind == spec::Origin::Kind::command_line)
-      report(where("distributed.strategy"), fmt::format("distributed.strategy spreads a model: {}", one_device),
-             "leave it out");
+    if (!each_whole && typed != wish_.settings.origins.end() && typed->second.kind == spec::Origin::Kind::command_line)
+      report(where("distributed.strategy"), "generation gives each rank the whole model, or layers by a device map",
+             "leave it out, or --device-map auto");
+  }
+
+  void check_resume() {
+    if (!wish_.resume) return;
+    if (spec_.experiment.resume != "auto")
+      report(where("experiment.resume"),
+             fmt::format("--resume {}: what is gone on with is the file of -o", spec_.experiment.resume.value_or("")),
+             "--resume by itself, or --resume auto");
+    if (wish_.output == "-")
+      report("", "--resume goes on with a file, and the answers go to standard output", file_for_answers);
+    if (wish_.prompts == "-")
+      report("", "--resume compares the prompts with those of the run before, and standard input cannot be read twice",
+             "write the prompts to a file: -p FILE");
   }
 
   // Only where they were typed for this command: a run's configuration file has them, too.
   void check_run_folder() {
-    for (const char* key : {"experiment.output", "experiment.name", "experiment.resume"}) {
+    for (const char* key : {"experiment.output", "experiment.name"}) {
       const auto found = wish_.settings.origins.find(key);
       if (found != wish_.settings.origins.end() && found->second.kind == spec::Origin::Kind::command_line)
-        report(found->second.where, "muster generate makes no run folder", "the file for the answers is -o FILE");
+        report(found->second.where, "muster generate makes no run folder", file_for_answers);
     }
   }
 
@@ -91,35 +109,90 @@ class SettingsCheck {
   std::vector<Problem> problems_;
 };
 
-struct ChosenDevice {
-  std::optional<gpu::VisibleIndex> gpu;  // absent: the CPU
+// What the ranks compute on.
+struct ChosenDevices {
+  std::vector<gpu::VisibleIndex> gpus;  // empty: CPU ranks
+  int ranks = 1;
   std::string words = "cpu";
   bool has_bfloat16 = false;
+  std::vector<std::string> notes;
 };
 
-// No silent fallback: GPUs that are asked for and not there are a refusal.
-Result<ChosenDevice> choose_device(Host& host, const spec::DistributedSpec& asked) {
-  if (asked.device == spec::Device::cpu) return ChosenDevice{};
-  const auto view = host.look(gpu::Detail::everything);
-  if (!view) return view.error();
-  const bool nothing_asked =
-      asked.device == spec::Device::automatic && asked.gpu_ids.empty() && !asked.num_gpus.has_value();
-  if (view->visible.empty() && nothing_asked) return ChosenDevice{};
-  if (view->visible.empty())
-    return Error{Error::Kind::refused, "a GPU is asked for, and none is visible", "--device cpu, or muster doctor"};
+// Which GPUs, by what was asked for. Where nothing was, all that are free work on a file of prompts, as far as there is
+// a prompt for each; one holds a conversation, or answers what comes by a pipe.
+gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked, std::optional<std::int64_t> prompts) {
   gpu::SelectionRequest request;
   request.ids = asked.gpu_ids;
-  if (request.ids.empty()) request.count = 1;
-  const auto picked = host.pick(request);
-  if (!picked) return picked.error();
-  const gpu::VisibleIndex index = picked->front();
-  const gpu::GpuFacts& facts = view->gpu_of(view->visible[static_cast<std::size_t>(number(index))]).facts;
-  // A GPU that does not tell is taken for a present-day one; the worker refuses a type that its device lacks.
-  return ChosenDevice{index, fmt::format("GPU {} {}", number(index), facts.name.value_or("")),
-                      facts.compute_capability.value_or(first_with_bfloat16) >= first_with_bfloat16};
+  if (!request.ids.empty()) return request;
+  if (asked.num_gpus) {
+    request.count = static_cast<int>(*asked.num_gpus);
+  } else if (prompts && !asked.ranks) {
+    request.count = static_cast<int>(std::min<std::int64_t>(*prompts, 1 << 10));
+    request.up_to = true;
+  } else {
+    request.count = 1;
+  }
+  return request;
 }
 
-spec::DataType type_to_hold(spec::DataType asked, const ChosenDevice& device) {
+ChosenDevices on_the_cpu(const spec::DistributedSpec& asked) {
+  ChosenDevices chosen;
+  chosen.ranks = static_cast<int>(asked.ranks.value_or(1));
+  if (chosen.ranks > 1) chosen.words = fmt::format("{} CPU ranks", chosen.ranks);
+  return chosen;
+}
+
+ChosenDevices on_gpus(const HostView& view, const std::vector<gpu::VisibleIndex>& picked) {
+  ChosenDevices chosen;
+  chosen.gpus = picked;
+  chosen.ranks = static_cast<int>(picked.size());
+  chosen.has_bfloat16 = true;
+  std::vector<std::string> numbers;
+  std::string model;
+  for (const gpu::VisibleIndex index : picked) {
+    const gpu::GpuFacts& facts = view.gpu_of(view.visible[static_cast<std::size_t>(number(index))]).facts;
+    // A GPU that does not tell is taken for a present-day one; the worker refuses a type that its device lacks.
+    if (facts.compute_capability.value_or(first_with_bfloat16) < first_with_bfloat16) chosen.has_bfloat16 = false;
+    if (numbers.empty()) model = facts.name.value_or("");
+    if (model != facts.name.value_or("")) model = "of several kinds";
+    numbers.push_back(std::to_string(number(index)));
+  }
+  chosen.words = numbers.size() == 1 ? fmt::format("GPU {} {}", numbers.front(), model)
+                                     : fmt::format("{} GPUs ({}) {}", numbers.size(), join(numbers, ","), model);
+  return chosen;
+}
+
+// No silent fallback: GPUs that are asked for and not there are a refusal.
+Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& asked,
+                                     std::optional<std::int64_t> prompts) {
+  if (asked.device == spec::Device::cpu) return on_the_cpu(asked);
+  const auto view = host.look(gpu::Detail::everything);
+  if (!view) return view.error();
+  const bool nothing_asked = asked.gpu_ids.empty() && !asked.num_gpus.has_value();
+  if (view->visible.empty() && nothing_asked && asked.device == spec::Device::automatic) return on_the_cpu(asked);
+  if (view->visible.empty())
+    return Error{Error::Kind::refused, "a GPU is asked for, and none is visible", "--device cpu, or muster doctor"};
+  const auto picked = host.pick(selection_of(asked, prompts));
+  if (!picked) return picked.error();
+  ChosenDevices chosen = on_gpus(*view, *picked);
+  if (asked.ranks && *asked.ranks < chosen.ranks)
+    return Error{
+        Error::Kind::bad_input,
+        fmt::format("{} ranks are asked for, and {} GPUs: some would have nothing to do", *asked.ranks, chosen.ranks),
+        fmt::format("--num-gpus {}, or no --ranks: each GPU gets one", *asked.ranks)};
+  if (asked.ranks && *asked.ranks > chosen.ranks) {
+    chosen.ranks = static_cast<int>(*asked.ranks);
+    chosen.words += fmt::format(", shared by {} ranks", chosen.ranks);
+  }
+  if (nothing_asked && !asked.ranks && chosen.gpus.size() < view->visible.size())
+    chosen.notes.push_back(fmt::format("{} of {} GPUs compute: {}", chosen.gpus.size(), view->visible.size(),
+                                       std::ssize(chosen.gpus) == prompts.value_or(1)
+                                           ? "as many as there are prompts; --num-gpus N takes another number"
+                                           : "the others are not free"));
+  return chosen;
+}
+
+spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& device) {
   if (asked != spec::DataType::automatic) return asked;
   return device.has_bfloat16 ? spec::DataType::bfloat16 : spec::DataType::float32;
 }
@@ -129,12 +202,12 @@ spec::ElementType element_type(spec::DataType type) {
   return type == spec::DataType::float16 ? spec::ElementType::float16 : spec::ElementType::float32;
 }
 
-Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevice& device, GenerateMode mode) {
-  settings.distributed.device = device.gpu ? spec::Device::cuda : spec::Device::cpu;
+Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen, GenerateMode mode) {
+  settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
   settings.distributed.num_gpus.reset();
   settings.distributed.gpu_ids.clear();
   settings.distributed.strategy = spec::Strategy::automatic;
-  if (device.gpu) settings.distributed.gpu_ids = {std::to_string(number(*device.gpu))};
+  for (const gpu::VisibleIndex gpu : chosen.gpus) settings.distributed.gpu_ids.push_back(std::to_string(number(gpu)));
   PlanWish wish;
   wish.spec = std::move(settings);
   wish.implementation = plan::Implementation::muster;
@@ -144,6 +217,16 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (mode == GenerateMode::score) question->workload.new_tokens = 0;
   return question;
+}
+
+// In the order of the ranks that compute on them.
+gpu::SelectionRequest used_gpus(const plan::Plan& plan) {
+  gpu::SelectionRequest request;
+  for (const plan::RankPlan& rank : plan.ranks) {
+    std::string id = std::to_string(rank.gpu->number);
+    if (std::ranges::find(request.ids, id) == request.ids.end()) request.ids.push_back(std::move(id));
+  }
+  return request;
 }
 
 Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
@@ -237,6 +320,19 @@ Result<std::optional<std::int64_t>> count_prompts(const GenerateWish& wish) {
   return std::optional(*count);
 }
 
+// What an output file will have been made from, and what it has of that already.
+Result<void> find_earlier_rows(const GenerateWish& wish, GeneratePlan& plan) {
+  if (wish.output == "-" || !plan.total) return {};
+  const auto sha256 = sha256_of_file(wish.prompts);
+  if (!sha256) return sha256.error();
+  plan.record = output_record(plan.job.assignment, plan.job.selection.has_value(), *plan.total, *sha256);
+  if (!wish.resume) return {};
+  const auto answered = find_answered(wish.output, plan.record);
+  if (!answered) return answered.error();
+  plan.answered = *answered;
+  return {};
+}
+
 struct Translation {
   std::string_view of_plan;
   std::string_view here;  // what the value is put behind
@@ -263,34 +359,33 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   const auto total = count_prompts(wish);
   if (!total) return total.error();
   const spec::RunSpec& spec = wish.settings.spec;
-  const auto device = choose_device(host, spec.distributed);
-  if (!device) return device.error();
+  const auto devices = choose_devices(host, spec.distributed, *total);
+  if (!devices) return devices.error();
   spec::RunSpec settings = spec;
-  settings.model.dtype = type_to_hold(spec.model.dtype, *device);
-  auto question = ask(host, settings, *device, wish.mode);
+  settings.model.dtype = type_to_hold(spec.model.dtype, *devices);
+  auto question = ask(host, settings, *devices, wish.mode);
   if (!question) return question.error();
   if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
   if (auto checked = check_template(wish); !checked) return checked.error();
   if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
-  PlacementWish placing{std::move(*question), static_cast<int>(spec.distributed.ranks.value_or(1)),
-                        spec.model.max_memory};
-  auto placed =
-      place_batch(placing, device->gpu ? usual_batch_on_gpu : usual_batch_on_cpu, wish.mode == GenerateMode::converse);
+  PlacementWish placing{std::move(*question), devices->ranks, spec.model.max_memory};
+  auto placed = place_batch(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
+                            wish.mode == GenerateMode::converse);
   if (!placed) return placed.error();
 
   GeneratePlan plan;
   plan.job.name = "generate";
   plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
+  plan.job.survives_losses = placed->plan.ranks.size() > std::max<std::size_t>(placed->stages.size(), 1);
   plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
-  if (device->gpu) {
-    plan.job.selection.emplace();
-    plan.job.selection->ids = {std::to_string(number(*device->gpu))};
-  }
+  if (!devices->gpus.empty()) plan.job.selection = used_gpus(placed->plan);
   plan.question = std::move(placing.question);
   plan.plan = std::move(placed->plan);
-  plan.device = device->words;
+  plan.device = devices->words;
+  plan.notes = devices->notes;
   plan.total = *total;
+  if (auto found = find_earlier_rows(wish, plan); !found) return found.error();
   return plan;
 }
 

@@ -293,8 +293,12 @@ Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener&
   if (!prepared) return prepared.error();
   for (const std::string& text : prepared->plan.notes) listener.note(text);
   const launch::LaunchHooks hooks{
-      listener.note, wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
-      wish.lease.reclaim, listener.started, listener.failed};
+      listener.note,
+      wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
+      wish.lease.reclaim,
+      listener.started,
+      listener.failed,
+      listener.interrupted};
   auto code = launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
   // Every process is gone by now, and its memory with it.
   if (prepared->gpus.lease) prepared->gpus.lease->settle();

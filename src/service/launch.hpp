@@ -56,6 +56,7 @@ struct LaunchListener {
   std::function<void(const std::string&)> note;                   // a line for the user
   std::function<void()> started = {};                             // threads may be started from here on
   std::function<void(const launch::FailureReport&)> failed = {};  // absent: torchrun's block on standard error
+  std::function<void()> interrupted = {};                         // a signal came; the ranks are asked to end after it
 };
 
 // Binds the port, takes the GPUs, runs. Returns the exit code. To be called while this process has one thread.

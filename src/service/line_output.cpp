@@ -34,9 +34,11 @@ LineOutput::~LineOutput() {
   if (file_ && made_) ::unlink(name_.c_str());
 }
 
-Result<void> LineOutput::begin() {
+Result<void> LineOutput::begin(std::int64_t keep) {
   made_ = false;
-  if (regular_ && ::ftruncate(descriptor(), 0) != 0) return explain(errno);
+  if (!regular_) return {};
+  if (::ftruncate(descriptor(), keep) != 0 || ::lseek(descriptor(), keep, SEEK_SET) != keep) return explain(errno);
+  whole_ = keep;
   return {};
 }
 

@@ -21,13 +21,14 @@ class LineOutput {
   LineOutput& operator=(LineOutput&&) = delete;
   ~LineOutput();
 
-  // Empties the file.
-  Result<void> begin();
+  // Empties the file, but for its first bytes, which are whole lines.
+  Result<void> begin(std::int64_t keep = 0);
   // lines: whole ones, each with its newline. They are with the system when this returns. A file that cannot take all
   // of it, because the disk is full, is cut back to its last whole line.
   Result<void> append(std::string_view lines);
 
-  bool is_standard_output() const { return !file_; }
+  // Whether what was written can be read back and gone on from.
+  bool is_regular_file() const { return regular_; }
   // "out.jsonl", "standard output".
   const std::string& name() const { return name_; }
 

@@ -11,10 +11,15 @@ namespace muster::service {
 
 class OrderedResults {
  public:
+  static constexpr std::size_t entry_bytes = 128;  // that holding a result takes beside its lines, about
+
+  // first: the index of the first one.
+  explicit OrderedResults(std::int64_t first = 0) : next_(first) {}
+
   // Whether this one was still to come: each index counts once.
   bool add(std::int64_t index, std::string lines) {
     if (index < next_ || held_.contains(index)) return false;
-    held_bytes_ += lines.size();
+    held_bytes_ += lines.size() + entry_bytes;
     held_.emplace(index, std::move(lines));
     return true;
   }
@@ -23,7 +28,7 @@ class OrderedResults {
   std::string take() {
     std::string ready;
     for (auto first = held_.begin(); first != held_.end() && first->first == next_; first = held_.begin()) {
-      held_bytes_ -= first->second.size();
+      held_bytes_ -= first->second.size() + entry_bytes;
       ready += first->second;
       held_.erase(first);
       ++next_;
@@ -33,12 +38,12 @@ class OrderedResults {
 
   // The one that all later ones wait for.
   std::int64_t next() const { return next_; }
-  // Of results that wait for an earlier one.
+  // Of results that wait for an earlier one, entry_bytes each with them.
   std::size_t held_bytes() const { return held_bytes_; }
 
  private:
   std::map<std::int64_t, std::string> held_;
-  std::int64_t next_ = 0;
+  std::int64_t next_;
   std::size_t held_bytes_ = 0;
 };
 

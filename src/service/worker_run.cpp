@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "base/allotted_cores.hpp"
 #include "base/text.hpp"
@@ -46,6 +48,7 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
   wish.request.entry = "muster-worker";
   wish.request.run_id = fmt::format("{}-{}", job.name, ::getpid());
   wish.request.own_exit_code = true;
+  wish.request.independent = job.survives_losses;
   wish.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   wish.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   wish.request.signals.grace = job.grace;
@@ -64,30 +67,66 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
 // Passes everything on, and remembers what is needed to tell how the job went.
 class JobRecord : public wire::ControlListener {
  public:
-  explicit JobRecord(WorkerListener& listener) : listener_(listener) {}
+  JobRecord(const WorkerJob& job, WorkerListener& listener) : job_(job), listener_(listener) {}
 
   Result<void> happened(const wire::Event& event) override {
-    if (const auto* failed = std::get_if<wire::Failed>(&event.body)) failures_.emplace(event.rank, *failed);
+    if (std::holds_alternative<wire::Hello>(event.body)) greeted_.insert(event.rank);
     if (std::holds_alternative<wire::Done>(event.body)) ++done_;
-    return listener_.happened(event);
+    if (const auto* failed = std::get_if<wire::Failed>(&event.body)) {
+      failures_.emplace(event.rank, *failed);
+      if (job_.survives_losses && failed->error.kind != Error::Kind::failed && !failed->consequence)
+        return given_up(named(event.rank, failed->error));
+    }
+    return given_up(listener_.happened(event));
   }
-  Result<wire::NextRequest> next_request(int rank) override { return listener_.next_request(rank); }
-  std::optional<int> input() override { return listener_.input(); }
+  // Ranks that are asked to end get nothing more, and what they had is nobody else's.
+  Result<wire::NextRequest> next_request(int rank) override {
+    if (ending_) return wire::NextRequest(wire::NotYet{});
+    auto next = listener_.next_request(rank);
+    if (!next) ending_ = gave_up_ = true;
+    return next;
+  }
+  std::optional<int> input() override { return ending_ ? std::nullopt : listener_.input(); }
   Result<void> rank_left(int rank, const std::optional<std::string>& reason) override {
-    return listener_.rank_left(rank, reason);
+    return ending_ ? Result<void>() : given_up(listener_.rank_left(rank, reason));
   }
 
+  bool is_of_no_use(int rank) override { return listener_.is_of_no_use(rank); }
+
+  // From another thread: a signal ends the job.
+  void end() { ending_ = true; }
+  // An Error ends the job.
+  bool gave_up() const { return gave_up_; }
+  // Ranks that died before they had said anything. To be called when all is over.
+  Result<void> tell_of_the_silent(const launch::FailureReport& report) {
+    for (const launch::WorkerFailure& failure : report.failures)
+      if (!failure.asked && greeted_.insert(failure.rank).second)
+        if (auto told = listener_.rank_left(failure.rank, failure.explanation); !told) return told;
+    return {};
+  }
   int done() const { return done_; }
-  Error explain(const WorkerJob& job, const launch::FailureReport& report) const;
+  // "rank 3: …" where there are several.
+  Error named(int rank, Error error) const {
+    if (job_.ranks > 1) error.what = fmt::format("rank {}: {}", rank, error.what);
+    return error;
+  }
+  Error explain(const launch::FailureReport& report) const;
 
  private:
+  Result<void> given_up(Result<void> result) {
+    if (!result) ending_ = gave_up_ = true;
+    return result;
+  }
   std::optional<wire::Failed> said_by(int rank) const {
     const auto found = failures_.find(rank);
     return found == failures_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  const WorkerJob& job_;
   WorkerListener& listener_;
+  std::atomic<bool> ending_ = false, gave_up_ = false;
   std::map<int, wire::Failed> failures_;
+  std::set<int> greeted_;
   int done_ = 0;
 };
 
@@ -99,22 +138,18 @@ std::string quoted_end(const launch::WorkerFailure& failure) {
 
 // The cause is the first rank that ended badly by itself; a rank that only found its peers gone is none while another
 // explains it.
-Error JobRecord::explain(const WorkerJob& job, const launch::FailureReport& report) const {
+Error JobRecord::explain(const launch::FailureReport& report) const {
   const auto is_cause = [&](const launch::WorkerFailure& failure) {
     const auto said = said_by(failure.rank);
     return !failure.asked && (!said || !said->consequence);
   };
   auto cause = std::ranges::find_if(report.failures, is_cause);
   if (cause == report.failures.end()) cause = report.failures.begin();
-  if (const auto said = said_by(cause->rank)) {
-    Error error = said->error;
-    if (job.ranks > 1) error.what = fmt::format("rank {}: {}", cause->rank, error.what);
-    return error;
-  }
-  return {Error::Kind::failed, fmt::format("{}: {}{}", job.name, cause->explanation, quoted_end(*cause)),
-          job.logs ? fmt::format("everything the ranks wrote is in {}",
-                                 report.log_folder ? report.log_folder->string() : job.logs->string())
-                   : ""};
+  if (const auto said = said_by(cause->rank)) return named(cause->rank, said->error);
+  return {Error::Kind::failed, fmt::format("{}: {}{}", job_.name, cause->explanation, quoted_end(*cause)),
+          job_.logs ? fmt::format("everything the ranks wrote is in {}",
+                                  report.log_folder ? report.log_folder->string() : job_.logs->string())
+                    : ""};
 }
 
 }  // namespace
@@ -128,16 +163,25 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   const wire::Assignment assignment = complete(job);
   const LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
 
-  JobRecord record(listener);
+  JobRecord record(job, listener);
   std::optional<launch::FailureReport> failure;
-  const LaunchListener hooks{.note = note,
+  const LaunchListener hooks{.note =
+                                 [&](const std::string& text) {
+                                   // Of ranks that end because the job does, nothing need be told.
+                                   if (!record.gave_up()) note(text);
+                                 },
                              .started = [&] { server->serve(assignment, job.ranks, record); },
-                             .failed = [&](const launch::FailureReport& report) { failure = report; }};
+                             .failed = [&](const launch::FailureReport& report) { failure = report; },
+                             .interrupted = [&] { record.end(); }};
   const auto code = run_launch(host, wish, hooks);
   const auto served = server->finish();
   if (!code) return code.error();
   if (!served) return served.error();
-  if (failure) return record.explain(job, *failure);
+  if (job.survives_losses && failure && (failure->interrupted || record.done() > 0)) {
+    if (auto told = record.tell_of_the_silent(*failure); !told) return told.error();
+    return failure->interrupted ? *code : 0;
+  }
+  if (failure) return record.explain(*failure);
   if (*code == 0 && record.done() < job.ranks)
     return Error{
         Error::Kind::failed,

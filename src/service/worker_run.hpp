@@ -30,13 +30,17 @@ struct WorkerJob {
   std::optional<int> threads;                 // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
   std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only where they fail
   std::chrono::milliseconds grace{10000};     // between SIGTERM and SIGKILL
+  // For ranks that work each for itself: one that dies does not end the others, and the listener sees to its work. A
+  // rank that says that the input is wrong, or refuses, still ends the job: the others would say the same.
+  bool survives_losses = false;
 };
 
 // Hears of a job. Called on the channel's thread, one call at a time.
 using WorkerListener = wire::ControlListener;
 
 // To be called while this process has one thread: it forks. Signals end the job; its exit code is then 128 + signal.
-// Otherwise 0, or the Error of the rank that failed first, with the last lines it wrote. note: a line for the user.
+// Otherwise 0, or the Error of the rank that failed first, with the last lines it wrote. A job that survives losses
+// ends with 0 when one rank did everything. note: a line for the user.
 Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listener,
                         const std::function<void(const std::string&)>& note);
 

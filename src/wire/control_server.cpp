@@ -161,13 +161,13 @@ void ControlServer::State::hear(Rank& rank) {
 }
 
 void ControlServer::State::let_go_of_broken() {
-  for (std::size_t position = 0; position < connections.size();) {
-    if (!connections[position]->line.broken()) {
-      ++position;
-      continue;
-    }
-    const auto gone = std::move(connections[position]);
-    connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(position));
+  const auto has_left = [&](const std::unique_ptr<Rank>& rank) {
+    return rank->line.broken() || (rank->rank && listener->is_of_no_use(*rank->rank));
+  };
+  for (auto found = std::ranges::find_if(connections, has_left); found != connections.end();
+       found = std::ranges::find_if(connections, has_left)) {
+    const auto gone = std::move(*found);
+    connections.erase(found);
     if (!gone->rank) continue;
     ask_again();
     if (auto told = listener->rank_left(*gone->rank, gone->settled ? std::nullopt : gone->line.broken()); !told)

@@ -37,6 +37,9 @@ class ControlListener {
   virtual std::optional<int> input() { return std::nullopt; }
   // The rank's connection ended. reason: absent when it had said done or failed.
   virtual Result<void> rank_left(int, const std::optional<std::string>&) { return {}; }
+  // Whether a rank cannot do anything any more, because others have left that it works with: its connection is closed,
+  // which ends it. Asked after ranks have left.
+  virtual bool is_of_no_use(int) { return false; }
 };
 
 class ControlServer {

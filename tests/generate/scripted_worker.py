@@ -1,11 +1,14 @@
 """Stands where muster-worker would: speaks its protocol, and answers by a script instead of a model.
 
-SCRIPT is a JSON object: "answer" (reverse, fail, leave), "order" (as-given, backwards), "dropped", "pause", "record" (a file
-that gets the assignment and every request), "words" (how an answer is streamed), "refuse".
+SCRIPT is a JSON object: "answer" (reverse, fail, leave), "at" (the index it does that at), "order" (as-given, backwards),
+"dropped", "pause" (seconds for each answer), "record" (a file that gets the assignment and every request), "refuse" (by these
+ranks), "wants", "die" ({rank: number of answers after which it is killed}), "deadly" (an index that kills whoever takes it),
+"slow" ({rank: seconds before it is ready}), "memory" (peak bytes to tell).
 """
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -23,7 +26,7 @@ def tell(event: str, **fields) -> None:
 
 
 def record(what: object) -> None:
-    if "record" in script:
+    if script.get("record"):
         with open(script["record"], "a") as file:
             file.write(json.dumps(what) + "\n")
 
@@ -38,13 +41,21 @@ assignment = json.loads(lines.readline())
 task = assignment["task"]
 record(assignment)
 print("the script begins", file=sys.stderr)
-if script.get("refuse"):
+if rank in script.get("refuse", []):
     fail("bad_input", "no such attention on this device", 2)
 tell("progress", what="loading", done=1, total=2)
+time.sleep(script.get("slow", {}).get(str(rank), 0))
 tell("ready", device="cpu")
+if "memory" in script:
+    tell("progress", what="memory", done=script["memory"], total=2 * script["memory"])
+answered = 0
 
 
 def reply(request: dict) -> None:
+    global answered
+    if answered == script.get("die", {}).get(str(rank)):
+        os.kill(os.getpid(), signal.SIGKILL)
+    answered += 1
     row = json.loads(request["row"])
     text = row["prompt"] if "prompt" in row else row["messages"][-1]["content"]
     if script.get("answer") == "fail" and request["index"] == script.get("at", 0):
@@ -89,9 +100,11 @@ while not ended:
             if taken:
                 break
             continue
-        record(order)
+        record({**order, "rank": rank})
         coming -= 1
         taken.append(order)
+        if order["index"] == script.get("deadly"):
+            os.kill(os.getpid(), signal.SIGKILL)
         if script.get("order", "as-given") == "as-given":
             reply(taken[-1])
     if script.get("order") == "backwards":

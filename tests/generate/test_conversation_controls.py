@@ -93,7 +93,7 @@ class TestThroughAPipe:
         assert not (scripted.folder / "record.jsonl").exists()
 
     def test_what_the_worker_refuses_is_told_in_its_words(self, scripted):
-        scripted.script(refuse=True)
+        scripted.script(refuse=[0])
         result = scripted(*BARE, input="ab\n")
         assert result.returncode == 2 and "no such attention on this device" in result.stderr and result.stdout == ""
 

@@ -177,9 +177,7 @@ class TestRefusals:
 
     def test_name_what_this_version_lacks(self, scripted):
         prompts = scripted.prompts("p.txt", "a")
-        for words in (("--ranks", "2"), ("--num-gpus", "2"), ("--gpu-ids", "0", "1"), ("model.device_map=auto",)):
-            arguments = [word for word in BARE if word not in ("--device", "cpu")] if "gpu" in words[0] else BARE
-            refused(scripted(*arguments, "-p", prompts, *words), 2, "several devices: not in this version")
+        refused(scripted(*BARE, "-p", prompts, "model.device_map=auto"), 2, "several devices: not in this version")
         refused(scripted(*BARE, "-p", prompts, "model.load_in_8bit=true"), 2, "4- and 8-bit loading")
         refused(scripted(*BARE, "-p", prompts, "--output", "x"), 2, "the file for the answers is -o FILE")
 

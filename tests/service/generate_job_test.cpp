@@ -17,13 +17,17 @@ class GenerateJobTest : public ::testing::Test {
     auto output = LineOutput::open(output_);
     GenerateListener listener;
     listener.progress = [this](const GenerateProgress& progress) { progress_ = progress; };
-    return {std::move(file.value()), std::move(output.value()), task_, listener, std::nullopt, window};
+    listener.note = [this](const std::string& text) { notes_.push_back(text); };
+    GenerateJob::Setting setting{task_, ranks_, total_};
+    setting.answered = answered_;
+    setting.window = window;
+    return {std::move(file.value()), std::move(output.value()), std::move(setting), listener};
   }
-  static Result<void> tell(GenerateJob& job, wire::EventBody body) {
-    return job.happened({std::chrono::system_clock::now(), 0, std::move(body)});
+  static Result<void> tell(GenerateJob& job, wire::EventBody body, int rank = 0) {
+    return job.happened({std::chrono::system_clock::now(), rank, std::move(body)});
   }
-  static std::int64_t given(GenerateJob& job) {
-    const auto next = job.next_request(0);
+  static std::int64_t given(GenerateJob& job, int rank = 0) {
+    const auto next = job.next_request(rank);
     const auto* request = next ? std::get_if<wire::Request>(&*next) : nullptr;
     return request == nullptr ? -1 : request->index;
   }
@@ -45,6 +49,10 @@ class GenerateJobTest : public ::testing::Test {
   std::string output_ = (folder_.path() / "out.jsonl").string();
   wire::GenerateTask task_;
   GenerateProgress progress_;
+  int ranks_ = 1;
+  std::optional<std::int64_t> total_;
+  AnsweredRows answered_;
+  std::vector<std::string> notes_;
 };
 
 TEST_F(GenerateJobTest, WritesAnswersInTheOrderOfThePromptsWithTheirIds) {
@@ -81,12 +89,11 @@ TEST_F(GenerateJobTest, PromptsRunNoFurtherAheadThanTheWindow) {
   EXPECT_TRUE(std::holds_alternative<wire::NotYet>(*run.next_request(0)));
   EXPECT_EQ(run.input(), std::nullopt);  // nothing but a result can change that
   ASSERT_TRUE(tell(run, answer(1)));
-  EXPECT_NE(run.input(), std::nullopt);
   EXPECT_EQ(given(run), 3);
 }
 
 TEST_F(GenerateJobTest, ResultsThatWaitForAnEarlierOneTakeNoMoreMemoryThanTheWindow) {
-  GenerateJob run = job(many(10), {.prompts = 1000, .bytes = 100});
+  GenerateJob run = job(many(10), {.prompts = 1000, .bytes = 100 + 2 * OrderedResults::entry_bytes});
   ASSERT_TRUE(tell(run, wire::Ready{"cpu"}));
   for (std::int64_t index = 0; index < 4; ++index) ASSERT_EQ(given(run), index);
   ASSERT_TRUE(tell(run, answer(1)));
@@ -94,6 +101,85 @@ TEST_F(GenerateJobTest, ResultsThatWaitForAnEarlierOneTakeNoMoreMemoryThanTheWin
   EXPECT_TRUE(std::holds_alternative<wire::NotYet>(*run.next_request(0)));
   ASSERT_TRUE(tell(run, answer(0)));
   EXPECT_EQ(given(run), 4);
+}
+
+TEST_F(GenerateJobTest, WhatADeadRankHadIsRedoneAndALateAnswerOfItIsDropped) {
+  ranks_ = 2;
+  GenerateJob run = job(many(3));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 1), 1);
+  ASSERT_TRUE(run.rank_left(0, "gone"));
+  EXPECT_EQ(notes_, (std::vector<std::string>{"rank 0 is gone; the prompt it had is redone by the others"}));
+  EXPECT_EQ(given(run, 1), 0);
+  EXPECT_EQ(given(run, 1), 2);
+  for (const std::int64_t index : {1, 0, 2, 0}) ASSERT_TRUE(tell(run, answer(index), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(1)));
+  EXPECT_EQ(run.summary().prompts, 3);
+  EXPECT_EQ(run.summary().redone, 1);
+  EXPECT_EQ(run.summary().lost_ranks, 1);
+}
+
+TEST_F(GenerateJobTest, RanksThatHoldOneModelBetweenThemAreLostTogether) {
+  ranks_ = 4;
+  task_.stages = {{0, 0}, {1, 1}};
+  GenerateJob run = job(many(4));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 2), 1);
+  ASSERT_TRUE(run.rank_left(3, "gone"));  // the second stage of the second replica
+  EXPECT_TRUE(run.is_of_no_use(2));
+  EXPECT_FALSE(run.is_of_no_use(1));
+  EXPECT_EQ(given(run, 2), -1);
+  EXPECT_EQ(given(run, 0), 1);
+  ASSERT_TRUE(run.rank_left(2, std::nullopt));
+  EXPECT_EQ(run.summary().lost_ranks, 2);
+  EXPECT_EQ(run.summary().redone, 1);
+}
+
+TEST_F(GenerateJobTest, ARankWithNothingLeftToDoStaysWhileAnotherHasPrompts) {
+  ranks_ = 2;
+  total_ = 2;
+  GenerateJob run = job(many(2));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}, 0));
+  ASSERT_EQ(given(run, 0), 0);
+  ASSERT_EQ(given(run, 1), 1);
+  ASSERT_TRUE(tell(run, answer(1), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::NotYet>(*run.next_request(1)));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(0)));
+  ASSERT_TRUE(run.rank_left(0, "gone"));
+  EXPECT_EQ(given(run, 1), 0);
+  ASSERT_TRUE(tell(run, answer(0), 1));
+  EXPECT_TRUE(std::holds_alternative<wire::EndOfRequests>(*run.next_request(1)));
+  EXPECT_EQ(run.missing(), 0u);
+}
+
+TEST_F(GenerateJobTest, PromptsThatAnEarlierRunAnsweredArePassedOver) {
+  folder_.write("out.jsonl", "first\nsecond\ntor");
+  answered_ = {2, 13};
+  GenerateJob run = job(many(3));
+  ASSERT_TRUE(tell(run, wire::Ready{"cpu"}));
+  EXPECT_EQ(written(), "first\nsecond\n");
+  EXPECT_EQ(given(run), 2);
+  EXPECT_EQ(given(run), -1);
+  ASSERT_TRUE(tell(run, answer(2)));
+  EXPECT_TRUE(written().starts_with("first\nsecond\n{\"index\":2,"));
+  EXPECT_EQ(run.summary().earlier, 2);
+  EXPECT_EQ(run.summary().prompts, 1);
+}
+
+TEST_F(GenerateJobTest, TokensOfAllRanksAddUp) {
+  ranks_ = 2;
+  GenerateJob run = job(many(3));
+  for (const int rank : {0, 1}) ASSERT_TRUE(tell(run, wire::Ready{"cuda:0"}, rank));
+  ASSERT_TRUE(tell(run, wire::Progress{"tokens", 30, std::nullopt}, 0));
+  ASSERT_TRUE(tell(run, wire::Progress{"tokens", 12, std::nullopt}, 1));
+  ASSERT_TRUE(tell(run, wire::Progress{"memory", 1 << 30, std::int64_t{4} << 30}, 1));
+  EXPECT_EQ(progress_.tokens, 42);
+  ASSERT_TRUE(progress_.memory);
+  EXPECT_EQ(progress_.memory->peak, 1 << 30);
+  EXPECT_EQ(progress_text(progress_).substr(0, 9), "0 prompts");
+  EXPECT_TRUE(progress_text(progress_).ends_with("1.0 GiB of 4.0 GiB")) << progress_text(progress_);
 }
 
 TEST_F(GenerateJobTest, AResultThatNobodyWaitsForIsRefused) {

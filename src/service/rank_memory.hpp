@@ -1,0 +1,34 @@
+// How much memory the ranks of a job take: as they tell, or, of CPU ranks that do not, as the kernel does.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "service/generate.hpp"
+#include "wire/event.hpp"
+
+namespace muster::service {
+
+class PeakMemory {
+ public:
+  // Hello, progress of "memory" (peak bytes, of the limit), anything else as an occasion to look.
+  void happened(const wire::Event& event);
+  // Of the rank that has taken most.
+  std::optional<RankMemory> highest() const;
+
+ private:
+  struct Rank {
+    std::int64_t pid = 0;
+    bool tells = false;
+    RankMemory memory;
+    std::chrono::steady_clock::time_point looked{};
+  };
+  std::map<int, Rank> ranks_;
+};
+
+// The most memory a living process has had resident, in bytes; absent: it is gone.
+std::optional<std::int64_t> peak_resident(std::int64_t pid);
+
+}  // namespace muster::service
