@@ -112,6 +112,13 @@ class TestGpus:
         result = scripted(*bare, "-p", "p.txt", "-o", "out.jsonl")
         assert "2 of 4 GPUs compute: as many as there are prompts" in result.stderr and "2 GPUs (0,1) Big in bfloat16" in result.stderr
 
+    def test_are_several_for_one_prompt_where_the_model_does_not_fit_one(self, scripted):
+        bare = self.gpus(scripted, 4)
+        scripted.model(hidden_size=8192, intermediate_size=28672, num_hidden_layers=40, num_attention_heads=64, num_key_value_heads=8, vocab_size=32000)
+        for words in (("-p", prompts(scripted, 1)), ("-p", "-")):
+            ranks = self.ranks(scripted, *bare, *words, "--batch-size", "1")
+            assert len(ranks) >= 2 and all("layers" in rank for rank in ranks)
+
     def test_are_those_that_were_asked_for(self, scripted):
         bare = self.gpus(scripted, 4)
         prompts(scripted, 9)
