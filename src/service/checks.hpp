@@ -45,4 +45,7 @@ Check check_workers(const HostFacts& facts);
 // collective_check.cpp
 Check check_collectives(const HostFacts& facts);
 
+// generation_check.cpp
+Check check_generation(const HostFacts& facts);
+
 }  // namespace muster::service

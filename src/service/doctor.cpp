@@ -9,10 +9,10 @@
 namespace muster::service {
 namespace {
 
-constexpr std::array checks{check_driver,       check_nvml,       check_inventory,  check_mask,
-                            check_device_order, check_leases,     check_clock,      check_memory,
-                            check_disk,         check_ports,      check_open_files, check_instruction_sets,
-                            check_workers,      check_collectives};
+constexpr std::array checks{check_driver,       check_nvml,        check_inventory,  check_mask,
+                            check_device_order, check_leases,      check_clock,      check_memory,
+                            check_disk,         check_ports,       check_open_files, check_instruction_sets,
+                            check_workers,      check_collectives, check_generation};
 
 }  // namespace
 

@@ -35,6 +35,7 @@ GenerateJob::GenerateJob(PromptFile prompts, LineOutput output, Setting setting,
       stages_(std::max(static_cast<int>(task_.stages.size()), 1)),
       again_(always_readable()),
       results_(setting_.answered.prompts),
+      written_(setting_.answered.prompts),
       ledger_(setting_.ranks / stages_) {
   progress_.total = setting_.total;
   progress_.earlier = summary_.earlier = setting_.answered.prompts;
@@ -133,7 +134,10 @@ Result<void> GenerateJob::take(const wire::TaskResult& result) {
   ++summary_.prompts;
   last_result_ = Clock::now();
   const std::string ready = results_.take();
-  return ready.empty() ? Result<void>() : output_.append(ready);
+  if (ready.empty()) return {};
+  if (auto appended = output_.append(ready); !appended) return appended;
+  written_ = results_.next();
+  return {};
 }
 
 // Results come over the connection of a replica's first rank: that another one has done everything and left is no news
@@ -181,8 +185,12 @@ Result<void> GenerateJob::begin(int rank) {
   if (ready_) return {};
   ready_ = Clock::now();
   if (auto begun = output_.begin(setting_.answered.bytes); !begun) return begun;
-  if (setting_.record.is_null() || !output_.is_regular_file()) return {};
-  return write_file_atomically(record_path(output_.name()), setting_.record.dump(2) + "\n");
+  if (!output_.is_regular_file()) return {};
+  const auto record = record_path(output_.name());
+  if (!setting_.record.is_null()) return write_file_atomically(record, setting_.record.dump(2) + "\n");
+  std::error_code none_there;
+  std::filesystem::remove(record, none_there);  // what it tells of is overwritten
+  return {};
 }
 
 void GenerateJob::note_progress(int rank, const wire::Progress& progress) {
@@ -229,7 +237,7 @@ Result<void> GenerateJob::happened(const wire::Event& event) {
 
 GenerateSummary GenerateJob::summary() const {
   GenerateSummary made = summary_;
-  made.prompts = results_.next() - summary_.earlier;
+  made.prompts = written_ - summary_.earlier;
   made.loading = duration_cast<milliseconds>(ready_.value_or(Clock::now()) - started_);
   if (ready_ && summary_.prompts > 0) made.generating = duration_cast<milliseconds>(last_result_ - *ready_);
   made.memory = memory_.highest();

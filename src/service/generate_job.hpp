@@ -73,6 +73,7 @@ class GenerateJob : public WorkerListener {
   int stages_;
   FileDescriptor again_;
   OrderedResults results_;
+  std::int64_t written_;  // prompts whose rows the output has
   RequestLedger ledger_;
   std::int64_t read_ = 0;               // prompts read from the file
   bool ended_ = false;                  // no more prompts

@@ -111,28 +111,26 @@ class SettingsCheck {
   std::vector<Problem> problems_;
 };
 
-// What the ranks compute on.
+// What ranks may compute on.
 struct ChosenDevices {
   std::vector<gpu::VisibleIndex> gpus;  // empty: CPU ranks
   int ranks = 1;
-  std::string words = "cpu";
+  std::size_t visible = 0;  // GPUs
   bool has_bfloat16 = false;
-  std::vector<std::string> notes;
+  // Models that work side by side, at most; absent: as many as the ranks allow, since so many were asked for.
+  std::optional<std::size_t> most_replicas = {};
 };
 
-// Which GPUs, by what was asked for. Where nothing was, all that are free work on a file of prompts, as far as there is
-// a prompt for each; one holds a conversation, or answers what comes by a pipe.
-gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked, std::optional<std::int64_t> prompts) {
+// Which GPUs, by what was asked for; where nothing was, all that are free.
+gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked) {
   gpu::SelectionRequest request;
   request.ids = asked.gpu_ids;
   if (!request.ids.empty()) return request;
   if (asked.num_gpus) {
     request.count = static_cast<int>(*asked.num_gpus);
-  } else if (prompts && !asked.ranks) {
-    request.count = static_cast<int>(std::min<std::int64_t>(*prompts, 1 << 10));
+  } else if (asked.ranks) {
+    request.count = static_cast<int>(*asked.ranks);
     request.up_to = true;
-  } else {
-    request.count = 1;
   }
   return request;
 }
@@ -140,7 +138,6 @@ gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked, std::opti
 ChosenDevices on_the_cpu(const spec::DistributedSpec& asked) {
   ChosenDevices chosen;
   chosen.ranks = static_cast<int>(asked.ranks.value_or(1));
-  if (chosen.ranks > 1) chosen.words = fmt::format("{} CPU ranks", chosen.ranks);
   return chosen;
 }
 
@@ -148,19 +145,12 @@ ChosenDevices on_gpus(const HostView& view, const std::vector<gpu::VisibleIndex>
   ChosenDevices chosen;
   chosen.gpus = picked;
   chosen.ranks = static_cast<int>(picked.size());
-  chosen.has_bfloat16 = true;
-  std::vector<std::string> numbers;
-  std::string model;
-  for (const gpu::VisibleIndex index : picked) {
+  chosen.visible = view.visible.size();
+  // A GPU that does not tell is taken for a present-day one; the worker refuses a type that its device lacks.
+  chosen.has_bfloat16 = std::ranges::all_of(picked, [&](gpu::VisibleIndex index) {
     const gpu::GpuFacts& facts = view.gpu_of(view.visible[static_cast<std::size_t>(number(index))]).facts;
-    // A GPU that does not tell is taken for a present-day one; the worker refuses a type that its device lacks.
-    if (facts.compute_capability.value_or(first_with_bfloat16) < first_with_bfloat16) chosen.has_bfloat16 = false;
-    if (numbers.empty()) model = facts.name.value_or("");
-    if (model != facts.name.value_or("")) model = "of several kinds";
-    numbers.push_back(std::to_string(number(index)));
-  }
-  chosen.words = numbers.size() == 1 ? fmt::format("GPU {} {}", numbers.front(), model)
-                                     : fmt::format("{} GPUs ({}) {}", numbers.size(), join(numbers, ","), model);
+    return facts.compute_capability.value_or(first_with_bfloat16) >= first_with_bfloat16;
+  });
   return chosen;
 }
 
@@ -174,7 +164,7 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
   if (view->visible.empty() && nothing_asked && asked.device == spec::Device::automatic) return on_the_cpu(asked);
   if (view->visible.empty())
     return Error{Error::Kind::refused, "a GPU is asked for, and none is visible", "--device cpu, or muster doctor"};
-  const auto picked = host.pick(selection_of(asked, prompts));
+  const auto picked = host.pick(selection_of(asked));
   if (!picked) return picked.error();
   ChosenDevices chosen = on_gpus(*view, *picked);
   if (asked.ranks && *asked.ranks < chosen.ranks)
@@ -182,15 +172,9 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
         Error::Kind::bad_input,
         fmt::format("{} ranks are asked for, and {} GPUs: some would have nothing to do", *asked.ranks, chosen.ranks),
         fmt::format("--num-gpus {}, or no --ranks: each GPU gets one", *asked.ranks)};
-  if (asked.ranks && *asked.ranks > chosen.ranks) {
-    chosen.ranks = static_cast<int>(*asked.ranks);
-    chosen.words += fmt::format(", shared by {} ranks", chosen.ranks);
-  }
-  if (nothing_asked && !asked.ranks && chosen.gpus.size() < view->visible.size())
-    chosen.notes.push_back(fmt::format("{} of {} GPUs compute: {}", chosen.gpus.size(), view->visible.size(),
-                                       std::ssize(chosen.gpus) == prompts.value_or(1)
-                                           ? "as many as there are prompts; --num-gpus N takes another number"
-                                           : "the others are not free"));
+  if (asked.ranks) chosen.ranks = static_cast<int>(*asked.ranks);
+  // A file gives work to all of them, as far as there is a prompt for each; a pipe mostly to one.
+  if (nothing_asked && !asked.ranks) chosen.most_replicas = static_cast<std::size_t>(prompts.value_or(1));
   return chosen;
 }
 
@@ -334,16 +318,39 @@ std::optional<gpu::SelectionRequest> selection_of(const plan::Plan& plan) {
   return selection.ids.empty() ? std::nullopt : std::optional(std::move(selection));
 }
 
-// "4 CPU ranks: 2 replicas of 2 stages".
-std::string device_words(const ChosenDevices& chosen, const Placement& placed) {
-  std::string words = chosen.words;
-  if (chosen.gpus.empty() && placed.plan.ranks.size() > 1)
-    words = fmt::format("{} CPU ranks", placed.plan.ranks.size());
-  if (!placed.stages.empty())
-    words += fmt::format(": {} of {} stages",
-                         placed.replicas() == 1 ? "one replica" : fmt::format("{} replicas", placed.replicas()),
-                         placed.stages.size());
+std::string gpu_words(const plan::Plan& plan, std::size_t gpus) {
+  std::vector<std::string> numbers;
+  std::string model = plan.ranks.front().gpu->name;
+  for (const plan::RankPlan& rank : plan.ranks) {
+    if (numbers.size() < gpus) numbers.push_back(std::to_string(rank.gpu->number));
+    if (model != rank.gpu->name) model = "of several kinds";
+  }
+  std::string words = gpus == 1 ? fmt::format("GPU {} {}", numbers.front(), model)
+                                : fmt::format("{} GPUs ({}) {}", gpus, join(numbers, ","), model);
+  if (plan.ranks.size() > gpus) words += fmt::format(", shared by {} ranks", plan.ranks.size());
   return words;
+}
+
+// "4 CPU ranks: 2 replicas of 2 stages".
+std::string device_words(const Placement& placed, std::size_t gpus) {
+  const std::size_t ranks = placed.plan.ranks.size();
+  std::string words = gpus > 0 ? gpu_words(placed.plan, gpus) : ranks > 1 ? fmt::format("{} CPU ranks", ranks) : "cpu";
+  if (placed.stages.empty()) return words;
+  const std::string replicas = placed.replicas() == 1 ? "one replica" : fmt::format("{} replicas", placed.replicas());
+  return words + fmt::format(": {} of {} stages", replicas, placed.stages.size());
+}
+
+// Why GPUs stay idle that nobody excluded.
+std::vector<std::string> device_notes(const ChosenDevices& chosen, const Placement& placed, std::size_t gpus,
+                                      bool prompts_are_counted) {
+  if (!chosen.most_replicas || gpus == 0 || gpus >= chosen.visible) return {};
+  std::string_view reason = "the others are not free";
+  if (placed.replicas() == *chosen.most_replicas)
+    reason = prompts_are_counted ? "as many as there are prompts; --num-gpus N takes another number"
+                                 : "prompts come one by one; --num-gpus N takes another number";
+  else if (chosen.gpus.size() == chosen.visible)
+    reason = "the others hold no whole model";
+  return {fmt::format("{} of {} GPUs compute: {}", gpus, chosen.visible, reason)};
 }
 
 struct Translation {
@@ -382,7 +389,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   if (auto checked = check_template(wish); !checked) return checked.error();
   if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
   PlacementWish placing{std::move(*question), devices->ranks, spec.model.max_memory};
-  if (wish.mode == GenerateMode::converse) placing.most_replicas = 1;
+  placing.most_replicas = wish.mode == GenerateMode::converse ? 1 : devices->most_replicas;
   auto placed = place_batch(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
                             wish.mode == GenerateMode::converse);
   if (!placed) return placed.error();
@@ -394,10 +401,12 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   plan.job.selection = selection_of(placed->plan);
-  plan.device = device_words(*devices, *placed);
+  const std::size_t gpus = plan.job.selection ? plan.job.selection->ids.size() : 0;
+  plan.device = device_words(*placed, gpus);
+  if (placed->plan.fits()) plan.notes = device_notes(*devices, *placed, gpus, total->has_value());
+  placed->plan.reasons.insert(placed->plan.reasons.end(), plan.notes.begin(), plan.notes.end());
   plan.question = std::move(placing.question);
   plan.plan = std::move(placed->plan);
-  plan.notes = devices->notes;
   plan.total = *total;
   if (auto found = find_earlier_rows(wish, plan); !found) return found.error();
   return plan;

@@ -83,6 +83,13 @@ struct CollectiveFacts {
   bool not_built = false;  // there is no muster-worker to start
 };
 
+// Ranks of muster-worker that answered prompts with a small model.
+struct GenerationReport {
+  int ranks = 0;  // that answered
+  std::int64_t tokens = 0;
+  bool same = false;  // answers as one rank gives them, to the byte
+};
+
 struct HostFacts {
   std::optional<std::filesystem::path> inventory_file;  // instead of the driver
   Result<gpu::Snapshot> snapshot = gpu::Snapshot{};
@@ -100,7 +107,8 @@ struct HostFacts {
   std::vector<InstructionSetReport> instruction_sets;
   std::optional<std::string> onednn_maximum;  // ONEDNN_MAX_CPU_ISA
   std::vector<WorkerFacts> workers;
-  std::vector<CollectiveFacts> collectives;  // empty: not tried
+  std::vector<CollectiveFacts> collectives;            // empty: not tried
+  std::optional<Result<GenerationReport>> generation;  // absent: not tried
 };
 
 }  // namespace muster::service

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "service/collective_probe.hpp"
+#include "service/generation_probe.hpp"
 #include "service/machine_probe.hpp"
 #include "service/network_probe.hpp"
 #include "service/worker_probe.hpp"
@@ -70,7 +71,10 @@ HostFacts probe_host(const HostSources& sources, const ProbeSettings& settings) 
   facts.open_files = probe_open_files();
   facts.onednn_maximum = environment_variable("ONEDNN_MAX_CPU_ISA");
   facts.clock = clock.finish(settings.proc);
-  if (settings.collectives) facts.collectives = probe_collectives(sources);
+  if (settings.collectives) {
+    facts.collectives = probe_collectives(sources);
+    facts.generation = probe_generation(sources);
+  }
   return facts;
 }
 

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -42,6 +43,12 @@ def test_starts_two_ranks_that_run_every_kind_of_collective(eight):
     found = checks(eight("doctor", "--json"))["collectives"]
     assert found["outcome"] == "pass", found
     assert found["finding"].startswith("2 CPU ranks over gloo: 7 kinds right"), found
+
+
+def test_generates_on_two_ranks_what_one_rank_gives(eight):
+    found = checks(eight("doctor", "--json"))["generation"]
+    assert found["outcome"] == "pass", found
+    assert re.fullmatch(r"2 CPU ranks: \d+ tokens, the same bytes as on one rank", found["finding"]), found
 
 
 def test_warns_where_the_worker_is_not_built_and_says_what_to_type(eight, tmp_path):

@@ -3,7 +3,7 @@
 SCRIPT is a JSON object: "answer" (reverse, fail, leave), "at" (the index it does that at), "order" (as-given, backwards),
 "dropped", "pause" (seconds for each answer), "record" (a file that gets the assignment and every request), "refuse" (by these
 ranks), "wants", "die" ({rank: number of answers after which it is killed}), "deadly" (an index that kills whoever takes it),
-"slow" ({rank: seconds before it is ready}), "memory" (peak bytes to tell).
+"slow" ({rank: seconds before it is ready}), "stuck" ({index: seconds it takes}), "memory" (peak bytes to tell).
 """
 
 import json
@@ -63,7 +63,7 @@ def reply(request: dict) -> None:
     if script.get("answer") == "leave" and request["index"] == script.get("at", 0):
         print("out of words", file=sys.stderr)
         os._exit(9)
-    time.sleep(script.get("pause", 0))
+    time.sleep(script.get("stuck", {}).get(str(request["index"]), script.get("pause", 0)))
     dropped = script.get("dropped", {}).get(str(request["index"]), 0)
     common = {"prompt_tokens": len(text), "dropped_tokens": dropped}
     if task["score"]:

@@ -112,12 +112,20 @@ class TestGpus:
         result = scripted(*bare, "-p", "p.txt", "-o", "out.jsonl")
         assert "2 of 4 GPUs compute: as many as there are prompts" in result.stderr and "2 GPUs (0,1) Big in bfloat16" in result.stderr
 
+    def test_are_several_for_one_prompt_where_the_model_does_not_fit_one(self, scripted):
+        bare = self.gpus(scripted, 4)
+        scripted.model(hidden_size=8192, intermediate_size=28672, num_hidden_layers=40, num_attention_heads=64, num_key_value_heads=8, vocab_size=32000)
+        for words in (("-p", prompts(scripted, 1)), ("-p", "-")):
+            ranks = self.ranks(scripted, *bare, *words, "--batch-size", "1")
+            assert len(ranks) >= 2 and all("layers" in rank for rank in ranks)
+
     def test_are_those_that_were_asked_for(self, scripted):
         bare = self.gpus(scripted, 4)
         prompts(scripted, 9)
         assert [rank["gpu"] for rank in self.ranks(scripted, *bare, "-p", "p.txt", "--gpu-ids", "3", "1")] == [3, 1]
         assert len(self.ranks(scripted, *bare, "-p", "p.txt", "--num-gpus", "3")) == 3
         assert scripted(*bare, "-p", "p.txt", "--num-gpus", "5").returncode == 3
+        assert [rank["gpu"] for rank in self.ranks(scripted, *bare, "-p", "p.txt", "--ranks", "2")] == [0, 1]
         shared = self.ranks(scripted, *bare, "-p", "p.txt", "--num-gpus", "1", "--ranks", "2")
         assert len(shared) == 2 and shared[0]["limit_bytes"] <= 20 << 30
         wasted = scripted(*bare, "-p", "p.txt", "--num-gpus", "3", "--ranks", "2")
@@ -254,6 +262,11 @@ class TestResuming:
         result = self.resume(half)
         assert result.returncode == 2 and "no out.jsonl.job says what they were made from" in result.stderr
         assert (half.folder / "out.jsonl").read_bytes() == before
+
+    def test_is_refused_for_rows_of_a_stream_that_were_written_over_it(self, half):
+        assert half(*BARE, "--samples", "2", "-p", "-", "-o", "out.jsonl", input="other\n").returncode == 0
+        result = self.resume(half)
+        assert result.returncode == 2 and "no out.jsonl.job" in result.stderr
 
     def test_is_refused_for_rows_that_are_no_prefix(self, half):
         lines = (half.folder / "out.jsonl").read_text().splitlines(keepends=True)

@@ -39,9 +39,9 @@ TEST(Doctor, GivesEachCheckANameOfItsOwn) {
   std::set<std::string> names;
   const auto checks = examine(healthy());
   for (const Check& check : checks) names.insert(check.name);
-  EXPECT_EQ(names,
-            (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock", "memory",
-                                   "disk", "ports", "open files", "instruction sets", "workers", "collectives"}));
+  EXPECT_EQ(names, (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock",
+                                          "memory", "disk", "ports", "open files", "instruction sets", "workers",
+                                          "collectives", "generation"}));
   EXPECT_EQ(names.size(), checks.size());
 }
 
@@ -270,6 +270,18 @@ TEST(Doctor, FailsWhereRanksDoNotComeTogether) {
   facts.collectives.push_back({"2 GPU ranks", Error{Error::Kind::failed, "rank 1 of 2 did not join", "look"}, false});
   EXPECT_EQ(judge(facts, "collectives").outcome, CheckOutcome::failure);
   EXPECT_TRUE(has(judge(facts, "collectives").finding, "2 GPU ranks: rank 1 of 2 did not join"));
+}
+
+TEST(Doctor, TellsWhetherRanksAnswerPromptsAllTheSame) {
+  HostFacts facts = healthy();
+  facts.generation = GenerationReport{2, 64, true};
+  EXPECT_EQ(judge(facts, "generation").outcome, CheckOutcome::pass);
+  EXPECT_EQ(judge(facts, "generation").finding, "2 CPU ranks: 64 tokens, the same bytes as on one rank");
+  facts.generation = GenerationReport{2, 64, false};
+  EXPECT_EQ(judge(facts, "generation").outcome, CheckOutcome::failure);
+  facts.generation = Error{Error::Kind::failed, "rank 1 died", ""};
+  EXPECT_EQ(judge(facts, "generation").outcome, CheckOutcome::failure);
+  EXPECT_TRUE(has(judge(facts, "generation").finding, "rank 1 died"));
 }
 
 TEST(Doctor, SaysWhichGpusTheMaskHides) {

@@ -95,6 +95,24 @@ TEST(Configuration, TakesBareCommasAsLists) {
               "with an empty entry");
 }
 
+TEST(Configuration, TakesTextsThatEndAnswersToTheLetter) {
+  const auto resolved =
+      from_file("generation:\n  stop: [\"\\n\\n\", \"a, b\", null_and_void]\n  stop_tokens: [2, 7]\n");
+  ASSERT_TRUE(resolved) << resolved.error().what;
+  EXPECT_EQ(resolved->spec.generation.stop.texts, (std::vector<std::string>{"\n\n", "a, b", "null_and_void"}));
+  EXPECT_EQ(resolved->spec.generation.stop_tokens, (std::vector<std::int64_t>{2, 7}));
+  const auto again = from_file(print_configuration(schema(), *resolved));
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(again->spec.generation.stop, resolved->spec.generation.stop);
+  const auto one = from_file("generation:\n  stop: 'x, y'\n  stop_tokens: 5,6\n");
+  ASSERT_TRUE(one) << one.error().what;
+  EXPECT_EQ(one->spec.generation.stop.texts, std::vector<std::string>{"x, y"});
+  EXPECT_EQ(one->spec.generation.stop_tokens, (std::vector<std::int64_t>{5, 6}));
+  EXPECT_SAYS(problems_of(from_file("generation:\n  stop: ['']\n")), "generation.stop holds an entry that is \"\"");
+  EXPECT_SAYS(problems_of(from_file("generation:\n  stop_tokens: [1, -2]\n")), "generation.stop_tokens holds \"-2\"");
+  EXPECT_SAYS(problems_of(from_file("generation:\n  stop: {a: b}\n")), "accepted: a list of texts");
+}
+
 TEST(Configuration, TellsSizesInBinaryAndDecimalApart) {
   const auto resolved = from_file("model:\n  max_memory: {0: 10GB, 1: 10GiB, cpu: 512MiB}\n");
   ASSERT_TRUE(resolved) << resolved.error().what;

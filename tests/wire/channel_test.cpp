@@ -44,6 +44,7 @@ class Recorder : public ControlListener {
     left_ranks.emplace_back(rank, reason);
     return {};
   }
+  bool is_of_no_use(int rank) override { return left_ranks.size() == 1 && rank == useless_then; }
 
   template <class Kind>
   std::vector<Kind> all() {
@@ -57,6 +58,7 @@ class Recorder : public ControlListener {
   std::atomic<bool> held_back = false;
   bool refuse_results = false;
   std::optional<int> input_descriptor;
+  std::optional<int> useless_then;  // a rank, when another one has left
   std::vector<std::pair<int, std::optional<std::string>>> left_ranks;
 
  private:
@@ -174,6 +176,28 @@ TEST(Channel, ARankThatEndsWithoutAWordIsToldWithTheReason) {
   EXPECT_TRUE(server.finish());
   ASSERT_EQ(recorder.left_ranks.size(), 1u);
   EXPECT_TRUE(recorder.left_ranks.front().second);
+}
+
+TEST(Channel, ARankThatIsOfNoUseWithoutAnotherIsLetGoWithIt) {
+  ControlServer server = open_server();
+  Recorder recorder;
+  recorder.useless_then = 1;
+  server.serve({}, 3, recorder);
+  std::optional<WorkerChannel> first = *WorkerChannel::join(server.address(), 0, hello());
+  std::optional<WorkerChannel> second = *WorkerChannel::join(server.address(), 1, hello());
+  std::optional<WorkerChannel> third = *WorkerChannel::join(server.address(), 2, hello());
+  std::promise<void> ended;
+  std::atomic<bool> third_ended = false;
+  second->listen([&](const std::string&) { ended.set_value(); });
+  third->listen([&](const std::string&) { third_ended = true; });
+  first.reset();
+  EXPECT_EQ(ended.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_FALSE(third_ended);
+  third->tell(Done{});
+  third.reset();
+  EXPECT_TRUE(server.finish());
+  ASSERT_EQ(recorder.left_ranks.size(), 3u);
+  EXPECT_EQ(recorder.left_ranks[1].first, 1);
 }
 
 TEST(Channel, ARankHearsAtOnceThatTheControllingProgramIsGone) {

@@ -1,0 +1,15 @@
+// Lets two ranks of muster-worker answer prompts with a small model that is made here, as muster generate would.
+#pragma once
+
+#include <optional>
+
+#include "service/host.hpp"
+#include "service/host_facts.hpp"
+
+namespace muster::service {
+
+// Once on one CPU rank, once on two: their answers must have the same bytes. Absent: there is no muster-worker. To be
+// called while this process has one thread: it forks.
+std::optional<Result<GenerationReport>> probe_generation(const HostSources& sources);
+
+}  // namespace muster::service
