@@ -53,7 +53,7 @@ class Placing {
       question_.map.reset();
       return replicas_of(1);
     }
-    return over(seats_.size(), 1);
+    return over(*rule == spec::MapRule::sequential ? filled_in_order() : most_stages(), 1);
   }
 
  private:
@@ -138,32 +138,48 @@ class Placing {
     return {};
   }
 
+  // How many devices hold all of it, one full after the other.
+  std::size_t filled_in_order() const {
+    for (std::size_t stages = 1; stages < most_stages(); ++stages) {
+      const auto plan = plan::plan_inference(question_of(stages, 1));
+      if (plan && plan->fits() && plan->off_gpu.empty()) return stages;
+    }
+    return most_stages();
+  }
+
   // Whole on each device where that fits; else over as few as it takes.
   Result<Placement> fewest_devices() {
     const auto cpu_limit = std::exchange(question_.cpu_limit, std::nullopt);
     const auto disk_limit = std::exchange(question_.disk_limit, std::nullopt);
     question_.map.reset();
-    const std::size_t most = std::min(seats_.size(), static_cast<std::size_t>(question_.model->config.layers));
+    std::size_t most = most_stages();
     for (std::size_t stages = 1; stages <= most; ++stages) {
-      const auto plan = plan::plan_inference(question_of(stages));
+      const auto plan = plan::plan_inference(question_of(stages, replicas_with(stages)));
       if (!plan) return plan.error();
-      if (plan->fits()) return replicas_of(stages);
+      if (!fits_where_used(*plan)) continue;
+      if (drop_idle(*plan) == 0) return replicas_of(stages);
+      stages = 0;  // devices that cannot hold a layer are out of the way now
+      most = most_stages();
     }
     question_.cpu_limit = cpu_limit;
     question_.disk_limit = disk_limit;
     return over(may_offload() ? seats_.size() : most, 1);
   }
 
-  Result<Placement> replicas_of(std::size_t stages) {
-    return over(stages, std::min(seats_.size() / stages, wish_.most_replicas.value_or(seats_.size())));
+  std::size_t most_stages() const {
+    return std::min(seats_.size(), static_cast<std::size_t>(question_.model->config.layers));
   }
+  std::size_t replicas_with(std::size_t stages) const {
+    return std::min(seats_.size() / stages, wish_.most_replicas.value_or(seats_.size()));
+  }
+  Result<Placement> replicas_of(std::size_t stages) { return over(stages, replicas_with(stages)); }
 
   // The question for one replica. The devices at its places have what the least of all replicas has there.
-  plan::Question question_of(std::size_t stages) const {
+  plan::Question question_of(std::size_t stages, std::size_t replicas) const {
     plan::Question question = question_;
     question.devices.clear();
     for (std::size_t i = 0; i < stages; ++i) question.devices.push_back(seats_[i].device);
-    for (std::size_t i = stages; i < seats_.size() / stages * stages; ++i) {
+    for (std::size_t i = stages; i < stages * replicas; ++i) {
       PlanDevice& least = question.devices[i % stages];
       least.limit = std::min(least.limit, seats_[i].device.limit);
       least.free = std::min(least.free, seats_[i].device.free);
@@ -174,12 +190,13 @@ class Placing {
   }
 
   Result<Placement> over(std::size_t stages, std::size_t replicas) {
-    auto made = plan::make_plan(question_of(stages));
+    auto made = plan::make_plan(question_of(stages, replicas));
     if (!made) return made.error();
+    // Without those the others need less: fewer steps are under way.
+    if (const std::size_t dropped = drop_idle(*made); dropped > 0) return over(stages - dropped, 1);
     Placement placement;
     placement.plan = std::move(*made);
     plan::Plan& plan = placement.plan;
-    drop_idle(plan);
     explain(plan, replicas);
     read_offload(placement);
     repeat(plan, replicas);
@@ -190,20 +207,23 @@ class Placing {
     return placement;
   }
 
-  // Devices that a split left empty take no part.
-  void drop_idle(plan::Plan& plan) {
-    std::vector<Seat> used;
-    std::vector<RankPlan> ranks;
-    for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
-      const RankPlan& rank = plan.ranks[i];
-      if (rank.layers && rank.layers->first_block == rank.layers->end_block) continue;
-      ranks.push_back(rank);
-      used.push_back(seats_[i]);
+  static bool is_idle(const RankPlan& rank) {
+    return rank.layers && rank.layers->first_block == rank.layers->end_block;
+  }
+  static bool fits_where_used(const plan::Plan& plan) {
+    return std::ranges::all_of(plan.ranks, [](const RankPlan& rank) { return is_idle(rank) || rank.fits(); });
+  }
+
+  // Devices that a split of the first seats left empty take no part. How many they are.
+  std::size_t drop_idle(const plan::Plan& plan) {
+    std::size_t dropped = 0;
+    for (std::size_t i = plan.ranks.size(); i-- > 0;) {
+      if (!is_idle(plan.ranks[i])) continue;
+      seats_.erase(seats_.begin() + static_cast<std::ptrdiff_t>(i));
+      ++dropped;
     }
-    if (ranks.empty() || ranks.size() == plan.ranks.size()) return;
-    idle_ += plan.ranks.size() - ranks.size();
-    plan.ranks = std::move(ranks);
-    seats_ = std::move(used);
+    idle_ += dropped;
+    return dropped;
   }
 
   void explain(plan::Plan& plan, std::size_t replicas) {
@@ -277,7 +297,7 @@ class Placing {
   // A map as written: the devices it names, in the order in which it needs them.
   Result<Placement> by_hand() {
     const auto& written = std::get<CustomMap>(*question_.map);
-    plan::Question asked = question_of(seats_.size());
+    const plan::Question asked = question_of(seats_.size(), 1);
     std::vector<plan::Budget> budgets;
     for (const PlanDevice& device : asked.devices) budgets.push_back({plan::on_gpu(device.number), {}});
     if (question_.cpu_limit) budgets.push_back({plan::on_cpu(), {}});

@@ -44,11 +44,13 @@ def test_more_ranks_than_layers_leave_some_without_a_part(generate: Generate):
     assert any("without a part" in reason for reason in plan["reasons"])
 
 
-def test_sequential_fills_ranks_in_their_order(generate: Generate):
+def test_sequential_fills_ranks_in_their_order_and_balanced_spares_the_one_that_is_nearly_full(generate: Generate):
     whole = plan_of(generate, *BASE, "--ranks", "2")["ranks"][0]["total_bytes"]
-    found = layers(plan_of(generate, *BASE, "--ranks", "3", "--device-map", "sequential", "--max-memory", f"0={whole - 1},1={whole},2={whole}"))
-    assert len(found) == 2 and found[0][0] == 0 and found[1][1] == 6
-    assert found[0][1] > 3
+    limits = ("--ranks", "3", "--max-memory", f"0={whole - 1},1={10 * whole},2={10 * whole}")
+    for rule, first in (("sequential", whole - 1), ("balanced", 10 * whole)):
+        plan = plan_of(generate, *BASE, *limits, "--device-map", rule)
+        assert layers(plan) == [(0, 3), (3, 6)]
+        assert [rank["limit_bytes"] for rank in plan["ranks"]] == [first, 10 * whole]
 
 
 def test_automatic_takes_as_few_ranks_as_hold_it_and_makes_replicas_of_the_rest(generate: Generate):
@@ -57,6 +59,12 @@ def test_automatic_takes_as_few_ranks_as_hold_it_and_makes_replicas_of_the_rest(
     plan = plan_of(generate, *BASE, "--ranks", "5", *limits)
     assert layers(plan) == [(0, 3), (3, 6)] * 2
     assert plan["reasons"][:2] == ["split by layers over 2 CPU ranks, 2 replicas", "1 CPU rank without a part in it"]
+
+
+def test_a_rank_that_may_hold_nothing_takes_no_part(generate: Generate):
+    for ranks in (2, 4):
+        plan = plan_of(generate, *BASE, "--ranks", str(ranks), "--max-memory", "0=0")
+        assert layers(plan) == [None] * (ranks - 1), plan["reasons"]
 
 
 def test_a_map_as_written_is_kept_to(generate: Generate):
