@@ -28,6 +28,8 @@ c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
   return reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
 }
 
+constexpr int most_connected = 16;
+
 // A collective that the GPU has not finished, or that is still being put on its stream: the first one between two
 // ranks waits there for their connection.
 struct Pending {
@@ -75,10 +77,20 @@ class NcclCommunicator : public Communicator {
       roll_ = std::move(*roll);
     }
     barrier();  // connections are made by the first collective
+    if (size() <= most_connected) connect_pairs();
     return {};
   }
 
  private:
+  // Else the first send between two ranks would wait for its peer on the host, where an abort does not always reach it.
+  void connect_pairs() {
+    const std::vector<std::int64_t> one_each(static_cast<std::size_t>(size()), 1);
+    const at::Tensor sent = at::zeros({size()}, at::TensorOptions().dtype(at::kInt).device(device_));
+    at::Tensor received = at::empty_like(sent);
+    all_to_all(sent, one_each, received, one_each);
+    barrier();
+  }
+
   void run_broadcast(const at::Tensor& tensor, int root) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
     c10d::BroadcastOptions options;

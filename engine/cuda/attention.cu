@@ -1,26 +1,13 @@
 // Attention with a fixed order of keys.
 #include "cuda/dispatch.cuh"
+#include "cuda/warp.cuh"
 
 namespace muster::cuda {
 namespace {
 
-constexpr int lanes = 32;
 constexpr int warps = 4;
 constexpr int chunk = 64;  // keys whose weights are made together
 constexpr int most_per_lane = 256 / lanes;
-constexpr unsigned whole_warp = 0xffffffffu;
-
-__device__ float warp_sum(float value) {
-  for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(whole_warp, value, offset);
-  return value;
-}
-
-__device__ float warp_max(float value) {
-  for (int offset = lanes / 2; offset > 0; offset /= 2)
-    value = fmaxf(value, __shfl_xor_sync(whole_warp, value, offset));
-  return value;
-}
-
 
 template <class T>
 __global__ void __launch_bounds__(lanes* warps)

@@ -19,6 +19,10 @@ LaunchError rms_norm(Stream stream, Scalar scalar, const void* input, const void
 LaunchError layer_norm(Stream stream, Scalar scalar, const void* input, const void* weight, const void* bias,
                        float epsilon, std::int64_t rows, std::int64_t width, void* output);
 
+// activation(gate) * up with silu, rounded after each of the two. gate, up: [rows, width], rows stride elements apart.
+LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
+                       std::int64_t rows, std::int64_t width, void* output);
+
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -42,5 +46,69 @@ struct AttentionTables {
 // so that no bit depends on what else is computed. queries, output: [rows, heads * head_size].
 LaunchError attention(Stream stream, Scalar scalar, const AttentionShape& shape, const AttentionTables& tables,
                       const void* queries, std::int64_t rows, void* output);
+
+// What split_heads reads and writes; null where there is none.
+struct HeadSplit {
+  const void* joined = nullptr;      // [rows, (heads + 2 * kv_heads) * head_size]
+  const void* query_norm = nullptr;  // [head_size]
+  const void* key_norm = nullptr;
+  float epsilon = 0;
+  const float* cosines = nullptr;  // [rows, head_size / 2]
+  const float* sines = nullptr;
+  const std::int64_t* slots = nullptr;  // [rows], with a cache
+  void* queries = nullptr;              // [rows, heads * head_size]
+  void* keys = nullptr;                 // [rows, kv_heads * head_size]
+  void* values = nullptr;
+  void* cached_keys = nullptr;  // [slots, kv_heads * head_size]
+  void* cached_values = nullptr;
+};
+// Queries and keys: an RMS norm over each head, then the rotation, rounded as torch's operations one by one are.
+LaunchError split_heads(Stream stream, Scalar scalar, const AttentionShape& shape, const HeadSplit& split,
+                        std::int64_t rows);
+
+// Rows that are alone in their sequence, with their keys in a cache.
+struct DecodeTables {
+  const std::int64_t* rows = nullptr;       // [count]: which row of queries and output
+  const std::int64_t* positions = nullptr;  // by row
+  const std::int64_t* blocks = nullptr;     // [count, most_blocks]
+  std::int64_t count = 0;
+  std::int64_t most_blocks = 0;
+  std::int64_t block_tokens = 0;  // a multiple of 64
+  const void* keys = nullptr;     // [blocks, block_tokens, kv_heads, head_size]
+  const void* values = nullptr;
+};
+// Floats of scratch that decode_attention needs, and counters, which must be 0 and are left so.
+std::int64_t decode_scratch(const AttentionShape& shape, const DecodeTables& tables);
+std::int64_t decode_counters(const AttentionShape& shape, const DecodeTables& tables);
+// Keys are taken in parts of 128, whose results are joined in order: a row's bits depend on that row alone. head_size: a
+// multiple of 8, at most 256.
+LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape& shape, const DecodeTables& tables,
+                             const void* queries, float* scratch, unsigned* counters, void* output);
+
+struct ChoiceRules {
+  double temperature = 1;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  double min_p = 0;
+  float repetition_penalty = 1;
+  bool log_probabilities = false;
+};
+struct ChoiceRows {
+  const void* logits = nullptr;  // [rows, width]
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  const double* uniforms = nullptr;          // [rows]
+  const std::int64_t* given = nullptr;       // [rows]: a token, or -1
+  const std::int64_t* seen_begin = nullptr;  // [rows + 1]: where its tokens begin in seen; with a penalty
+  const std::int64_t* seen = nullptr;
+  float* judged = nullptr;  // [rows, width] of scratch; null: only the likeliest tokens of the logits are wanted
+};
+struct ChoiceResults {
+  std::int64_t* tokens = nullptr;     // [rows]; -1: no logit is a number
+  float* log_probabilities = nullptr;  // [rows]
+};
+// tensor/token_choice.hpp says what is chosen.
+LaunchError choose_tokens(Stream stream, Scalar scalar, const ChoiceRules& rules, const ChoiceRows& rows,
+                          const ChoiceResults& results);
 
 }  // namespace muster::cuda

@@ -1,22 +1,11 @@
 // Norms: one block of threads for each row, sums in an order that depends on the width alone.
 #include "cuda/dispatch.cuh"
+#include "cuda/warp.cuh"
 
 namespace muster::cuda {
 namespace {
 
 constexpr int threads = 256;
-
-// The same value in every thread.
-__device__ float block_sum(float value) {
-  __shared__ float partial[threads / 32];
-  __syncthreads();  // an earlier sum may still be read
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
-  __syncthreads();
-  float sum = 0;
-  for (int i = 0; i < threads / 32; ++i) sum += partial[i];
-  return sum;
-}
 
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -28,7 +17,7 @@ __global__ void __launch_bounds__(threads)
     const float value = widen(row[i]);
     squares = __fmaf_rn(value, value, squares);
   }
-  const float scale = rsqrtf(block_sum(squares) / static_cast<float>(width) + epsilon);
+  const float scale = rsqrtf(block_sum<threads>(squares) / static_cast<float>(width) + epsilon);
   for (std::int64_t i = threadIdx.x; i < width; i += threads) {
     const float normed = widen(narrow<T>(widen(row[i]) * scale));
     out[i] = narrow<T>(normed * widen(weight[i]));
@@ -42,13 +31,13 @@ __global__ void __launch_bounds__(threads)
   T* out = output + static_cast<std::int64_t>(blockIdx.x) * width;
   float sum = 0;
   for (std::int64_t i = threadIdx.x; i < width; i += threads) sum += widen(row[i]);
-  const float mean = block_sum(sum) / static_cast<float>(width);
+  const float mean = block_sum<threads>(sum) / static_cast<float>(width);
   float squares = 0;
   for (std::int64_t i = threadIdx.x; i < width; i += threads) {
     const float apart = widen(row[i]) - mean;
     squares = __fmaf_rn(apart, apart, squares);
   }
-  const float scale = rsqrtf(block_sum(squares) / static_cast<float>(width) + epsilon);
+  const float scale = rsqrtf(block_sum<threads>(squares) / static_cast<float>(width) + epsilon);
   for (std::int64_t i = threadIdx.x; i < width; i += threads)
     out[i] = narrow<T>(__fmaf_rn((widen(row[i]) - mean) * scale, widen(weight[i]), widen(bias[i])));
 }

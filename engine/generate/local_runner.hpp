@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "generate/decode_graphs.hpp"
 #include "generate/step_runner.hpp"
 #include "model/causal_model.hpp"
 
@@ -11,9 +12,14 @@ namespace muster::generate {
 class LocalRunner final : public StepRunner {
  public:
   // All must outlive this.
+  // longest: the most tokens of a sequence.
   LocalRunner(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
-              const tensor::SamplingRules& rules)
-      : model_(model), arithmetic_(arithmetic), cache_(cache), rules_(rules) {}
+              const tensor::SamplingRules& rules, std::int64_t longest)
+      : model_(model),
+        arithmetic_(arithmetic),
+        cache_(cache),
+        rules_(rules),
+        graphs_(model.is_resident() ? make_decode_graphs(model, arithmetic, cache, longest) : nullptr) {}
 
   int depth() const override { return 1; }
   void begin(const Step& step) override;
@@ -24,6 +30,7 @@ class LocalRunner final : public StepRunner {
   tensor::Arithmetic& arithmetic_;
   model::KeyValueCache& cache_;
   tensor::SamplingRules rules_;
+  std::unique_ptr<DecodeGraphs> graphs_;  // nullptr: every step is computed anew
   std::deque<std::vector<tensor::ChosenToken>> done_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/gpt2_block.hpp"
@@ -18,6 +19,53 @@ tensor::AttentionShape attention_shape(const spec::ModelConfig& config, std::int
   if (config.sliding_window && (config.sliding_layers.empty() || config.sliding_layers[at]))
     shape.window = config.sliding_window;
   return shape;
+}
+
+// held: the layer's number among those of this rank.
+std::unique_ptr<Block> declare_rotary(const spec::ModelConfig& config, std::int64_t layer, std::int64_t held,
+                                      ParameterLoader& loader) {
+  const std::int64_t hidden = config.hidden, intermediate = config.intermediate;
+  const std::int64_t query_width = config.query_width(), kv_width = config.kv_width();
+  const std::string block = fmt::format("model.layers.{}.", layer);
+  const std::string attention = block + "self_attn.", mlp = block + "mlp.";
+  RotaryBlockParts parts;
+  parts.layer = held;
+  parts.shape = attention_shape(config, layer);
+  parts.epsilon = config.norm_epsilon;
+  parts.activation = config.activation;
+  parts.input_norm = loader.norm(block + "input_layernorm", hidden);
+  parts.joined = loader.linear(
+      {{attention + "q_proj", query_width}, {attention + "k_proj", kv_width}, {attention + "v_proj", kv_width}}, hidden,
+      config.qkv_bias);
+  if (config.family == spec::Family::qwen3) {
+    parts.query_norm = loader.norm(attention + "q_norm", config.head_size);
+    parts.key_norm = loader.norm(attention + "k_norm", config.head_size);
+  }
+  parts.output = loader.linear({{attention + "o_proj", hidden}}, query_width, config.output_bias);
+  parts.output_norm = loader.norm(block + "post_attention_layernorm", hidden);
+  parts.gate_and_up =
+      loader.linear({{mlp + "gate_proj", intermediate}, {mlp + "up_proj", intermediate}}, hidden, config.mlp_bias);
+  parts.down = loader.linear({{mlp + "down_proj", hidden}}, intermediate, config.mlp_bias);
+  return make_rotary_block(std::move(parts));
+}
+
+std::unique_ptr<Block> declare_gpt2(const spec::ModelConfig& config, std::int64_t layer, std::int64_t held,
+                                    ParameterLoader& loader) {
+  constexpr bool biased = true, transposed = true;
+  const std::int64_t hidden = config.hidden, intermediate = config.intermediate;
+  const std::string block = fmt::format("transformer.h.{}.", layer);
+  Gpt2BlockParts parts;
+  parts.layer = held;
+  parts.shape = attention_shape(config, layer);
+  parts.epsilon = config.norm_epsilon;
+  parts.activation = config.activation;
+  parts.attention_norm = loader.norm(block + "ln_1", hidden, biased);
+  parts.joined = loader.linear({{block + "attn.c_attn", 3 * hidden}}, hidden, biased, transposed);
+  parts.output = loader.linear({{block + "attn.c_proj", hidden}}, hidden, biased, transposed);
+  parts.feed_forward_norm = loader.norm(block + "ln_2", hidden, biased);
+  parts.up = loader.linear({{block + "mlp.c_fc", intermediate}}, hidden, biased, transposed);
+  parts.down = loader.linear({{block + "mlp.c_proj", hidden}}, intermediate, biased, transposed);
+  return make_gpt2_block(std::move(parts));
 }
 
 // A parameter's gradient from those of the rows that were taken from it.
@@ -39,69 +87,46 @@ Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const che
                                       tensor::Arithmetic& arithmetic, const LoadWish& wish) {
   CausalModel model(config, arithmetic, wish.layers.value_or(LayerRange{0, config.layers}), wish.type);
   ParameterLoader loader(source, arithmetic, wish.type);
-  model.declare(loader);
+  model.declare(loader, wish);
   if (auto loaded = loader.run(wish.threads, wish.progress); !loaded) return loaded.error();
   return model;
 }
 
-void CausalModel::declare(ParameterLoader& loader) {
+void CausalModel::declare(ParameterLoader& loader, const LoadWish& wish) {
   const bool gpt2 = config_.family == spec::Family::gpt2;
   const std::int64_t hidden = config_.hidden, vocabulary = config_.vocabulary;
+  const bool embeds = layers_.first == 0;
   embedding_name_ = gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
-  const bool embeds = layers_.first == 0 || (has_head() && config_.tied);
-  if (embeds) embedding_ = loader.weight(embedding_name_, vocabulary, hidden);
-  gpt2 ? declare_gpt2(loader) : declare_rotary(loader);
+  for (const OffloadedParts& parts : wish.offloaded) {
+    const ParameterVisits visits(*parts.source, *arithmetic_, type_, wish.threads);
+    if (parts.embedding && embeds) embedding_visits_ = visits;
+    if (parts.head && has_head()) head_visits_ = visits;
+  }
+  is_resident_ = !embedding_visits_ && !head_visits_;
+  const bool keeps_head = has_head() && !head_visits_, keeps_embedding = embeds && !embedding_visits_;
+  if (keeps_embedding || (keeps_head && config_.tied)) embedding_ = loader.weight(embedding_name_, vocabulary, hidden);
+  if (gpt2 && keeps_embedding) positions_ = loader.weight("transformer.wpe.weight", config_.positions, hidden);
+  declare_blocks(loader, wish);
   if (!has_head()) return;
   final_norm_ = loader.norm(gpt2 ? "transformer.ln_f" : "model.norm", hidden, gpt2);
-  if (!config_.tied) head_ = loader.weight("lm_head.weight", vocabulary, hidden);
+  if (keeps_head && !config_.tied) head_ = loader.weight("lm_head.weight", vocabulary, hidden);
 }
 
-void CausalModel::declare_rotary(ParameterLoader& loader) {
-  const std::int64_t hidden = config_.hidden, intermediate = config_.intermediate;
-  const std::int64_t query_width = config_.query_width(), kv_width = config_.kv_width();
+void CausalModel::declare_blocks(ParameterLoader& loader, const LoadWish& wish) {
+  const auto declare = config_.family == spec::Family::gpt2 ? declare_gpt2 : declare_rotary;
   for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
-    const std::string block = fmt::format("model.layers.{}.", layer);
-    const std::string attention = block + "self_attn.", mlp = block + "mlp.";
-    RotaryBlockParts parts;
-    parts.layer = layer - layers_.first;
-    parts.shape = attention_shape(config_, layer);
-    parts.epsilon = config_.norm_epsilon;
-    parts.activation = config_.activation;
-    parts.input_norm = loader.norm(block + "input_layernorm", hidden);
-    parts.joined = loader.linear(
-        {{attention + "q_proj", query_width}, {attention + "k_proj", kv_width}, {attention + "v_proj", kv_width}},
-        hidden, config_.qkv_bias);
-    if (config_.family == spec::Family::qwen3) {
-      parts.query_norm = loader.norm(attention + "q_norm", config_.head_size);
-      parts.key_norm = loader.norm(attention + "k_norm", config_.head_size);
+    const std::int64_t held = layer - layers_.first;
+    const auto off = std::ranges::find_if(wish.offloaded, [layer](const OffloadedParts& parts) {
+      return std::ranges::find(parts.layers, layer) != parts.layers.end();
+    });
+    if (off == wish.offloaded.end()) {
+      blocks_.push_back(declare(config_, layer, held, loader));
+      continue;
     }
-    parts.output = loader.linear({{attention + "o_proj", hidden}}, query_width, config_.output_bias);
-    parts.output_norm = loader.norm(block + "post_attention_layernorm", hidden);
-    parts.gate_and_up =
-        loader.linear({{mlp + "gate_proj", intermediate}, {mlp + "up_proj", intermediate}}, hidden, config_.mlp_bias);
-    parts.down = loader.linear({{mlp + "down_proj", hidden}}, intermediate, config_.mlp_bias);
-    blocks_.push_back(make_rotary_block(std::move(parts)));
-  }
-}
-
-void CausalModel::declare_gpt2(ParameterLoader& loader) {
-  constexpr bool biased = true, transposed = true;
-  const std::int64_t hidden = config_.hidden, intermediate = config_.intermediate;
-  if (layers_.first == 0) positions_ = loader.weight("transformer.wpe.weight", config_.positions, hidden);
-  for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
-    const std::string block = fmt::format("transformer.h.{}.", layer);
-    Gpt2BlockParts parts;
-    parts.layer = layer - layers_.first;
-    parts.shape = attention_shape(config_, layer);
-    parts.epsilon = config_.norm_epsilon;
-    parts.activation = config_.activation;
-    parts.attention_norm = loader.norm(block + "ln_1", hidden, biased);
-    parts.joined = loader.linear({{block + "attn.c_attn", 3 * hidden}}, hidden, biased, transposed);
-    parts.output = loader.linear({{block + "attn.c_proj", hidden}}, hidden, biased, transposed);
-    parts.feed_forward_norm = loader.norm(block + "ln_2", hidden, biased);
-    parts.up = loader.linear({{block + "mlp.c_fc", intermediate}}, hidden, biased, transposed);
-    parts.down = loader.linear({{block + "mlp.c_proj", hidden}}, intermediate, biased, transposed);
-    blocks_.push_back(make_gpt2_block(std::move(parts)));
+    is_resident_ = false;
+    blocks_.push_back(make_offloaded_block(
+        [config = config_, declare, layer, held](ParameterLoader& from) { return declare(config, layer, held, from); },
+        ParameterVisits(*off->source, *arithmetic_, type_, wish.threads)));
   }
 }
 
@@ -126,8 +151,14 @@ Pass CausalModel::prepare(const PassNumbers& numbers, const at::Tensor& values, 
 bool CausalModel::reserve_positions(std::int64_t positions) { return !rotary_ || rotary_->reserve(positions); }
 
 at::Tensor CausalModel::embed(const Pass& pass) {
+  const bool learnt_positions = config_.family == spec::Family::gpt2;
+  if (embedding_visits_) {
+    const at::Tensor tokens = embedding_visits_->rows(embedding_name_, pass.tokens, config_.hidden);
+    if (!learnt_positions) return tokens;
+    return tokens + embedding_visits_->rows("transformer.wpe.weight", pass.tables.positions, config_.hidden);
+  }
   const at::Tensor tokens = arithmetic_->primitives->take_rows(embedding_, pass.tokens);
-  if (!positions_) return tokens;
+  if (!learnt_positions) return tokens;
   return tokens + arithmetic_->primitives->take_rows(*positions_, pass.tables.positions);
 }
 
@@ -146,6 +177,12 @@ at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
 }
 
 at::Tensor CausalModel::logits(const at::Tensor& hidden) {
+  if (head_visits_) {
+    const tensor::Weight head = head_visits_->bring([this](ParameterLoader& loader) {
+      return loader.weight(config_.tied ? embedding_name_ : "lm_head.weight", config_.vocabulary, config_.hidden);
+    });
+    return arithmetic_->primitives->linear(head, {}, final_norm(hidden));
+  }
   return arithmetic_->primitives->linear(head(), {}, final_norm(hidden));
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "model/block.hpp"
+#include "model/offload.hpp"
 #include "model/parameter_loader.hpp"
 #include "spec/model_config.hpp"
 
@@ -24,6 +25,7 @@ struct LoadWish {
   std::optional<LayerRange> layers;  // absent: all
   int threads = 1;
   std::function<void(const LoadProgress&)> progress;
+  std::vector<OffloadedParts> offloaded = {};  // their sources must outlive the model
 };
 
 // What a backward through the whole model needs of its forward.
@@ -42,6 +44,8 @@ class CausalModel {
   at::ScalarType type() const { return type_; }
   LayerRange layers() const { return layers_; }
   bool has_head() const { return layers_.last == config_.layers; }
+  // Whether all its parameters stay on the device.
+  bool is_resident() const { return is_resident_; }
 
   // What a cache of this many blocks for the held layers looks like.
   CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
@@ -62,14 +66,14 @@ class CausalModel {
   // Final norm and head, of any rows that forward gave: [rows, vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
 
-  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows.
+  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows. Of a model that stays on its
+  // device.
   void backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
 
  private:
   CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
-  void declare(ParameterLoader& loader);
-  void declare_rotary(ParameterLoader& loader);
-  void declare_gpt2(ParameterLoader& loader);
+  void declare(ParameterLoader& loader, const LoadWish& wish);
+  void declare_blocks(ParameterLoader& loader, const LoadWish& wish);
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   at::Tensor final_norm(const at::Tensor& hidden) const;
   void embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const;
@@ -84,6 +88,9 @@ class CausalModel {
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm final_norm_;
   tensor::Weight head_;
+  bool is_resident_ = true;
+  std::optional<ParameterVisits> embedding_visits_;  // it does not stay here
+  std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;
 };
 

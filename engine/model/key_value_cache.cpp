@@ -12,8 +12,9 @@ std::int64_t CacheShape::bytes() const {
 
 KeyValueCache::KeyValueCache(const CacheShape& shape) : shape_(shape) {
   const auto options = at::TensorOptions().dtype(shape.type).device(shape.device);
+  const std::int64_t blocks = shape.blocks + (shape.device.is_cuda() ? 1 : 0);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    keys_.push_back(at::empty({shape.blocks, shape.block_tokens, shape.kv_heads, shape.head_size}, options));
+    keys_.push_back(at::empty({blocks, shape.block_tokens, shape.kv_heads, shape.head_size}, options));
     values_.push_back(at::empty_like(keys_.back()));
   }
 }

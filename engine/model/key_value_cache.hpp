@@ -29,6 +29,8 @@ class KeyValueCache {
   explicit KeyValueCache(const CacheShape& shape);
 
   const CacheShape& shape() const { return shape_; }
+  // A block of a GPU's cache beside the others, for rows of no consequence.
+  std::int64_t spare_block() const { return shape_.blocks; }
 
   tensor::LayerCache layer(std::int64_t layer) const {
     return {keys_[static_cast<std::size_t>(layer)], values_[static_cast<std::size_t>(layer)]};

@@ -12,8 +12,8 @@ Result<Arithmetic> make_arithmetic(const ArithmeticWish& wish) {
     return Error{Error::Kind::bad_input, "system.attn_impl: CPU ranks have one attention, muster's own, which is sdpa",
                  "leave system.attn_impl out, or write sdpa"};
   const auto team = std::make_shared<kernels::ThreadTeam>(wish.threads);
-  return Arithmetic{wish.device, false, make_cpu_primitives(team), make_cpu_pointwise(team),
-                    make_cpu_token_choice(team)};
+  return Arithmetic{
+      wish.device, false, true, make_cpu_primitives(team), make_cpu_pointwise(team), make_cpu_token_choice(team)};
 }
 
 }  // namespace muster::tensor

@@ -22,6 +22,7 @@ struct ArithmeticWish {
 struct Arithmetic {
   at::Device device{at::kCPU};
   bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
+  bool deterministic = true;      // the same bits whatever is computed beside
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
   std::unique_ptr<TokenChoice> token_choice;

@@ -69,7 +69,7 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const tensor::SamplingRules rules = sampling_rules(task);
   job.ready();
   if (stages == nullptr) {
-    generate::LocalRunner runner(model, arithmetic, cache, rules);
+    generate::LocalRunner runner(model, arithmetic, cache, rules, (*loaded)->longest);
     return answer_or_score(task, job, **loaded, runner, *shape);
   }
   if (!stages->is_first()) {

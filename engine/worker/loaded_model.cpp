@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "checkpoint/tensor_source.hpp"
+#include "model/host_source.hpp"
 #include "model/random_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
@@ -32,6 +32,13 @@ std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
   };
 }
 
+std::vector<model::OffloadedParts> offloaded_parts(const GenerateTask& task, const LoadedModel& loaded) {
+  const auto& [host_layers, host_embedding, host_head] = task.in_host_memory;
+  const auto& [disk_layers, disk_embedding, disk_head] = task.on_disk;
+  return {{host_layers, host_embedding, host_head, loaded.in_host_memory.get()},
+          {disk_layers, disk_embedding, disk_head, loaded.source.get()}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& job,
@@ -48,13 +55,16 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
   auto arithmetic = tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic});
   if (!arithmetic) return arithmetic.error();
   loaded->arithmetic = std::move(*arithmetic);
-  const auto source = open_weights(task, *description, search, assignment.seed);
+  auto source = open_weights(task, *description, search, assignment.seed);
   if (!source) return source.error();
+  loaded->source = std::move(*source);
+  loaded->in_host_memory = model::make_host_source(*loaded->source);
   const spec::ElementType usual =
       loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
-  auto model = model::CausalModel::load(
-      description->config, **source, loaded->arithmetic,
-      {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads), tell_loading(job)});
+  auto model =
+      model::CausalModel::load(description->config, *loaded->source, loaded->arithmetic,
+                               {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads),
+                                tell_loading(job), offloaded_parts(task, *loaded)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;

@@ -4,12 +4,15 @@
 #include <optional>
 
 #include "chat/model_text.hpp"
+#include "checkpoint/tensor_source.hpp"
 #include "model/causal_model.hpp"
 #include "worker/job.hpp"
 
 namespace muster::worker {
 
 struct LoadedModel {
+  std::unique_ptr<checkpoint::TensorSource> source;          // read from again where parts of the model do not stay
+  std::unique_ptr<checkpoint::TensorSource> in_host_memory;  // the same, of what is kept there
   tensor::Arithmetic arithmetic;
   std::optional<model::CausalModel> model;
   std::optional<chat::ModelText> text;

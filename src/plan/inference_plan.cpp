@@ -107,7 +107,10 @@ class InferencePlanner {
   }
 
   DeviceMemory memory(const Layout& where, const LayerShare& share, const Workload& work) const {
-    return device_memory(config_, weight_, work, where, share, question_.constants);
+    DeviceMemory needed = device_memory(config_, weight_, work, where, share, question_.constants);
+    if (question_.as_stages && where.scheme == Scheme::layer_split && question_.devices.size() > 1)
+      needed[Component::nccl] = question_.constants.nccl_communicator;
+    return needed;
   }
 
   Plan started(const Layout& where) const {
@@ -202,17 +205,48 @@ class InferencePlanner {
   // what.
   Result<Assignment> best_split(spec::MapRule rule) {
     SplitRequest request = split_request(rule);
+    const std::vector<std::size_t> joined = question_.as_stages ? join_ends(request) : std::vector<std::size_t>();
     for (int growth = 0; growth < 48; ++growth) {
       auto found = find_split(request);
       if (!found) return found.error();
-      if (const auto* split = std::get_if<Split>(&*found))
+      if (auto* split = std::get_if<Split>(&*found)) {
+        if (question_.as_stages) split->device_of = device_of_each(joined, split->device_of);
         return Assignment{split->device_of, to_device_map(question_.model->shape, units_, *split, request.devices),
                           split->duplicated};
+      }
       for (SplitDevice& device : request.devices)
         if (device.place.kind == Place::Kind::gpu) device.capacity += device.capacity / 2 + 1;
     }
     return Error{Error::Kind::refused, "the model is larger than these devices by far",
                  "more GPUs, or a smaller model"};
+  }
+
+  // What comes before the blocks becomes one unit with the first of them, what comes after with the last. Returns for
+  // each of the model's units its unit in the request.
+  std::vector<std::size_t> join_ends(SplitRequest& request) const {
+    const std::size_t last = static_cast<std::size_t>(std::ranges::count(units_.roles, UnitRole::block)) - 1;
+    std::vector<std::size_t> joined;
+    std::vector<Unit> units(last + 1);
+    std::size_t block = 0;
+    for (std::size_t i = 0; i < units_.units.size(); ++i) {
+      const UnitRole role = units_.roles[i];
+      joined.push_back(role == UnitRole::before_blocks ? 0 : role == UnitRole::after_blocks ? last : block++);
+      Unit& unit = units[joined.back()];
+      if (role == UnitRole::block) unit.path = units_.units[i].path;
+      unit.bytes += request.units[i].bytes;
+      unit.workspace = std::max(unit.workspace, request.units[i].workspace);
+    }
+    request.units = std::move(units);
+    for (SharedBytes& pair : request.shared) pair = {joined[pair.first], joined[pair.second], pair.bytes};
+    std::erase_if(request.shared, [](const SharedBytes& pair) { return pair.first == pair.second; });
+    return joined;
+  }
+
+  static std::vector<std::size_t> device_of_each(const std::vector<std::size_t>& joined,
+                                                 const std::vector<std::size_t>& device_of) {
+    std::vector<std::size_t> devices;
+    for (const std::size_t unit : joined) devices.push_back(device_of[unit]);
+    return devices;
   }
 
   SplitRequest split_request(spec::MapRule rule) const {
@@ -288,6 +322,7 @@ class InferencePlanner {
       plan.ranks.push_back({static_cast<int>(i), 0, question_.devices[i], memory(where, shares[i], plan.workload),
                             question_.devices[i].limit, ranges[i]});
     add_off_gpu(plan, assignment);
+    if (question_.as_stages && !plan.off_gpu.empty()) add_visits(plan, assignment);
     plan.duplicated = assignment.duplicated;
     plan.map = std::move(assignment.map);
     plan.reasons.push_back(fmt::format("layer_split: {}", reason));
@@ -314,13 +349,51 @@ class InferencePlanner {
     }
   }
 
+  // What lies off the devices comes to them for a moment, the largest of it decides.
+  void add_visits(Plan& plan, const Assignment& assignment) const {
+    const std::vector<std::size_t> computing = computed_on(assignment);
+    for (std::size_t i = 0; i < units_.units.size(); ++i) {
+      if (assignment.device_of[i] < question_.devices.size()) continue;
+      RankPlan& rank = plan.ranks[computing[i]];
+      const std::int64_t bytes = units_.units[i].bytes + shared_with(i);
+      rank.memory[Component::gathered] = std::max(rank.memory[Component::gathered], bytes);
+      if (assignment.map.find(units_.units[i].path) == on_cpu()) rank.memory.host += bytes;
+      rank.limit = std::max(rank.limit, question_.devices[computing[i]].free);
+    }
+  }
+
+  // Bytes of a tied tensor that are counted with another unit.
+  std::int64_t shared_with(std::size_t unit) const {
+    std::int64_t bytes = 0;
+    for (const SharedBytes& pair : units_.shared)
+      if (pair.second == unit) bytes += pair.bytes;
+    return bytes;
+  }
+
+  // Where each unit is computed: what lies off the devices, where what comes before it is.
+  std::vector<std::size_t> computed_on(const Assignment& assignment) const {
+    if (!question_.as_stages) return assignment.device_of;
+    const auto on_device = [&](std::size_t device) { return device < question_.devices.size(); };
+    const auto first = std::ranges::find_if(assignment.device_of, on_device);
+    std::size_t current = first == assignment.device_of.end() ? 0 : *first;
+    std::vector<std::size_t> computing;
+    for (const std::size_t device : assignment.device_of) {
+      if (on_device(device)) current = device;
+      computing.push_back(current);
+    }
+    return computing;
+  }
+
   std::vector<LayerShare> shares_of(const Assignment& assignment) const {
+    const std::vector<std::size_t> computing = computed_on(assignment);
     std::vector<LayerShare> shares(question_.devices.size(), LayerShare{0, false, false, 0, 0, 0, 1});
     for (std::size_t i = 0; i < units_.units.size(); ++i) {
-      if (assignment.device_of[i] >= shares.size()) continue;
-      LayerShare& share = shares[assignment.device_of[i]];
-      share.parameters += counts_.units[i].bytes;
-      share.parameter_bytes += units_.units[i].bytes;
+      if (computing[i] >= shares.size()) continue;
+      LayerShare& share = shares[computing[i]];
+      if (assignment.device_of[i] < shares.size()) {
+        share.parameters += counts_.units[i].bytes;
+        share.parameter_bytes += units_.units[i].bytes;
+      }
       if (units_.roles[i] == UnitRole::block) ++share.layers;
       if (units_.roles[i] == UnitRole::before_blocks) share.embedding = true;
       if (i + 1 == units_.units.size()) share.head = true;
@@ -339,7 +412,7 @@ class InferencePlanner {
     std::vector<SplitDevice> devices;
     for (const Place place : places()) devices.push_back({place, 0, 0});
     devices.push_back({on_disk(), 0, 0});  // whatever lies beyond what was given
-    return layer_ranges(units_, Split{assignment.device_of, {}, 0, 0}, devices);
+    return layer_ranges(units_, Split{computed_on(assignment), {}, 0, 0}, devices);
   }
 
   // Devices with equal shares need the same: the one that may use least decides.

@@ -113,7 +113,7 @@ Result<Plan> make_plan(const Question& question) {
     plan->reasons.push_back(fmt::format("sequences of {} tokens are longer than the {} that this model was made for",
                                         question.workload.sequence, positions));
   if (plan && plan->refusal) plan->refusal->remedies = find_remedies(question);
-  if (plan && plan->fits() && plan->layout.scheme == Scheme::layer_split && !question.map)
+  if (plan && plan->fits() && plan->layout.scheme == Scheme::layer_split && !question.map && !question.as_stages)
     if (auto reason = fewer_devices(question)) plan->reasons.push_back(std::move(*reason));
   return plan;
 }

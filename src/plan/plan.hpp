@@ -57,6 +57,10 @@ struct Question {
   std::int64_t hosts = 1;                   // equal ones
   std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
   Planner planner = Planner::optimal;
+  // A process computes on each device: embeddings stay with the first block, the last norm and the head with the last
+  // one. What lies on cpu or disk is brought to a device for each pass, a block at a time: limits then say what may
+  // stay there, and what is free must hold the rest.
+  bool as_stages = false;
   Detail detail = Detail::everything;
   MemoryConstants constants;
   std::shared_ptr<StepMemo> memo = std::make_shared<StepMemo>();  // shared by the questions a search makes of this one

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "service/generate.hpp"
+#include "service/generate_placement.hpp"
 #include "service/generate_rows.hpp"
 #include "service/plan.hpp"
 #include "service/prompt_file.hpp"
@@ -37,7 +38,6 @@ class SettingsCheck {
     std::erase_if(concerning.origins, [](const auto& entry) { return !concerns_generation(entry.first); });
     problems_ = missing_capabilities(spec::Schema(), concerning);
     check_devices();
-    check_placement();
     check_run_folder();
     if (!spec_.model.path)
       report("", "no model is named", "-m MODEL: a folder, a GGUF file, or a name that muster model list shows");
@@ -69,25 +69,12 @@ class SettingsCheck {
     const spec::DistributedSpec& asked = spec_.distributed;
     if (asked.num_gpus.value_or(1) > 1) report_several("distributed.num_gpus", std::to_string(*asked.num_gpus));
     if (asked.gpu_ids.size() > 1) report_several("distributed.gpu_ids", join(asked.gpu_ids, ","));
-    if (asked.ranks.value_or(1) > 1) report_several("distributed.ranks", std::to_string(*asked.ranks));
     const bool alone = asked.strategy == spec::Strategy::automatic || asked.strategy == spec::Strategy::single;
     const auto typed = wish_.settings.origins.find("distributed.strategy");
     // A run's configuration file may say how it trains.
     if (!alone && typed != wish_.settings.origins.end() && typed->second.kind == spec::Origin::Kind::command_line)
       report(where("distributed.strategy"), fmt::format("distributed.strategy spreads a model: {}", one_device),
              "leave it out");
-  }
-
-  void check_placement() {
-    const spec::ModelSpec& model = spec_.model;
-    if (model.device_map || model.auto_device_map)
-      report(where(model.device_map ? "model.device_map" : "model.auto_device_map"),
-             fmt::format("a device map lays a model over {}", one_device), "leave it out");
-    for (const char* place : {"cpu", "disk"})
-      if (model.max_memory.contains(place))
-        report(where("model.max_memory"),
-               fmt::format("model.max_memory names {}: parts of a model off the GPU are not in this version", place),
-               "leave it out");
   }
 
   // Only where they were typed for this command: a run's configuration file has them, too.
@@ -193,19 +180,20 @@ Result<void> check_lengths(const plan::Question& question, const GenerateWish& w
 }
 
 // As many sequences at once as asked for; else the usual number, or the half of it, or the quarter …
-Result<plan::Plan> plan_batch(plan::Question& question, std::int64_t usual, bool alone) {
-  if (question.micro_batch || alone) {
-    if (alone) question.micro_batch = 1;
-    return plan::make_plan(question);
+Result<Placement> place_batch(PlacementWish& wish, std::int64_t usual, bool alone) {
+  if (wish.question.micro_batch || alone) {
+    if (alone) wish.question.micro_batch = 1;
+    return place_model(wish);
   }
   for (std::int64_t batch = usual;; batch /= 2) {
-    question.micro_batch = batch;
-    auto made = plan::make_plan(question);
-    if (!made || made->fits() || batch == 1) return made;
+    wish.question.micro_batch = batch;
+    auto placed = place_model(wish);
+    if (!placed || placed->plan.fits() || batch == 1) return placed;
   }
 }
 
-wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& question, spec::DataType type) {
+wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& question, const Placement& placement,
+                           spec::DataType type) {
   const spec::RunSpec& spec = wish.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
@@ -225,6 +213,9 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   task.repetition_penalty = spec.generation.repetition_penalty;
   task.stop = spec.generation.stop.texts;
   for (const std::int64_t token : spec.generation.stop_tokens) task.stop_tokens.push_back(static_cast<int>(token));
+  task.stages = placement.stages;
+  task.in_host_memory = placement.in_host_memory;
+  task.on_disk = placement.on_disk;
   task.score = wish.mode == GenerateMode::score;
   task.log_probabilities = wish.log_probabilities;
   task.stream = wish.mode == GenerateMode::converse;
@@ -281,20 +272,23 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
   if (auto checked = check_template(wish); !checked) return checked.error();
   if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
-  auto made =
-      plan_batch(*question, device->gpu ? usual_batch_on_gpu : usual_batch_on_cpu, wish.mode == GenerateMode::converse);
-  if (!made) return made.error();
+  PlacementWish placing{std::move(*question), static_cast<int>(spec.distributed.ranks.value_or(1)),
+                        spec.model.max_memory};
+  auto placed =
+      place_batch(placing, device->gpu ? usual_batch_on_gpu : usual_batch_on_cpu, wish.mode == GenerateMode::converse);
+  if (!placed) return placed.error();
 
   GeneratePlan plan;
   plan.job.name = "generate";
-  plan.job.assignment.task = task_of(wish, *question, settings.model.dtype);
+  plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
+  plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   if (device->gpu) {
     plan.job.selection.emplace();
     plan.job.selection->ids = {std::to_string(number(*device->gpu))};
   }
-  plan.question = std::move(*question);
-  plan.plan = std::move(*made);
+  plan.question = std::move(placing.question);
+  plan.plan = std::move(placed->plan);
   plan.device = device->words;
   plan.total = *total;
   return plan;

@@ -47,6 +47,22 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
+// Parts of a model that do not stay on a rank's device, and are brought there for each pass.
+struct Offload {
+  std::vector<std::int64_t> layers;
+  bool embedding = false;
+  bool head = false;  // with the final norm
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("layers", self.layers);
+    visit("embedding", self.embedding);
+    visit("head", self.head);
+  }
+  bool empty() const { return layers.empty() && !embedding && !head; }
+  bool operator==(const Offload&) const = default;
+};
+
 struct GenerateTask {
   std::string model;                       // as the user calls it
   std::optional<std::string> tokenizer;    // of another folder
@@ -67,9 +83,11 @@ struct GenerateTask {
   std::vector<std::int32_t> stop_tokens;  // end an answer, beside the model's own
   std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for batch_size sequences of full length
   std::vector<Stage> stages;              // of consecutive ranks; empty: every rank has all layers
-  bool score = false;                     // given completions instead of new ones
-  bool log_probabilities = false;         // of the answers' tokens
-  bool stream = false;                    // tell every piece of text as it comes
+  Offload in_host_memory;
+  Offload on_disk;
+  bool score = false;              // given completions instead of new ones
+  bool log_probabilities = false;  // of the answers' tokens
+  bool stream = false;             // tell every piece of text as it comes
 
   static constexpr std::string_view word = "generate";
   template <class Self, class Visit>
@@ -93,6 +111,8 @@ struct GenerateTask {
     visit("stop_tokens", self.stop_tokens);
     visit("cache_blocks", self.cache_blocks);
     visit("stages", self.stages);
+    visit("in_host_memory", self.in_host_memory);
+    visit("on_disk", self.on_disk);
     visit("score", self.score);
     visit("log_probabilities", self.log_probabilities);
     visit("stream", self.stream);

@@ -111,10 +111,10 @@ def oracle_logits(model, sequences):
 class Speaker:
     """A logits_speaker process."""
 
-    def __init__(self, model, dtype, folder, device="cpu", threads=2, deterministic=False):
+    def __init__(self, model, dtype, folder, device="cpu", threads=2, deterministic=False, offloaded=None):
         words = [str(PROGRAMS / "logits_speaker"), str(model), dtype, device, str(threads)]
-        if deterministic:
-            words.append("deterministic")
+        words += ["deterministic"] if deterministic else []
+        words += [offloaded] if offloaded else []
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.output = str(folder / f"logits-{dtype}-{threads}.bin")
 

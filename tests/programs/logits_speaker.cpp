@@ -1,8 +1,9 @@
 // Computes logits, and gradients of a loss, for tests that compare them with other implementations.
 //
-//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic | FIRST LAST]
+//   logits_speaker MODEL DTYPE DEVICE THREADS [deterministic | in-host-memory | on-disk | FIRST LAST]
 //
 // With FIRST and LAST it loads those layers alone, and only tells how many bytes of the checkpoint it read.
+// in-host-memory and on-disk: no parameter stays on the device, but for the norms at its ends.
 //
 // Reads one JSON object a line: {"sequences": [[ids]], "chunks": [rows], "cache": true, "block_tokens": 64, "output":
 // FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
@@ -17,6 +18,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "model/causal_model.hpp"
+#include "model/host_source.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
 
@@ -141,9 +143,15 @@ int main(int argc, char** argv) {
                               words.size() > 4 && words[4] == "deterministic"};
   std::optional<model::LayerRange> layers;
   if (words.size() > 5) layers = model::LayerRange{std::stoll(words[4]), std::stoll(words[5])};
+  const auto host = model::make_host_source(*source);
+  std::vector<model::OffloadedParts> offloaded;
+  if (words.size() == 5 && words[4] != "deterministic") {
+    offloaded.push_back({{}, true, true, words[4] == "on-disk" ? source.get() : host.get()});
+    for (std::int64_t layer = 0; layer < description.config.layers; ++layer) offloaded[0].layers.push_back(layer);
+  }
   auto arithmetic = need(tensor::make_arithmetic(wish));
   auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
-                                             {tensor::to_torch(type), layers, wish.threads, {}}));
+                                             {tensor::to_torch(type), layers, wish.threads, {}, offloaded}));
   if (layers) {
     fmt::print("{}\n", json{{"bytes_read", source->bytes_read()}}.dump());
     return 0;

@@ -9,42 +9,45 @@
 namespace muster::tensor {
 namespace {
 
-// [1, kv_heads, length, head_size]: one sequence's keys or values, from a position on.
-at::Tensor gathered(const at::Tensor& storage, const std::vector<std::int64_t>& blocks, std::int64_t first,
-                    std::int64_t length) {
-  const at::Tensor joined = blocks.size() == 1
-                                ? storage.select(0, blocks.front())
-                                : storage.index_select(0, at::tensor(blocks, at::kLong).to(storage.device()))
-                                      .flatten(0, 1);  // [tokens, kv_heads, head_size]
+using cuda::DecodeTables;
+
+// [1, kv_heads, length, head_size]: one sequence's keys or values, from a position on. rows: the batch's own.
+at::Tensor gathered(const AttentionShape& shape, const AttentionPart& part, const at::Tensor& rows,
+                    const at::Tensor& cached, std::int64_t first, std::int64_t length) {
+  at::Tensor joined;  // [tokens, kv_heads, head_size]
+  if (part.blocks.empty())
+    joined = rows.narrow(0, part.first_row, part.rows).view({part.rows, shape.kv_heads, shape.head_size});
+  else
+    joined = cached.index_select(0, at::tensor(part.blocks, at::kLong).to(cached.device())).flatten(0, 1);
   return joined.narrow(0, first, length).transpose(0, 1).unsqueeze(0);
 }
 
 // Which keys a query may see: [rows, length]; undefined where the causal rule or none says it.
-at::Tensor visibility(const AttentionShape& shape, const AttentionSequence& sequence, std::int64_t first,
-                      std::int64_t length, at::Device device) {
-  const bool slides = shape.window && *shape.window < sequence.position + sequence.rows;
-  if (sequence.rows == 1) return {};
-  if (sequence.position == 0 && !slides) return {};
+at::Tensor visibility(const AttentionShape& shape, const AttentionPart& part, std::int64_t first, std::int64_t length,
+                      at::Device device) {
+  const bool slides = shape.window && *shape.window < part.position + part.rows;
+  if (part.rows == 1) return {};
+  if (part.position == 0 && !slides) return {};
   const auto options = at::TensorOptions().dtype(at::kLong).device(device);
-  const at::Tensor query = at::arange(sequence.position, sequence.position + sequence.rows, options).unsqueeze(1);
+  const at::Tensor query = at::arange(part.position, part.position + part.rows, options).unsqueeze(1);
   const at::Tensor key = at::arange(first, first + length, options).unsqueeze(0);
   const at::Tensor causal = key <= query;
   return slides ? at::logical_and(causal, key > query - *shape.window) : causal;
 }
 
 // queries: [1, heads, rows, head_size].
-at::Tensor attend(const AttentionShape& shape, const AttentionSequence& sequence, const at::Tensor& queries,
+at::Tensor attend(const AttentionShape& shape, const AttentionPart& part, const at::Tensor& queries,
                   const at::Tensor& keys, const at::Tensor& values, std::int64_t first) {
-  const at::Tensor mask = visibility(shape, sequence, first, keys.size(2), queries.device());
-  const bool causal = !mask.defined() && sequence.rows > 1;
+  const at::Tensor mask = visibility(shape, part, first, keys.size(2), queries.device());
+  const bool causal = !mask.defined() && part.rows > 1;
   return at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt,
                                           0.0, causal, shape.scale, shape.heads != shape.kv_heads);
 }
 
 // The first key that any query of the sequence sees.
-std::int64_t first_key(const AttentionShape& shape, const AttentionSequence& sequence) {
+std::int64_t first_key(const AttentionShape& shape, const AttentionPart& part) {
   if (!shape.window) return 0;
-  return std::max<std::int64_t>(0, sequence.position - *shape.window + 1);
+  return std::max<std::int64_t>(0, part.position - *shape.window + 1);
 }
 
 at::Tensor heads_of(const at::Tensor& rows, std::int64_t heads, std::int64_t size) {
@@ -53,83 +56,159 @@ at::Tensor heads_of(const at::Tensor& rows, std::int64_t heads, std::int64_t siz
 
 at::Tensor rows_of(const at::Tensor& heads) { return heads.transpose(1, 2).reshape({heads.size(2), -1}); }
 
+// One part by itself.
+void library_part(const AttentionShape& shape, const AttentionPart& part, const HeadRows& heads,
+                  const LayerCache& cache, at::Tensor& output) {
+  const std::int64_t first = first_key(shape, part);
+  const std::int64_t length = part.position + part.rows - first;
+  const at::Tensor own = heads.queries.narrow(0, part.first_row, part.rows);
+  const at::Tensor attended = attend(shape, part, heads_of(own, shape.heads, shape.head_size),
+                                     gathered(shape, part, heads.keys, cache.keys, first, length),
+                                     gathered(shape, part, heads.values, cache.values, first, length), first);
+  output.narrow(0, part.first_row, part.rows).copy_(rows_of(attended));
+}
+
+cuda::AttentionShape kernel_shape(const AttentionShape& shape) {
+  return {shape.heads, shape.kv_heads, shape.head_size, shape.window.value_or(0), static_cast<float>(shape.scale)};
+}
+
 }  // namespace
 
-at::Tensor library_attention(const AttentionShape& shape, const at::Tensor& queries,
-                             std::span<const AttentionSequence> sequences) {
-  at::Tensor output = at::empty_like(queries);
-  for (const AttentionSequence& sequence : sequences) {
-    const std::int64_t first = first_key(shape, sequence);
-    const std::int64_t length = sequence.position + sequence.rows - first;
-    const KeyValues& stored = sequence.key_values;
-    const at::Tensor own = queries.narrow(0, sequence.first_row, sequence.rows);
-    const at::Tensor attended = attend(shape, sequence, heads_of(own, shape.heads, shape.head_size),
-                                       gathered(stored.keys, stored.blocks, first, length),
-                                       gathered(stored.values, stored.blocks, first, length), first);
-    output.narrow(0, sequence.first_row, sequence.rows).copy_(rows_of(attended));
+// Torch's packed kernels: half precision, heads of at most 256 in steps of 8.
+bool GpuAttention::has_packed(const AttentionShape& shape, at::ScalarType type) const {
+  return wish_ != spec::Attention::eager && type != at::kFloat && shape.head_size % 8 == 0 && shape.head_size <= 256;
+}
+
+bool GpuAttention::has_single(const AttentionShape& shape) const {
+  return shape.head_size % 8 == 0 && shape.head_size <= 256;
+}
+
+void GpuAttention::single_rows(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                               const LayerCache& cache, at::Tensor& output) {
+  const cuda::AttentionShape kernel = kernel_shape(shape);
+  const DecodeTables decode{tables.single_rows.const_data_ptr<std::int64_t>(),
+                            tables.positions.const_data_ptr<std::int64_t>(),
+                            tables.single_blocks.const_data_ptr<std::int64_t>(),
+                            tables.single_rows.numel(),
+                            tables.single_blocks.size(1),
+                            tables.block_tokens,
+                            cache.keys.const_data_ptr(),
+                            cache.values.const_data_ptr()};
+  const std::int64_t counters = cuda::decode_counters(kernel, decode);
+  if (!counters_.defined() || counters_.numel() < counters)
+    counters_ = at::zeros({std::max<std::int64_t>(counters, 1 << 16)}, heads.queries.options().dtype(at::kInt));
+  at::Tensor scratch = at::empty({cuda::decode_scratch(kernel, decode)}, heads.queries.options().dtype(at::kFloat));
+  check_launch(cuda::decode_attention(current_stream(output), scalar_of(output), kernel, decode,
+                                      heads.queries.const_data_ptr(), scratch.mutable_data_ptr<float>(),
+                                      static_cast<unsigned*>(counters_.mutable_data_ptr()), output.mutable_data_ptr()));
+}
+
+void GpuAttention::packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts,
+                                const HeadRows& heads, at::Tensor& output) const {
+  std::vector<std::int32_t> begins{0};
+  std::vector<at::Tensor> queries, keys, values;
+  std::int64_t longest = 0;
+  for (const AttentionPart& part : parts) {
+    begins.push_back(begins.back() + static_cast<std::int32_t>(part.rows));
+    longest = std::max(longest, part.rows);
+    queries.push_back(heads.queries.narrow(0, part.first_row, part.rows));
+    keys.push_back(heads.keys.narrow(0, part.first_row, part.rows));
+    values.push_back(heads.values.narrow(0, part.first_row, part.rows));
   }
+  const bool whole = begins.back() == heads.queries.size(0);
+  const auto together = [&](const at::Tensor& all, const std::vector<at::Tensor>& some, std::int64_t count) {
+    return (whole ? all : at::cat(some)).view({-1, count, shape.head_size});
+  };
+  const at::Tensor begin = at::tensor(begins, at::kInt).to(heads.queries.device());
+  const auto found = at::_flash_attention_forward(
+      together(heads.queries, queries, shape.heads), together(heads.keys, keys, shape.kv_heads),
+      together(heads.values, values, shape.kv_heads), begin, begin, longest, longest, 0.0, true, false, shape.scale,
+      shape.window ? std::optional(*shape.window - 1) : std::nullopt,
+      shape.window ? std::optional<std::int64_t>(0) : std::nullopt);
+  const at::Tensor attended = std::get<0>(found).view({-1, shape.heads * shape.head_size});
+  if (whole) {
+    output = attended;
+    return;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    output.narrow(0, parts[i].first_row, parts[i].rows).copy_(attended.narrow(0, begins[i], parts[i].rows));
+}
+
+at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                                 const LayerCache& cache) {
+  at::Tensor output = at::empty_like(heads.queries);
+  const bool packs = has_packed(shape, output.scalar_type()), singles = has_single(shape);
+  std::vector<AttentionPart> packed;
+  for (const AttentionPart& part : tables.parts) {
+    if (singles && part.rows == 1 && !part.blocks.empty()) continue;
+    if (packs && part.position == 0)
+      packed.push_back(part);
+    else
+      library_part(shape, part, heads, cache, output);
+  }
+  if (!packed.empty()) packed_parts(shape, packed, heads, output);
+  if (singles && tables.single_rows.numel() > 0) single_rows(shape, tables, heads, cache, output);
   return output;
 }
 
 // Autograd over this one operation, computed once more.
-AttentionGradient library_attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
-                                             std::span<const AttentionSequence> sequences,
-                                             const at::Tensor& output_gradient) {
-  const std::int64_t kv_width = shape.kv_heads * shape.head_size;
-  AttentionGradient gradient{at::empty_like(queries), at::empty({queries.size(0), kv_width}, queries.options()),
-                             at::empty({queries.size(0), kv_width}, queries.options())};
-  for (const AttentionSequence& sequence : sequences) {
+AttentionGradient library_attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
+                                             const HeadRows& heads, const at::Tensor& output_gradient) {
+  const at::Tensor& queries = heads.queries;
+  AttentionGradient gradient{at::empty_like(queries), at::empty_like(heads.keys), at::empty_like(heads.values)};
+  for (const AttentionPart& part : tables.parts) {
     const at::AutoGradMode recording(true);
     const auto leaf = [](const at::Tensor& tensor) { return tensor.detach().requires_grad_(); };
-    const KeyValues& stored = sequence.key_values;
-    const at::Tensor query =
-        leaf(heads_of(queries.narrow(0, sequence.first_row, sequence.rows), shape.heads, shape.head_size));
-    const at::Tensor key = leaf(gathered(stored.keys, stored.blocks, 0, sequence.rows));
-    const at::Tensor value = leaf(gathered(stored.values, stored.blocks, 0, sequence.rows));
-    const at::Tensor attended = attend(shape, sequence, query, key, value, 0);
-    const at::Tensor from_output = heads_of(output_gradient.narrow(0, sequence.first_row, sequence.rows).contiguous(),
-                                            shape.heads, shape.head_size);
+    const at::Tensor query = leaf(heads_of(queries.narrow(0, part.first_row, part.rows), shape.heads, shape.head_size));
+    const at::Tensor key = leaf(gathered(shape, part, heads.keys, {}, 0, part.rows));
+    const at::Tensor value = leaf(gathered(shape, part, heads.values, {}, 0, part.rows));
+    const at::Tensor attended = attend(shape, part, query, key, value, 0);
+    const at::Tensor from_output =
+        heads_of(output_gradient.narrow(0, part.first_row, part.rows).contiguous(), shape.heads, shape.head_size);
     const auto found = torch::autograd::grad({attended}, {query, key, value}, {from_output});
     const at::NoGradGuard finished;
-    gradient.queries.narrow(0, sequence.first_row, sequence.rows).copy_(rows_of(found[0]));
-    gradient.keys.narrow(0, sequence.first_row, sequence.rows).copy_(rows_of(found[1]));
-    gradient.values.narrow(0, sequence.first_row, sequence.rows).copy_(rows_of(found[2]));
+    gradient.queries.narrow(0, part.first_row, part.rows).copy_(rows_of(found[0]));
+    gradient.keys.narrow(0, part.first_row, part.rows).copy_(rows_of(found[1]));
+    gradient.values.narrow(0, part.first_row, part.rows).copy_(rows_of(found[2]));
   }
   return gradient;
 }
 
-at::Tensor fixed_order_attention(const AttentionShape& shape, const at::Tensor& queries,
-                                 std::span<const AttentionSequence> sequences) {
+at::Tensor fixed_order_attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                                 const LayerCache& cache) {
   // One buffer of 64-bit numbers for all tables, so that one copy brings them to the device.
   std::vector<std::int64_t> row_sequence, row_position, keys, values, table_begin, blocks, block_tokens;
-  for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const AttentionSequence& sequence = sequences[s];
-    for (std::int64_t i = 0; i < sequence.rows; ++i) {
+  const auto address = [](const at::Tensor& tensor) { return reinterpret_cast<std::int64_t>(tensor.const_data_ptr()); };
+  for (std::size_t s = 0; s < tables.parts.size(); ++s) {
+    const AttentionPart& part = tables.parts[s];
+    for (std::int64_t i = 0; i < part.rows; ++i) {
       row_sequence.push_back(static_cast<std::int64_t>(s));
-      row_position.push_back(sequence.position + i);
+      row_position.push_back(part.position + i);
     }
-    const KeyValues& stored = sequence.key_values;
-    keys.push_back(reinterpret_cast<std::int64_t>(stored.keys.const_data_ptr()));
-    values.push_back(reinterpret_cast<std::int64_t>(stored.values.const_data_ptr()));
+    const bool own = part.blocks.empty();  // its rows are one block
+    keys.push_back(address(own ? heads.keys.narrow(0, part.first_row, part.rows) : cache.keys));
+    values.push_back(address(own ? heads.values.narrow(0, part.first_row, part.rows) : cache.values));
     table_begin.push_back(static_cast<std::int64_t>(blocks.size()));
-    blocks.insert(blocks.end(), stored.blocks.begin(), stored.blocks.end());
-    block_tokens.push_back(stored.keys.size(1));
+    if (own)
+      blocks.push_back(0);
+    else
+      blocks.insert(blocks.end(), part.blocks.begin(), part.blocks.end());
+    block_tokens.push_back(own ? part.rows : tables.block_tokens);
   }
   std::vector<std::int64_t> all;
   std::vector<std::size_t> begins;
-  for (const auto* part : {&row_sequence, &row_position, &keys, &values, &table_begin, &blocks, &block_tokens}) {
+  for (const auto* list : {&row_sequence, &row_position, &keys, &values, &table_begin, &blocks, &block_tokens}) {
     begins.push_back(all.size());
-    all.insert(all.end(), part->begin(), part->end());
+    all.insert(all.end(), list->begin(), list->end());
   }
+  const at::Tensor& queries = heads.queries;
   const at::Tensor device = at::tensor(all, at::kLong).to(queries.device());
   const auto* data = device.const_data_ptr<std::int64_t>();
-  const auto pointers = [&](std::size_t part) { return reinterpret_cast<const void* const*>(data + begins[part]); };
-  const cuda::AttentionTables tables{data + begins[0], data + begins[1], pointers(2),     pointers(3),
-                                     data + begins[4], data + begins[5], data + begins[6]};
-  const cuda::AttentionShape kernel_shape{shape.heads, shape.kv_heads, shape.head_size, shape.window.value_or(0),
-                                          static_cast<float>(shape.scale)};
+  const auto pointers = [&](std::size_t list) { return reinterpret_cast<const void* const*>(data + begins[list]); };
+  const cuda::AttentionTables kernel_tables{data + begins[0], data + begins[1], pointers(2),     pointers(3),
+                                            data + begins[4], data + begins[5], data + begins[6]};
   at::Tensor output = at::empty_like(queries);
-  check_launch(cuda::attention(current_stream(queries), scalar_of(queries), kernel_shape, tables,
+  check_launch(cuda::attention(current_stream(queries), scalar_of(queries), kernel_shape(shape), kernel_tables,
                                queries.const_data_ptr(), queries.size(0), output.mutable_data_ptr()));
   return output;
 }

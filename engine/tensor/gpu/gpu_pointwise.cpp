@@ -58,7 +58,39 @@ class GpuPointwise final : public Pointwise {
     return at::stack({first * cosine - second * sine, second * cosine + first * sine}, 2).view(input.sizes());
   }
 
+  HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
+                       const LayerCache& cache) override {
+    const AttentionShape& shape = split.shape;
+    const std::int64_t rows = joined.size(0), kv_width = shape.kv_heads * shape.head_size;
+    HeadRows heads{at::empty({rows, shape.heads * shape.head_size}, joined.options()),
+                   at::empty({rows, kv_width}, joined.options()), at::empty({rows, kv_width}, joined.options())};
+    const auto data = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr() : nullptr; };
+    cuda::HeadSplit parts;
+    parts.joined = joined.const_data_ptr();
+    parts.query_norm = data(split.query_norm);
+    parts.key_norm = data(split.key_norm);
+    parts.epsilon = static_cast<float>(split.epsilon);
+    parts.cosines = static_cast<const float*>(data(split.cosines));
+    parts.sines = static_cast<const float*>(data(split.sines));
+    parts.queries = data(heads.queries);
+    parts.keys = data(heads.keys);
+    parts.values = data(heads.values);
+    parts.cached_keys = data(cache.keys);
+    parts.cached_values = data(cache.values);
+    if (cache.keys.defined()) parts.slots = slots.const_data_ptr<std::int64_t>();
+    check_launch(cuda::split_heads(current_stream(joined), scalar_of(joined),
+                                   {shape.heads, shape.kv_heads, shape.head_size, 0, 1}, parts, rows));
+    return heads;
+  }
+
   at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) override {
+    if (activation == spec::Activation::silu && up.defined() && gate.stride(1) == 1 && up.stride(1) == 1 &&
+        gate.stride(0) == up.stride(0)) {
+      at::Tensor output = at::empty(gate.sizes(), gate.options());
+      check_launch(cuda::gated_silu(current_stream(gate), scalar_of(gate), gate.const_data_ptr(), up.const_data_ptr(),
+                                    gate.stride(0), gate.size(0), gate.size(1), output.mutable_data_ptr()));
+      return output;
+    }
     const at::Tensor activated = activation_formula(activation, gate);
     return up.defined() ? activated * up : activated;
   }
@@ -68,15 +100,6 @@ class GpuPointwise final : public Pointwise {
     if (!up.defined()) return {activation_slope_formula(activation, gate, output_gradient), {}};
     return {activation_slope_formula(activation, gate, output_gradient * up),
             output_gradient * activation_formula(activation, gate)};
-  }
-
-  std::vector<float> token_log_probabilities(const at::Tensor& logits, std::span<const std::int64_t> tokens) override {
-    const at::Tensor chosen =
-        at::tensor(at::ArrayRef<std::int64_t>(tokens.data(), tokens.size()), at::kLong).to(logits.device());
-    const at::Tensor found =
-        at::log_softmax(logits.to(at::kFloat), -1).gather(1, chosen.unsqueeze(1)).flatten().to(at::kCPU);
-    const float* data = found.const_data_ptr<float>();
-    return {data, data + found.numel()};
   }
 };
 

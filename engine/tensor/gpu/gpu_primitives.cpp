@@ -14,7 +14,8 @@ constexpr std::int64_t fixed_rows = 512;
 
 class GpuPrimitives final : public Primitives {
  public:
-  explicit GpuPrimitives(const ArithmeticWish& wish) : device_(wish.device), deterministic_(wish.deterministic) {}
+  explicit GpuPrimitives(const ArithmeticWish& wish)
+      : device_(wish.device), deterministic_(wish.deterministic), attention_(wish.attention) {}
 
   Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) override {
     const auto options = at::TensorOptions().dtype(type).device(device_);
@@ -25,15 +26,23 @@ class GpuPrimitives final : public Primitives {
     weight.storage.narrow(0, first_row, rows.size(0)).copy_(rows);
   }
 
-  at::Tensor take_rows(const Weight& weight, std::span<const std::int64_t> indices) override {
-    const at::Tensor chosen =
-        at::tensor(at::ArrayRef<std::int64_t>(indices.data(), indices.size()), at::kLong).to(device_);
-    return weight.storage.index_select(0, chosen);
+  at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) override {
+    return weight.storage.index_select(0, indices);
   }
 
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
     if (deterministic_) return fixed_linear(weight, bias, input);
     return at::linear(input, weight.storage, bias.defined() ? std::optional(bias) : std::nullopt);
+  }
+
+  // The library adds to what is there before it rounds.
+  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) override {
+    if (deterministic_) {
+      sum.add_(fixed_linear(weight, bias, input));
+      return;
+    }
+    sum.addmm_(input, weight.storage.t());
+    if (bias.defined()) sum.add_(bias);
   }
 
   LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
@@ -45,16 +54,16 @@ class GpuPrimitives final : public Primitives {
     return gradient;
   }
 
-  at::Tensor attention(const AttentionShape& shape, const at::Tensor& queries,
-                       std::span<const AttentionSequence> sequences, at::Tensor*) override {
-    return deterministic_ ? fixed_order_attention(shape, queries, sequences)
-                          : library_attention(shape, queries, sequences);
+  at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                       const LayerCache& cache, at::Tensor*) override {
+    return deterministic_ ? fixed_order_attention(shape, tables, heads, cache)
+                          : attention_.forward(shape, tables, heads, cache);
   }
 
-  AttentionGradient attention_gradient(const AttentionShape& shape, const at::Tensor& queries,
-                                       std::span<const AttentionSequence> sequences, const at::Tensor&,
-                                       const at::Tensor&, const at::Tensor& output_gradient) override {
-    return library_attention_gradient(shape, queries, sequences, output_gradient);
+  AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
+                                       const HeadRows& heads, const at::Tensor&, const at::Tensor&,
+                                       const at::Tensor& output_gradient) override {
+    return library_attention_gradient(shape, tables, heads, output_gradient);
   }
 
  private:
@@ -73,6 +82,7 @@ class GpuPrimitives final : public Primitives {
 
   at::Device device_;
   bool deterministic_;
+  GpuAttention attention_;
 };
 
 }  // namespace

@@ -1,0 +1,61 @@
+// The feed-forward block's activation.
+#include "cuda/dispatch.cuh"
+
+namespace muster::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+// As many elements as one load takes.
+template <class T, int count>
+struct alignas(sizeof(T) * count) Pack {
+  T values[count];
+};
+
+template <class T>
+__device__ T gated(T gate, T up) {
+  const float x = widen(gate);
+  const T activated = narrow<T>(x / (1.0f + expf(-x)));
+  return narrow<T>(widen(activated) * widen(up));
+}
+
+template <class T, int count>
+__global__ void __launch_bounds__(threads)
+    gated_silu_packs(const T* gate, const T* up, std::int64_t stride, std::int64_t packs, std::int64_t width, T* output) {
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (index >= packs) return;
+  const std::int64_t row = index * count / width, column = index * count % width;
+  const auto a = *reinterpret_cast<const Pack<T, count>*>(gate + row * stride + column);
+  const auto b = *reinterpret_cast<const Pack<T, count>*>(up + row * stride + column);
+  Pack<T, count> out;
+  for (int i = 0; i < count; ++i) out.values[i] = gated(a.values[i], b.values[i]);
+  *reinterpret_cast<Pack<T, count>*>(output + row * width + column) = out;
+}
+
+template <class T, int count>
+void launch(cudaStream_t stream, const void* gate, const void* up, std::int64_t stride, std::int64_t rows,
+            std::int64_t width, void* output) {
+  const std::int64_t packs = rows * width / count;
+  gated_silu_packs<T, count><<<static_cast<unsigned>((packs + threads - 1) / threads), threads, 0, stream>>>(
+      static_cast<const T*>(gate), static_cast<const T*>(up), stride, packs, width, static_cast<T*>(output));
+}
+
+bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+
+}  // namespace
+
+LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
+                       std::int64_t rows, std::int64_t width, void* output) {
+  if (rows == 0) return "";
+  return dispatch(scalar, [&](auto element) {
+    using T = decltype(element);
+    constexpr int count = 16 / sizeof(T);
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (width % count == 0 && stride % count == 0 && is_aligned(gate) && is_aligned(up) && is_aligned(output))
+      launch<T, count>(on, gate, up, stride, rows, width, output);
+    else
+      launch<T, 1>(on, gate, up, stride, rows, width, output);
+  });
+}
+
+}  // namespace muster::cuda

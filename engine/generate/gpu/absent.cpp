@@ -1,0 +1,10 @@
+#include "generate/decode_graphs.hpp"
+
+namespace muster::generate {
+
+std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel&, const tensor::Arithmetic&, model::KeyValueCache&,
+                                                 std::int64_t) {
+  return nullptr;
+}
+
+}  // namespace muster::generate

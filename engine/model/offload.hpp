@@ -1,0 +1,55 @@
+// Parts of a model that do not stay on its device: their parameters come for each pass, and go again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/tensor_source.hpp"
+#include "model/block.hpp"
+#include "model/parameter_loader.hpp"
+
+namespace muster::model {
+
+// Which parts, and where they are read from each time: a checkpoint, or what is kept of one in host memory.
+struct OffloadedParts {
+  std::vector<std::int64_t> layers;  // by their numbers in the model
+  bool embedding = false;
+  bool head = false;  // its norm is small, and stays
+  const checkpoint::TensorSource* source = nullptr;
+};
+
+// How parameters come: from a source, by so many threads.
+class ParameterVisits {
+ public:
+  // Both must outlive this.
+  ParameterVisits(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type,
+                  int threads)
+      : source_(&source), arithmetic_(&arithmetic), type_(type), threads_(threads) {}
+
+  // What declare(loader) gives, with its parameters read. A source that cannot be read any more is thrown: nothing was
+  // wrong with it when the model was loaded.
+  template <class Declare>
+  auto bring(const Declare& declare) const {
+    ParameterLoader loader(*source_, *arithmetic_, type_);
+    auto declared = declare(loader);
+    finish(loader);
+    return declared;
+  }
+  // [indices, width]: these rows of a matrix.
+  at::Tensor rows(const std::string& name, const at::Tensor& indices, std::int64_t width) const;
+
+ private:
+  void finish(ParameterLoader& loader) const;
+
+  const checkpoint::TensorSource* source_;
+  tensor::Arithmetic* arithmetic_;
+  at::ScalarType type_;
+  int threads_;
+};
+
+// declare makes the block of the parameters that it asks the loader for.
+std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare,
+                                            ParameterVisits visits);
+
+}  // namespace muster::model

@@ -1,0 +1,36 @@
+// How a model is laid over the devices of a run of muster generate: whole on each of them, or split by layers over
+// some, as often as there are devices for.
+#pragma once
+
+#include <vector>
+
+#include "base/result.hpp"
+#include "plan/plan.hpp"
+#include "spec/values.hpp"
+#include "wire/generate_task.hpp"
+
+namespace muster::service {
+
+struct PlacementWish {
+  plan::Question question;  // of inference. Its devices are the GPUs to use; none: CPU ranks
+  int ranks = 1;            // CPU ranks; of GPUs: more than there are share them evenly
+  // model.max_memory, as written. Of CPU ranks the numbers are ranks, and cpu is what all of them may use together.
+  spec::DeviceLimits limits = {};
+};
+
+struct Placement {
+  plan::Plan plan;                  // its ranks are the processes of the run, replica after replica
+  std::vector<wire::Stage> stages;  // of a replica; empty: every rank has all layers
+  wire::Offload in_host_memory;
+  wire::Offload on_disk;
+};
+
+// Without a device map, and with `auto`: whole on every device where it fits there, else over as few as it takes. The
+// other rules and a map as written make one replica. Parts on cpu or disk only where the map or the limits name these.
+// bad_input: a map that ranks in a row cannot carry out. A plan that does not fit has a refusal.
+Result<Placement> place_model(const PlacementWish& wish);
+
+// A stage's process beside the model: what the libraries of a CPU rank take.
+inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;
+
+}  // namespace muster::service
