@@ -58,7 +58,7 @@ void prefill(model::CausalModel& model, const std::vector<generate::ScoredText>&
 
 void score(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
            const std::vector<generate::ScoredText>& texts) {
-  generate::LocalRunner runner(model, arithmetic, cache, {});
+  generate::LocalRunner runner(model, arithmetic, cache, {}, cache.shape().blocks * cache.shape().block_tokens);
   generate::BlockPool pool(cache.shape().blocks, cache.shape().block_tokens);
   generate::GeneratorSettings settings;
   settings.most_sequences = static_cast<std::int64_t>(texts.size());

@@ -61,29 +61,36 @@ bool Generator::begin_step() {
   return false;
 }
 
-// Which sequences of a group compute how many rows. The oldest are served first; the order is the group's.
+// Which sequences of a group compute how many rows, in the group's order.
 std::vector<Generator::Share> Generator::shares_of(std::size_t group) {
   std::vector<Share> shares;
   for (const auto& sequence : books_.group(group)) shares.push_back({sequence.get(), 0});
-  std::vector<Share*> by_age;
-  for (Share& share : shares) by_age.push_back(&share);
-  std::ranges::sort(by_age, [](const Share* a, const Share* b) { return a->sequence->is_older_than(*b->sequence); });
-  const bool only_reads = settings_.prefill_patience > 0 && std::ranges::any_of(shares, [](const Share& share) {
-                            return !share.sequence->is_decoding();
-                          });
-  std::int64_t rows_left = settings_.most_prompt_rows;
-  for (Share* const share : by_age) {
-    Sequence& sequence = *share->sequence;
-    if (sequence.is_decoding() && only_reads) continue;
-    const std::int64_t rows = sequence.is_decoding() ? 1 : std::min(sequence.pending(), rows_left);
-    if (rows == 0 || sequence.evicted) continue;
-    if (!books_.make_room(sequence, sequence.computed + rows)) continue;
-    if (!sequence.is_decoding()) rows_left -= rows;
-    share->rows = rows;
-    sequence.under_way = true;
+  if (settings_.prefill_patience <= 0) {
+    give_rows(shares, [](const Sequence&) { return true; });
+  } else if (!give_rows(shares, [](const Sequence& sequence) { return !sequence.is_decoding(); })) {
+    give_rows(shares, [](const Sequence& sequence) { return sequence.is_decoding(); });
   }
   std::erase_if(shares, [](const Share& share) { return share.rows == 0; });
   return shares;
+}
+
+// The oldest are served first. Whether any got rows.
+bool Generator::give_rows(std::vector<Share>& shares, const std::function<bool(const Sequence&)>& is_meant) {
+  std::vector<Share*> by_age;
+  for (Share& share : shares) by_age.push_back(&share);
+  std::ranges::sort(by_age, [](const Share* a, const Share* b) { return a->sequence->is_older_than(*b->sequence); });
+  std::int64_t rows_left = settings_.most_prompt_rows;
+  bool any = false;
+  for (Share* const share : by_age) {
+    Sequence& sequence = *share->sequence;
+    const std::int64_t rows = sequence.is_decoding() ? 1 : std::min(sequence.pending(), rows_left);
+    if (rows == 0 || sequence.evicted || !is_meant(sequence)) continue;
+    if (!books_.make_room(sequence, sequence.computed + rows)) continue;
+    if (!sequence.is_decoding()) rows_left -= rows;
+    share->rows = rows;
+    any = sequence.under_way = true;
+  }
+  return any;
 }
 
 void Generator::add_share(Step& step, UnderWay& record, const Share& share) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "generate/sequence_books.hpp"
@@ -64,6 +65,7 @@ class Generator {
   bool begin_step();
   bool is_under_way(std::size_t group) const;
   std::vector<Share> shares_of(std::size_t group);
+  bool give_rows(std::vector<Share>& shares, const std::function<bool(const Sequence&)>& is_meant);
   void add_share(Step& step, UnderWay& record, const Share& share) const;
   void add_draws(Step& step, UnderWay& record, const Share& share) const;
   Draw draw_of(const Sequence& sequence, std::size_t branch, std::int64_t row) const;

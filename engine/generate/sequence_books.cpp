@@ -36,6 +36,7 @@ void SequenceBooks::add(Request request) {
 void SequenceBooks::fill() {
   bring_back();
   start_branches();
+  bring_back();  // the last branch of a prompt that is on the host
   admit();
 }
 
@@ -151,7 +152,8 @@ bool SequenceBooks::give_blocks(Sequence& prompt, Sequence& branch) {
     branch.on_host = std::move(prompt.on_host);
     return true;
   }
-  if (!is_free(pool_.blocks_for(branch.reach()) - prompt.computed / pool_.block_tokens())) return false;
+  const std::int64_t shared = prompt.on_host.empty() ? prompt.computed / pool_.block_tokens() : -1;
+  if (!is_free(pool_.blocks_for(branch.reach()) - shared)) return false;
   if (!prompt.on_host.empty() && !come_back(prompt)) return false;
   const auto full = static_cast<std::size_t>(prompt.computed / pool_.block_tokens());
   const bool copies = prompt.computed % pool_.block_tokens() != 0;

@@ -244,7 +244,7 @@ TEST(Generator, GivesTheSameAnswersHoweverItIsScheduled) {
   std::mt19937 chance(5);
   const auto between = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(chance); };
   std::size_t evictions = 0, copies = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 3000; ++round) {
     std::vector<Request> requests;
     std::int64_t longest_of_all = 0;
     for (int i = 0; i < between(1, 9); ++i) {

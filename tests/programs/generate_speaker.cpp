@@ -99,7 +99,7 @@ generate::GeneratorSettings settings_of(const json& asked, const tensor::Samplin
 json answer(const json& asked, model::CausalModel& model, tensor::Arithmetic& arithmetic) {
   const tensor::SamplingRules rules = rules_of(asked);
   model::KeyValueCache cache(model.cache_shape(asked.value("blocks", std::int64_t{64}), block_tokens));
-  generate::LocalRunner local(model, arithmetic, cache, rules);
+  generate::LocalRunner local(model, arithmetic, cache, rules, cache.shape().blocks * block_tokens);
   CountingRunner runner(local);
   generate::BlockPool pool(cache.shape().blocks, block_tokens);
   generate::Generator generator(runner, pool, settings_of(asked, rules));
