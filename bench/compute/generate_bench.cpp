@@ -5,20 +5,14 @@
 // Standard input has a line for each prompt: its length and that of its answer. Prints {"tokens", "seconds",
 // "first_seconds", "rate", "writing_rate"}, of the fastest repeat: tokens of answers, the time of everything, the time
 // until every sequence of a first batch had a token, answers' tokens per second, and those after that time per second.
-#include <fmt/format.h>
-
-#include <ATen/Parallel.h>
-
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench_model.hpp"
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
-#include "model/random_source.hpp"
-#include "spec/model_source.hpp"
 
 namespace {
 
@@ -26,13 +20,6 @@ using namespace muster;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t block_tokens = 64;
-
-template <class T>
-T need(Result<T> result) {
-  if (result) return std::move(*result);
-  fmt::print(stderr, "{}\n", result.error().what);
-  std::exit(2);
-}
 
 struct Length {
   std::int64_t prompt = 0;
@@ -87,30 +74,23 @@ Measured run(generate::StepRunner& runner, generate::BlockPool& pool, const gene
 int main(int argc, char** argv) {
   const at::NoGradGuard forward_only;
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
-  const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
-  const int threads = std::stoi(words.at(3)), repeats = std::stoi(words.at(5));
-  const std::int64_t batch = std::stoll(words.at(4)), vocabulary = description.config.vocabulary;
-  const at::Device device(words.at(2));
-  if (device.is_cpu()) at::set_num_threads(1);
-  auto arithmetic = need(tensor::make_arithmetic({device, threads, spec::Attention::sdpa, words.size() > 6}));
-  const auto source = model::make_random_source(description.config, 1);
-  auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
-                                             {types.at(words.at(1)), std::nullopt, threads, {}}));
+  const std::int64_t batch = std::stoll(words.at(4));
+  const int repeats = std::stoi(words.at(5));
+  bench::BenchModel bench(words, words.size() > 6);
+  const bool on_gpu = bench.device().is_cuda();
   const std::vector<Length> lengths = read_lengths();
   std::int64_t longest = 1;
   for (const Length& length : lengths) longest = std::max(longest, length.prompt + length.answer);
   const std::int64_t blocks = batch * ((longest + block_tokens - 1) / block_tokens);
-  model::KeyValueCache cache(model.cache_shape(blocks, block_tokens));
-  generate::LocalRunner runner(model, arithmetic, cache, {.temperature = 0}, longest);
+  model::KeyValueCache cache(bench.model().cache_shape(blocks, block_tokens));
+  generate::LocalRunner runner(bench.model(), bench.arithmetic(), cache, {.temperature = 0}, longest);
   generate::BlockPool pool(blocks, block_tokens);
-  const generate::GeneratorSettings settings{.most_sequences = batch,
-                                             .most_prompt_rows = device.is_cuda() ? 8192 : 2048,
-                                             .prefill_patience = device.is_cuda() ? 0.25 : 0.0};
-  run(runner, pool, settings, lengths, vocabulary);  // warm
+  const generate::GeneratorSettings settings{
+      .most_sequences = batch, .most_prompt_rows = on_gpu ? 8192 : 2048, .prefill_patience = on_gpu ? 0.25 : 0.0};
+  run(runner, pool, settings, lengths, bench.vocabulary());  // warm
   Measured best;
   for (int i = 0; i < repeats; ++i) {
-    const Measured measured = run(runner, pool, settings, lengths, vocabulary);
+    const Measured measured = run(runner, pool, settings, lengths, bench.vocabulary());
     if (best.tokens == 0 || measured.seconds < best.seconds) best = measured;
   }
   const double writing = best.seconds - best.first_seconds;

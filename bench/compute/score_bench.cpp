@@ -4,32 +4,18 @@
 //
 // Prints {"prefill", "scoring"} in tokens per second: the best of the repeats. Prefill gives the logits of each
 // sequence's last token, scoring the log-probability of every token.
-#include <fmt/format.h>
-
-#include <ATen/Parallel.h>
-
 #include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench_model.hpp"
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
 #include "generate/score_groups.hpp"
-#include "model/random_source.hpp"
-#include "spec/model_source.hpp"
-#include "tensor/element_types.hpp"
 
 namespace {
 
 using namespace muster;
 using Clock = std::chrono::steady_clock;
-
-template <class T>
-T need(Result<T> result) {
-  if (result) return std::move(*result);
-  fmt::print(stderr, "{}\n", result.error().what);
-  std::exit(2);
-}
 
 std::vector<generate::ScoredText> make_texts(std::int64_t batch, std::int64_t length, std::int64_t vocabulary) {
   std::vector<generate::ScoredText> texts;
@@ -84,19 +70,13 @@ double best_rate(std::int64_t tokens, int repeats, Work&& work) {
 int main(int argc, char** argv) {
   const at::NoGradGuard forward_only;
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
-  const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
-  const int threads = std::stoi(words.at(3)), repeats = std::stoi(words.at(6));
   const std::int64_t batch = std::stoll(words.at(4)), length = std::stoll(words.at(5));
-  const at::Device device(words.at(2));
-  if (device.is_cpu()) at::set_num_threads(1);
-  auto arithmetic = need(tensor::make_arithmetic({device, threads, spec::Attention::sdpa, words.size() > 7}));
-  const auto source = model::make_random_source(description.config, 1);
-  auto model = need(model::CausalModel::load(description.config, *source, arithmetic,
-                                             {types.at(words.at(1)), std::nullopt, threads, {}}));
-  const auto texts = make_texts(batch, length, description.config.vocabulary);
+  const int repeats = std::stoi(words.at(6));
+  bench::BenchModel bench(words, words.size() > 7);
+  model::CausalModel& model = bench.model();
+  const auto texts = make_texts(batch, length, bench.vocabulary());
   model::KeyValueCache cache(model.cache_shape(batch * ((length + 63) / 64), 64));
   const double read = best_rate(batch * length, repeats, [&] { prefill(model, texts); });
-  const double scored = best_rate(batch * length, repeats, [&] { score(model, arithmetic, cache, texts); });
+  const double scored = best_rate(batch * length, repeats, [&] { score(model, bench.arithmetic(), cache, texts); });
   fmt::print("{}\n", nlohmann::json{{"prefill", read}, {"scoring", scored}}.dump());
 }

@@ -1,0 +1,56 @@
+// A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE DEVICE THREADS …
+#pragma once
+
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/causal_model.hpp"
+#include "model/random_source.hpp"
+#include "spec/model_source.hpp"
+
+namespace muster::bench {
+
+template <class T>
+T need(Result<T> result) {
+  if (result) return std::move(*result);
+  fmt::print(stderr, "{}\n", result.error().what);
+  std::exit(2);
+}
+
+class BenchModel {
+ public:
+  BenchModel(const std::vector<std::string>& words, bool deterministic)
+      : device_(words.at(2)),
+        threads_(std::stoi(words.at(3))),
+        arithmetic_(need(tensor::make_arithmetic({device_, threads_, spec::Attention::sdpa, deterministic}))),
+        model_(load(words)) {
+    if (device_.is_cpu()) at::set_num_threads(1);
+  }
+
+  const at::Device& device() const { return device_; }
+  tensor::Arithmetic& arithmetic() { return arithmetic_; }
+  model::CausalModel& model() { return model_; }
+  std::int64_t vocabulary() const { return model_.config().vocabulary; }
+
+ private:
+  model::CausalModel load(const std::vector<std::string>& words) {
+    const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
+    const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
+    const auto source = model::make_random_source(description.config, 1);
+    return need(model::CausalModel::load(description.config, *source, arithmetic_,
+                                         {types.at(words.at(1)), std::nullopt, threads_, {}}));
+  }
+
+  at::Device device_;
+  int threads_;
+  tensor::Arithmetic arithmetic_;
+  model::CausalModel model_;
+};
+
+}  // namespace muster::bench
