@@ -93,7 +93,11 @@ class JobRecord : public wire::ControlListener {
     return ending_ ? Result<void>() : given_up(listener_.rank_left(rank, reason));
   }
 
-  bool is_of_no_use(int rank) override { return listener_.is_of_no_use(rank); }
+  bool is_of_no_use(int rank) override {
+    const bool useless = listener_.is_of_no_use(rank);
+    if (useless) let_go_.insert(rank);
+    return useless;
+  }
 
   // From another thread: a signal ends the job.
   void end() { ending_ = true; }
@@ -130,6 +134,7 @@ class JobRecord : public wire::ControlListener {
   std::atomic<bool> ending_ = false, gave_up_ = false;
   std::map<int, wire::Failed> failures_;
   std::set<int> greeted_;
+  std::set<int> let_go_;  // their connections were closed, which ended them
   int done_ = 0;
 };
 
@@ -139,12 +144,13 @@ std::string quoted_end(const launch::WorkerFailure& failure) {
   return text.empty() ? text : fmt::format("\nthe last lines that rank {} wrote:{}", failure.rank, text);
 }
 
-// The cause is the first rank that ended badly by itself; a rank that only found its peers gone is none while another
-// explains it.
+// The cause is the first rank that ended badly by itself; a rank that only found its peers gone, or was let go after
+// them, is none while another explains it.
 Error JobRecord::explain(const launch::FailureReport& report) const {
   const auto is_cause = [&](const launch::WorkerFailure& failure) {
     const auto said = said_by(failure.rank);
-    return !failure.asked && (!said || !said->consequence);
+    const bool by_itself = failure.end.signal || (!let_go_.contains(failure.rank) && (!said || !said->consequence));
+    return !failure.asked && by_itself;
   };
   auto cause = std::ranges::find_if(report.failures, is_cause);
   if (cause == report.failures.end()) cause = report.failures.begin();
