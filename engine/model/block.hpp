@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "model/gradients.hpp"
 #include "model/pass.hpp"
+#include "model/residence.hpp"
 #include "tensor/arithmetic.hpp"
 
 namespace muster::model {
@@ -22,9 +22,12 @@ class Block {
   // hidden: [rows, hidden] → the same shape. tape: filled where a backward will come; without one hidden is changed.
   virtual at::Tensor forward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden,
                              Tape* tape) const = 0;
-  // Returns the gradient of hidden.
+  // Lets go of what restore() computes again without a product.
+  virtual void thin(Tape& tape) const = 0;
+  virtual void restore(tensor::Arithmetic& arithmetic, const Pass& pass, Tape& tape) const = 0;
+  // Of a tape that holds everything. Returns the gradient of hidden.
   virtual at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                              const at::Tensor& output_gradient, GradientSink& gradients) const = 0;
+                              const at::Tensor& output_gradient, Residence& residence) const = 0;
 };
 
 }  // namespace muster::model

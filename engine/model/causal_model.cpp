@@ -68,12 +68,6 @@ std::unique_ptr<Block> declare_gpt2(const spec::ModelConfig& config, std::int64_
   return make_gpt2_block(std::move(parts));
 }
 
-// A parameter's gradient from those of the rows that were taken from it.
-at::Tensor taken_rows_gradient(const at::Tensor& indices, const at::Tensor& gradient, std::int64_t rows) {
-  return at::zeros({rows, gradient.size(1)}, gradient.options().dtype(at::kFloat))
-      .index_add_(0, indices, gradient.to(at::kFloat));
-}
-
 }  // namespace
 
 CausalModel::CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers,
@@ -88,6 +82,7 @@ Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const che
   CausalModel model(config, arithmetic, wish.layers.value_or(LayerRange{0, config.layers}), wish.type);
   ParameterLoader loader(source, arithmetic, wish.type);
   model.declare(loader, wish);
+  model.parameters_ = loader.parameters();
   if (auto loaded = loader.run(wish.threads, wish.progress); !loaded) return loaded.error();
   return model;
 }
@@ -104,18 +99,33 @@ void CausalModel::declare(ParameterLoader& loader, const LoadWish& wish) {
   }
   is_resident_ = !embedding_visits_ && !head_visits_;
   const bool keeps_head = has_head() && !head_visits_, keeps_embedding = embeds && !embedding_visits_;
-  if (keeps_embedding || (keeps_head && config_.tied)) embedding_ = loader.weight(embedding_name_, vocabulary, hidden);
-  if (gpt2 && keeps_embedding) positions_ = loader.weight("transformer.wpe.weight", config_.positions, hidden);
+  loader.begin_unit(UnitId{0});
+  if (keeps_embedding || (keeps_head && config_.tied)) {
+    const auto [weight, id] = loader.weight(embedding_name_, vocabulary, hidden);
+    embedding_ = weight;
+    embedding_id_ = id;
+  }
+  if (gpt2 && keeps_embedding) {
+    const auto [weight, id] = loader.weight("transformer.wpe.weight", config_.positions, hidden);
+    positions_ = weight;
+    positions_id_ = id;
+  }
   declare_blocks(loader, wish);
   if (!has_head()) return;
+  loader.begin_unit(last_unit());
   final_norm_ = loader.norm(gpt2 ? "transformer.ln_f" : "model.norm", hidden, gpt2);
-  if (keeps_head && !config_.tied) head_ = loader.weight("lm_head.weight", vocabulary, hidden);
+  if (keeps_head && !config_.tied) {
+    const auto [weight, id] = loader.weight("lm_head.weight", vocabulary, hidden);
+    head_ = weight;
+    head_id_ = id;
+  }
 }
 
 void CausalModel::declare_blocks(ParameterLoader& loader, const LoadWish& wish) {
   const auto declare = config_.family == spec::Family::gpt2 ? declare_gpt2 : declare_rotary;
   for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
     const std::int64_t held = layer - layers_.first;
+    loader.begin_unit(block_unit(static_cast<std::size_t>(held)));
     const auto off = std::ranges::find_if(wish.offloaded, [layer](const OffloadedParts& parts) {
       return std::ranges::find(parts.layers, layer) != parts.layers.end();
     });
@@ -179,36 +189,12 @@ at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
 at::Tensor CausalModel::logits(const at::Tensor& hidden) {
   if (head_visits_) {
     const tensor::Weight head = head_visits_->bring([this](ParameterLoader& loader) {
-      return loader.weight(config_.tied ? embedding_name_ : "lm_head.weight", config_.vocabulary, config_.hidden);
+      return loader.weight(config_.tied ? embedding_name_ : "lm_head.weight", config_.vocabulary, config_.hidden)
+          .weight;
     });
     return arithmetic_->primitives->linear(head, {}, final_norm(hidden));
   }
   return arithmetic_->primitives->linear(head(), {}, final_norm(hidden));
-}
-
-void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const {
-  gradients.add(embedding_name_, taken_rows_gradient(pass.tokens, gradient, config_.vocabulary));
-  if (positions_)
-    gradients.add("transformer.wpe.weight", taken_rows_gradient(pass.tables.positions, gradient, config_.positions));
-}
-
-void CausalModel::backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient,
-                           GradientSink& gradients) {
-  auto& primitives = *arithmetic_->primitives;
-  auto& pointwise = *arithmetic_->pointwise;
-  const at::Tensor normed = final_norm(tape.last_hidden);
-  const tensor::LinearGradient from_head = primitives.linear_gradient(head(), false, normed, logits_gradient);
-  gradients.add(config_.tied ? embedding_name_ : "lm_head.weight", from_head.weight);
-  const tensor::NormGradient from_norm =
-      final_norm_.bias.defined()
-          ? pointwise.layer_norm_gradient(tape.last_hidden, final_norm_.weight, config_.norm_epsilon, from_head.input)
-          : pointwise.rms_norm_gradient(tape.last_hidden, final_norm_.weight, config_.norm_epsilon, from_head.input);
-  gradients.add(final_norm_.name + ".weight", from_norm.weight);
-  if (from_norm.bias.defined()) gradients.add(final_norm_.name + ".bias", from_norm.bias);
-  at::Tensor gradient = from_norm.input;
-  for (std::size_t i = blocks_.size(); i-- > 0;)
-    gradient = blocks_[i]->backward(*arithmetic_, pass, tape.blocks[i], gradient, gradients);
-  embed_backward(pass, gradient, gradients);
 }
 
 }  // namespace muster::model

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -28,8 +29,16 @@ struct LoadWish {
   std::vector<OffloadedParts> offloaded = {};  // their sources must outlive the model
 };
 
+// What a backward pass computes again instead of having it kept.
+enum class Recompute {
+  nothing,
+  cheap,   // norms, rotations and activations: no product
+  blocks,  // everything within a block
+};
+
 // What a backward through the whole model needs of its forward.
 struct ModelTape {
+  Recompute recompute = Recompute::nothing;
   std::vector<Tape> blocks;
   at::Tensor last_hidden;  // before the final norm
 };
@@ -66,17 +75,35 @@ class CausalModel {
   // Final norm and head, of any rows that forward gave: [rows, vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
 
-  // Gradients of all held parameters from that of the logits of tape.last_hidden's rows. Of a model that stays on its
-  // device.
-  void backward(const Pass& pass, const ModelTape& tape, const at::Tensor& logits_gradient, GradientSink& gradients);
+  // ---- training, of a whole model that stays on its device ----
+
+  // A model whose parameters have no numbers yet: assign() gives them.
+  static CausalModel unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type);
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::size_t units() const { return blocks_.size() + 2; }
+  // values: float32, of the parameter's shape, on the device.
+  void assign(ParameterId parameter, const at::Tensor& values);
+
+  // Embedding and blocks: the hidden rows before the final norm.
+  at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);
+  // The final norm of any of them, and the head's logits of that.
+  at::Tensor final_norm(const at::Tensor& hidden) const;
+  at::Tensor head_logits(const at::Tensor& normed) const;
+  // sequence_rows: how many of normed's rows each sequence has. Returns the gradient of normed.
+  at::Tensor head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
+                           std::span<const std::int64_t> sequence_rows, Residence& residence) const;
+  // Everything before the head, from the gradient of the normed rows. The tape is emptied.
+  void backward(const Pass& pass, ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence);
 
  private:
   CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
   void declare(ParameterLoader& loader, const LoadWish& wish);
   void declare_blocks(ParameterLoader& loader, const LoadWish& wish);
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
-  at::Tensor final_norm(const at::Tensor& hidden) const;
-  void embed_backward(const Pass& pass, const at::Tensor& gradient, GradientSink& gradients) const;
+  UnitId block_unit(std::size_t block) const { return UnitId{1 + block}; }
+  UnitId last_unit() const { return UnitId{1 + blocks_.size()}; }
+  at::Tensor final_norm_backward(const at::Tensor& hidden, const at::Tensor& gradient, Residence& residence) const;
+  void embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const;
 
   spec::ModelConfig config_;
   tensor::Arithmetic* arithmetic_;
@@ -84,6 +111,7 @@ class CausalModel {
   at::ScalarType type_;
   std::string embedding_name_;
   tensor::Weight embedding_;
+  ParameterId embedding_id_{}, positions_id_{}, head_id_{};
   std::optional<tensor::Weight> positions_;  // GPT-2's learnt ones
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm final_norm_;
@@ -92,6 +120,7 @@ class CausalModel {
   std::optional<ParameterVisits> embedding_visits_;  // it does not stay here
   std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;
+  std::vector<Parameter> parameters_;
 };
 
 }  // namespace muster::model

@@ -9,6 +9,7 @@ using tensor::Arithmetic;
 enum Saved : std::size_t {
   saved_input,
   saved_normed,
+  saved_joined,
   saved_query,
   saved_key,
   saved_value,
@@ -26,15 +27,17 @@ class Gpt2Block final : public Block {
   explicit Gpt2Block(Gpt2BlockParts parts) : parts_(std::move(parts)) {}
 
   at::Tensor forward(Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden, Tape* tape) const override;
+  void thin(Tape& tape) const override;
+  void restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) const override;
   at::Tensor backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& output_gradient,
-                      GradientSink& gradients) const override;
+                      Residence& residence) const override;
 
  private:
   at::Tensor norm(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input) const {
     return arithmetic.pointwise->layer_norm(input, norm.weight, norm.bias, parts_.epsilon);
   }
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                           const at::Tensor& gradient, GradientSink& gradients) const;
+                           const at::Tensor& gradient, Residence& residence) const;
 
   Gpt2BlockParts parts_;
 };
@@ -58,37 +61,54 @@ at::Tensor Gpt2Block::forward(Arithmetic& arithmetic, const Pass& pass, const at
   at::Tensor output = tape == nullptr ? middle : middle.clone();
   parts_.down.forward_add(primitives, activated, output);
   if (tape != nullptr)
-    tape->tensors = {hidden,   normed, heads.queries, heads.keys, heads.values, attended,
-                     log_sums, middle, middle_normed, up,         activated};
+    tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
+                     attended, log_sums, middle, middle_normed, up,         activated};
   return output;
 }
 
+void Gpt2Block::thin(Tape& tape) const {
+  for (const Saved cheap : {saved_normed, saved_query, saved_key, saved_value, saved_middle_normed, saved_activated})
+    tape.tensors[cheap].reset();
+}
+
+void Gpt2Block::restore(Arithmetic& arithmetic, const Pass&, Tape& tape) const {
+  auto& saved = tape.tensors;
+  if (saved[saved_normed].defined()) return;
+  saved[saved_normed] = norm(arithmetic, parts_.attention_norm, saved[saved_input]);
+  tensor::HeadRows heads = arithmetic.pointwise->split_heads({.shape = parts_.shape}, saved[saved_joined], {}, {});
+  saved[saved_query] = std::move(heads.queries);
+  saved[saved_key] = std::move(heads.keys);
+  saved[saved_value] = std::move(heads.values);
+  saved[saved_middle_normed] = norm(arithmetic, parts_.feed_forward_norm, saved[saved_middle]);
+  saved[saved_activated] = arithmetic.pointwise->activate(parts_.activation, saved[saved_up], {});
+}
+
 at::Tensor Gpt2Block::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                                    const at::Tensor& gradient, GradientSink& gradients) const {
-  tensor::NormGradient result = arithmetic.pointwise->layer_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
-  gradients.add(norm.name + ".weight", result.weight);
-  gradients.add(norm.name + ".bias", result.bias);
-  return std::move(result.input);
+                                    const at::Tensor& gradient, Residence& residence) const {
+  return arithmetic.pointwise->layer_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
+                                                   residence.gradient(norm.weight_id),
+                                                   residence.gradient(norm.bias_id));
 }
 
 at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                               const at::Tensor& output_gradient, GradientSink& gradients) const {
+                               const at::Tensor& output_gradient, Residence& residence) const {
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
-  const at::Tensor activated = parts_.down.backward(primitives, saved[saved_activated], output_gradient, gradients);
+  const at::Tensor activated =
+      parts_.down.backward(arithmetic, pass, saved[saved_activated], output_gradient, residence);
   const at::Tensor up = arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_up], {}, activated).gate;
-  const at::Tensor middle_normed = parts_.up.backward(primitives, saved[saved_middle_normed], up, gradients);
+  const at::Tensor middle_normed = parts_.up.backward(arithmetic, pass, saved[saved_middle_normed], up, residence);
   const at::Tensor middle = output_gradient + norm_backward(arithmetic, parts_.feed_forward_norm, saved[saved_middle],
-                                                            middle_normed, gradients);
+                                                            middle_normed, residence);
 
-  const at::Tensor attended = parts_.output.backward(primitives, saved[saved_attended], middle, gradients);
+  const at::Tensor attended = parts_.output.backward(arithmetic, pass, saved[saved_attended], middle, residence);
   const tensor::AttentionGradient found = primitives.attention_gradient(
       parts_.shape, pass.tables, {saved[saved_query], saved[saved_key], saved[saved_value]}, saved[saved_attended],
       saved[saved_log_sums], attended);
   const at::Tensor joined = at::cat({found.queries, found.keys, found.values}, 1);
-  const at::Tensor normed = parts_.joined.backward(primitives, saved[saved_normed], joined, gradients);
-  return middle + norm_backward(arithmetic, parts_.attention_norm, saved[saved_input], normed, gradients);
+  const at::Tensor normed = parts_.joined.backward(arithmetic, pass, saved[saved_normed], joined, residence);
+  return middle + norm_backward(arithmetic, parts_.attention_norm, saved[saved_input], normed, residence);
 }
 
 }  // namespace

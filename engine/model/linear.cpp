@@ -2,17 +2,14 @@
 
 namespace muster::model {
 
-at::Tensor Linear::backward(tensor::Primitives& primitives, const at::Tensor& input, const at::Tensor& output_gradient,
-                            GradientSink& gradients) const {
-  tensor::LinearGradient gradient = primitives.linear_gradient(weight, bias.defined(), input, output_gradient);
-  std::int64_t first = 0;
-  for (const Part& part : parts) {
-    const at::Tensor rows = gradient.weight.narrow(0, first, part.outputs);
-    gradients.add(part.name + ".weight", transposed ? rows.t() : rows);
-    if (bias.defined()) gradients.add(part.name + ".bias", gradient.bias.narrow(0, first, part.outputs));
-    first += part.outputs;
-  }
-  return std::move(gradient.input);
+at::Tensor Linear::backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
+                            const at::Tensor& output_gradient, Residence& residence) const {
+  tensor::Learning& learning = *arithmetic.learning;
+  if (const auto sum = residence.gradient(weight_id); sum.wanted())
+    learning.add_product(sum, output_gradient, input, pass.sequence_rows);
+  if (bias.defined())
+    if (const auto sum = residence.gradient(bias_id); sum.wanted()) learning.add_rows(sum, output_gradient);
+  return arithmetic.primitives->linear_input_gradient(weight, output_gradient);
 }
 
 }  // namespace muster::model

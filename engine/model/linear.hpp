@@ -2,24 +2,17 @@
 // once.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "model/gradients.hpp"
-#include "tensor/primitives.hpp"
+#include "model/pass.hpp"
+#include "model/residence.hpp"
+#include "tensor/arithmetic.hpp"
 
 namespace muster::model {
 
 struct Linear {
-  // A layer as a checkpoint has it: some consecutive outputs of the weight.
-  struct Part {
-    std::string name;  // "model.layers.0.mlp.up_proj"
-    std::int64_t outputs = 0;
-  };
-  std::vector<Part> parts;
   tensor::Weight weight;
-  at::Tensor bias;          // undefined where there is none
-  bool transposed = false;  // the checkpoint has the weight as [inputs, outputs]
+  at::Tensor bias;  // undefined where there is none
+  ParameterId weight_id{};
+  ParameterId bias_id{};
 
   at::Tensor forward(tensor::Primitives& primitives, const at::Tensor& input) const {
     return primitives.linear(weight, bias, input);
@@ -29,8 +22,8 @@ struct Linear {
     primitives.linear_add(weight, bias, input, sum);
   }
   // Returns the input's gradient.
-  at::Tensor backward(tensor::Primitives& primitives, const at::Tensor& input, const at::Tensor& output_gradient,
-                      GradientSink& gradients) const;
+  at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
+                      const at::Tensor& output_gradient, Residence& residence) const;
 };
 
 }  // namespace muster::model

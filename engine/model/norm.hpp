@@ -1,16 +1,15 @@
-// The numbers of a norm, under the name a checkpoint has for them.
+// The numbers of a norm.
 #pragma once
 
-#include <string>
-
-#include "tensor/torch.hpp"
+#include "model/parameter.hpp"
 
 namespace muster::model {
 
 struct Norm {
-  std::string name;  // "model.layers.0.input_layernorm"
   at::Tensor weight;
   at::Tensor bias;  // of layer norms
+  ParameterId weight_id{};
+  ParameterId bias_id{};
 };
 
 }  // namespace muster::model

@@ -19,9 +19,13 @@ class OffloadedBlock : public Block {
                      Tape* tape) const override {
     return visits_.bring(declare_)->forward(arithmetic, pass, hidden, tape);
   }
-  at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                      const at::Tensor& output_gradient, GradientSink& gradients) const override {
-    return visits_.bring(declare_)->backward(arithmetic, pass, tape, output_gradient, gradients);
+  // Models with parts elsewhere are not trained.
+  void thin(Tape&) const override { throw std::logic_error("an offloaded block has no tape"); }
+  void restore(tensor::Arithmetic&, const Pass&, Tape&) const override {
+    throw std::logic_error("an offloaded block has no tape");
+  }
+  at::Tensor backward(tensor::Arithmetic&, const Pass&, const Tape&, const at::Tensor&, Residence&) const override {
+    throw std::logic_error("an offloaded block has no gradients");
   }
 
  private:

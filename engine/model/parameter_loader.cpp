@@ -28,11 +28,22 @@ std::span<std::byte> bytes_of(at::Tensor& tensor) {
 
 }  // namespace
 
-tensor::Weight ParameterLoader::weight(const std::string& name, std::int64_t outputs, std::int64_t inputs,
-                                       bool transposed) {
+ParameterId ParameterLoader::number(Parameter parameter) {
+  parameter.unit = unit_;
+  for (const Parameter::Piece& piece : parameter.pieces) parameter.rows += piece.rows;
+  parameters_.push_back(std::move(parameter));
+  return ParameterId{parameters_.size() - 1};
+}
+
+ParameterLoader::NumberedWeight ParameterLoader::weight(const std::string& name, std::int64_t outputs,
+                                                        std::int64_t inputs) {
   tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
-  transposed ? add_transposed(name, weight, 0, outputs) : add_rows(name, weight, 0, outputs);
-  return weight;
+  add_rows(name, weight, 0, outputs);
+  Parameter parameter;
+  parameter.pieces = {{name, outputs}};
+  parameter.columns = inputs;
+  parameter.weight = weight;
+  return {weight, number(std::move(parameter))};
 }
 
 void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
@@ -74,10 +85,18 @@ void ParameterLoader::add_transposed(const std::string& name, const tensor::Weig
   }
 }
 
-at::Tensor ParameterLoader::vector(const std::string& name, std::int64_t size) {
-  at::Tensor values = at::empty({size}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
-  add_vector(name, values);
-  return values;
+at::Tensor ParameterLoader::vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id) {
+  Parameter parameter;
+  parameter.pieces = pieces;
+  id = number(std::move(parameter));
+  Parameter& made = parameters_.back();
+  made.vector = at::empty({made.rows}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  std::int64_t first = 0;
+  for (const auto& [name, rows] : pieces) {
+    add_vector(name, made.vector.narrow(0, first, rows));
+    first += rows;
+  }
+  return made.vector;
 }
 
 void ParameterLoader::add_vector(const std::string& name, const at::Tensor& values) {
@@ -90,24 +109,35 @@ void ParameterLoader::add_vector(const std::string& name, const at::Tensor& valu
                      }});
 }
 
-Linear ParameterLoader::linear(std::vector<Linear::Part> parts, std::int64_t inputs, bool biased, bool transposed) {
+Linear ParameterLoader::linear(const std::vector<Parameter::Piece>& parts, std::int64_t inputs, bool biased,
+                               bool transposed) {
+  Parameter matrix;
+  std::vector<Parameter::Piece> biases;
   std::int64_t outputs = 0;
-  for (const Linear::Part& part : parts) outputs += part.outputs;
-  Linear linear{std::move(parts), arithmetic_.primitives->new_weight(outputs, inputs, type_), {}, transposed};
-  if (biased) linear.bias = at::empty({outputs}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  for (const auto& [name, rows] : parts) {
+    matrix.pieces.push_back({name + ".weight", rows});
+    biases.push_back({name + ".bias", rows});
+    outputs += rows;
+  }
+  matrix.columns = inputs;
+  matrix.transposed = transposed;
+  matrix.weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
+  Linear linear;
+  linear.weight = matrix.weight;
   std::int64_t first = 0;
-  for (const auto& [name, rows] : linear.parts) {
-    const std::string matrix = name + ".weight";
-    transposed ? add_transposed(matrix, linear.weight, first, rows) : add_rows(matrix, linear.weight, first, rows);
-    if (biased) add_vector(name + ".bias", linear.bias.narrow(0, first, rows));
+  for (const auto& [name, rows] : matrix.pieces) {
+    transposed ? add_transposed(name, linear.weight, first, rows) : add_rows(name, linear.weight, first, rows);
     first += rows;
   }
+  linear.weight_id = number(std::move(matrix));
+  if (biased) linear.bias = vector(biases, linear.bias_id);
   return linear;
 }
 
 Norm ParameterLoader::norm(const std::string& name, std::int64_t size, bool biased) {
-  Norm norm{name, vector(name + ".weight", size), {}};
-  if (biased) norm.bias = vector(name + ".bias", size);
+  Norm norm;
+  norm.weight = vector({{name + ".weight", size}}, norm.weight_id);
+  if (biased) norm.bias = vector({{name + ".bias", size}}, norm.bias_id);
   return norm;
 }
 

@@ -10,6 +10,7 @@
 #include "checkpoint/tensor_source.hpp"
 #include "model/linear.hpp"
 #include "model/norm.hpp"
+#include "model/parameter.hpp"
 #include "tensor/arithmetic.hpp"
 
 namespace muster::model {
@@ -25,12 +26,21 @@ class ParameterLoader {
   ParameterLoader(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type)
       : source_(source), arithmetic_(arithmetic), type_(type) {}
 
+  // What is declared from now on belongs to this unit.
+  void begin_unit(UnitId unit) { unit_ = unit; }
+  // A weight, under the number it has among the parameters.
+  struct NumberedWeight {
+    tensor::Weight weight;
+    ParameterId id{};
+  };
   // The result has its storage at once and its numbers after run().
-  tensor::Weight weight(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool transposed = false);
-  // parts: one below the other.
-  Linear linear(std::vector<Linear::Part> parts, std::int64_t inputs, bool biased, bool transposed = false);
-  at::Tensor vector(const std::string& name, std::int64_t size);
+  NumberedWeight weight(const std::string& name, std::int64_t outputs, std::int64_t inputs);
+  // parts: layers as a checkpoint has them ("model.layers.0.mlp.up_proj"), one below the other. transposed: it has
+  // their weights as [inputs, outputs].
+  Linear linear(const std::vector<Parameter::Piece>& parts, std::int64_t inputs, bool biased, bool transposed = false);
   Norm norm(const std::string& name, std::int64_t size, bool biased = false);
+  // All that were declared, in order.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
 
   // threads: readers. progress: called now and then, by one thread at a time.
   Result<void> run(int threads, const std::function<void(const LoadProgress&)>& progress);
@@ -44,11 +54,16 @@ class ParameterLoader {
   void add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   void add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   void add_vector(const std::string& name, const at::Tensor& values);
+  ParameterId number(Parameter parameter);
+  // pieces: under their whole names.
+  at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
 
   const checkpoint::TensorSource& source_;
   tensor::Arithmetic& arithmetic_;
   at::ScalarType type_;
   std::deque<Piece> pieces_;
+  UnitId unit_{};
+  std::vector<Parameter> parameters_;
 };
 
 }  // namespace muster::model

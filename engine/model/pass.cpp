@@ -66,6 +66,7 @@ Pass PassNumbers::pass(const at::Tensor& values, KeyValueCache* cache) const {
   Pass pass;
   pass.tokens = take(rows_);
   pass.tables.parts = parts_;
+  for (const tensor::AttentionPart& part : parts_) pass.sequence_rows.push_back(part.rows);
   pass.tables.block_tokens = block_tokens_;
   pass.tables.positions = take(rows_);
   if (block_tokens_ > 0) pass.tables.slots = take(rows_);

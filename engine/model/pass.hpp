@@ -11,8 +11,9 @@ namespace muster::model {
 struct Pass {
   at::Tensor tokens;  // [rows], int64
   tensor::AttentionTables tables;
-  RotaryRows rotary;               // undefined tensors for families that do not rotate
-  KeyValueCache* cache = nullptr;  // nullptr: sequences begin at 0 and nothing is kept
+  RotaryRows rotary;                        // undefined tensors for families that do not rotate
+  KeyValueCache* cache = nullptr;           // nullptr: sequences begin at 0 and nothing is kept
+  std::vector<std::int64_t> sequence_rows;  // of each part of the batch
 
   tensor::LayerCache layer_cache(std::int64_t layer) const {
     return cache == nullptr ? tensor::LayerCache{} : cache->layer(layer);

@@ -34,19 +34,21 @@ class RotaryBlock final : public Block {
   explicit RotaryBlock(RotaryBlockParts parts) : parts_(std::move(parts)) {}
 
   at::Tensor forward(Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden, Tape* tape) const override;
+  void thin(Tape& tape) const override;
+  void restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) const override;
   at::Tensor backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& output_gradient,
-                      GradientSink& gradients) const override;
+                      Residence& residence) const override;
 
  private:
   tensor::HeadSplit head_split(const Pass& pass) const;
   at::Tensor norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm, const at::Tensor& heads,
-                                 const at::Tensor& gradient, GradientSink& gradients) const;
+                                 const at::Tensor& gradient, Residence& residence) const;
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                           const at::Tensor& gradient, GradientSink& gradients) const;
+                           const at::Tensor& gradient, Residence& residence) const;
   at::Tensor attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
-                                GradientSink& gradients) const;
-  at::Tensor feed_forward_backward(Arithmetic& arithmetic, const Tape& tape, const at::Tensor& gradient,
-                                   GradientSink& gradients) const;
+                                Residence& residence) const;
+  at::Tensor feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
+                                   const at::Tensor& gradient, Residence& residence) const;
 
   RotaryBlockParts parts_;
 };
@@ -83,39 +85,57 @@ at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const 
   return output;
 }
 
+void RotaryBlock::thin(Tape& tape) const {
+  for (const Saved cheap :
+       {saved_normed, saved_queries, saved_keys, saved_values, saved_middle_normed, saved_activated})
+    tape.tensors[cheap].reset();
+}
+
+void RotaryBlock::restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) const {
+  auto& pointwise = *arithmetic.pointwise;
+  auto& saved = tape.tensors;
+  if (saved[saved_normed].defined()) return;
+  saved[saved_normed] = pointwise.rms_norm(saved[saved_input], parts_.input_norm.weight, parts_.epsilon);
+  tensor::HeadRows heads = pointwise.split_heads(head_split(pass), saved[saved_joined], {}, {});
+  saved[saved_queries] = std::move(heads.queries);
+  saved[saved_keys] = std::move(heads.keys);
+  saved[saved_values] = std::move(heads.values);
+  saved[saved_middle_normed] = pointwise.rms_norm(saved[saved_middle], parts_.output_norm.weight, parts_.epsilon);
+  const auto [gate, up] = halves(saved[saved_gate_and_up]);
+  saved[saved_activated] = pointwise.activate(parts_.activation, gate, up);
+}
+
 at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                                      const at::Tensor& gradient, GradientSink& gradients) const {
-  tensor::NormGradient result = arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient);
-  gradients.add(norm.name + ".weight", result.weight);
-  return std::move(result.input);
+                                      const at::Tensor& gradient, Residence& residence) const {
+  return arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
+                                                 residence.gradient(norm.weight_id));
 }
 
 at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm,
                                             const at::Tensor& heads, const at::Tensor& gradient,
-                                            GradientSink& gradients) const {
+                                            Residence& residence) const {
   if (!norm) return gradient;
   const std::array<std::int64_t, 2> rows{-1, parts_.shape.head_size};
-  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), gradients)
+  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), residence)
       .view(gradient.sizes());
 }
 
-at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Tape& tape, const at::Tensor& gradient,
-                                              GradientSink& gradients) const {
-  auto& primitives = *arithmetic.primitives;
+at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
+                                              const at::Tensor& gradient, Residence& residence) const {
   const auto& saved = tape.tensors;
-  const at::Tensor activated = parts_.down.backward(primitives, saved[saved_activated], gradient, gradients);
+  const at::Tensor activated = parts_.down.backward(arithmetic, pass, saved[saved_activated], gradient, residence);
   const auto [gate, up] = halves(saved[saved_gate_and_up]);
   const tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(parts_.activation, gate, up, activated);
-  const at::Tensor normed = parts_.gate_and_up.backward(primitives, saved[saved_middle_normed],
-                                                        at::cat({gated.gate, gated.up}, 1), gradients);
-  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradients);
+  const at::Tensor normed = parts_.gate_and_up.backward(arithmetic, pass, saved[saved_middle_normed],
+                                                        at::cat({gated.gate, gated.up}, 1), residence);
+  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, residence);
 }
 
 at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                           const at::Tensor& gradient, GradientSink& gradients) const {
+                                           const at::Tensor& gradient, Residence& residence) const {
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
-  const at::Tensor attended = parts_.output.backward(primitives, saved[saved_attended], gradient, gradients);
+  const at::Tensor attended = parts_.output.backward(arithmetic, pass, saved[saved_attended], gradient, residence);
   const tensor::AttentionShape& shape = parts_.shape;
   const tensor::HeadRows heads{saved[saved_queries], saved[saved_keys], saved[saved_values]};
   const tensor::AttentionGradient found =
@@ -126,20 +146,20 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
   const at::Tensor query =
       norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_joined].narrow(1, 0, query_width),
-                          turn_back(found.queries), gradients);
+                          turn_back(found.queries), residence);
   const at::Tensor key =
       norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_joined].narrow(1, query_width, kv_width),
-                          turn_back(found.keys), gradients);
+                          turn_back(found.keys), residence);
   const at::Tensor normed =
-      parts_.joined.backward(primitives, saved[saved_normed], at::cat({query, key, found.values}, 1), gradients);
-  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, gradients);
+      parts_.joined.backward(arithmetic, pass, saved[saved_normed], at::cat({query, key, found.values}, 1), residence);
+  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, residence);
 }
 
 at::Tensor RotaryBlock::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                 const at::Tensor& output_gradient, GradientSink& gradients) const {
+                                 const at::Tensor& output_gradient, Residence& residence) const {
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
-  const at::Tensor middle = output_gradient + feed_forward_backward(arithmetic, tape, output_gradient, gradients);
-  return middle + attention_backward(arithmetic, pass, tape, middle, gradients);
+  const at::Tensor middle = output_gradient + feed_forward_backward(arithmetic, pass, tape, output_gradient, residence);
+  return middle + attention_backward(arithmetic, pass, tape, middle, residence);
 }
 
 }  // namespace

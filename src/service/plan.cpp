@@ -91,7 +91,7 @@ plan::Workload workload(const PlanWish& wish, spec::ElementType held) {
   work.attention = spec.system.attn_impl;
   work.expandable_segments = wish.expandable_segments.value_or(environment_expands_segments());
   if (wish.work == plan::Work::training) {
-    work.checkpointing = spec.training.gradient_checkpointing;
+    work.checkpointing = spec.training.gradient_checkpointing == spec::Recomputation::full;
     work.sequence = spec.training.sequence_length;
     if (spec.model.use_lora) work.adapters = plan::Adapters{spec.model.lora_r, spec.model.lora_dropout};
   } else {

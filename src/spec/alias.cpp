@@ -42,6 +42,7 @@ constexpr std::array alias_table{
     Alias{"training.per_device_train_batch_size", "training.micro_batch_size"},
     Alias{"gradient_accumulation_steps", "training.gradient_accumulation_steps"},
     Alias{"gradient_checkpointing", "training.gradient_checkpointing"},
+    Alias{"data", "data.path"},
     Alias{"use_gradient_checkpointing", "training.gradient_checkpointing"},
     Alias{"warmup_steps", "training.warmup_steps"},
     Alias{"max_steps", "training.max_steps"},

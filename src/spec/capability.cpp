@@ -12,7 +12,7 @@ struct CapabilityFacts {
 };
 
 constexpr std::array capabilities{
-    CapabilityFacts{Capability::training, "training", false},
+    CapabilityFacts{Capability::training, "training", true},
     CapabilityFacts{Capability::generation, "generation", true},
     CapabilityFacts{Capability::reinforcement, "reinforcement learning", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},

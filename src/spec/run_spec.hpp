@@ -55,6 +55,8 @@ struct DistributedSpec {
   ParallelDegree tensor_parallel;
   ParallelDegree pipeline_parallel;
   bool find_unused_parameters = false;
+  std::int64_t max_restarts = 3;
+  std::optional<std::int64_t> watchdog_seconds;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -95,6 +97,13 @@ struct DistributedSpec {
         .needs(Capability::pipeline_parallelism);
     field("find_unused_parameters", &DistributedSpec::find_unused_parameters, "expect parameters that get no gradient")
         .needs(Capability::training);
+    field("max_restarts", &DistributedSpec::max_restarts,
+          "how often a training run that lost a rank goes on from its last checkpoint")
+        .at_least(0);
+    field("watchdog_seconds", &DistributedSpec::watchdog_seconds,
+          "a run without a step for so long is taken for stuck; not set: timeout_minutes")
+        .in("seconds")
+        .at_least(1);
   }
 };
 
@@ -154,14 +163,23 @@ struct TrainingSpec {
   double learning_rate = 2e-5;
   double weight_decay = 0.01;
   std::int64_t warmup_steps = 0;
+  std::optional<std::int64_t> decay_steps;
   RateSchedule lr_scheduler = RateSchedule::linear;
   double max_grad_norm = 1.0;
   OptimizerKind optimizer = OptimizerKind::adamw;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double momentum = 0.9;
   MixedPrecision mixed_precision = MixedPrecision::automatic;
   bool fp16 = false;
   bool bf16 = false;
-  bool gradient_checkpointing = false;
+  Recomputation gradient_checkpointing = Recomputation::none;
+  bool packing = false;
+  bool deterministic = false;
   std::optional<std::int64_t> save_steps;
+  std::optional<std::int64_t> save_total_limit;
+  std::optional<std::int64_t> eval_steps;
   std::int64_t logging_steps = 1;
   std::int64_t dataloader_num_workers = 2;
   bool dataloader_pin_memory = true;
@@ -193,16 +211,29 @@ struct TrainingSpec {
     field("learning_rate", &TrainingSpec::learning_rate, "peak rate, after warm-up").above(0);
     field("weight_decay", &TrainingSpec::weight_decay, "AdamW's decay").at_least(0);
     field("warmup_steps", &TrainingSpec::warmup_steps, "steps over which the rate rises").at_least(0);
+    field("decay_steps", &TrainingSpec::decay_steps,
+          "steps over which wsd lowers the rate at the end; not set: a tenth of all")
+        .at_least(1);
     field("lr_scheduler", &TrainingSpec::lr_scheduler, "how the rate falls after warm-up");
     field("max_grad_norm", &TrainingSpec::max_grad_norm, "gradients are clipped to this norm").above(0);
     field("optimizer", &TrainingSpec::optimizer, "what steps the weights");
+    field("adam_beta1", &TrainingSpec::adam_beta1, "AdamW's memory of gradients").at_least(0).at_most(1);
+    field("adam_beta2", &TrainingSpec::adam_beta2, "AdamW's memory of squared gradients").at_least(0).at_most(1);
+    field("adam_epsilon", &TrainingSpec::adam_epsilon, "AdamW's smallest divisor").above(0);
+    field("momentum", &TrainingSpec::momentum, "sgd_momentum's memory of gradients").at_least(0).at_most(1);
     field("mixed_precision", &TrainingSpec::mixed_precision,
           "type that is computed in while weights are kept in float32; auto: bf16 unless model.dtype is set");
     field("fp16", &TrainingSpec::fp16, "compute in float16, weights kept in float32");
     field("bf16", &TrainingSpec::bf16, "compute in bfloat16, weights kept in float32");
     field("gradient_checkpointing", &TrainingSpec::gradient_checkpointing,
-          "recompute activations instead of keeping them");
-    field("save_steps", &TrainingSpec::save_steps, "steps between checkpoints").at_least(1);
+          "recompute activations instead of keeping them: all of a block, or what costs no product (selective)");
+    field("packing", &TrainingSpec::packing,
+          "fill sequences of sequence_length tokens with several samples side by side; batch sizes then count those");
+    field("deterministic", &TrainingSpec::deterministic,
+          "sums of gradients are exact, so that their bits do not depend on ranks and passes");
+    field("save_steps", &TrainingSpec::save_steps, "steps between checkpoints; not set: only at the end").at_least(1);
+    field("save_total_limit", &TrainingSpec::save_total_limit, "checkpoints that are kept; not set: all").at_least(1);
+    field("eval_steps", &TrainingSpec::eval_steps, "steps between evaluations; not set: only at the end").at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);
     field("dataloader_num_workers", &TrainingSpec::dataloader_num_workers, "threads that prepare batches").at_least(0);
     field("dataloader_pin_memory", &TrainingSpec::dataloader_pin_memory, "hand batches to the GPU from pinned memory");
@@ -250,10 +281,21 @@ struct GenerationSpec {
 
 struct DataSpec {
   std::optional<std::string> path;
+  std::optional<std::string> eval_path;
+  std::vector<std::string> operations;
+  std::int64_t digits = 2;
+  double held_out = 0.15;
 
   template <class Visitor>
   static void describe(Visitor& field) {
-    field("path", &DataSpec::path, "file or folder of the training data, or builtin:NAME");
+    field("path", &DataSpec::path, "file or folder of the training data, or builtin:arithmetic");
+    field("eval_path", &DataSpec::eval_path, "file or folder of data that is only evaluated on");
+    field("operations", &DataSpec::operations,
+          "of builtin:arithmetic: what its questions ask for, of +, - and *; empty: +");
+    field("digits", &DataSpec::digits, "of builtin:arithmetic: the most digits of a number").at_least(1).at_most(9);
+    field("held_out", &DataSpec::held_out, "of builtin:arithmetic: share of questions that are never trained on")
+        .at_least(0)
+        .at_most(0.9);
   }
 };
 

@@ -57,7 +57,18 @@ std::vector<Word<MixedPrecision>> words(MixedPrecision) {
 }
 
 std::vector<Word<RateSchedule>> words(RateSchedule) {
-  return {{"constant", RateSchedule::constant}, {"linear", RateSchedule::linear}, {"cosine", RateSchedule::cosine}};
+  return {{"constant", RateSchedule::constant},
+          {"linear", RateSchedule::linear},
+          {"cosine", RateSchedule::cosine},
+          {"wsd", RateSchedule::warmup_stable_decay},
+          {"warmup_stable_decay", RateSchedule::warmup_stable_decay}};
+}
+
+// The guides write a truth value.
+std::vector<Word<Recomputation>> words(Recomputation) {
+  return {{"none", Recomputation::none},  {"selective", Recomputation::selective}, {"full", Recomputation::full},
+          {"false", Recomputation::none}, {"False", Recomputation::none},          {"true", Recomputation::full},
+          {"True", Recomputation::full}};
 }
 
 std::vector<Word<MapRule>> words(MapRule) {

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "wire/collective_check.hpp"
 #include "wire/generate_task.hpp"
+#include "wire/train_task.hpp"
 
 namespace muster::wire {
 
@@ -26,7 +27,7 @@ std::string_view to_word(DeviceKind device);
 std::string_view to_word(Backend backend);
 
 // A kind of task is a struct with a `word` and describe() (fields.hpp), and one function in engine/worker/task.hpp.
-using Task = std::variant<CollectiveCheck, GenerateTask>;
+using Task = std::variant<CollectiveCheck, GenerateTask, TrainTask>;
 
 struct Assignment {
   int version = protocol_version;

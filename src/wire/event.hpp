@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "wire/assignment.hpp"
+#include "wire/train_event.hpp"
 
 namespace muster::wire {
 
@@ -125,7 +126,8 @@ struct Done {
   bool operator==(const Done&) const = default;
 };
 
-using EventBody = std::variant<Hello, Ready, Want, Progress, Token, TaskResult, Failed, Done>;
+using EventBody =
+    std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, Saved, Evaluated, Failed, Done>;
 
 struct Event {
   std::chrono::system_clock::time_point time;  // on the wire in seconds since 1970, to the millisecond

@@ -33,18 +33,34 @@ void write_floats(const std::string& file, const at::Tensor& tensor) {
   out.write(static_cast<const char*>(values.const_data_ptr()), static_cast<std::streamsize>(values.nbytes()));
 }
 
-class GradientFiles : public model::GradientSink {
+// Sums of float32 for every parameter, written under the names that checkpoints have.
+class GradientFiles : public model::Residence {
  public:
-  void add(const std::string& name, const at::Tensor& gradient) override {
-    const auto [entry, fresh] = sums_.try_emplace(name, gradient);
-    if (!fresh) entry->second = entry->second + gradient;
+  explicit GradientFiles(const model::CausalModel& model) : parameters_(model.parameters()) {
+    for (const model::Parameter& parameter : parameters_) {
+      const at::Tensor& like = parameter.columns ? parameter.weight.storage : parameter.vector;
+      sums_.push_back(at::zeros(parameter.shape(), like.options().dtype(at::kFloat)));
+    }
   }
+  void enter(model::UnitId) override {}
+  void leave(model::UnitId) override {}
+  tensor::GradientSum gradient(model::ParameterId id) override { return {sums_.at(static_cast<std::size_t>(id)), {}}; }
+  void gradients_complete(model::UnitId) override {}
+
   void write(const std::string& folder) const {
-    for (const auto& [name, gradient] : sums_) write_floats(folder + "/" + name, gradient);
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      std::int64_t first = 0;
+      for (const auto& [name, rows] : parameters_[i].pieces) {
+        const at::Tensor piece = sums_[i].narrow(0, first, rows);
+        write_floats(folder + "/" + name, parameters_[i].transposed ? piece.t() : piece);
+        first += rows;
+      }
+    }
   }
 
  private:
-  std::map<std::string, at::Tensor> sums_;
+  const std::vector<model::Parameter>& parameters_;
+  std::vector<at::Tensor> sums_;
 };
 
 using Sequences = std::vector<std::vector<std::int64_t>>;
@@ -56,22 +72,24 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
     batch.tokens.insert(batch.tokens.end(), sequence.begin(), sequence.end());
     batch.parts.push_back({length, 0, length});
   }
-  const bool differentiates = request.contains("gradients");
-  model::ModelTape tape;
   const model::Pass pass = model.prepare(batch, nullptr);
-  const at::Tensor hidden = model.forward(pass, model.embed(pass), differentiates ? &tape : nullptr);
-  const at::Tensor logits = model.logits(hidden);
-  if (differentiates) {
-    at::Tensor gradient = at::softmax(logits.to(at::kFloat), -1);
-    std::int64_t row = 0;
-    for (const auto& sequence : sequences) {
-      for (std::size_t i = 0; i + 1 < sequence.size(); ++i, ++row) gradient[row][sequence[i + 1]] -= 1;
-      gradient[row++].zero_();  // nothing follows the last token
-    }
-    GradientFiles files;
-    model.backward(pass, tape, gradient.to(logits.scalar_type()), files);
-    files.write(request["gradients"]);
+  if (!request.contains("gradients")) return model.logits(model.forward(pass, model.embed(pass)));
+  const std::map<std::string, model::Recompute> levels{
+      {"nothing", model::Recompute::nothing}, {"cheap", model::Recompute::cheap}, {"blocks", model::Recompute::blocks}};
+  model::ModelTape tape{levels.at(request.value("recompute", "nothing")), {}, {}};
+  GradientFiles files(model);
+  const at::Tensor normed = model.final_norm(model.forward(pass, tape, files));
+  const at::Tensor logits = model.head_logits(normed);
+  at::Tensor gradient = at::softmax(logits.to(at::kFloat), -1);
+  std::int64_t row = 0;
+  for (const auto& sequence : sequences) {
+    for (std::size_t i = 0; i + 1 < sequence.size(); ++i, ++row) gradient[row][sequence[i + 1]] -= 1;
+    gradient[row++].zero_();  // nothing follows the last token
   }
+  const at::Tensor from_head =
+      model.head_backward(normed, gradient.to(logits.scalar_type()), pass.sequence_rows, files);
+  model.backward(pass, tape, from_head, files);
+  files.write(request["gradients"]);
   return logits;
 }
 

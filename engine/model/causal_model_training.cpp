@@ -1,0 +1,125 @@
+// What a CausalModel computes only where it is trained.
+#include <stdexcept>
+
+#include "model/causal_model.hpp"
+
+namespace muster::model {
+namespace {
+
+// A model that is only declared reads nothing.
+class NoSource final : public checkpoint::TensorSource {
+ public:
+  std::span<const checkpoint::TensorEntry> tensors() const override { return {}; }
+  const checkpoint::TensorEntry* find(std::string_view) const override { return nullptr; }
+  Result<void> read(std::string_view, const checkpoint::TensorSlice&, spec::ElementType,
+                    std::span<std::byte>) const override {
+    throw std::logic_error("a model without a source was read");
+  }
+  std::uint64_t bytes_read() const override { return 0; }
+};
+
+// A unit's parameters, while they are read.
+class Stay {
+ public:
+  Stay(Residence& residence, UnitId unit) : residence_(residence), unit_(unit) { residence.enter(unit); }
+  ~Stay() { residence_.leave(unit_); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+
+ private:
+  Residence& residence_;
+  UnitId unit_;
+};
+
+}  // namespace
+
+CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic,
+                                  at::ScalarType type) {
+  CausalModel model(config, arithmetic, {0, config.layers}, type);
+  const NoSource nothing;
+  ParameterLoader loader(nothing, arithmetic, type);
+  model.declare(loader, {});
+  model.parameters_ = loader.parameters();
+  return model;
+}
+
+void CausalModel::assign(ParameterId id, const at::Tensor& values) {
+  const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
+  if (parameter.columns)
+    arithmetic_->learning->assign(parameter.weight, values);
+  else
+    parameter.vector.copy_(values);
+}
+
+at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& residence) {
+  at::Tensor hidden;
+  {
+    const Stay stay(residence, UnitId{0});
+    hidden = embed(pass);
+  }
+  tape.blocks.resize(blocks_.size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Stay stay(residence, block_unit(i));
+    Tape& kept = tape.blocks[i];
+    at::Tensor output = blocks_[i]->forward(*arithmetic_, pass, hidden, &kept);
+    if (tape.recompute == Recompute::cheap) blocks_[i]->thin(kept);
+    if (tape.recompute == Recompute::blocks) kept.tensors = {hidden};
+    hidden = std::move(output);
+  }
+  tape.last_hidden = hidden;
+  return hidden;
+}
+
+at::Tensor CausalModel::head_logits(const at::Tensor& normed) const {
+  return arithmetic_->primitives->linear(head(), {}, normed);
+}
+
+at::Tensor CausalModel::head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
+                                      std::span<const std::int64_t> sequence_rows, Residence& residence) const {
+  const ParameterId id = config_.tied ? embedding_id_ : head_id_;
+  if (const auto sum = residence.gradient(id); sum.wanted())
+    arithmetic_->learning->add_product(sum, logits_gradient, normed, sequence_rows);
+  return arithmetic_->primitives->linear_input_gradient(head(), logits_gradient);
+}
+
+at::Tensor CausalModel::final_norm_backward(const at::Tensor& hidden, const at::Tensor& gradient,
+                                            Residence& residence) const {
+  const tensor::GradientSum weight = residence.gradient(final_norm_.weight_id);
+  if (!final_norm_.bias.defined())
+    return arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient,
+                                                     weight);
+  return arithmetic_->pointwise->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient, weight,
+                                                     residence.gradient(final_norm_.bias_id));
+}
+
+void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const {
+  tensor::Learning& learning = *arithmetic_->learning;
+  if (const auto sum = residence.gradient(embedding_id_); sum.wanted())
+    learning.add_rows_at(sum, pass.tokens, gradient);
+  if (!positions_) return;
+  if (const auto sum = residence.gradient(positions_id_); sum.wanted())
+    learning.add_rows_at(sum, pass.tables.positions, gradient);
+}
+
+void CausalModel::backward(const Pass& pass, ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence) {
+  at::Tensor gradient = final_norm_backward(tape.last_hidden, normed_gradient, residence);
+  tape.last_hidden.reset();
+  residence.gradients_complete(last_unit());
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const Stay stay(residence, block_unit(i));
+    const Block& block = *blocks_[i];
+    Tape kept = std::move(tape.blocks[i]);
+    if (tape.recompute == Recompute::cheap) block.restore(*arithmetic_, pass, kept);
+    if (tape.recompute == Recompute::blocks) {
+      const at::Tensor input = kept.tensors.at(0);
+      block.forward(*arithmetic_, pass, input, &kept);
+    }
+    gradient = block.backward(*arithmetic_, pass, kept, gradient, residence);
+    residence.gradients_complete(block_unit(i));
+  }
+  embed_backward(pass, gradient, residence);
+  residence.gradients_complete(UnitId{0});
+  tape.blocks.clear();
+}
+
+}  // namespace muster::model

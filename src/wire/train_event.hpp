@@ -1,0 +1,118 @@
+// What a rank that trains tells: its steps, its memory, its checkpoints, its evaluations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/fields.hpp"
+
+namespace muster::wire {
+
+// One optimizer step, told by rank 0 for all.
+struct TrainStep {
+  std::int64_t step = 0;  // from 1
+  double epoch = 0;       // how much of the data has been seen
+  double loss = 0;        // over the trained tokens of the batch
+  double learning_rate = 0;
+  double gradient_norm = 0;  // before clipping
+  std::int64_t tokens = 0;   // that the model read, over all ranks
+  std::int64_t trained = 0;  // of them, tokens with a loss
+  double seconds = 0;
+  bool skipped = false;  // float16: the gradients overflowed, and the weights stayed
+  std::optional<double> loss_scale;
+
+  static constexpr std::string_view word = "step";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("epoch", self.epoch);
+    visit("loss", self.loss);
+    visit("learning_rate", self.learning_rate);
+    visit("gradient_norm", self.gradient_norm);
+    visit("tokens", self.tokens);
+    visit("trained", self.trained);
+    visit("seconds", self.seconds);
+    visit("skipped", self.skipped);
+    visit("loss_scale", self.loss_scale);
+  }
+  bool operator==(const TrainStep&) const = default;
+};
+
+// What this rank holds of its device's memory; every so often.
+struct MemoryUse {
+  std::int64_t step = 0;
+  std::int64_t used = 0;  // bytes in tensors, or resident on a CPU rank
+  std::int64_t reserved = 0;
+  std::int64_t peak = 0;
+  std::optional<std::int64_t> total;  // of the device
+
+  static constexpr std::string_view word = "memory";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("used", self.used);
+    visit("reserved", self.reserved);
+    visit("peak", self.peak);
+    visit("total", self.total);
+  }
+  bool operator==(const MemoryUse&) const = default;
+};
+
+// A checkpoint is complete.
+struct Saved {
+  std::int64_t step = 0;
+  std::string folder;
+  double seconds = 0;
+
+  static constexpr std::string_view word = "saved";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("folder", self.folder);
+    visit("seconds", self.seconds);
+  }
+  bool operator==(const Saved&) const = default;
+};
+
+// A question, what the model answered, and what was right.
+struct AnsweredQuestion {
+  std::string prompt;
+  std::string answer;
+  std::string expected;
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("prompt", self.prompt);
+    visit("answer", self.answer);
+    visit("expected", self.expected);
+  }
+  bool operator==(const AnsweredQuestion&) const = default;
+};
+
+struct Evaluated {
+  std::int64_t step = 0;
+  std::optional<double> loss;
+  std::int64_t tokens = 0;  // with a loss
+  std::optional<std::int64_t> correct;
+  std::optional<std::int64_t> questions;
+  std::vector<AnsweredQuestion> samples;
+  double seconds = 0;
+
+  static constexpr std::string_view word = "evaluated";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("loss", self.loss);
+    visit("tokens", self.tokens);
+    visit("correct", self.correct);
+    visit("questions", self.questions);
+    visit("samples", self.samples);
+    visit("seconds", self.seconds);
+  }
+  bool operator==(const Evaluated&) const = default;
+};
+
+}  // namespace muster::wire
