@@ -1,0 +1,91 @@
+#include "optimizer/optimizer.hpp"
+
+#include <stdexcept>
+
+namespace muster::optimizer {
+namespace {
+
+OptimizerState zeros_beside(const parallel::Strategy& strategy, std::string name) {
+  OptimizerState state{std::move(name), {}};
+  for (const parallel::Shard& shard : strategy.shards()) state.of_shards.push_back(at::zeros_like(shard.master));
+  return state;
+}
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(const OptimizerSettings& settings, tensor::Learning& learning, const parallel::Strategy& strategy)
+      : settings_(settings),
+        learning_(learning),
+        strategy_(strategy),
+        states_{zeros_beside(strategy, "first_moment"), zeros_beside(strategy, "second_moment")} {}
+
+  std::span<const OptimizerState> states() const override { return states_; }
+
+  void step(std::int64_t number, double rate, double gradient_scale) override {
+    tensor::AdamWStep step;
+    step.rate = rate;
+    step.beta1 = settings_.beta1;
+    step.beta2 = settings_.beta2;
+    step.epsilon = settings_.epsilon;
+    step.decay = settings_.weight_decay;
+    step.step = number;
+    step.gradient_scale = gradient_scale;
+    const auto shards = strategy_.shards();
+    for (std::size_t i = 0; i < shards.size(); ++i)
+      if (shards[i].master.numel() > 0)
+        learning_.adamw(shards[i].master, states_[0].of_shards[i], states_[1].of_shards[i], shards[i].gradient, step);
+  }
+
+ private:
+  OptimizerSettings settings_;
+  tensor::Learning& learning_;
+  const parallel::Strategy& strategy_;
+  std::vector<OptimizerState> states_;
+};
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const OptimizerSettings& settings, tensor::Learning& learning, const parallel::Strategy& strategy)
+      : settings_(settings), learning_(learning), strategy_(strategy) {
+    if (has_momentum()) states_.push_back(zeros_beside(strategy, "momentum"));
+  }
+
+  std::span<const OptimizerState> states() const override { return states_; }
+
+  void step(std::int64_t number, double rate, double gradient_scale) override {
+    const tensor::SgdStep step{rate, has_momentum() ? settings_.momentum : 0, settings_.weight_decay, number == 1,
+                               gradient_scale};
+    const auto shards = strategy_.shards();
+    for (std::size_t i = 0; i < shards.size(); ++i)
+      if (shards[i].master.numel() > 0)
+        learning_.sgd(shards[i].master, has_momentum() ? states_[0].of_shards[i] : at::Tensor(), shards[i].gradient,
+                      step);
+  }
+
+ private:
+  bool has_momentum() const { return settings_.kind == spec::OptimizerKind::sgd_momentum; }
+
+  OptimizerSettings settings_;
+  tensor::Learning& learning_;
+  const parallel::Strategy& strategy_;
+  std::vector<OptimizerState> states_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::Learning& learning,
+                                          const parallel::Strategy& strategy) {
+  switch (settings.kind) {
+    case spec::OptimizerKind::adamw:
+    case spec::OptimizerKind::adamw_fused:
+      return std::make_unique<AdamW>(settings, learning, strategy);
+    case spec::OptimizerKind::sgd:
+    case spec::OptimizerKind::sgd_momentum:
+      return std::make_unique<Sgd>(settings, learning, strategy);
+    case spec::OptimizerKind::adamw_8bit:
+      break;
+  }
+  throw std::invalid_argument("an optimizer that is not built");
+}
+
+}  // namespace muster::optimizer

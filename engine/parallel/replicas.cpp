@@ -1,0 +1,96 @@
+// Data parallelism: every rank holds everything.
+#include <optional>
+
+#include "parallel/reduction_queue.hpp"
+#include "parallel/strategy.hpp"
+
+namespace muster::parallel {
+namespace {
+
+using model::ParameterId;
+using model::UnitId;
+
+class Replicas final : public Strategy {
+ public:
+  Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact)
+      : model_(model), ranks_(ranks), sums_(model.parameters().size()), masters_(model.parameters().size()) {
+    const auto on_device = at::TensorOptions().device(arithmetic.device);
+    const at::Tensor overflow = exact ? at::zeros({1}, on_device.dtype(at::kLong)) : at::Tensor();
+    for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit}, on_device, overflow);
+    overflow_ = overflow;
+    if (ranks.size() > 1) queue_.emplace(ranks);
+  }
+
+  void enter(UnitId) override {}
+  void leave(UnitId) override {}
+  tensor::GradientSum gradient(ParameterId parameter) override { return sums_[static_cast<std::size_t>(parameter)]; }
+
+  void gradients_complete(UnitId unit) override {
+    if (last_pass_) reduce(static_cast<std::size_t>(unit));
+  }
+
+  std::span<const Shard> shards() const override { return shards_; }
+  Copies copies() const override { return {ranks_.size(), ranks_.rank()}; }
+
+  void begin_step() override {
+    for (const Shard& shard : shards_) shard.gradient.values.zero_();
+    if (overflow_.defined()) overflow_.zero_();
+    reduced_.assign(shards_.size(), false);
+    last_pass_ = false;
+  }
+  void begin_last_pass() override { last_pass_ = true; }
+
+  void finish_gradients() override {
+    // In the order of a backward pass, which is that of ranks that had one.
+    for (std::size_t unit = shards_.size(); unit-- > 1;) reduce(unit);
+    reduce(0);
+    if (!queue_) return;
+    if (overflow_.defined()) queue_->add(overflow_);
+    queue_->wait();
+  }
+
+  void publish() override {
+    for (std::size_t i = 0; i < masters_.size(); ++i) model_.assign(ParameterId{i}, masters_[i]);
+  }
+
+ private:
+  void add_unit(UnitId unit, const at::TensorOptions& on_device, const at::Tensor& overflow) {
+    const FlatLayout layout(model_.parameters(), unit);
+    Shard shard;
+    shard.master = at::zeros({layout.elements()}, on_device.dtype(at::kFloat));
+    shard.gradient = {at::zeros({layout.elements()}, on_device.dtype(overflow.defined() ? at::kLong : at::kFloat)),
+                      overflow};
+    shard.pieces = layout.pieces(0, layout.elements());
+    for (const FlatLayout::Entry& entry : layout.entries()) {
+      const auto at = static_cast<std::size_t>(entry.parameter);
+      sums_[at] = {FlatLayout::view(shard.gradient.values, entry), overflow};
+      masters_[at] = FlatLayout::view(shard.master, entry);
+    }
+    shards_.push_back(std::move(shard));
+  }
+
+  void reduce(std::size_t unit) {
+    if (reduced_[unit]) return;
+    reduced_[unit] = true;
+    if (queue_ && shards_[unit].master.numel() > 0) queue_->add(shards_[unit].gradient.values);
+  }
+
+  model::CausalModel& model_;
+  communicate::Communicator& ranks_;
+  std::vector<Shard> shards_;              // by unit
+  std::vector<tensor::GradientSum> sums_;  // by parameter
+  std::vector<at::Tensor> masters_;        // by parameter
+  at::Tensor overflow_;                    // of exact sums
+  std::vector<bool> reduced_;              // by unit, in this step
+  bool last_pass_ = false;
+  std::optional<ReductionQueue> queue_;  // absent: one rank
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                        communicate::Communicator& ranks, bool exact) {
+  return std::make_unique<Replicas>(model, arithmetic, ranks, exact);
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,52 @@
+#include "parallel/stream_mark.hpp"
+
+#ifdef MUSTER_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace muster::parallel {
+
+#ifdef MUSTER_CUDA
+
+struct StreamMark::Point {
+  at::Device device;
+  at::cuda::CUDAEvent event;
+};
+
+StreamMark StreamMark::of_current_stream(at::Device device) {
+  StreamMark mark;
+  if (!device.is_cuda()) return mark;
+  mark.point_ = std::make_shared<Point>(Point{device, {}});
+  mark.point_->event.record(c10::cuda::getCurrentCUDAStream(device.index()));
+  return mark;
+}
+
+void StreamMark::order_current_stream() const {
+  if (point_) point_->event.block(c10::cuda::getCurrentCUDAStream(point_->device.index()));
+}
+
+struct SideStream::Guard {
+  explicit Guard(at::Device device) : stream(c10::cuda::getStreamFromPool(false, device.index())) {}
+  c10::cuda::CUDAStreamGuard stream;
+};
+
+SideStream::SideStream(at::Device device) {
+  if (device.is_cuda()) guard_ = std::make_unique<Guard>(device);
+}
+
+#else
+
+struct StreamMark::Point {};
+StreamMark StreamMark::of_current_stream(at::Device) { return {}; }
+void StreamMark::order_current_stream() const {}
+struct SideStream::Guard {};
+SideStream::SideStream(at::Device) {}
+
+#endif
+
+StreamMark::StreamMark() = default;
+SideStream::~SideStream() = default;
+
+}  // namespace muster::parallel

@@ -1,0 +1,36 @@
+// Order between threads that give work to one GPU. On a CPU everything is done when it returns, and these do nothing.
+#pragma once
+
+#include <memory>
+
+#include "tensor/torch.hpp"
+
+namespace muster::parallel {
+
+// A point in what a thread has ordered from a device.
+class StreamMark {
+ public:
+  StreamMark();
+  static StreamMark of_current_stream(at::Device device);
+  // What this thread orders from now on comes after that point.
+  void order_current_stream() const;
+
+ private:
+  struct Point;
+  std::shared_ptr<Point> point_;  // absent: nothing to wait for
+};
+
+// While it lives, this thread orders work on a stream of its own of that device.
+class SideStream {
+ public:
+  explicit SideStream(at::Device device);
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+}  // namespace muster::parallel

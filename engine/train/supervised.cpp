@@ -1,0 +1,119 @@
+// Supervised training. The logits of all rows are never there at once.
+//
+// Note [Rows of the head]
+// Rows that are trained on are cut, sequence by sequence, into pieces of a fixed size from the sequence's first one, and
+// the head takes as many pieces at a time as make about that size. What an exact sum takes as one term follows from the
+// sequence alone.
+#include "train/exact_loss.hpp"
+#include "train/objective.hpp"
+
+namespace muster::train {
+namespace {
+
+// Pieces that go through the head together.
+struct HeadRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::vector<std::int64_t> pieces;  // rows of each
+};
+
+// trained: how many rows of each sequence are trained on.
+std::vector<HeadRows> cut_for_head(const std::vector<std::int64_t>& trained, std::int64_t size) {
+  std::vector<HeadRows> all;
+  std::int64_t next = 0;
+  for (const std::int64_t rows : trained)
+    for (std::int64_t done = 0; done < rows; done += size) {
+      const std::int64_t count = std::min(size, rows - done);
+      if (all.empty() || all.back().count + count > size) all.push_back({next, 0, {}});
+      all.back().count += count;
+      all.back().pieces.push_back(count);
+      next += count;
+    }
+  return all;
+}
+
+std::vector<std::int64_t> trained_per_sequence(const data::MicroBatch& batch) {
+  std::vector<std::int64_t> trained;
+  std::size_t at = 0;
+  std::int64_t end = 0;
+  for (const std::int64_t rows : batch.parts) {
+    end += rows;
+    std::int64_t count = 0;
+    for (; at < batch.trained_rows.size() && batch.trained_rows[at] < end; ++at) ++count;
+    trained.push_back(count);
+  }
+  return trained;
+}
+
+model::Batch model_batch(const data::MicroBatch& batch) {
+  model::Batch made;
+  made.tokens = batch.tokens;
+  for (const std::int64_t rows : batch.parts) made.parts.push_back({rows, 0, rows});
+  return made;
+}
+
+
+class Supervised final : public Objective {
+ public:
+  Supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic)
+      : model_(model), arithmetic_(arithmetic), head_rows_(arithmetic.device.is_cuda() ? 2048 : 256) {}
+
+  at::Tensor learn(const data::MicroBatch& batch, const PassWish& wish, model::Residence& residence) override {
+    const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
+    model::ModelTape tape;
+    tape.recompute = wish.recompute;
+    const at::Tensor hidden = model_.forward(pass, tape, residence);
+    const Targets targets = place(batch);
+    const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
+    at::Tensor normed_gradient = at::empty_like(normed);
+    std::vector<at::Tensor> losses;
+    for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
+      const at::Tensor part = normed.narrow(0, rows.first, rows.count);
+      at::Tensor logits = model_.head_logits(part);
+      losses.push_back(arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count),
+                                                           wish.gradient_scale));
+      normed_gradient.narrow(0, rows.first, rows.count)
+          .copy_(model_.head_backward(part, logits, rows.pieces, residence));
+    }
+    at::Tensor gradient = at::zeros_like(hidden);
+    gradient.index_copy_(0, targets.rows, normed_gradient);
+    model_.backward(pass, tape, gradient, residence);
+    return exact_sum(at::cat(losses));
+  }
+
+  at::Tensor measure(const data::MicroBatch& batch) override {
+    const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
+    const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
+    const Targets targets = place(batch);
+    const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
+    std::vector<at::Tensor> losses;
+    for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
+      at::Tensor logits = model_.head_logits(normed.narrow(0, rows.first, rows.count));
+      losses.push_back(
+          arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count), 0));
+    }
+    return exact_sum(at::cat(losses));
+  }
+
+ private:
+  struct Targets {
+    at::Tensor rows;
+    at::Tensor tokens;
+  };
+  Targets place(const data::MicroBatch& batch) const {
+    const auto host = [](const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); };
+    return {host(batch.trained_rows).to(arithmetic_.device), host(batch.targets).to(arithmetic_.device)};
+  }
+
+  model::CausalModel& model_;
+  tensor::Arithmetic& arithmetic_;
+  std::int64_t head_rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic) {
+  return std::make_unique<Supervised>(model, arithmetic);
+}
+
+}  // namespace muster::train
