@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "spec/values.hpp"
+#include "tensor/learning.hpp"
 #include "tensor/pointwise.hpp"
 #include "tensor/primitives.hpp"
 #include "tensor/token_choice.hpp"
@@ -26,6 +27,7 @@ struct Arithmetic {
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
   std::unique_ptr<TokenChoice> token_choice;
+  std::unique_ptr<Learning> learning;
 };
 
 // Refused: an attention that the device does not have.

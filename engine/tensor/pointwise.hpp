@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "spec/activation.hpp"
+#include "tensor/gradient_sum.hpp"
 #include "tensor/primitives.hpp"
 
 namespace muster::tensor {
-
-struct NormGradient {
-  at::Tensor input;   // of the input's type
-  at::Tensor weight;  // float32, summed over rows in order
-  at::Tensor bias;    // float32; undefined for norms without one
-};
 
 struct GatedGradient {
   at::Tensor gate;
@@ -38,12 +33,14 @@ class Pointwise {
 
   // input: [rows, width]; weight: [width]. x / sqrt(mean(x²) + epsilon) in float32, cast, times weight.
   virtual at::Tensor rms_norm(const at::Tensor& input, const at::Tensor& weight, double epsilon) = 0;
-  virtual NormGradient rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                         const at::Tensor& output_gradient) = 0;
+  // Returns the input's gradient; the weight's is added to its sum, row by row.
+  virtual at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                       const at::Tensor& output_gradient, const GradientSum& weight_sum) = 0;
   virtual at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                 double epsilon) = 0;
-  virtual NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                           const at::Tensor& output_gradient) = 0;
+  virtual at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                         const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                                         const GradientSum& bias_sum) = 0;
 
   // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
   // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.

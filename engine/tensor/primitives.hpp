@@ -24,12 +24,6 @@ struct Weight {
   at::Tensor storage;  // CPU: bytes of packed panels; GPU: [outputs, inputs]
 };
 
-struct LinearGradient {
-  at::Tensor input;   // [rows, inputs], of the input's type
-  at::Tensor weight;  // [outputs, inputs], float32
-  at::Tensor bias;    // [outputs], float32; undefined where there is none
-};
-
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -89,8 +83,8 @@ class Primitives {
   virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
   // sum: [rows, outputs], contiguous; the product is added to it.
   virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) = 0;
-  virtual LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
-                                         const at::Tensor& output_gradient) = 0;
+  // output_gradient: [rows, outputs] → [rows, inputs]. The weight's own gradient is Learning::add_product.
+  virtual at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) = 0;
 
   // heads: the batch's rows; what the cache is to have of them is in it already. Returns [rows, heads * head_size].
   // log_sums, where wanted: what attention_gradient needs.
