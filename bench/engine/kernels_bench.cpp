@@ -101,8 +101,8 @@ void measure_gradients(ThreadTeam& team, Shape shape) {
              linear_input_gradient(team, weight, output.data(), Scalar::float32, rows, input.data());
            }));
     report("linear_weight_gradient", shape, rows, best_seconds(team, [&] {
-             linear_weight_gradient(team, output.data(), input.data(), Scalar::float32, rows, shape.outputs,
-                                    shape.inputs, plain.data(), Accumulate::replace);
+             linear_weight_gradient(team, output.data(), input.data(), Scalar::float32, {&rows, 1}, shape.outputs,
+                                    shape.inputs, {.values = plain.data()});
            }));
   }
 }

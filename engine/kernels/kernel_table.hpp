@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "kernels/attention_job.hpp"
+#include "kernels/exact_product.hpp"
+#include "kernels/optimizer_job.hpp"
 #include "kernels/packing.hpp"
 #include "kernels/pointwise_job.hpp"
 #include "kernels/product.hpp"
@@ -17,6 +19,8 @@ struct KernelTable {
   void (*unpack_panels)(const PackingJob&, std::int64_t, std::int64_t);
   void (*pack_left)(const LeftSide&, std::int64_t, std::int64_t);
   void (*multiply)(const ProductJob&, std::int64_t, std::int64_t);
+  void (*pack_exact_left)(const ExactProductJob&, std::int64_t, std::int64_t);
+  void (*multiply_exactly)(const ExactProductJob&, std::int64_t, std::int64_t);
   void (*attend)(const AttentionJob&, std::int64_t, std::int64_t);
   void (*sum_attention_rows)(const AttentionGradientJob&, std::int64_t, std::int64_t);
   void (*attend_queries_back)(const AttentionGradientJob&, std::int64_t, std::int64_t);
@@ -25,9 +29,13 @@ struct KernelTable {
   void (*normalize)(const NormalizeJob&, std::int64_t, std::int64_t);
   void (*normalize_back)(const NormalizeJob&, std::int64_t, std::int64_t);
   void (*sum_columns)(const ColumnSumJob&, std::int64_t, std::int64_t);
+  void (*scatter_rows)(const RowScatterJob&, std::int64_t, std::int64_t);
   void (*rotate)(const RotateJob&, std::int64_t, std::int64_t);
   void (*reduce_logits)(const LogitsJob&, std::int64_t, std::int64_t);
   void (*weigh_logits)(const WeighJob&, std::int64_t, std::int64_t);
+  void (*adamw)(const AdamWJob&, std::int64_t, std::int64_t);
+  void (*sgd)(const SgdJob&, std::int64_t, std::int64_t);
+  void (*sum_squares)(const SquaresJob&, std::int64_t, std::int64_t);
 };
 
 const KernelTable& kernel_table(VectorSet set);

@@ -3,13 +3,16 @@
 
 #include "kernels/attention_gradient_kernels.hpp"
 #include "kernels/attention_kernels.hpp"
+#include "kernels/exact_product_kernels.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/logits_kernels.hpp"
 #include "kernels/normalize_kernels.hpp"
+#include "kernels/optimizer_kernels.hpp"
 #include "kernels/packing_kernels.hpp"
 #include "kernels/pointwise_kernels.hpp"
 #include "kernels/product_kernels.hpp"
 #include "kernels/rotate_kernels.hpp"
+#include "kernels/row_sum_kernels.hpp"
 
 namespace muster::kernels {
 
@@ -20,6 +23,8 @@ constexpr KernelTable kernel_table_of() {
       .unpack_panels = &PackingKernels<L>::unpack_panels,
       .pack_left = &ProductKernels<L>::pack_left,
       .multiply = &ProductKernels<L>::multiply,
+      .pack_exact_left = &ExactProductKernels<L>::pack_left,
+      .multiply_exactly = &ExactProductKernels<L>::multiply,
       .attend = &AttentionKernels<L>::attend,
       .sum_attention_rows = &AttentionGradientKernels<L>::sum_rows,
       .attend_queries_back = &AttentionGradientKernels<L>::attend_queries_back,
@@ -27,10 +32,14 @@ constexpr KernelTable kernel_table_of() {
       .apply_pointwise = &PointwiseKernels<L>::apply,
       .normalize = &NormalizeKernels<L>::normalize,
       .normalize_back = &NormalizeKernels<L>::normalize_back,
-      .sum_columns = &NormalizeKernels<L>::sum_columns,
+      .sum_columns = &RowSumKernels<L>::sum_columns,
+      .scatter_rows = &RowSumKernels<L>::scatter_rows,
       .rotate = &rotate_rows<L>,
       .reduce_logits = &LogitsKernels<L>::reduce,
       .weigh_logits = &LogitsKernels<L>::weigh,
+      .adamw = &OptimizerKernels<L>::adamw,
+      .sgd = &OptimizerKernels<L>::sgd,
+      .sum_squares = &OptimizerKernels<L>::sum_squares,
   };
 }
 

@@ -82,12 +82,38 @@ struct Avx2Lanes {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
+  static Avx2Lanes larger_magnitude(Avx2Lanes most, Avx2Lanes x) {
+    return {larger_bits(most.low, absolute(x).low), larger_bits(most.high, absolute(x).high)};
+  }
+  bool are_below(float limit) const {
+    const __m256 bound = _mm256_set1_ps(limit);
+    const __m256 both = _mm256_and_ps(_mm256_cmp_ps(low, bound, _CMP_LT_OQ), _mm256_cmp_ps(high, bound, _CMP_LT_OQ));
+    return _mm256_movemask_ps(both) == 0xFF;
+  }
+  void add_exactly(std::int64_t* sums) const {
+    add_four(_mm256_castps256_ps128(low), sums);
+    add_four(_mm256_extractf128_ps(low, 1), sums + 4);
+    add_four(_mm256_castps256_ps128(high), sums + 8);
+    add_four(_mm256_extractf128_ps(high, 1), sums + 12);
+  }
+
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {
     AvxElements<Avx2Lanes>::transpose(source, stride, target);
   }
 
  private:
+  static __m256 larger_bits(__m256 a, __m256 b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  // The last bit of a float64 between 256 and 512 is 2^-44: the addition rounds, and the bits count.
+  static void add_four(__m128 terms, std::int64_t* sums) {
+    const __m256d origin = _mm256_set1_pd(384.0);
+    const __m256i placed = _mm256_castpd_si256(_mm256_add_pd(_mm256_cvtps_pd(terms), origin));
+    const __m256i multiples = _mm256_sub_epi64(placed, _mm256_castpd_si256(origin));
+    auto* const target = reinterpret_cast<__m256i*>(sums);
+    _mm256_storeu_si256(target, _mm256_add_epi64(_mm256_loadu_si256(target), multiples));
+  }
   static __m256 power_of_two(__m256i n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
   }

@@ -74,12 +74,28 @@ struct Avx512Lanes {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
+  static Avx512Lanes larger_magnitude(Avx512Lanes most, Avx512Lanes x) {
+    return {_mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(most.all), _mm512_castps_si512(absolute(x).all)))};
+  }
+  bool are_below(float limit) const { return _mm512_cmp_ps_mask(all, _mm512_set1_ps(limit), _CMP_LT_OQ) == 0xFFFF; }
+  void add_exactly(std::int64_t* sums) const {
+    add_eight(lower_half(), sums);
+    add_eight(upper_half(), sums + 8);
+  }
+
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {
     AvxElements<Avx512Lanes>::transpose(source, stride, target);
   }
 
  private:
+  // The last bit of a float64 between 256 and 512 is 2^-44: the addition rounds, and the bits count.
+  static void add_eight(__m256 terms, std::int64_t* sums) {
+    const __m512d origin = _mm512_set1_pd(384.0);
+    const __m512i placed = _mm512_castpd_si512(_mm512_add_pd(_mm512_cvtps_pd(terms), origin));
+    const __m512i multiples = _mm512_sub_epi64(placed, _mm512_castpd_si512(origin));
+    _mm512_storeu_si512(sums, _mm512_add_epi64(_mm512_loadu_si512(sums), multiples));
+  }
   __m256 lower_half() const { return _mm512_castps512_ps256(all); }
   __m256 upper_half() const { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1)); }
   static __m512 power_of_two(__m512i n) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/scalar.hpp"
+#include "kernels/sum.hpp"
 
 namespace muster::kernels {
 
@@ -91,6 +92,24 @@ struct PortableLanes {
     float result = value[0];
     for (int i = 1; i < 16; ++i) result = value[i] > result ? value[i] : result;
     return result;
+  }
+
+  // The larger magnitude by its bits, so that a NaN is the largest of all. most: such a magnitude, or zero.
+  static PortableLanes larger_magnitude(PortableLanes most, PortableLanes x) {
+    return make([&](int i) {
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(x.value[i]) & 0x7FFFFFFFU;
+      return std::bit_cast<std::uint32_t>(most.value[i]) > bits ? most.value[i] : std::bit_cast<float>(bits);
+    });
+  }
+  // Whether all of them are; a NaN is not.
+  bool are_below(float limit) const {
+    bool below = true;
+    for (int i = 0; i < 16; ++i) below = below && value[i] < limit;
+    return below;
+  }
+  // sums[i] += lane i, rounded to a multiple of 2^-44; for magnitudes below quick_exact_limit.
+  void add_exactly(std::int64_t* sums) const {
+    for (int i = 0; i < 16; ++i) sums[i] += exact_term(value[i]);
   }
 
   // target[j * 16 + i] = source[i * stride + j] for i, j < 16.

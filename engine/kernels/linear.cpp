@@ -1,6 +1,7 @@
 #include "kernels/linear.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/kernel_table.hpp"
 #include "kernels/product.hpp"
@@ -13,10 +14,40 @@ constexpr std::int64_t most_rows_at_once = 8 * most_block_rows;
 // Elements whose packing is worth more than waking a thread.
 constexpr std::int64_t worth_sharing = 16 * 1024;
 
+// The rows of all sequences, cut.
+struct ChunkPlan {
+  std::vector<InnerChunk> chunks;
+  std::vector<std::int64_t> pieces;
+};
+
+// Whole sequences side by side while 256 rows hold them; one that is longer is cut every 256.
+ChunkPlan plan_chunks(std::span<const std::int64_t> sequences) {
+  ChunkPlan plan;
+  std::int64_t first = 0;
+  const auto pieces = [&] { return static_cast<std::int64_t>(plan.pieces.size()); };
+  for (const std::int64_t rows : sequences) {
+    if (rows > inner_block) {
+      for (std::int64_t begin = 0; begin < rows; begin += inner_block) {
+        const std::int64_t length = std::min(inner_block, rows - begin);
+        plan.chunks.push_back({first + begin, length, pieces(), 1, begin == 0, begin + length == rows});
+        plan.pieces.push_back(length);
+      }
+    } else if (rows > 0) {
+      if (plan.chunks.empty() || !plan.chunks.back().is_whole() || plan.chunks.back().length + rows > inner_block)
+        plan.chunks.push_back({.first = first, .first_piece = pieces()});
+      plan.chunks.back().length += rows;
+      plan.chunks.back().pieces += 1;
+      plan.pieces.push_back(rows);
+    }
+    first += rows;
+  }
+  return plan;
+}
+
 // As many panels a unit as keep the left side in the cache, as few as give every thread several units.
-std::int64_t panels_of_a_unit(const ProductJob& job, int threads) {
-  const std::int64_t blocks = Partition(job.left.rows, most_block_rows).parts();
-  const std::int64_t wanted = job.panels() * blocks / (std::int64_t{threads} * 4);
+std::int64_t panels_of_a_unit(std::int64_t rows, std::int64_t panels, int threads) {
+  const std::int64_t blocks = Partition(rows, most_block_rows).parts();
+  const std::int64_t wanted = panels * blocks / (std::int64_t{threads} * 4);
   if (wanted >= 8) return 8;
   return wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1;
 }
@@ -29,7 +60,7 @@ void multiply_rows(ThreadTeam& team, ProductJob job) {
   const bool share = job.left.rows * job.left.inner >= worth_sharing;
   team.split(packing, share ? 1 : packing,
              [&](std::int64_t begin, std::int64_t end) { kernels.pack_left(job.left, begin, end); });
-  job.group = panels_of_a_unit(job, team.size());
+  job.group = panels_of_a_unit(job.left.rows, job.panels(), team.size());
   team.split(blocks * job.groups(), 1,
              [&](std::int64_t begin, std::int64_t end) { kernels.multiply(job, begin, end); });
 }
@@ -45,6 +76,24 @@ void multiply(ThreadTeam& team, const ProductJob& whole) {
     job.output = whole.output + static_cast<std::size_t>(parts.start(i) * whole.output_stride) *
                                     bytes_per_element(whole.output_scalar);
     multiply_rows(team, job);
+  }
+}
+
+void multiply_exactly(ThreadTeam& team, const ExactProductJob& whole) {
+  const Partition parts(whole.left.rows, most_rows_at_once);
+  for (std::int64_t i = 0; i < parts.parts(); ++i) {
+    ExactProductJob job = whole;
+    job.left.source = static_cast<const std::byte*>(whole.left.source) +
+                      static_cast<std::size_t>(parts.start(i)) * bytes_per_element(whole.left.scalar);
+    job.left.rows = parts.size(i);
+    job.left.packed = team.workspace(static_cast<std::size_t>(job.left.rows * job.left.inner));
+    job.multiples = whole.multiples + parts.start(i) * whole.columns;
+    const std::int64_t blocks = Partition(job.left.rows, most_block_rows).parts();
+    team.split(blocks * static_cast<std::int64_t>(job.chunks.size()), 1,
+               [&](std::int64_t begin, std::int64_t end) { team.kernels().pack_exact_left(job, begin, end); });
+    job.group = std::min(most_exact_panels, panels_of_a_unit(job.left.rows, job.panels(), team.size()));
+    team.split(blocks * job.groups(), 1,
+               [&](std::int64_t begin, std::int64_t end) { team.kernels().multiply_exactly(job, begin, end); });
   }
 }
 
@@ -83,32 +132,33 @@ void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const v
 }
 
 void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const void* input, Scalar io,
-                            std::int64_t rows, std::int64_t outputs, std::int64_t inputs, float* weight_gradient,
-                            Accumulate mode) {
+                            std::span<const std::int64_t> sequence_rows, std::int64_t outputs, std::int64_t inputs,
+                            const Sum& sum) {
+  LeftSide left{.source = output_gradient, .scalar = io, .by_columns = true, .stride = outputs, .rows = outputs};
+  for (const std::int64_t rows : sequence_rows) left.inner += rows;
+  if (left.inner == 0) return;
+  if (sum.multiples != nullptr) {
+    const ChunkPlan plan = plan_chunks(sequence_rows);
+    return multiply_exactly(team, {.left = left,
+                                   .chunks = plan.chunks,
+                                   .pieces = plan.pieces.data(),
+                                   .right = input,
+                                   .right_scalar = io,
+                                   .columns = inputs,
+                                   .multiples = sum.multiples,
+                                   .overflow = sum.overflow});
+  }
   ProductJob job;
-  job.left = {
-      .source = output_gradient, .scalar = io, .by_columns = true, .stride = outputs, .rows = outputs, .inner = rows};
+  job.left = left;
   job.source = PanelSource::rows;
   job.right = static_cast<const std::byte*>(input);
   job.right_scalar = io;
   job.right_inner = inputs;
   job.columns = inputs;
-  job.output = reinterpret_cast<std::byte*>(weight_gradient);
+  job.output = reinterpret_cast<std::byte*>(sum.values);
   job.output_stride = inputs;
-  job.accumulate = mode == Accumulate::add;
+  job.accumulate = true;
   multiply(team, job);
-}
-
-void linear_bias_gradient(ThreadTeam& team, const void* output_gradient, Scalar io, std::int64_t rows,
-                          std::int64_t outputs, float* bias_gradient, Accumulate mode) {
-  const ColumnSumJob job{.values = output_gradient,
-                         .io = io,
-                         .rows = rows,
-                         .columns = outputs,
-                         .output = bias_gradient,
-                         .accumulate = mode == Accumulate::add};
-  team.split((outputs + panel_columns - 1) / panel_columns, 4,
-             [&](std::int64_t begin, std::int64_t end) { team.kernels().sum_columns(job, begin, end); });
 }
 
 }  // namespace muster::kernels

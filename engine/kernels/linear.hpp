@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "kernels/accumulate.hpp"
 #include "kernels/packed_matrix.hpp"
 #include "kernels/scalar.hpp"
+#include "kernels/sum.hpp"
 #include "kernels/thread_team.hpp"
 
 namespace muster::kernels {
@@ -19,13 +20,11 @@ void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Sca
 void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const void* output_gradient, Scalar io,
                            std::int64_t rows, void* input_gradient);
 
-// weight_gradient[outputs, inputs], row-major, = or += output_gradientᵀ · input, chained over the rows.
+// sum[outputs, inputs], row-major, += output_gradientᵀ · input, chained over the rows. sequence_rows: how many rows
+// each sequence has, in order. A float32 sum takes all rows as one chain; an exact one takes each sequence's chain as a
+// term.
 void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const void* input, Scalar io,
-                            std::int64_t rows, std::int64_t outputs, std::int64_t inputs, float* weight_gradient,
-                            Accumulate mode);
-
-// bias_gradient[outputs] = or += the sum of output_gradient's rows.
-void linear_bias_gradient(ThreadTeam& team, const void* output_gradient, Scalar io, std::int64_t rows,
-                          std::int64_t outputs, float* bias_gradient, Accumulate mode);
+                            std::span<const std::int64_t> sequence_rows, std::int64_t outputs, std::int64_t inputs,
+                            const Sum& sum);
 
 }  // namespace muster::kernels

@@ -55,4 +55,14 @@ void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const s
                 .gradient = logits_gradient});
 }
 
+void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float scale, float* losses,
+                   void* logits_gradient) {
+  reduce(team, {.logits = logits,
+                .reduction = LogitsReduction::loss,
+                .tokens = tokens,
+                .results = losses,
+                .gradient = logits_gradient,
+                .scale = scale});
+}
+
 }  // namespace muster::kernels

@@ -73,12 +73,14 @@ struct LogitsKernels {
     return 0;
   }
 
+  // factor · (1 at the token - probability)
   template <class Element>
-  static void write_gradient(const LogitsJob& job, const Element* values, std::int64_t row) {
+  static void write_gradient(const LogitsJob& job, const Element* values, std::int64_t row, float row_log_sum,
+                             float row_factor) {
     const std::int64_t columns = job.logits.columns;
     Element* output = static_cast<Element*>(job.gradient) + row * columns;
-    const L log_sum = L::broadcast(job.log_sums[row]);
-    const L factor = L::broadcast(job.result_gradients[row]);
+    const L log_sum = L::broadcast(row_log_sum);
+    const L factor = L::broadcast(row_factor);
     for (std::int64_t i = 0; i < columns; i += 16) {
       const L place = L::indices() + L::broadcast(static_cast<float>(i - job.tokens[row]));
       const L distance = L::absolute(place);
@@ -88,11 +90,20 @@ struct LogitsKernels {
     }
   }
 
+  // The token's loss, then the gradient, which may take the logits' place.
+  template <class Element>
+  static void write_loss(const LogitsJob& job, const Element* values, std::int64_t row, float most) {
+    const float log_sum = log_of(sum_of_powers(values, job.logits.columns, most));
+    job.results[row] = log_sum - (widen(values[job.tokens[row]]) - most);
+    write_gradient(job, values, row, most + log_sum, -job.scale);
+  }
+
   template <class Element>
   static void reduce_row(const LogitsJob& job, std::int64_t row) {
     const std::int64_t columns = job.logits.columns;
     const Element* values = static_cast<const Element*>(job.logits.values) + row * columns;
-    if (job.reduction == LogitsReduction::select_back) return write_gradient(job, values, row);
+    if (job.reduction == LogitsReduction::select_back)
+      return write_gradient(job, values, row, job.log_sums[row], job.result_gradients[row]);
     const float most = largest(values, columns);
     switch (job.reduction) {
       case LogitsReduction::log_sum:
@@ -107,6 +118,9 @@ struct LogitsKernels {
         break;
       case LogitsReduction::argmax:
         job.indices[row] = first_index(values, columns, most);
+        break;
+      case LogitsReduction::loss:
+        write_loss(job, values, row, most);
         break;
       case LogitsReduction::select_back:
         break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/kernel_table.hpp"
+#include "kernels/row_sums.hpp"
 
 namespace muster::kernels {
 namespace {
@@ -18,27 +19,24 @@ void normalize(ThreadTeam& team, const NormalizeJob& job) {
              [&](std::int64_t begin, std::int64_t end) { team.kernels().normalize(job, begin, end); });
 }
 
-void sum_columns(ThreadTeam& team, const ColumnSumJob& job) {
-  team.split((job.columns + 15) / 16, 4,
-             [&](std::int64_t begin, std::int64_t end) { team.kernels().sum_columns(job, begin, end); });
-}
-
-void normalize_gradient(ThreadTeam& team, NormalizeJob job, float* weight_gradient, Accumulate mode) {
+void normalize_gradient(ThreadTeam& team, NormalizeJob job, const Sum& weight_sum) {
   const Normalization& normalization = job.normalization;
   job.means = team.workspace(static_cast<std::size_t>(2 * normalization.rows));
   job.inverses = job.means + normalization.rows;
   team.split(normalization.rows, rows_at_once(normalization),
              [&](std::int64_t begin, std::int64_t end) { team.kernels().normalize_back(job, begin, end); });
-  sum_columns(team, {.values = job.output_gradient,
-                     .inputs = normalization.input,
-                     .means = job.means,
-                     .inverses = job.inverses,
-                     .round_inputs = !job.centered,
-                     .io = normalization.io,
-                     .rows = normalization.rows,
-                     .columns = normalization.columns,
-                     .output = weight_gradient,
-                     .accumulate = mode == Accumulate::add});
+  if (!weight_sum.is_wanted()) return;
+  const ColumnSumJob columns{.values = job.output_gradient,
+                             .inputs = normalization.input,
+                             .means = job.means,
+                             .inverses = job.inverses,
+                             .round_inputs = !job.centered,
+                             .io = normalization.io,
+                             .rows = normalization.rows,
+                             .columns = normalization.columns,
+                             .sum = weight_sum};
+  team.split((columns.columns + 15) / 16, 4,
+             [&](std::int64_t begin, std::int64_t end) { team.kernels().sum_columns(columns, begin, end); });
 }
 
 }  // namespace
@@ -50,10 +48,9 @@ void rms_norm(ThreadTeam& team, const Normalization& normalization, void* output
 }
 
 void rms_norm_gradient(ThreadTeam& team, const Normalization& normalization, const void* output_gradient,
-                       void* input_gradient, float* weight_gradient, Accumulate mode) {
-  normalize_gradient(team,
-                     {.normalization = normalization, .output_gradient = output_gradient, .output = input_gradient},
-                     weight_gradient, mode);
+                       void* input_gradient, const Sum& weight_sum) {
+  normalize_gradient(
+      team, {.normalization = normalization, .output_gradient = output_gradient, .output = input_gradient}, weight_sum);
 }
 
 void layer_norm(ThreadTeam& team, const Normalization& normalization, void* output) {
@@ -61,18 +58,13 @@ void layer_norm(ThreadTeam& team, const Normalization& normalization, void* outp
 }
 
 void layer_norm_gradient(ThreadTeam& team, const Normalization& normalization, const void* output_gradient,
-                         void* input_gradient, float* weight_gradient, float* bias_gradient, Accumulate mode) {
+                         void* input_gradient, const Sum& weight_sum, const Sum& bias_sum) {
   normalize_gradient(
       team,
       {.normalization = normalization, .centered = true, .output_gradient = output_gradient, .output = input_gradient},
-      weight_gradient, mode);
-  if (bias_gradient == nullptr) return;
-  sum_columns(team, {.values = output_gradient,
-                     .io = normalization.io,
-                     .rows = normalization.rows,
-                     .columns = normalization.columns,
-                     .output = bias_gradient,
-                     .accumulate = mode == Accumulate::add});
+      weight_sum);
+  if (!bias_sum.is_wanted()) return;
+  add_rows(team, output_gradient, normalization.io, normalization.rows, normalization.columns, bias_sum);
 }
 
 }  // namespace muster::kernels

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/accumulate.hpp"
 #include "kernels/scalar.hpp"
+#include "kernels/sum.hpp"
 #include "kernels/thread_team.hpp"
 
 namespace muster::kernels {
@@ -25,13 +25,13 @@ struct Normalization {
 // x / √(mean(x²) + epsilon), rounded to io, then times weight, rounded again: as transformers does. output may be
 // input.
 void rms_norm(ThreadTeam& team, const Normalization& normalization, void* output);
+// The weight's gradient is added to its sum, where that is wanted; each row is a term.
 void rms_norm_gradient(ThreadTeam& team, const Normalization& normalization, const void* output_gradient,
-                       void* input_gradient, float* weight_gradient, Accumulate mode);
+                       void* input_gradient, const Sum& weight_sum);
 
 // (x - mean) / √(variance + epsilon) · weight + bias, rounded once. output may be input.
 void layer_norm(ThreadTeam& team, const Normalization& normalization, void* output);
-// bias_gradient may be null.
 void layer_norm_gradient(ThreadTeam& team, const Normalization& normalization, const void* output_gradient,
-                         void* input_gradient, float* weight_gradient, float* bias_gradient, Accumulate mode);
+                         void* input_gradient, const Sum& weight_sum, const Sum& bias_sum);
 
 }  // namespace muster::kernels

@@ -100,38 +100,6 @@ struct NormalizeKernels {
       for (std::int64_t row = begin; row < end; ++row) normalize_row_back<decltype(element)>(job, row);
     });
   }
-
-  template <class Element>
-  static L column_factor(const ColumnSumJob& job, std::int64_t row, std::int64_t column) {
-    const Element* input = static_cast<const Element*>(job.inputs) + row * job.columns + column;
-    const L mean = L::broadcast(job.means == nullptr ? 0.0F : job.means[row]);
-    const L value = (load_some<L>(input, job.columns - column) - mean) * L::broadcast(job.inverses[row]);
-    return job.round_inputs ? rounded<L, Element>(value) : value;
-  }
-
-  template <class Element>
-  static void sum_panel(const ColumnSumJob& job, std::int64_t column) {
-    constexpr std::int64_t chain_rows = 256;
-    const std::int64_t left = job.columns - column;
-    L total = L::broadcast(0.0F);
-    for (std::int64_t first = 0; first < job.rows; first += chain_rows) {
-      L sum = L::broadcast(0.0F);
-      for (std::int64_t row = first; row < job.rows && row < first + chain_rows; ++row) {
-        const L value = load_some<L>(static_cast<const Element*>(job.values) + row * job.columns + column, left);
-        sum = job.inputs == nullptr ? sum + value : L::fma(value, column_factor<Element>(job, row, column), sum);
-      }
-      total = total + sum;
-    }
-    if (job.accumulate) total = load_some<L>(job.output + column, left) + total;
-    store_some(total, job.output + column, left);
-  }
-
-  // units: panels of sixteen columns
-  static void sum_columns(const ColumnSumJob& job, std::int64_t begin, std::int64_t end) {
-    with_element(job.io, [&](auto element) {
-      for (std::int64_t panel = begin; panel < end; ++panel) sum_panel<decltype(element)>(job, panel * 16);
-    });
-  }
 };
 
 }  // namespace muster::kernels

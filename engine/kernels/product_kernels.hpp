@@ -55,16 +55,17 @@ struct ProductKernels {
     const std::int64_t steps = (left.inner + inner_block - 1) / inner_block;
     for (std::int64_t unit = begin; unit < end; ++unit) {
       with_element(left.scalar, [&](auto element) {
-        pack_block<decltype(element)>(left, blocks.start(unit / steps), blocks.size(unit / steps),
-                                      unit % steps * inner_block);
+        const std::int64_t k = unit % steps * inner_block;
+        pack_block<decltype(element)>(left, blocks.start(unit / steps), blocks.size(unit / steps), k,
+                                      std::min(inner_block, left.inner - k));
       });
     }
   }
 
   template <class Element>
-  static void pack_block(const LeftSide& left, std::int64_t first_row, std::int64_t rows, std::int64_t k) {
+  static void pack_block(const LeftSide& left, std::int64_t first_row, std::int64_t rows, std::int64_t k,
+                         std::int64_t length) {
     const auto* source = static_cast<const Element*>(left.source);
-    const std::int64_t length = std::min(inner_block, left.inner - k);
     const Partition tiles(rows, L::tile_rows);
     float* target = left.packed + first_row * left.inner + rows * k;
     for (std::int64_t t = 0; t < tiles.parts(); ++t) {

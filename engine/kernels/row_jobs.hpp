@@ -6,6 +6,7 @@
 #include "kernels/logits.hpp"
 #include "kernels/normalize.hpp"
 #include "kernels/rotate.hpp"
+#include "kernels/sum.hpp"
 
 namespace muster::kernels {
 
@@ -18,7 +19,7 @@ struct NormalizeJob {
   float* inverses = nullptr;  // [rows]
 };
 
-// output[columns] = or += the sum over rows of values, or of values · normalised inputs.
+// sum[columns] += over rows, values or values · normalised inputs.
 struct ColumnSumJob {
   const void* values = nullptr;
   const void* inputs = nullptr;  // null: values alone
@@ -28,8 +29,17 @@ struct ColumnSumJob {
   Scalar io = Scalar::float32;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  float* output = nullptr;
-  bool accumulate = false;
+  Sum sum;
+};
+
+// sum[indices[i]][columns] += values[i]
+struct RowScatterJob {
+  const void* values = nullptr;
+  Scalar io = Scalar::float32;
+  const std::int64_t* indices = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  Sum sum;
 };
 
 struct RotateJob {
@@ -37,7 +47,7 @@ struct RotateJob {
   float direction = 1.0F;
 };
 
-enum class LogitsReduction { log_sum, select, softmax, argmax, select_back };
+enum class LogitsReduction { log_sum, select, softmax, argmax, select_back, loss };
 
 struct LogitsJob {
   Logits logits;
@@ -49,6 +59,7 @@ struct LogitsJob {
   float* results = nullptr;
   std::int64_t* indices = nullptr;
   void* gradient = nullptr;
+  float scale = 1.0F;  // of loss
 };
 
 // Elements of one row.

@@ -25,8 +25,13 @@ Result<Arithmetic> make_arithmetic(const ArithmeticWish& wish) {
                  "leave system.attn_impl out, or write sdpa"};
   keep_freed_memory();
   const auto team = std::make_shared<kernels::ThreadTeam>(wish.threads);
-  return Arithmetic{
-      wish.device, false, true, make_cpu_primitives(team), make_cpu_pointwise(team), make_cpu_token_choice(team)};
+  return Arithmetic{wish.device,
+                    false,
+                    true,
+                    make_cpu_primitives(team),
+                    make_cpu_pointwise(team),
+                    make_cpu_token_choice(team),
+                    make_cpu_learning(team)};
 }
 
 }  // namespace muster::tensor

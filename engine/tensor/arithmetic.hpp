@@ -1,4 +1,5 @@
-// What computes on one device: its primitives and its pointwise operations.
+// What computes on one device: its primitives, its pointwise operations, what chooses tokens and what only training
+// needs.
 #pragma once
 
 #include <memory>

@@ -6,6 +6,7 @@
 #include "kernels/rotate.hpp"
 #include "tensor/cpu_primitives.hpp"
 #include "tensor/cpu_scalar.hpp"
+#include "tensor/cpu_sum.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -84,13 +85,13 @@ class CpuPointwise final : public Pointwise {
     return output;
   }
 
-  NormGradient rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                 const at::Tensor& output_gradient) override {
+  at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                               const at::Tensor& output_gradient, const GradientSum& weight_sum) override {
     const NormOperands operands(input, weight, {}, epsilon);
     const at::Tensor from = output_gradient.contiguous();
-    NormGradient gradient{at::empty_like(operands.rows), at::empty({weight.numel()}, at::kFloat), {}};
-    kernels::rms_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.input.mutable_data_ptr(),
-                               gradient.weight.mutable_data_ptr<float>(), kernels::Accumulate::replace);
+    at::Tensor gradient = at::empty_like(operands.rows);
+    kernels::rms_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.mutable_data_ptr(),
+                               kernel_sum(weight_sum));
     return gradient;
   }
 
@@ -102,15 +103,14 @@ class CpuPointwise final : public Pointwise {
     return output;
   }
 
-  NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                   const at::Tensor& output_gradient) override {
+  at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                 const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                                 const GradientSum& bias_sum) override {
     const NormOperands operands(input, weight, {}, epsilon);
     const at::Tensor from = output_gradient.contiguous();
-    NormGradient gradient{at::empty_like(operands.rows), at::empty({weight.numel()}, at::kFloat),
-                          at::empty({weight.numel()}, at::kFloat)};
-    kernels::layer_norm_gradient(*team_, operands.normalization, from.const_data_ptr(),
-                                 gradient.input.mutable_data_ptr(), gradient.weight.mutable_data_ptr<float>(),
-                                 gradient.bias.mutable_data_ptr<float>(), kernels::Accumulate::replace);
+    at::Tensor gradient = at::empty_like(operands.rows);
+    kernels::layer_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.mutable_data_ptr(),
+                                 kernel_sum(weight_sum), kernel_sum(bias_sum));
     return gradient;
   }
 

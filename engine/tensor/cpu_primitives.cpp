@@ -80,8 +80,14 @@ class CpuPrimitives final : public Primitives {
     sum.add_(linear(weight, bias, input));
   }
 
-  LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
-                                 const at::Tensor& output_gradient) override;
+  at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
+    const at::Tensor from = output_gradient.contiguous();
+    at::Tensor gradient = at::empty({from.size(0), weight.inputs}, from.options());
+    kernels::linear_input_gradient(*team_, packed(weight), from.const_data_ptr(), scalar_of(from), from.size(0),
+                                   gradient.mutable_data_ptr());
+    return gradient;
+  }
+
   at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                        const LayerCache& cache, at::Tensor* log_sums) override;
   AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
@@ -91,25 +97,6 @@ class CpuPrimitives final : public Primitives {
  private:
   std::shared_ptr<kernels::ThreadTeam> team_;
 };
-
-LinearGradient CpuPrimitives::linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
-                                              const at::Tensor& output_gradient) {
-  constexpr auto replace = kernels::Accumulate::replace;
-  const at::Tensor rows = input.contiguous(), from = output_gradient.contiguous();
-  const std::int64_t count = rows.size(0);
-  LinearGradient gradient;
-  gradient.input = at::empty_like(rows);
-  kernels::linear_input_gradient(*team_, packed(weight), from.const_data_ptr(), scalar_of(from), count,
-                                 gradient.input.mutable_data_ptr());
-  gradient.weight = at::empty({weight.outputs, weight.inputs}, at::kFloat);
-  kernels::linear_weight_gradient(*team_, from.const_data_ptr(), rows.const_data_ptr(), scalar_of(rows), count,
-                                  weight.outputs, weight.inputs, gradient.weight.mutable_data_ptr<float>(), replace);
-  if (!has_bias) return gradient;
-  gradient.bias = at::empty({weight.outputs}, at::kFloat);
-  kernels::linear_bias_gradient(*team_, from.const_data_ptr(), scalar_of(from), count, weight.outputs,
-                                gradient.bias.mutable_data_ptr<float>(), replace);
-  return gradient;
-}
 
 // log_sums: [heads, rows] of each sequence, one after another.
 at::Tensor CpuPrimitives::attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,

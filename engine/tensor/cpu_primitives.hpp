@@ -1,9 +1,10 @@
-// The primitives and pointwise operations of CPU ranks, over engine/kernels.
+// What CPU ranks compute with, over engine/kernels.
 #pragma once
 
 #include <memory>
 
 #include "kernels/thread_team.hpp"
+#include "tensor/learning.hpp"
 #include "tensor/pointwise.hpp"
 #include "tensor/primitives.hpp"
 #include "tensor/token_choice.hpp"
@@ -13,5 +14,6 @@ namespace muster::tensor {
 std::unique_ptr<Primitives> make_cpu_primitives(std::shared_ptr<kernels::ThreadTeam> team);
 std::unique_ptr<Pointwise> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
 std::unique_ptr<TokenChoice> make_cpu_token_choice(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<Learning> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team);
 
 }  // namespace muster::tensor

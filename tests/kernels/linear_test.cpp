@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/row_sums.hpp"
 #include "numbers.hpp"
 
 namespace muster::kernels {
@@ -99,9 +100,10 @@ TEST(Linear, EveryVectorSetGivesTheSameBits) {
       Numbers output = run_linear(team, weight.packed, input, 0, 30), back(scalar, 30 * 290);
       Numbers weight_gradient(Scalar::float32, 37 * 290), bias_gradient(Scalar::float32, 37);
       linear_input_gradient(team, weight.packed, gradient.data(), scalar, 30, back.data());
-      linear_weight_gradient(team, gradient.data(), input.data(), scalar, 30, 37, 290, weight_gradient.floats(),
-                             Accumulate::replace);
-      linear_bias_gradient(team, gradient.data(), scalar, 30, 37, bias_gradient.floats(), Accumulate::replace);
+      const std::int64_t rows = 30;
+      linear_weight_gradient(team, gradient.data(), input.data(), scalar, {&rows, 1}, 37, 290,
+                             {.values = weight_gradient.floats()});
+      add_rows(team, gradient.data(), scalar, 30, 37, {.values = bias_gradient.floats()});
       return std::vector{output, back, weight_gradient, bias_gradient};
     };
     const auto expected = everything(portable);
@@ -224,7 +226,7 @@ TEST(LinearGradient, OfTheInputIsTheProductWithTheWeightWhateverTheRows) {
   }
 }
 
-TEST(LinearGradient, OfWeightAndBiasSumOverTheRowsAndAddWhereAsked) {
+TEST(LinearGradient, OfWeightAndBiasSumOverTheRowsAndAddToWhatIsThere) {
   ThreadTeam one(1), two(2);
   for (const std::int64_t rows : {1, 7, 300, 600}) {
     constexpr std::int64_t outputs = 61, inputs = 37;
@@ -239,24 +241,24 @@ TEST(LinearGradient, OfWeightAndBiasSumOverTheRowsAndAddWhereAsked) {
         }
       }
     }
-    const auto run = [&](ThreadTeam& team, Accumulate mode, float before) {
+    const auto run = [&](ThreadTeam& team, float before) {
       Numbers weight_gradient = Numbers::filled(Scalar::float32, outputs * inputs, before);
       Numbers bias_gradient = Numbers::filled(Scalar::float32, outputs, before);
-      linear_weight_gradient(team, gradient.data(), input.data(), Scalar::float32, rows, outputs, inputs,
-                             weight_gradient.floats(), mode);
-      linear_bias_gradient(team, gradient.data(), Scalar::float32, rows, outputs, bias_gradient.floats(), mode);
+      linear_weight_gradient(team, gradient.data(), input.data(), Scalar::float32, {&rows, 1}, outputs, inputs,
+                             {.values = weight_gradient.floats()});
+      add_rows(team, gradient.data(), Scalar::float32, rows, outputs, {.values = bias_gradient.floats()});
       return std::pair(weight_gradient, bias_gradient);
     };
-    const auto replaced = run(one, Accumulate::replace, 9.0F);
-    EXPECT_LT(relative_error(replaced.first, expected), 2e-6);
-    EXPECT_LT(relative_error(replaced.second, expected_bias), 2e-6);
-    EXPECT_TRUE(run(two, Accumulate::replace, 0.0F) == replaced);
-    const auto added = run(two, Accumulate::add, 9.0F);
+    const auto alone = run(one, 0.0F);
+    EXPECT_LT(relative_error(alone.first, expected), 2e-6);
+    EXPECT_LT(relative_error(alone.second, expected_bias), 2e-6);
+    EXPECT_TRUE(run(two, 0.0F) == alone);
+    const auto added = run(two, 9.0F);
     for (std::int64_t i = 0; i < outputs * inputs; ++i) {
-      ASSERT_EQ(added.first[i], 9.0F + static_cast<float>(replaced.first[i]));
+      ASSERT_EQ(added.first[i], 9.0F + static_cast<float>(alone.first[i]));
     }
     for (std::int64_t i = 0; i < outputs; ++i) {
-      ASSERT_EQ(added.second[i], 9.0F + static_cast<float>(replaced.second[i]));
+      ASSERT_EQ(added.second[i], 9.0F + static_cast<float>(alone.second[i]));
     }
   }
 }

@@ -126,13 +126,13 @@ TEST(Normalize, GradientsAreTheChainRules) {
     }
     const auto run = [&](ThreadTeam& team) {
       Numbers input_gradient(Scalar::float32, shape.rows * shape.columns);
-      Numbers weights = Numbers::filled(Scalar::float32, shape.columns, 5.0F), biases = weights;
+      Numbers weights(Scalar::float32, shape.columns), biases = weights;
       if (shape.centered) {
         layer_norm_gradient(team, rows.part(0, shape.rows), rows.gradient.data(), input_gradient.data(),
-                            weights.floats(), biases.floats(), Accumulate::replace);
+                            {.values = weights.floats()}, {.values = biases.floats()});
       } else {
-        rms_norm_gradient(team, rows.part(0, shape.rows), rows.gradient.data(), input_gradient.data(), weights.floats(),
-                          Accumulate::replace);
+        rms_norm_gradient(team, rows.part(0, shape.rows), rows.gradient.data(), input_gradient.data(),
+                          {.values = weights.floats()});
       }
       return std::vector{input_gradient, weights, biases};
     };
@@ -280,6 +280,27 @@ TEST(Logits, TheGradientOfASelectedLogProbabilityIsOneAtTheTokenLessTheProbabili
       const double hit = i == tokens[row] ? 1 : 0;
       ASSERT_NEAR(seen[row * columns + i], static_cast<double>(gradients[row]) * (hit - shares[row * columns + i]),
                   1e-6);
+    }
+  }
+}
+
+TEST(Logits, LossesAreTheSelectedLogProbabilitiesAndTheirGradientTakesTheLogitsPlace) {
+  constexpr std::int64_t rows = 5, columns = 1003;
+  const std::int64_t tokens[] = {0, 1, 500, 1001, 1002};
+  for (const Scalar scalar : {Scalar::float32, Scalar::bfloat16}) {
+    const Numbers values = Numbers::drawn(scalar, rows * columns, 1, 3.0F);
+    const Logits logits{values.data(), scalar, rows, columns};
+    for (const VectorSet set : available_sets()) {
+      ThreadTeam team(2, set);
+      Numbers selected(Scalar::float32, rows), sums(Scalar::float32, rows), losses(Scalar::float32, rows);
+      const Numbers factors = Numbers::filled(Scalar::float32, rows, -0.25F);
+      Numbers gradient = values, wanted(scalar, rows * columns);
+      log_softmax_select(team, logits, tokens, selected.floats());
+      log_sum_exp(team, logits, sums.floats());
+      log_softmax_select_gradient(team, logits, tokens, sums.floats(), factors.floats(), wanted.data());
+      cross_entropy(team, {gradient.data(), scalar, rows, columns}, tokens, 0.25F, losses.floats(), gradient.data());
+      for (std::int64_t row = 0; row < rows; ++row) EXPECT_EQ(losses[row], -selected[row]);
+      EXPECT_TRUE(gradient == wanted) << name(set);
     }
   }
 }

@@ -1,0 +1,41 @@
+// Steps of an optimizer, element by element: a number's bits do not depend on where in an array it stands. And the sum
+// of squares that clipping needs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sum.hpp"
+#include "kernels/thread_team.hpp"
+
+namespace muster::kernels {
+
+// torch.optim.AdamW's step number `step`, from 1. A gradient is what its sum holds, times gradient_scale.
+struct AdamWRule {
+  double rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double decay = 0;
+  std::int64_t step = 1;
+  double gradient_scale = 1;
+};
+void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
+           float* first_moment, float* second_moment);
+
+// torch.optim.SGD's. In the first step the momentum is the gradient.
+struct SgdRule {
+  double rate = 0;
+  double momentum = 0;
+  double decay = 0;
+  bool first = false;
+  double gradient_scale = 1;
+};
+// momentum may be null where there is none.
+void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
+         float* momentum);
+
+// Σ value² in float64. Blocks of 256 values: sixteen sums, one for each place modulo 16, folded 8, 4, 2, 1 apart; then
+// the blocks one after another.
+double squared_sum(ThreadTeam& team, const Sum& sum, std::int64_t count);
+
+}  // namespace muster::kernels

@@ -1,0 +1,95 @@
+#include <stdexcept>
+
+#include "kernels/linear.hpp"
+#include "kernels/logits.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/packed_matrix.hpp"
+#include "kernels/row_sums.hpp"
+#include "tensor/cpu_primitives.hpp"
+#include "tensor/cpu_scalar.hpp"
+#include "tensor/cpu_sum.hpp"
+
+namespace muster::tensor {
+namespace {
+
+void check_indices(const at::Tensor& indices, std::int64_t count, const char* message) {
+  const auto* values = indices.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < indices.numel(); ++i)
+    if (values[i] < 0 || values[i] >= count) throw std::out_of_range(message);
+}
+
+class CpuLearning final : public Learning {
+ public:
+  explicit CpuLearning(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
+
+  void add_product(const GradientSum& sum, const at::Tensor& output_gradient, const at::Tensor& input,
+                   std::span<const std::int64_t> sequence_rows) override {
+    const at::Tensor from = output_gradient.contiguous(), rows = input.contiguous();
+    std::int64_t count = 0;
+    for (const std::int64_t sequence : sequence_rows) count += sequence;
+    if (count != rows.size(0) || count != from.size(0) || rows.scalar_type() != from.scalar_type())
+      throw std::invalid_argument("a product of rows that do not belong together");
+    kernels::linear_weight_gradient(*team_, from.const_data_ptr(), rows.const_data_ptr(), scalar_of(rows),
+                                    sequence_rows, from.size(1), rows.size(1), kernel_sum(sum));
+  }
+
+  void add_rows(const GradientSum& sum, const at::Tensor& gradient) override {
+    const at::Tensor rows = gradient.contiguous();
+    kernels::add_rows(*team_, rows.const_data_ptr(), scalar_of(rows), rows.size(0), rows.size(1), kernel_sum(sum));
+  }
+
+  void add_rows_at(const GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) override {
+    const at::Tensor rows = gradient.contiguous(), places = indices.contiguous();
+    check_indices(places, sum.values.size(0), "a row that the sum does not have");
+    kernels::add_rows_at(*team_, rows.const_data_ptr(), scalar_of(rows), places.const_data_ptr<std::int64_t>(),
+                         rows.size(0), rows.size(1), kernel_sum(sum));
+  }
+
+  at::Tensor squared_sum(const GradientSum& sum) override {
+    return at::full({1}, kernels::squared_sum(*team_, kernel_sum(sum), sum.values.numel()), at::kDouble);
+  }
+
+  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) override {
+    const at::Tensor tokens = targets.contiguous();
+    check_indices(tokens, logits.size(1), "a target that the logits do not have");
+    logits = logits.contiguous();
+    at::Tensor losses = at::empty({logits.size(0)}, at::kFloat);
+    kernels::cross_entropy(*team_, {logits.const_data_ptr(), scalar_of(logits), logits.size(0), logits.size(1)},
+                           tokens.const_data_ptr<std::int64_t>(), static_cast<float>(scale),
+                           losses.mutable_data_ptr<float>(), logits.mutable_data_ptr());
+    return losses;
+  }
+
+  void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
+             const GradientSum& gradient, const AdamWStep& step) override {
+    kernels::adamw(*team_,
+                   {step.rate, step.beta1, step.beta2, step.epsilon, step.decay, step.step, step.gradient_scale},
+                   kernel_sum(gradient), parameter.numel(), parameter.mutable_data_ptr<float>(),
+                   first_moment.mutable_data_ptr<float>(), second_moment.mutable_data_ptr<float>());
+  }
+
+  void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
+           const SgdStep& step) override {
+    kernels::sgd(*team_, {step.rate, step.momentum, step.decay, step.first, step.gradient_scale}, kernel_sum(gradient),
+                 parameter.numel(), parameter.mutable_data_ptr<float>(),
+                 momentum.defined() ? momentum.mutable_data_ptr<float>() : nullptr);
+  }
+
+  void assign(const Weight& weight, const at::Tensor& values) override {
+    const at::Tensor rows = values.contiguous();
+    kernels::PackedMatrix(static_cast<std::byte*>(weight.storage.mutable_data_ptr()), weight.outputs, weight.inputs,
+                          scalar_of(weight.type))
+        .pack_rows(*team_, 0, weight.outputs, rows.const_data_ptr(), scalar_of(rows));
+  }
+
+ private:
+  std::shared_ptr<kernels::ThreadTeam> team_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learning> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team) {
+  return std::make_unique<CpuLearning>(std::move(team));
+}
+
+}  // namespace muster::tensor
