@@ -1,0 +1,70 @@
+// Saves training checkpoints while training goes on.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "checkpoint/host_copy.hpp"
+#include "checkpoint/logical_tensor.hpp"
+#include "checkpoint/training_state.hpp"
+
+namespace muster::checkpoint {
+
+struct SaverPlace {
+  std::filesystem::path folder;  // runs/NAME/checkpoints, the same for all ranks
+  std::string attempt;           // letters, digits, - and _: the same for all ranks of one start, new for every start
+  int rank = 0;
+  int ranks = 1;
+  std::optional<int> keep;                                        // save_total_limit; absent: all are kept
+  std::chrono::milliseconds patience = std::chrono::minutes(10);  // of rank 0, for the slowest other rank
+};
+
+struct SaveReport {
+  std::filesystem::path path;                  // of the checkpoint; rank 0's is there when it reports
+  std::uint64_t bytes = 0;                     // that this rank wrote
+  std::vector<std::filesystem::path> removed;  // by rank 0: beyond the number to keep
+};
+
+// One for each rank. Note [Ranks meet in the folder]: each rank writes its file into the staging folder and renames it
+// there when it is on the disk. Rank 0 waits for all files, checks that together they hold every element once, writes
+// the manifest and gives the folder its name. So the threads that save need no communicator, and a rank that is killed
+// at any moment leaves nothing that looks whole. The attempt in the staging folder's name keeps files of a killed start
+// apart from those of the next.
+class CheckpointSaver {
+ public:
+  // tensors: all that the ranks save together.
+  CheckpointSaver(SaverPlace place, std::vector<LogicalTensor> tensors)
+      : place_(std::move(place)), tensors_(std::move(tensors)) {}
+  // Gives up a save that is under way; wait() first where it matters.
+  ~CheckpointSaver() = default;
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  // Starts a save and returns. The copy must stay as it is until finished(). Every rank begins the same saves in the
+  // same order. Refused while another one is under way. A step is saved once: beginning it again starts nothing, and
+  // wait() tells the same result again.
+  Result<void> begin(const TrainingState& state, std::shared_ptr<const HostCopy> copy);
+  // Whether nothing is being written: wait() would return at once.
+  bool finished() const;
+  // The result of the save that was begun last; an error where none was. Rank 0's success means that the checkpoint is
+  // there; another rank's, that its part is.
+  Result<SaveReport> wait();
+
+ private:
+  Result<void> check_begin(const TrainingState& state) const;
+
+  SaverPlace place_;
+  std::vector<LogicalTensor> tensors_;
+  std::optional<std::int64_t> step_;  // that was begun last
+  std::shared_future<Result<SaveReport>> outcome_;
+  std::jthread thread_;  // last: it is stopped and joined first
+};
+
+}  // namespace muster::checkpoint
