@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "chat/special_tokens.hpp"
 #include "spec/json_text.hpp"
@@ -49,6 +52,26 @@ std::vector<tokenizer::TokenId> end_tokens_of(const json& generation_config, con
   return id ? std::vector{*id} : std::vector<tokenizer::TokenId>{};
 }
 
+// By a fast checksum, since these files may be large and are read for every command.
+std::string identity_of(const ModelTextFiles& files) {
+  std::uint64_t first = 1, second = 2;
+  const auto add = [&](std::string_view text) {
+    first = checksum(std::as_bytes(std::span(text)), first);
+    second = checksum(std::as_bytes(std::span(text)), second);
+  };
+  add(files.tokenizer);
+  for (const auto* text :
+       {&files.tokenizer_config, &files.special_tokens_map, &files.generation_config, &files.config}) {
+    add(text->has_value() ? "given" : "none");
+    add(text->value_or(""));
+  }
+  for (const auto& [name, source] : files.templates) {
+    add(name);
+    add(source);
+  }
+  return fmt::format("{:016x}{:016x}", first, second);
+}
+
 // The tokenizer's one exception becomes an error.
 Result<std::vector<tokenizer::TokenId>> encoded(const tokenizer::Tokenizer& tokenizer, std::string_view text,
                                                 bool add_special_tokens) try {
@@ -71,6 +94,7 @@ Result<ModelText> ModelText::parse(const ModelTextFiles& files) {
   const auto config = parse_file(files.config, files.source, "config.json");
   if (!config) return config.error();
   ModelText text(std::move(*tokenizer), files.source);
+  text.identity_ = identity_of(files);
   text.special_tokens_ = read_special_tokens(*tokenizer_config, *tokens_map, model_type_of(*config), text.tokenizer_);
   text.end_tokens_ = end_tokens_of(*generation_config, *config, text.special_tokens_, text.tokenizer_);
   const auto templates = files.templates.empty() ? templates_of(*tokenizer_config) : files.templates;

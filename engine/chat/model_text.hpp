@@ -39,6 +39,8 @@ class ModelText {
   const NamedTokens& special_tokens() const { return special_tokens_; }
   // Any of them ends an answer: generation_config.json's, else config.json's, else the tokenizer's own.
   const std::vector<tokenizer::TokenId>& end_tokens() const { return end_tokens_; }
+  // Tells whether another one makes the same tokens of the same rows: a digest of the files.
+  const std::string& identity() const { return identity_; }
   bool has_chat_template() const { return !templates_.empty(); }
 
   // The model's template for this conversation: "tool_use" where there is one and tools are given, else "default".
@@ -58,6 +60,7 @@ class ModelText {
 
   tokenizer::Tokenizer tokenizer_;
   std::string source_;
+  std::string identity_;
   NamedTokens special_tokens_;
   std::vector<tokenizer::TokenId> end_tokens_;
   std::map<std::string, Result<ChatTemplate>> templates_;  // one that is refused says so when it is needed

@@ -12,4 +12,10 @@ constexpr std::uint64_t mix_bits(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
+// From 0 up to, but not including bound: even bits give even numbers.
+constexpr std::uint64_t bounded(std::uint64_t bits, std::uint64_t bound) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((static_cast<Wide>(bits) * bound) >> 64);
+}
+
 }  // namespace muster

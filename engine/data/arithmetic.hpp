@@ -1,0 +1,39 @@
+// builtin:arithmetic: questions whose answers can be checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace muster::data {
+
+struct ArithmeticSettings {
+  std::string operations = "+";  // any of + - *, each once
+  std::int64_t digits = 2;       // numbers are from 0 up to that many nines
+  double held_out = 0.12;        // share of the questions that are not trained on
+  std::uint64_t seed = 0;        // which questions are drawn, where there are too many to have all; their order
+
+  bool operator==(const ArithmeticSettings&) const = default;
+};
+
+// "12+34=" and "46".
+struct Question {
+  std::string prompt;
+  std::string answer;
+
+  bool operator==(const Question&) const = default;
+};
+
+struct Questions {
+  std::vector<Question> training;
+  std::vector<Question> held_out;
+};
+
+// Every question there is, or, beyond a million, a million of them drawn by the seed. Whether one is held out follows
+// from the question alone: no other setting than the share moves it. Both lists are in an order of chance, so that the
+// first ones of them are a fair sample.
+Result<Questions> arithmetic_questions(const ArithmeticSettings& settings);
+
+}  // namespace muster::data

@@ -1,0 +1,44 @@
+// Prepares the passes of coming steps while the present one is computed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/micro_batch.hpp"
+#include "data/step_share.hpp"
+
+namespace muster::data {
+
+// One rank's part of one optimizer step.
+struct LoadedStep {
+  BatchCursor begin;
+  BatchCursor end;                  // what a checkpoint after this step keeps
+  std::int64_t trained_tokens = 0;  // of all ranks together
+  std::int64_t units = 0;           // of all ranks together
+  std::vector<MicroBatch> passes;   // as many as every other rank has, some possibly empty
+
+  bool operator==(const LoadedStep&) const = default;
+};
+
+struct LoaderSettings {
+  int threads = 0;     // 0: each step is made when it is asked for
+  int read_ahead = 4;  // steps that are ready or in the making, at least 1
+};
+
+class BatchLoader {
+ public:
+  // Begins where the schedule stands.
+  BatchLoader(Dataset dataset, BatchSchedule schedule, RankPlace place, LoaderSettings settings);
+  BatchLoader(BatchLoader&&) noexcept;
+  ~BatchLoader();
+
+  // Steps in order, without end; waits until the next one is there. A bug in a thread is thrown here.
+  LoadedStep next();
+
+ private:
+  class Line;
+  std::unique_ptr<Line> line_;
+};
+
+}  // namespace muster::data

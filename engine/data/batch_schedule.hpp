@@ -1,0 +1,66 @@
+// Which units each optimizer step takes, and where in the data a run stands.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "data/epoch_order.hpp"
+
+namespace muster::data {
+
+// The next unit that a run takes; a checkpoint keeps it. unit is below the epoch's units, whenever it is given out.
+struct BatchCursor {
+  std::int64_t epoch = 0;
+  std::int64_t unit = 0;
+
+  bool operator==(const BatchCursor&) const = default;
+};
+
+using Unit = std::vector<std::uint32_t>;  // samples by number
+
+// The units of one optimizer step, over all ranks.
+struct StepUnits {
+  BatchCursor begin;  // of the first of them
+  BatchCursor end;    // where the next step begins
+  std::vector<Unit> units;
+
+  bool operator==(const StepUnits&) const = default;
+};
+
+class BatchSchedule {
+ public:
+  // lengths: of every sample, at least one. batch_size: units of a step, at least 1.
+  BatchSchedule(std::vector<std::uint32_t> lengths, OrderSettings settings, std::int64_t batch_size);
+
+  // The next batch_size units, or what is left of the epoch: no step reaches over its end.
+  StepUnits next();
+  BatchCursor cursor() const { return cursor_; }
+  // Goes on from there. A cursor behind an epoch's last unit is the next epoch's beginning.
+  void seek(BatchCursor cursor);
+
+  std::int64_t units_in(std::int64_t epoch);
+  std::int64_t steps_in(std::int64_t epoch);
+  // Of the first epochs together.
+  std::int64_t steps_of(std::int64_t epochs);
+  // Where a run stands that has done this many steps from the beginning.
+  BatchCursor cursor_after(std::int64_t steps);
+
+ private:
+  const EpochOrder& order_of(std::int64_t epoch);
+  BatchCursor normal(BatchCursor cursor);
+
+  std::vector<std::uint32_t> lengths_;
+  OrderSettings settings_;
+  std::int64_t batch_size_;
+  BatchCursor cursor_;
+  std::int64_t known_epoch_ = -1;  // whose order is kept; -1: none yet
+  EpochOrder order_;
+};
+
+// Tokens that a step trains on, over all ranks.
+std::int64_t trained_tokens(const StepUnits& step, const Dataset& dataset);
+
+}  // namespace muster::data

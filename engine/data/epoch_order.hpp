@@ -1,0 +1,38 @@
+// In which order the samples of an epoch come: a pure function of lengths, seed and epoch, whatever the number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace muster::data {
+
+struct OrderSettings {
+  std::uint64_t seed = 0;
+  bool shuffled = true;              // false: as they lie in the dataset
+  bool packing = false;              // several samples side by side in a unit
+  std::int64_t sequence_length = 0;  // tokens that a packed unit has at most
+};
+
+// A unit is one sequence of a pass: one sample or, with packing, several, each with positions and attention of its own.
+// Every sample is in exactly one unit of an epoch.
+class EpochOrder {
+ public:
+  // Packing: each sample goes, in the order of the epoch, to the first of the open units that has room for it; at most
+  // `most_open` are open, and the fullest is closed where one more is needed. A unit's place is where it was begun.
+  static EpochOrder make(std::span<const std::uint32_t> lengths, const OrderSettings& settings, std::int64_t epoch);
+  static constexpr std::size_t most_open = 64;
+
+  std::int64_t units() const { return static_cast<std::int64_t>(ends_.size()); }
+  // Its samples, by number in the dataset.
+  std::span<const std::uint32_t> unit(std::int64_t index) const;
+
+ private:
+  std::vector<std::uint32_t> samples_;
+  std::vector<std::uint64_t> ends_;  // of each unit, in samples_
+};
+
+// A permutation of 0 … count-1 in which all are equally likely, over seeds.
+std::vector<std::uint32_t> shuffled_numbers(std::uint32_t count, std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace muster::data

@@ -1,0 +1,24 @@
+#include "data/micro_batch.hpp"
+
+namespace muster::data {
+
+MicroBatch make_micro_batch(const Dataset& dataset, std::span<const Unit> units) {
+  MicroBatch batch;
+  for (const Unit& unit : units)
+    for (const std::uint32_t number : unit) {
+      const SampleView sample = dataset.sample(number);
+      if (sample.tokens.size() < 2) continue;  // no row: nothing is predicted
+      const std::int64_t first = batch.rows();
+      const auto read = sample.tokens.first(sample.tokens.size() - 1);
+      batch.tokens.insert(batch.tokens.end(), read.begin(), read.end());
+      batch.parts.push_back(static_cast<std::int64_t>(read.size()));
+      for (const TokenSpan& span : sample.trained)
+        for (std::uint32_t token = span.begin; token < span.end; ++token) {
+          batch.trained_rows.push_back(first + token - 1);
+          batch.targets.push_back(sample.tokens[token]);
+        }
+    }
+  return batch;
+}
+
+}  // namespace muster::data

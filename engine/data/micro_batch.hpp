@@ -1,0 +1,26 @@
+// The numbers of one pass: rows of several samples one after another, no padding anywhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/batch_schedule.hpp"
+#include "data/dataset.hpp"
+
+namespace muster::data {
+
+// A sample of n tokens has n-1 rows: row i reads token i and predicts token i+1.
+struct MicroBatch {
+  std::vector<std::int64_t> tokens;        // one a row
+  std::vector<std::int64_t> parts;         // rows of each sample: each has positions from 0 and sees itself alone
+  std::vector<std::int64_t> trained_rows;  // ascending: the rows whose next token is trained on
+  std::vector<std::int64_t> targets;       // that token, one for each of trained_rows
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
+  bool operator==(const MicroBatch&) const = default;
+};
+
+MicroBatch make_micro_batch(const Dataset& dataset, std::span<const Unit> units);
+
+}  // namespace muster::data

@@ -1,0 +1,44 @@
+// What training reads: tokens, and which of them are trained on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace muster::data {
+
+// Tokens from begin up to, but not including end.
+struct TokenSpan {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+
+  bool operator==(const TokenSpan&) const = default;
+};
+
+// Spans are in order, apart from each other and none is empty; none holds the first token, which nothing precedes.
+struct Sample {
+  std::vector<std::int32_t> tokens;
+  std::vector<TokenSpan> trained;
+
+  bool operator==(const Sample&) const = default;
+};
+
+// The same where it lies in a dataset.
+struct SampleView {
+  std::span<const std::int32_t> tokens;
+  std::span<const TokenSpan> trained;
+};
+
+struct SampleCounts {
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  std::int64_t trained_tokens = 0;
+  std::int64_t cut = 0;          // samples that were longer than sequence_length and lost their end
+  std::int64_t dropped = 0;      // samples that had no token to train on, and are not among the samples
+  std::int64_t token_limit = 0;  // one more than the largest token
+  std::int64_t longest = 0;      // tokens of the longest sample
+
+  bool operator==(const SampleCounts&) const = default;
+};
+
+}  // namespace muster::data

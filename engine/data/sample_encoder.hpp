@@ -1,0 +1,49 @@
+// From a row to samples: the chat template, the tokenizer, and which tokens are trained on.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "chat/model_text.hpp"
+#include "data/piece_reader.hpp"
+#include "data/sample.hpp"
+#include "data/training_row.hpp"
+
+namespace muster::data {
+
+struct EncodedSamples {
+  std::vector<Sample> samples;
+  std::int64_t cut = 0;      // as in SampleCounts
+  std::int64_t dropped = 0;
+};
+
+// Safe to use from many threads.
+class SampleEncoder {
+ public:
+  // text must outlive this. Refused: a tokenizer without an end-of-sequence token; sequences of less than two tokens.
+  static Result<SampleEncoder> make(const chat::ModelText& text, std::int64_t sequence_length);
+
+  // Appends the samples of a row. A text becomes as many as its length asks for; other rows are one, cut at its end.
+  Result<void> encode(const TrainingRow& row, EncodedSamples& out) const;
+  // Appends the samples of part of a document.
+  Result<void> encode(const DocumentPart& part, EncodedSamples& out) const;
+
+ private:
+  using Tokens = std::vector<std::int32_t>;
+  SampleEncoder(const chat::ModelText& text, std::int32_t end_token, std::size_t longest)
+      : text_(&text), end_token_(end_token), longest_(longest) {}
+
+  Result<Tokens> part_tokens(const DocumentPart& part) const;
+  Result<Sample> pair(const PairRow& row) const;
+  Result<Sample> conversation(const chat::Conversation& conversation) const;
+  void add_end(Tokens& tokens) const;
+  void add_text(const Tokens& tokens, EncodedSamples& out) const;
+  void add(Sample sample, EncodedSamples& out) const;
+
+  const chat::ModelText* text_;
+  std::int32_t end_token_;
+  std::size_t longest_;
+};
+
+}  // namespace muster::data

@@ -1,0 +1,38 @@
+// One row of a user's data, whichever form it has.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.hpp"
+#include "chat/conversation.hpp"
+
+namespace muster::data {
+
+// All of it is trained on.
+struct TextRow {
+  std::string text;
+};
+
+// The completion is trained on.
+struct PairRow {
+  std::string prompt;
+  std::string completion;
+};
+
+// What the assistant says is trained on.
+struct ConversationRow {
+  chat::Conversation conversation;
+};
+
+using TrainingRow = std::variant<TextRow, PairRow, ConversationRow>;
+
+// One JSON object: {"text"}, {"prompt", "completion"}, {"messages", "tools"?, "documents"?, "template_variables"?} or
+// {"instruction", "input"?, "output"}. A row that has parts of two forms, or not all of one, is refused.
+Result<TrainingRow> parse_training_row(std::string_view json);
+
+// The prompt that Stanford's Alpaca was trained with; input may be empty.
+std::string alpaca_prompt(std::string_view instruction, std::string_view input);
+
+}  // namespace muster::data
