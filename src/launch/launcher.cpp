@@ -12,8 +12,8 @@
 
 #include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/host_name.hpp"
 #include "launch/failure.hpp"
-#include "launch/host_name.hpp"
 #include "launch/keeper.hpp"
 #include "launch/log_pump.hpp"
 #include "launch/memory_kills.hpp"

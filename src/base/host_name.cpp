@@ -1,10 +1,10 @@
-#include "launch/host_name.hpp"
+#include "base/host_name.hpp"
 
 #include <unistd.h>
 
 #include <array>
 
-namespace muster::launch {
+namespace muster {
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -12,4 +12,4 @@ std::string host_name() {
   return name.data();
 }
 
-}  // namespace muster::launch
+}  // namespace muster

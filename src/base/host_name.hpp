@@ -3,8 +3,8 @@
 
 #include <string>
 
-namespace muster::launch {
+namespace muster {
 
 std::string host_name();
 
-}  // namespace muster::launch
+}  // namespace muster
