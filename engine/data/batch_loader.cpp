@@ -13,8 +13,13 @@ namespace muster::data {
 namespace {
 
 LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& place) {
-  LoadedStep loaded{step.begin, step.end, trained_tokens(step, dataset), static_cast<std::int64_t>(step.units.size()),
-                    {}};
+  LoadedStep loaded;
+  loaded.begin = step.begin;
+  loaded.end = step.end;
+  loaded.trained_tokens = trained_tokens(step, dataset);
+  loaded.units = static_cast<std::int64_t>(step.units.size());
+  loaded.epoch_units = step.epoch_units;
+  loaded.rows = computed_rows(step, dataset);
   for (const auto& units : share(step.units, place)) loaded.passes.push_back(make_micro_batch(dataset, units));
   return loaded;
 }

@@ -32,6 +32,7 @@ StepUnits BatchSchedule::next() {
   }
   if (end == order.units()) cursor_ = {cursor_.epoch + 1, 0};
   step.end = cursor_;
+  step.epoch_units = order.units();
   return step;
 }
 
@@ -42,9 +43,7 @@ std::int64_t BatchSchedule::units_in(std::int64_t epoch) {
   return order_of(epoch).units();
 }
 
-std::int64_t BatchSchedule::steps_in(std::int64_t epoch) {
-  return (units_in(epoch) + batch_size_ - 1) / batch_size_;
-}
+std::int64_t BatchSchedule::steps_in(std::int64_t epoch) { return (units_in(epoch) + batch_size_ - 1) / batch_size_; }
 
 std::int64_t BatchSchedule::steps_of(std::int64_t epochs) {
   if (!settings_.packing) return epochs * steps_in(0);
@@ -62,6 +61,13 @@ BatchCursor BatchSchedule::cursor_after(std::int64_t steps) {
   for (; steps >= steps_in(cursor.epoch); ++cursor.epoch) steps -= steps_in(cursor.epoch);
   cursor.unit = steps * batch_size_;
   return cursor;
+}
+
+std::int64_t computed_rows(const StepUnits& step, const Dataset& dataset) {
+  std::int64_t sum = 0;
+  for (const Unit& unit : step.units)
+    for (const std::uint32_t sample : unit) sum += dataset.length(sample) - 1;
+  return sum;
 }
 
 std::int64_t trained_tokens(const StepUnits& step, const Dataset& dataset) {

@@ -26,6 +26,7 @@ struct StepUnits {
   BatchCursor begin;  // of the first of them
   BatchCursor end;    // where the next step begins
   std::vector<Unit> units;
+  std::int64_t epoch_units = 0;  // of the whole epoch
 
   bool operator==(const StepUnits&) const = default;
 };
@@ -60,6 +61,8 @@ class BatchSchedule {
   EpochOrder order_;
 };
 
+// Rows that a step computes, over all ranks.
+std::int64_t computed_rows(const StepUnits& step, const Dataset& dataset);
 // Tokens that a step trains on, over all ranks.
 std::int64_t trained_tokens(const StepUnits& step, const Dataset& dataset);
 

@@ -1,6 +1,5 @@
 #include "train/state_tensors.hpp"
 
-#include <cstring>
 #include <stdexcept>
 
 namespace muster::train {
@@ -23,8 +22,9 @@ StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::
         throw std::logic_error("a part of " + piece.tensor + " lies on another rank");
       places_[piece.tensor] = {i, piece};
       checkpoint::LogicalTensor tensor{piece.tensor, {piece.rows}, states};
-      if (piece.columns) tensor.dimensions = {piece.rows, *piece.columns};
-      if (piece.transposed) std::swap(tensor.dimensions[0], tensor.dimensions[1]);
+      if (piece.columns)
+        tensor.dimensions = piece.transposed ? spec::Dimensions{*piece.columns, piece.rows}
+                                             : spec::Dimensions{piece.rows, *piece.columns};
       tensors_.push_back(std::move(tensor));
     }
 }
@@ -55,8 +55,7 @@ void StateTensors::copy_to(checkpoint::HostCopy& copy) const {
 void StateTensors::write(const Place& place, const std::string& state, const at::Tensor& host) const {
   at::Tensor held = flat(place.shard, state).narrow(0, place.piece.offset, place.piece.count);
   if (place.piece.transposed)
-    held.view({place.piece.rows, *place.piece.columns})
-        .copy_(host.view({*place.piece.columns, place.piece.rows}).t());
+    held.view({place.piece.rows, *place.piece.columns}).copy_(host.view({*place.piece.columns, place.piece.rows}).t());
   else
     held.copy_(host);
 }
@@ -66,8 +65,8 @@ Result<void> StateTensors::read(const checkpoint::TrainingCheckpoint& checkpoint
     const Place& place = places_.at(tensor.name);
     for (const std::string& state : tensor.states) {
       at::Tensor host = at::empty({place.piece.count}, at::kFloat);
-      const auto read = checkpoint.read(
-          tensor.name, state, 0, {host.mutable_data_ptr<float>(), static_cast<std::size_t>(place.piece.count)});
+      const auto read = checkpoint.read(tensor.name, state, 0,
+                                        {host.mutable_data_ptr<float>(), static_cast<std::size_t>(place.piece.count)});
       if (!read) return read;
       write(place, state, host);
     }

@@ -1,9 +1,9 @@
 // Supervised training. The logits of all rows are never there at once.
 //
 // Note [Rows of the head]
-// Rows that are trained on are cut, sequence by sequence, into pieces of a fixed size from the sequence's first one, and
-// the head takes as many pieces at a time as make about that size. What an exact sum takes as one term follows from the
-// sequence alone.
+// Rows that are trained on are cut, sequence by sequence, into pieces of a fixed size from the sequence's first one,
+// and the head takes as many pieces at a time as make about that size. What an exact sum takes as one term follows from
+// the sequence alone.
 #include "train/exact_loss.hpp"
 #include "train/objective.hpp"
 
@@ -51,7 +51,6 @@ model::Batch model_batch(const data::MicroBatch& batch) {
   for (const std::int64_t rows : batch.parts) made.parts.push_back({rows, 0, rows});
   return made;
 }
-
 
 class Supervised final : public Objective {
  public:

@@ -10,5 +10,6 @@ namespace muster::worker {
 
 Result<void> run_task(const wire::CollectiveCheck& task, Job& job);
 Result<void> run_task(const wire::GenerateTask& task, Job& job);
+Result<void> run_task(const wire::TrainTask& task, Job& job);
 
 }  // namespace muster::worker

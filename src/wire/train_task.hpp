@@ -86,6 +86,7 @@ struct EvaluationWish {
 
 struct TrainTask {
   std::string run_folder;
+  std::string attempt;  // a name for this start of the ranks, which no other start of the run has
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
   spec::ElementType compute = spec::ElementType::float32;  // masters are float32
@@ -113,6 +114,7 @@ struct TrainTask {
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("run_folder", self.run_folder);
+    visit("attempt", self.attempt);
     visit("model", self.model);
     visit("random_weights", self.random_weights);
     visit("compute", self.compute);

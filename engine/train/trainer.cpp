@@ -1,0 +1,416 @@
+#include "train/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "chat/model_text.hpp"
+#include "checkpoint/export_model.hpp"
+#include "checkpoint/training_checkpoint.hpp"
+#include "data/batch_loader.hpp"
+#include "model/random_source.hpp"
+#include "optimizer/loss_scaler.hpp"
+#include "optimizer/schedule.hpp"
+#include "spec/model_source.hpp"
+#include "tensor/element_types.hpp"
+#include "train/checkpoints.hpp"
+#include "train/exact_loss.hpp"
+#include "train/first_bad.hpp"
+#include "train/memory_use.hpp"
+#include "train/objective.hpp"
+#include "train/question_evaluation.hpp"
+
+namespace muster::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using wire::TrainTask;
+
+constexpr std::chrono::seconds between_memory_reports(5);
+
+model::Recompute recompute_of(spec::Recomputation asked) {
+  if (asked == spec::Recomputation::full) return model::Recompute::blocks;
+  return asked == spec::Recomputation::selective ? model::Recompute::cheap : model::Recompute::nothing;
+}
+
+optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerWish& wish) {
+  return {wish.kind, wish.weight_decay, wish.beta1, wish.beta2, wish.epsilon, wish.momentum};
+}
+
+// What a step left behind, after the sums over ranks.
+struct StepOutcome {
+  double loss = 0;
+  double norm = 0;  // of the gradients, before clipping
+  bool finite = true;
+  bool leaves = false;  // some rank was asked to
+};
+
+class Loop final : public Trainer {
+ public:
+  Loop(const TrainTask& task, TrainerPlace place, spec::ModelDescription description, chat::ModelText text,
+       tensor::Arithmetic arithmetic, data::Dataset dataset)
+      : task_(task),
+        place_(std::move(place)),
+        description_(std::move(description)),
+        text_(std::move(text)),
+        arithmetic_(std::move(arithmetic)),
+        dataset_(std::move(dataset)),
+        model_(model::CausalModel::unfilled(description_.config, arithmetic_, tensor::to_torch(task.compute))),
+        strategy_(parallel::make_replicas(model_, arithmetic_, place_.ranks, task.exact)),
+        optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
+        state_(*strategy_, *optimizer_),
+        objective_(make_supervised(model_, arithmetic_)),
+        checkpoints_(task, *strategy_, state_),
+        schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
+                  task.steps} {}
+
+  Result<void> begin();
+  Result<Ending> run() override;
+
+ private:
+  bool scales_loss() const { return task_.compute == spec::ElementType::float16; }
+  data::BatchSchedule batches() const {
+    return {dataset_.lengths(), {place_.seed, true, task_.packing, task_.sequence_length}, task_.batch_size};
+  }
+  data::RankPlace rank_place() const { return {place_.ranks.size(), place_.ranks.rank(), task_.micro_batch}; }
+
+  Result<void> read_weights();
+  Result<void> resume(const std::string& path);
+  checkpoint::TrainingState facts() const;
+  // Forward and backward of all passes of this rank. reduces: and the sums over ranks.
+  at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
+  StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
+  void update(const StepOutcome& outcome, double rate);
+  Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome);
+  Result<void> after_step(bool leaves);
+  Result<void> evaluate();
+  Result<void> tell_saved(bool wait);
+  Result<void> finish();
+  Result<void> export_weights();
+  void tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate);
+  void tell_memory(bool now);
+
+  TrainTask task_;
+  TrainerPlace place_;
+  spec::ModelDescription description_;
+  chat::ModelText text_;
+  tensor::Arithmetic arithmetic_;
+  data::Dataset dataset_;
+  std::optional<data::Dataset> evaluation_;
+  model::CausalModel model_;
+  std::unique_ptr<parallel::Strategy> strategy_;
+  std::unique_ptr<optimizer::Optimizer> optimizer_;
+  StateTensors state_;
+  std::unique_ptr<Objective> objective_;
+  std::optional<QuestionEvaluation> questions_;
+  Checkpoints checkpoints_;
+  optimizer::Schedule schedule_;
+  optimizer::LossScaler scaler_;
+  std::int64_t step_ = 0;     // done
+  std::int64_t updates_ = 0;  // of them, not skipped
+  data::BatchCursor cursor_;
+  std::optional<std::int64_t> evaluated_;
+  Clock::time_point step_began_;
+  Clock::time_point told_memory_;
+};
+
+Result<void> Loop::begin() {
+  if (dataset_.counts().token_limit > description_.config.vocabulary)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("the data has token {}, and the model knows {}", dataset_.counts().token_limit - 1,
+                             description_.config.vocabulary),
+                 "use the model's own tokenizer"};
+  if (task_.evaluation.data) {
+    auto opened = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
+    if (!opened) return opened.error();
+    evaluation_.emplace(std::move(*opened));
+  }
+  if (task_.evaluation.questions) {
+    auto read = read_questions(*task_.evaluation.questions, text_);
+    if (!read) return read.error();
+    auto made = QuestionEvaluation::make(std::move(*read), text_, model_, arithmetic_);
+    if (!made) return made.error();
+    questions_.emplace(std::move(*made));
+  }
+  auto filled = task_.resume ? resume(*task_.resume) : read_weights();
+  if (!filled) return filled;
+  strategy_->publish();
+  return {};
+}
+
+Result<void> Loop::read_weights() {
+  const spec::ModelSearch search = spec::model_search_from_environment();
+  if (task_.random_weights) return state_.read(*model::make_random_source(description_.config, place_.seed));
+  const auto source = checkpoint::open_checkpoint(task_.model, search);
+  if (!source) return source.error();
+  return state_.read(**source);
+}
+
+Result<void> Loop::resume(const std::string& path) {
+  const auto opened = checkpoint::TrainingCheckpoint::open(path);
+  if (!opened) return opened.error();
+  const checkpoint::TrainingState& saved = opened->state();
+  if (saved.settings_hash != task_.identity)
+    return Error{Error::Kind::bad_input, fmt::format("{} is of a run with other settings, model or data", path),
+                 "resume with what that run was started with, or start a new one"};
+  step_ = saved.step;
+  cursor_ = {saved.cursor.epoch, saved.cursor.unit};
+  updates_ = step_;
+  for (const checkpoint::NamedNumber& number : saved.more)
+    if (number.name == "skipped") updates_ -= static_cast<std::int64_t>(number.value);
+  if (saved.loss_scale)
+    scaler_ = optimizer::LossScaler({saved.loss_scale->scale, saved.loss_scale->good_steps, step_ - updates_});
+  return state_.read(*opened);
+}
+
+checkpoint::TrainingState Loop::facts() const {
+  checkpoint::TrainingState facts;
+  facts.step = step_;
+  facts.optimizer = wire::to_json(task_.optimizer.kind).get<std::string>();
+  facts.schedule = {{"peak", task_.optimizer.rate},
+                    {"warmup_steps", static_cast<double>(task_.optimizer.warmup_steps)},
+                    {"steps", static_cast<double>(task_.steps)}};
+  if (scales_loss()) facts.loss_scale = checkpoint::LossScale{scaler_.scale(), scaler_.state().clean_steps};
+  facts.seed = place_.seed;
+  facts.cursor = {cursor_.epoch, cursor_.unit};
+  facts.settings_hash = task_.identity;
+  facts.muster_version = MUSTER_VERSION;
+  facts.more = {{"skipped", static_cast<double>(step_ - updates_)}};
+  return facts;
+}
+
+at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
+  strategy_->begin_step();
+  const double scale = scales_loss() ? scaler_.scale() : 1;
+  const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
+                      recompute_of(task_.recompute)};
+  at::Tensor sum = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(place_.device));
+  std::vector<const data::MicroBatch*> passes;
+  for (const data::MicroBatch& pass : loaded.passes)
+    if (!pass.trained_rows.empty()) passes.push_back(&pass);
+  for (const data::MicroBatch* pass : passes) {
+    if (reduces && pass == passes.back()) strategy_->begin_last_pass();
+    sum += objective_->learn(*pass, wish, *strategy_);
+  }
+  if (reduces) strategy_->finish_gradients();
+  return sum;
+}
+
+// Losses, and whether a rank leaves, in one exchange.
+StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum) {
+  at::Tensor shared = at::zeros({2}, loss_sum.options());
+  shared.narrow(0, 0, 1).copy_(loss_sum);
+  if (place_.asked_to_leave()) shared[1] = 1;
+  place_.ranks.all_reduce(shared);
+  at::Tensor squares = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(place_.device));
+  at::Tensor overflow;
+  for (const parallel::Shard& shard : strategy_->shards()) {
+    if (shard.master.numel() == 0) continue;
+    squares += arithmetic_.learning->squared_sum(shard.gradient);
+    overflow = shard.gradient.overflow;
+  }
+  const at::Tensor host = shared.cpu();
+  StepOutcome found;
+  found.loss =
+      loss_of(host[0].item<std::int64_t>()) / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1));
+  found.leaves = host[1].item<std::int64_t>() > 0;
+  const double scale = scales_loss() ? scaler_.scale() : 1;
+  found.norm = std::sqrt(squares.item<double>()) / scale;
+  found.finite = std::isfinite(found.norm) && found.loss < tensor::exact_limit / 2 &&
+                 (!overflow.defined() || overflow.item<std::int64_t>() == 0);
+  return found;
+}
+
+void Loop::update(const StepOutcome& outcome, double rate) {
+  if (!outcome.finite) return;
+  const double most = task_.optimizer.max_gradient_norm;
+  const double clip = std::min(1.0, most / (outcome.norm + 1e-6));
+  ++updates_;
+  optimizer_->step(updates_, rate, clip / (scales_loss() ? scaler_.scale() : 1));
+  strategy_->publish();
+}
+
+// The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
+Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
+  const at::Tensor loss = compute(loaded, false);
+  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss.item<std::int64_t>()) >= tensor::exact_limit / 2);
+  const auto found = agree_on_bad(own, place_.ranks, place_.device);
+  const std::string where =
+      found ? fmt::format("on rank {}: {}", found->rank, describe(found->bad, state_)) : "on no rank by itself";
+  return {
+      Error::Kind::refused,
+      fmt::format("step {}: the {} is not a number, {}", step_ + 1,
+                  std::isfinite(outcome.loss) && outcome.loss < tensor::exact_limit / 2 ? "gradient" : "loss", where),
+      "lower training.learning_rate, check the data, or go on from an earlier checkpoint with other settings; a "
+      "restart would only repeat it"};
+}
+
+void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate) {
+  const auto now = Clock::now();
+  const std::chrono::duration<double> took = now - step_began_;
+  step_began_ = now;
+  if (place_.ranks.rank() != 0) return;
+  wire::TrainStep told;
+  told.step = step_;
+  told.epoch =
+      static_cast<double>(loaded.begin.epoch) + static_cast<double>(loaded.begin.unit + loaded.units) /
+                                                    static_cast<double>(std::max<std::int64_t>(loaded.epoch_units, 1));
+  told.loss = outcome.loss;
+  told.learning_rate = rate;
+  told.gradient_norm = outcome.norm;
+  told.tokens = loaded.rows;
+  told.trained = loaded.trained_tokens;
+  told.seconds = took.count();
+  told.skipped = !outcome.finite;
+  if (scales_loss()) told.loss_scale = scaler_.scale();
+  place_.tell(told);
+}
+
+void Loop::tell_memory(bool now) {
+  if (!now && Clock::now() - told_memory_ < between_memory_reports) return;
+  told_memory_ = Clock::now();
+  place_.tell(memory_use(place_.device, step_));
+}
+
+Result<void> Loop::tell_saved(bool wait) {
+  const auto saved = checkpoints_.completed(wait);
+  if (!saved) return saved.error();
+  if (*saved && place_.ranks.rank() == 0) place_.tell(**saved);
+  return {};
+}
+
+Result<void> Loop::evaluate() {
+  if (evaluated_ == step_ || (!evaluation_ && !questions_)) return {};
+  evaluated_ = step_;
+  const auto began = Clock::now();
+  const auto rank = static_cast<std::size_t>(place_.ranks.rank()),
+             ranks = static_cast<std::size_t>(place_.ranks.size());
+  at::Tensor sums = at::zeros({3}, at::TensorOptions().dtype(at::kLong).device(place_.device));
+  if (evaluation_) {
+    for (auto first = static_cast<std::int64_t>(rank) * task_.micro_batch; first < evaluation_->size();
+         first += static_cast<std::int64_t>(ranks) * task_.micro_batch) {
+      std::vector<data::Unit> units;
+      for (std::int64_t i = first; i < std::min(first + task_.micro_batch, evaluation_->size()); ++i)
+        units.push_back({static_cast<std::uint32_t>(i)});
+      const data::MicroBatch batch = data::make_micro_batch(*evaluation_, units);
+      if (batch.trained_rows.empty()) continue;
+      sums.narrow(0, 0, 1) += objective_->measure(batch);
+      sums[1] += std::ssize(batch.trained_rows);
+    }
+  }
+  std::vector<GivenAnswer> answers;
+  if (questions_) answers = questions_->answer(rank, ranks);
+  for (const GivenAnswer& answer : answers)
+    if (questions_->is_right(answer)) sums[2] += 1;
+  place_.ranks.all_reduce(sums);
+  if (place_.ranks.rank() != 0) return {};
+  const at::Tensor host = sums.cpu();
+  wire::Evaluated told;
+  told.step = step_;
+  told.tokens = host[1].item<std::int64_t>();
+  if (evaluation_ && told.tokens > 0)
+    told.loss = loss_of(host[0].item<std::int64_t>()) / static_cast<double>(told.tokens);
+  if (questions_) {
+    told.correct = host[2].item<std::int64_t>();
+    told.questions = std::ssize(questions_->questions());
+    for (const GivenAnswer& answer : answers) {
+      if (std::ssize(told.samples) == task_.evaluation.samples) break;
+      const Question& question = questions_->questions()[answer.question];
+      told.samples.push_back({question.prompt, answer.text, question.answer});
+    }
+  }
+  told.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  place_.tell(told);
+  return {};
+}
+
+Result<void> Loop::after_step(bool leaves) {
+  const bool last = step_ == task_.steps;
+  if (last || (task_.evaluation.every && step_ % *task_.evaluation.every == 0 && !leaves))
+    if (auto done = evaluate(); !done) return done;
+  if (last || leaves || (task_.save_every && step_ % *task_.save_every == 0))
+    if (auto saved = checkpoints_.save(facts()); !saved) return saved;
+  if (auto told = tell_saved(false); !told) return told;
+  tell_memory(last);
+  if (task_.clear_cache_every > 0 && step_ % task_.clear_cache_every == 0) release_cached_memory(place_.device);
+  return {};
+}
+
+Result<Ending> Loop::run() {
+  data::BatchSchedule order = batches();
+  order.seek(cursor_);
+  data::BatchLoader loader(dataset_, std::move(order), rank_place(), {static_cast<int>(task_.loader_threads), 4});
+  step_began_ = told_memory_ = Clock::now();
+  bool leaves = false;
+  while (step_ < task_.steps && !leaves) {
+    const data::LoadedStep loaded = loader.next();
+    const at::Tensor loss = compute(loaded, true);
+    const StepOutcome found = outcome(loaded, loss);
+    if (!found.finite && !scales_loss()) return explain_bad(loaded, found);
+    const double rate = schedule_.rate(step_ + 1);
+    update(found, rate);
+    ++step_;
+    cursor_ = loaded.end;
+    tell_step(loaded, found, rate);
+    if (scales_loss()) scaler_.update(found.finite);
+    leaves = found.leaves;
+    if (auto done = after_step(leaves); !done) return done.error();
+  }
+  if (auto done = finish(); !done) return done.error();
+  return step_ < task_.steps ? Ending::left : Ending::done;
+}
+
+Result<void> Loop::finish() {
+  if (step_ == task_.steps)
+    if (auto done = evaluate(); !done) return done;
+  if (auto told = tell_saved(true); !told) return told;
+  if (step_ == task_.steps && place_.ranks.rank() == 0)
+    if (auto done = export_weights(); !done) return done;
+  place_.ranks.barrier();
+  return {};
+}
+
+Result<void> Loop::export_weights() {
+  checkpoint::ExportRequest request;
+  request.folder = std::filesystem::path(task_.run_folder) / "model";
+  request.replace = true;
+  const spec::ElementType type =
+      task_.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task_.compute;
+  const auto files = spec::find_model(task_.model, spec::model_search_from_environment());
+  if (!files) return files.error();
+  auto texts = checkpoint::texts_of_model(*files, type);
+  if (!texts) return texts.error();
+  request.texts = std::move(*texts);
+  request.tensors = checkpoint::tensors_to_export(description_.shape, type);
+  const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
+    const at::Tensor values =
+        state_.values(tensor.name, std::string(checkpoint::parameter_state)).to(tensor::to_torch(type)).cpu();
+    std::copy_n(static_cast<const std::byte*>(values.const_data_ptr()), out.size(), out.data());
+    return {};
+  };
+  if (auto done = checkpoint::export_model(request, pull); !done) return done.error();
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& task, TrainerPlace place) {
+  const spec::ModelSearch search = spec::model_search_from_environment();
+  auto description = spec::read_model(task.model, search, std::nullopt);
+  if (!description) return description.error();
+  auto text = chat::read_model_text(task.model, search);
+  if (!text) return text.error();
+  auto arithmetic = tensor::make_arithmetic({place.device, place.threads, task.attention, task.deterministic});
+  if (!arithmetic) return arithmetic.error();
+  auto dataset = data::Dataset::open(task.data, data::Verification::structure);
+  if (!dataset) return dataset.error();
+  auto loop = std::make_unique<Loop>(task, std::move(place), std::move(*description), std::move(*text),
+                                     std::move(*arithmetic), std::move(*dataset));
+  if (auto begun = loop->begin(); !begun) return begun.error();
+  return std::unique_ptr<Trainer>(std::move(loop));
+}
+
+}  // namespace muster::train
