@@ -198,6 +198,12 @@ Result<void> CheckpointWriter::write_part(std::string_view name, std::uint64_t o
   return {};
 }
 
+Result<void> CheckpointWriter::add_file(std::string_view name, std::string_view text) {
+  std::error_code ignored;  // where it cannot be made, writing into it says so
+  std::filesystem::create_directories((folder_.path() / name).parent_path(), ignored);
+  return folder_.write(name, text);
+}
+
 Result<void> CheckpointWriter::finish() {
   for (const auto& [name, place] : places_)
     if (place.written != place.bytes)

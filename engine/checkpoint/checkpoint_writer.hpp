@@ -35,8 +35,8 @@ class CheckpointWriter {
   Result<void> write(std::string_view name, std::span<const std::byte> bytes);
   // A part of a tensor that starts at that byte of it; parts may come in any order and must not overlap.
   Result<void> write_part(std::string_view name, std::uint64_t offset, std::span<const std::byte> bytes);
-  // Another file of the folder: config.json.
-  Result<void> add_file(std::string_view name, std::string_view text) { return folder_.write(name, text); }
+  // Another file of the folder, or of one within it: config.json, additional_chat_templates/rag.jinja.
+  Result<void> add_file(std::string_view name, std::string_view text);
   // Refused while a declared tensor lacks bytes.
   Result<void> finish();
 

@@ -8,51 +8,14 @@
 #include "base/text.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
 #include "checkpoint/gguf_source.hpp"
-#include "checkpoint/gguf_tokenizer.hpp"
+#include "checkpoint/model_texts.hpp"
 #include "checkpoint/number_conversion.hpp"
-#include "spec/model_config_writer.hpp"
 #include "spec/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {
 
 constexpr std::size_t part_bytes = std::size_t{16} << 20;
-
-// The files beside the tensors.
-struct FolderTexts {
-  std::string config, generation, tokenizer, tokenizer_config, chat_template;
-};
-
-Result<FolderTexts> make_texts(const spec::GgufHeader& header, const spec::ModelConfig& config,
-                               const std::string& source) {
-  const auto ids = gguf_token_ids(header, source);
-  if (!ids) return ids.error();
-  auto written = spec::write_model_config(config, *ids);
-  if (!written) return written.error();
-  auto tokenizer = gguf_tokenizer_json(header, source);
-  if (!tokenizer) return tokenizer.error();
-  auto tokenizer_config = gguf_tokenizer_config_json(header, source);
-  if (!tokenizer_config) return tokenizer_config.error();
-  auto chat_template = gguf_chat_template(header, source);
-  if (!chat_template) return chat_template.error();
-  return FolderTexts{std::move(*written), spec::write_generation_config(*ids), std::move(*tokenizer),
-                     std::move(*tokenizer_config), std::move(*chat_template)};
-}
-
-Result<void> add_texts(CheckpointWriter& writer, const FolderTexts& texts) {
-  struct Row {
-    std::string_view name;
-    const std::string& text;
-  };
-  for (const auto& [name, text] :
-       {Row{"config.json", texts.config}, Row{"generation_config.json", texts.generation},
-        Row{"tokenizer.json", texts.tokenizer}, Row{"tokenizer_config.json", texts.tokenizer_config},
-        Row{"chat_template.jinja", texts.chat_template}}) {
-    if (text.empty()) continue;
-    if (auto added = writer.add_file(name, text); !added) return added;
-  }
-  return {};
-}
 
 // In parts of whole rows, so that no more than one part is held.
 Result<void> copy_tensor(const GgufSource& source, const TensorDeclaration& tensor, CheckpointWriter& writer,
@@ -109,7 +72,7 @@ Result<Conversion> convert_gguf(const ConversionRequest& request) {
   const auto header = spec::read_gguf_header(request.file);
   if (!header) return header.error();
   model->config.dtype = model->dtype;
-  const auto texts = make_texts(*header, model->config, name);
+  const auto texts = texts_of_gguf(*header, model->config, name);
   if (!texts) return texts.error();
   const auto source = GgufSource::open(request.file, *model);
   if (!source) return source.error();
@@ -119,7 +82,8 @@ Result<Conversion> convert_gguf(const ConversionRequest& request) {
   if (!writer) return writer.error();
   const auto bytes = copy_tensors(**source, tensors, *writer, request);
   if (!bytes) return bytes.error();
-  if (const auto added = add_texts(*writer, *texts); !added) return added.error();
+  for (const auto& [file, text] : *texts)
+    if (const auto added = writer->add_file(file, text); !added) return added.error();
   if (const auto finished = writer->finish(); !finished) return finished.error();
   return Conversion{model->dtype, model->shape.parameter_count(), *bytes, tensors.size()};
 }

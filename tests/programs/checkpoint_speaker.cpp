@@ -7,6 +7,12 @@
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
 //   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
 //   {"convert": GGUF, "to": FOLDER, "as": TYPE, "shard_bytes": N}        → {"tensors": N, "bytes": N}
+//   {"save": FOLDER, "model": MODEL, "step": N, "ranks": N}              → {"path": …}: the open checkpoint's numbers
+//   as a training checkpoint; the first moment is the parameter plus 1, the second its square
+//   {"export": FOLDER, "model": MODEL, "checkpoint": PATH, "as": TYPE, "shard_bytes": N, "replace": BOOL, "written":
+//   BOOL}
+//                                                                        → {"bytes": N}: a training checkpoint's
+//   parameters with the model's texts, or with a configuration that is written anew
 // What fails answers {"error": …}.
 #include <fmt/format.h>
 
@@ -15,12 +21,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint_saver.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
 #include "checkpoint/convert.hpp"
+#include "checkpoint/export_model.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/parallel_read.hpp"
 #include "checkpoint/tensor_source.hpp"
+#include "checkpoint/training_parameters.hpp"
 #include "spec/gguf_header.hpp"
+#include "spec/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {
@@ -57,6 +67,8 @@ class Speaker {
     if (question.contains("read_all")) return read_all(question);
     if (question.contains("copy")) return copy(question);
     if (question.contains("convert")) return convert(question);
+    if (question.contains("save")) return save(question);
+    if (question.contains("export")) return export_checkpoint(question);
     if (question.contains("tokenizer_json")) return text(question["tokenizer_json"], gguf_tokenizer_json);
     if (question.contains("tokenizer_config_json"))
       return text(question["tokenizer_config_json"], gguf_tokenizer_config_json);
@@ -157,6 +169,66 @@ class Speaker {
     }
     if (const auto done = writer->finish(); !done) return failure(done.error());
     return json::object();
+  }
+
+  void fill(HostCopy& copy) const {
+    for (std::size_t i = 0; i < copy.pieces().size(); ++i) {
+      const Piece& piece = copy.pieces()[i];
+      std::vector<float> whole(static_cast<std::size_t>(source_->find(piece.tensor)->dimensions.elements()));
+      if (const auto done =
+              source_->read(piece.tensor, {}, ElementType::float32, std::as_writable_bytes(std::span(whole)));
+          !done)
+        throw std::runtime_error(done.error().what);
+      for (std::size_t k = 0; k < copy.numbers(i).size(); ++k) {
+        const float number = whole[static_cast<std::size_t>(piece.first) + k];
+        copy.numbers(i)[k] = piece.state == "parameter"      ? number
+                             : piece.state == "first_moment" ? number + 1
+                                                             : number * number;
+      }
+    }
+  }
+
+  json save(const json& question) const {
+    const auto model = spec::read_model(question["model"], {}, std::nullopt);
+    if (!model) return failure(model.error());
+    const auto tensors = trained_tensors(model->shape, {"first_moment", "second_moment"});
+    const int ranks = question["ranks"];
+    TrainingState state;
+    state.step = question["step"];
+    std::vector<std::unique_ptr<CheckpointSaver>> savers;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto copy = std::make_shared<HostCopy>(share_of(tensors, ranks, rank));
+      fill(*copy);
+      savers.push_back(std::make_unique<CheckpointSaver>(
+          SaverPlace{.folder = question["save"].get<std::string>(), .attempt = "t", .rank = rank, .ranks = ranks},
+          tensors));
+      if (const auto begun = savers.back()->begin(state, copy); !begun) return failure(begun.error());
+    }
+    const auto done = savers.front()->wait();
+    return done ? json{{"path", done->path.string()}} : failure(done.error());
+  }
+
+  static json export_checkpoint(const json& question) {
+    const auto model = spec::read_model(question["model"], {}, std::nullopt);
+    if (!model) return failure(model.error());
+    auto opened = TrainingCheckpoint::open(question["checkpoint"].get<std::string>());
+    if (!opened) return failure(opened.error());
+    const auto source = training_parameters(std::move(*opened), model->shape);
+    if (!source) return failure(source.error());
+    const ElementType type = type_named(question["as"]);
+    auto texts = texts_of_model(question["model"].get<std::string>(), type);
+    if (texts && question.value("written", false)) {
+      std::erase_if(*texts, [](const NamedText& text) { return !text.name.starts_with("tokenizer"); });
+      texts = texts_of_config(model->config, {.begin = 1, .padding = {}, .ends = {2, 3}}, type, *texts);
+    }
+    if (!texts) return failure(texts.error());
+    ExportRequest request{question["export"].get<std::string>(),
+                          question.value("replace", false),
+                          *texts,
+                          tensors_to_export(model->shape, type),
+                          {question.value("shard_bytes", std::int64_t{1} << 40)}};
+    const auto done = export_model(request, **source);
+    return done ? json{{"bytes", done->value}} : failure(done.error());
   }
 
   std::unique_ptr<TensorSource> source_;
