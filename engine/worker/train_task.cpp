@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tensor/torch.hpp"
 #include "train/trainer.hpp"
 #include "worker/task.hpp"
 
