@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
@@ -9,13 +10,20 @@
 #include "service/run_details.hpp"
 #include "service/runs.hpp"
 #include "spec/run_spec.hpp"
+#include "spec/schema.hpp"
 #include "store/find_run.hpp"
 
 namespace muster::cli {
 namespace {
 
+// Where muster train puts runs when nothing is said.
+std::string usual_output() {
+  const char* given = std::getenv(spec::environment_name("experiment.output").c_str());
+  return given == nullptr || *given == '\0' ? spec::ExperimentSpec{}.output : given;
+}
+
 struct RunsOptions {
-  std::string output = spec::ExperimentSpec{}.output;
+  std::string output = usual_output();
   bool json = false;
   std::string first, second;
 };

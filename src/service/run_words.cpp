@@ -27,7 +27,7 @@ std::string share_words(const std::optional<double>& share) {
 std::string span_words(const std::optional<double>& seconds) {
   if (!seconds || !std::isfinite(*seconds) || *seconds < 0 || *seconds > 1e12) return "-";
   const auto whole = std::llround(*seconds);
-  if (*seconds < 10) return fmt::format("{:.1f} s", *seconds);
+  if (*seconds < 10 && *seconds != std::floor(*seconds)) return fmt::format("{:.1f} s", *seconds);
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
