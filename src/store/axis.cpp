@@ -18,7 +18,7 @@ double round_step(double least) {
 }
 
 Axis with_step(double least, double most, double step, bool widen) {
-  Axis axis{least, most, {}, std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)))};
+  Axis axis{least, most, {}, static_cast<int>(-std::floor(std::log10(step) + 1e-9))};
   if (widen) {
     axis.low = std::floor(least / step + 1e-9) * step;
     axis.high = std::ceil(most / step - 1e-9) * step;
@@ -29,23 +29,26 @@ Axis with_step(double least, double most, double step, bool widen) {
 }
 
 // Equal bounds make no axis: there is room on both sides.
-void part(double& least, double& most, double smallest) {
-  const double room = std::max({smallest, std::abs(least) * 1e-6, std::abs(most) * 1e-6});
-  if (most - least >= room) return;
-  least -= room / 2;
-  most += room / 2;
+void part(double& least, double& most) {
+  const double size = std::max(std::abs(least), std::abs(most));
+  if (most - least > size * 1e-9) return;
+  const double room = size > 0 ? size * 0.1 : 1;
+  least -= room;
+  most += room;
 }
 
 }  // namespace
 
 std::string Axis::label(double tick) const {
+  const double value = std::abs(tick) < (high - low) * 1e-9 ? 0.0 : tick;  // no "-0", no 1e-17
   const double size = std::max(std::abs(low), std::abs(high));
-  if (size >= 1e7 || decimals > 6) return fmt::format("{:.3g}", tick);
-  return fmt::format("{:.{}f}", tick == 0 ? 0.0 : tick, decimals);  // no "-0"
+  if (size < 1e7 && size >= 1e-4) return fmt::format("{:.{}f}", value, std::max(decimals, 0));
+  const int digits = decimals + static_cast<int>(std::floor(std::log10(size))) + 1;
+  return fmt::format("{:.{}g}", value, std::clamp(digits, 1, 15));
 }
 
 Axis make_axis(double least, double most, int wanted, bool widen) {
-  part(least, most, 1e-6);
+  part(least, most);
   return with_step(least, most, round_step((most - least) / wanted), widen);
 }
 

@@ -9,7 +9,7 @@ namespace muster::store {
 struct Axis {
   double low = 0, high = 1;   // what the plot spans; low < high
   std::vector<double> ticks;  // within it, rising
-  int decimals = 0;           // that tell the ticks apart
+  int decimals = 0;           // that tell the ticks apart; negative: even tens do
 
   // Where a value lies, from 0 (low) to 1 (high).
   double share(double value) const { return (value - low) / (high - low); }

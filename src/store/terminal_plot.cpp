@@ -109,7 +109,7 @@ std::optional<Frame> frame_of(std::span<const Curve* const> curves, const TextPl
   if (!bounds) return std::nullopt;
   Frame frame;
   frame.rows = std::max<std::size_t>(form.height, 4);
-  frame.values = make_axis(bounds->least, bounds->most, static_cast<int>(frame.rows / 3), true);
+  frame.values = make_axis(bounds->least, bounds->most, std::max(2, static_cast<int>(frame.rows / 3)), false);
   frame.labels = value_labels(frame.values, frame.rows);
   frame.columns = std::max<std::size_t>(form.width, 30) - frame.labels.front().size() - 3;
   frame.steps = make_count_axis(bounds->first, bounds->last, static_cast<int>(frame.columns / 12) + 1);

@@ -1,0 +1,97 @@
+// muster runs: what was trained, one run at length, two side by side.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "cli/command.hpp"
+#include "cli/terminal.hpp"
+#include "service/run_comparison.hpp"
+#include "service/run_details.hpp"
+#include "service/runs.hpp"
+#include "spec/run_spec.hpp"
+#include "spec/schema.hpp"
+#include "store/find_run.hpp"
+
+namespace muster::cli {
+namespace {
+
+// Where muster train puts runs when nothing is said.
+std::string usual_output() {
+  const char* given = std::getenv(spec::environment_name("experiment.output").c_str());
+  return given == nullptr || *given == '\0' ? spec::ExperimentSpec{}.output : given;
+}
+
+struct RunsOptions {
+  std::string output = usual_output();
+  bool json = false;
+  std::string first, second;
+};
+
+store::TextPlotForm plot_form() { return {output_width(), 12, output_is_unicode(), output_has_colour()}; }
+
+int list(const RunsOptions& options) {
+  const auto runs = service::list_runs(options.output);
+  if (options.json)
+    fmt::print("{}\n", service::runs_json(runs));
+  else
+    fmt::print("{}", service::runs_text(runs, options.output, output_has_colour()));
+  return 0;
+}
+
+int show(const RunsOptions& options) {
+  const auto run = store::find_run(options.output, options.first);
+  if (!run) return report(run.error());
+  const service::RunDetails details = service::describe_run(*run);
+  fmt::print("{}", options.json ? service::run_json(details) + "\n" : service::run_text(details, plot_form()));
+  return 0;
+}
+
+int compare(const RunsOptions& options) {
+  const auto first = store::find_run(options.output, options.first);
+  if (!first) return report(first.error());
+  const auto second = store::find_run(options.output, options.second);
+  if (!second) return report(second.error());
+  const service::RunComparison comparison = service::compare_runs(*first, *second);
+  fmt::print("{}", options.json ? service::comparison_json(comparison) + "\n"
+                                : service::comparison_text(comparison, plot_form()));
+  return 0;
+}
+
+void add_common(CLI::App& command, RunsOptions& options) {
+  command.add_option("--output", options.output, "folder that holds the runs' folders")->capture_default_str();
+  command.add_flag("--json", options.json, "for programs");
+}
+
+CLI::Option* add_run(CLI::App& command, const std::string& name, std::string& value) {
+  return command.add_option(name, value, "a run's name or the beginning of it, its path, or latest")->required();
+}
+
+}  // namespace
+
+void add_runs_command(CLI::App& program, Action& action) {
+  CLI::App* command = program.add_subcommand("runs", "list runs, show one, compare two");
+  auto options = std::make_shared<RunsOptions>();
+  add_common(*command, *options);
+  command->require_subcommand(0, 1);
+  CLI::App* list_command =
+      command->add_subcommand("list", "every run with its status, steps, loss, exact match, time: as without a word");
+  add_common(*list_command, *options);
+  CLI::App* show_command =
+      command->add_subcommand("show", "settings, plan, metrics, loss curve, checkpoints and last error of a run");
+  add_common(*show_command, *options);
+  add_run(*show_command, "NAME", options->first);
+  CLI::App* compare_command = command->add_subcommand(
+      "compare", "settings that differ, final metrics, both loss curves, and the first step at which they differ");
+  add_common(*compare_command, *options);
+  add_run(*compare_command, "A", options->first);
+  add_run(*compare_command, "B", options->second);
+  command->callback([&action, options, show_command, compare_command] {
+    action.run = [options, show_command, compare_command](const Tail&) {
+      if (show_command->parsed()) return show(*options);
+      return compare_command->parsed() ? compare(*options) : list(*options);
+    };
+  });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,37 @@
+// Two runs side by side: muster runs compare.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "service/run_details.hpp"
+
+namespace muster::service {
+
+// How far the loss of two runs is the same, bit for bit.
+struct CurveComparison {
+  std::size_t common = 0;                        // steps that both have
+  std::optional<std::int64_t> first_difference;  // of the steps that both have, the first with other bits
+  double largest_difference = 0;                 // over those steps; infinite where one is no number and the other is
+  bool same_steps = false;                       // both have the same ones
+
+  // The same steps, at least one, and the same bits at each.
+  bool equal() const { return common > 0 && same_steps && !first_difference; }
+};
+CurveComparison compare_curves(const store::MetricsTable& first, const store::MetricsTable& second);
+
+struct RunComparison {
+  RunDetails first, second;
+  std::vector<SettingDifference> settings;
+  CurveComparison loss;
+};
+RunComparison compare_runs(const store::RunFolder& first, const store::RunFolder& second);
+
+std::string comparison_text(const RunComparison& comparison, const store::TextPlotForm& form);
+// {"first", "second" (as `muster runs --json`), "settings": {key: [first, second]}, "loss": {"common_steps",
+// "first_difference", "largest_difference", "equal"}}
+std::string comparison_json(const RunComparison& comparison);
+
+}  // namespace muster::service

@@ -1,0 +1,40 @@
+// One run, told at length: muster runs show.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_count.hpp"
+#include "service/run_settings.hpp"
+#include "service/runs.hpp"
+#include "store/metrics_table.hpp"
+#include "store/terminal_plot.hpp"
+
+namespace muster::service {
+
+struct RunCheckpoint {
+  std::int64_t step = 0;
+  ByteCount bytes;
+};
+
+struct RunDetails {
+  RunSummary summary;
+  RunSettings settings;             // all that spec.yaml names
+  std::optional<std::string> plan;  // in one line
+  store::MetricsTable metrics;      // empty where there are none
+  std::vector<RunCheckpoint> checkpoints;
+  bool exported = false;                  // model/ is there
+  std::optional<std::string> last_error;  // whole
+  std::vector<std::string> problems;      // what could not be read
+};
+
+RunDetails describe_run(const store::RunFolder& run);
+
+std::string run_text(const RunDetails& run, const store::TextPlotForm& form);
+// The object of `muster runs --json` and "settings" (those that are not built-in), "plan", "columns" (name → {"first",
+// "last", "least", "most"}), "checkpoints", "exported", "error", "problems".
+std::string run_json(const RunDetails& run);
+
+}  // namespace muster::service

@@ -1,0 +1,34 @@
+// The settings a run was made with, out of its spec.yaml.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "spec/schema.hpp"
+
+namespace muster::service {
+
+// Every key that the file names, with its value as muster writes it. A key or a value that this version does not know
+// is kept as it stands: the run may be of another version.
+using RunSettings = std::map<std::string, std::string>;
+Result<RunSettings> read_run_settings(const spec::Schema& schema, const std::filesystem::path& spec_file);
+
+// Those that are not at their built-in value, in the order of the schema, then keys that are not known.
+struct RunSetting {
+  std::string key, value;
+};
+std::vector<RunSetting> changed_settings(const spec::Schema& schema, const RunSettings& settings);
+
+// A key whose values differ; absent: the run's file does not name it, and its built-in value is not known.
+struct SettingDifference {
+  std::string key;
+  std::optional<std::string> first, second;
+};
+std::vector<SettingDifference> setting_differences(const spec::Schema& schema, const RunSettings& first,
+                                                   const RunSettings& second);
+
+}  // namespace muster::service

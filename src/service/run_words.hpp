@@ -1,0 +1,27 @@
+// Numbers of runs as people and programs read them.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/table.hpp"
+#include "service/runs.hpp"
+
+namespace muster::service {
+
+// "0.8312"; "-" where it is not known.
+std::string loss_words(const std::optional<double>& loss);
+// "97.8 %"
+std::string share_words(const std::optional<double>& share);
+// "1 min 8 s"
+std::string span_words(const std::optional<double>& seconds);
+// "5,210"
+std::string counted(double number);
+Colour colour_of(RunStatus status);
+std::string first_line(const std::string& text);
+// A run as `muster runs --json` has it. Not-a-number and infinities, which JSON lacks, are null.
+nlohmann::ordered_json summary_json(const RunSummary& run);
+
+}  // namespace muster::service
