@@ -13,8 +13,8 @@ namespace muster::data {
 namespace {
 
 LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& place) {
-  LoadedStep loaded{step.begin, step.end, trained_tokens(step, dataset), static_cast<std::int64_t>(step.units.size()),
-                    {}};
+  LoadedStep loaded{
+      step.begin, step.end, trained_tokens(step, dataset), static_cast<std::int64_t>(step.units.size()), {}};
   for (const auto& units : share(step.units, place)) loaded.passes.push_back(make_micro_batch(dataset, units));
   return loaded;
 }

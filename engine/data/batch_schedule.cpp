@@ -42,9 +42,7 @@ std::int64_t BatchSchedule::units_in(std::int64_t epoch) {
   return order_of(epoch).units();
 }
 
-std::int64_t BatchSchedule::steps_in(std::int64_t epoch) {
-  return (units_in(epoch) + batch_size_ - 1) / batch_size_;
-}
+std::int64_t BatchSchedule::steps_in(std::int64_t epoch) { return (units_in(epoch) + batch_size_ - 1) / batch_size_; }
 
 std::int64_t BatchSchedule::steps_of(std::int64_t epochs) {
   if (!settings_.packing) return epochs * steps_in(0);
