@@ -71,7 +71,7 @@ TEST(TokenFile, LeavesNothingBehindWhereItIsNotCommitted) {
 
 TEST(TokenFile, IsRefusedWhereverItIsCutOff) {
   const testing::ScratchFolder folder;
-  write(folder.path() / "whole", some_samples(20, 9));
+  write(folder.path() / "whole", some_samples(6, 9));
   const std::string whole = read_file(folder.path() / "whole").value();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     const auto path = folder.write("cut", std::string_view(whole).substr(0, length));
@@ -82,7 +82,7 @@ TEST(TokenFile, IsRefusedWhereverItIsCutOff) {
 
 TEST(TokenFile, IsRefusedWhicheverByteIsChanged) {
   const testing::ScratchFolder folder;
-  const auto samples = some_samples(20, 9);  // an even number of tokens or not: padding is the one thing not checked
+  const auto samples = some_samples(6, 9);  // an even number of tokens or not: padding is the one thing not checked
   const SampleCounts counts = write(folder.path() / "whole", samples);
   const std::string whole = read_file(folder.path() / "whole").value();
   const std::size_t tokens_end = sizeof(TokenFileStart) + 4 * static_cast<std::size_t>(counts.tokens);
@@ -95,10 +95,20 @@ TEST(TokenFile, IsRefusedWhicheverByteIsChanged) {
   }
 }
 
+// Right checksums do not make a file right: spans and samples must lie where they say.
+TEST(TokenFile, IsRefusedWhereSpansLeaveTheirSample) {
+  const testing::ScratchFolder folder;
+  const std::vector<std::vector<TokenSpan>> wrong{{{1, 4}}, {{0, 2}}, {{2, 2}}, {{2, 1}}, {{1, 3}, {2, 3}}, {{7, 9}}};
+  for (const auto& spans : wrong) {
+    write(folder.path() / "tokens", {{{1, 2, 3}, {{1, 3}}}, {{1, 2, 3}, spans}});
+    EXPECT_FALSE(Dataset::open(folder.path() / "tokens", Verification::structure)) << spans.front().begin;
+  }
+}
+
 // Ranks do not read all tokens when they start: whatever those are, samples stay within them.
 TEST(TokenFile, WithDamagedTokensHasTheSameStructure) {
   const testing::ScratchFolder folder;
-  write(folder.path() / "whole", some_samples(20, 9));
+  write(folder.path() / "whole", some_samples(6, 9));
   std::string damaged = read_file(folder.path() / "whole").value();
   damaged[sizeof(TokenFileStart) + 5] ^= 1;
   const auto path = folder.write("damaged", damaged);
