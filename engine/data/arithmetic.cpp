@@ -74,9 +74,9 @@ Result<Questions> arithmetic_questions(const ArithmeticSettings& settings) {
   Questions questions;
   for (const std::uint64_t number : drawn_numbers(count, settings.seed)) {
     const std::uint64_t pair = number / settings.operations.size();
-    Question made = question(static_cast<std::int64_t>(pair / numbers),
-                             settings.operations[number % settings.operations.size()],
-                             static_cast<std::int64_t>(pair % numbers));
+    Question made =
+        question(static_cast<std::int64_t>(pair / numbers), settings.operations[number % settings.operations.size()],
+                 static_cast<std::int64_t>(pair % numbers));
     auto& list = is_held_out(made.prompt, settings.held_out) ? questions.held_out : questions.training;
     list.push_back(std::move(made));
   }

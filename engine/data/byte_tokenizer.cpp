@@ -50,9 +50,7 @@ Json post_processor() {
           {"pair", Json::array({begin, first, second})},
           {"special_tokens",
            {{begin_text,
-             {{"id", begin_text},
-              {"ids", Json::array({ByteTokens::begin})},
-              {"tokens", Json::array({begin_text})}}}}}};
+             {{"id", begin_text}, {"ids", Json::array({ByteTokens::begin})}, {"tokens", Json::array({begin_text})}}}}}};
 }
 
 Json tokenizer_json() {

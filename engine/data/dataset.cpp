@@ -142,9 +142,9 @@ Result<Dataset> Dataset::open(const std::filesystem::path& path, Verification ve
   const SampleCounts counts{number(footer.samples), number(footer.tokens),  number(footer.trained_tokens),
                             number(footer.cut),     number(footer.dropped), number(footer.token_limit),
                             number(footer.longest)};
-  auto map = std::make_shared<const Map>(Map{std::move(*mapped), as_values<std::int32_t>(layout->tokens),
-                                             as_values<TokenSpan>(layout->spans),
-                                             as_values<SampleIndex>(layout->index)});
+  auto map =
+      std::make_shared<const Map>(Map{std::move(*mapped), as_values<std::int32_t>(layout->tokens),
+                                      as_values<TokenSpan>(layout->spans), as_values<SampleIndex>(layout->index)});
   return Dataset(std::move(map), counts);
 }
 

@@ -45,7 +45,8 @@ class Packer {
 std::vector<std::uint32_t> shuffled_numbers(std::uint32_t count, std::uint64_t seed, std::int64_t epoch) {
   std::vector<std::uint32_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0U);
-  const std::uint64_t key = mix_bits(mix_bits(seed + golden) ^ mix_bits(static_cast<std::uint64_t>(epoch) + 2 * golden));
+  const std::uint64_t key =
+      mix_bits(mix_bits(seed + golden) ^ mix_bits(static_cast<std::uint64_t>(epoch) + 2 * golden));
   for (std::uint32_t left = count; left > 1; --left) {
     // 64 random bits for at most 2^32 choices: the bias is beyond notice.
     const std::uint64_t bits = mix_bits(key + left * golden);

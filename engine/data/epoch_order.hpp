@@ -1,4 +1,5 @@
-// In which order the samples of an epoch come: a pure function of lengths, seed and epoch, whatever the number of ranks.
+// In which order the samples of an epoch come: a pure function of lengths, seed and epoch, whatever the number of
+// ranks.
 #pragma once
 
 #include <cstdint>

@@ -57,9 +57,10 @@ Result<ByteSpans> last_answer(const chat::ModelText& text, const chat::Conversat
   const auto prompt = text.render(asked);
   if (!prompt) return prompt.error();
   if (!rendered.starts_with(prompt->text))
-    return bad_row("the chat template writes the messages before the last answer differently without it, so that "
-                   "the answer's beginning is not clear",
-                   "use a chat template with {% generation %} around what the assistant writes");
+    return bad_row(
+        "the chat template writes the messages before the last answer differently without it, so that "
+        "the answer's beginning is not clear",
+        "use a chat template with {% generation %} around what the assistant writes");
   return ByteSpans{{prompt->text.size(), rendered.size()}};
 }
 
@@ -68,7 +69,8 @@ std::vector<TokenSpan> tokens_in(const ByteSpans& spans, const std::vector<Token
   std::vector<TokenSpan> found;
   for (const auto& span : spans) {
     const auto begin = std::ranges::find_if(places, [&](const TokenPlace& place) { return place.end > span.begin; });
-    const auto end = std::find_if(begin, places.end(), [&](const TokenPlace& place) { return place.begin >= span.end; });
+    const auto end =
+        std::find_if(begin, places.end(), [&](const TokenPlace& place) { return place.begin >= span.end; });
     TokenSpan next{count_of(static_cast<std::size_t>(begin - places.begin())),
                    count_of(static_cast<std::size_t>(end - places.begin()))};
     next.begin = std::max(next.begin, found.empty() ? 1 : found.back().end);
@@ -91,13 +93,14 @@ void cut_spans(std::vector<TokenSpan>& spans, std::uint32_t length) {
 
 Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int64_t sequence_length) {
   if (sequence_length < 2)
-    return Error{Error::Kind::bad_input,
-                 fmt::format("training.sequence_length is {}, and a token is trained on from one before it",
-                             sequence_length),
-                 "training.sequence_length=2 or more"};
+    return Error{
+        Error::Kind::bad_input,
+        fmt::format("training.sequence_length is {}, and a token is trained on from one before it", sequence_length),
+        "training.sequence_length=2 or more"};
   const auto end = end_token_of(text);
   if (!end)
-    return Error{Error::Kind::bad_input, "the tokenizer names no end-of-sequence token, and training ends texts with it",
+    return Error{Error::Kind::bad_input,
+                 "the tokenizer names no end-of-sequence token, and training ends texts with it",
                  "name one as \"eos_token\" in tokenizer_config.json"};
   return SampleEncoder(text, *end, static_cast<std::size_t>(sequence_length));
 }

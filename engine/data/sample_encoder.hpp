@@ -14,7 +14,7 @@ namespace muster::data {
 
 struct EncodedSamples {
   std::vector<Sample> samples;
-  std::int64_t cut = 0;      // as in SampleCounts
+  std::int64_t cut = 0;  // as in SampleCounts
   std::int64_t dropped = 0;
 };
 

@@ -139,8 +139,7 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::filesystem::path& pla
   if (!index) return index.error();
   const TokenFileStart start;
   if (auto written = file->write(bytes_of(start)); !written) return written.error();
-  return TokenFileWriter(
-      std::unique_ptr<Parts>(new Parts{std::move(*file), std::move(*spans), std::move(*index)}));
+  return TokenFileWriter(std::unique_ptr<Parts>(new Parts{std::move(*file), std::move(*spans), std::move(*index)}));
 }
 
 Result<void> TokenFileWriter::add(const Sample& sample) {
@@ -153,7 +152,8 @@ Result<void> TokenFileWriter::add(const Sample& sample) {
     return added;
   const std::string_view spans(reinterpret_cast<const char*>(sample.trained.data()),
                                sample.trained.size() * sizeof(TokenSpan));
-  if (auto added = parts.spans.add(spans, [&](std::string_view block) { return parts.span_spool.write(block); }); !added)
+  if (auto added = parts.spans.add(spans, [&](std::string_view block) { return parts.span_spool.write(block); });
+      !added)
     return added;
   TokenFileFooter& counts = parts.counts;
   ++counts.samples;

@@ -53,8 +53,8 @@ Result<const Form*> form_of(const Json& row) {
   for (const Form& form : forms()) {
     if (!has_any(row, form.needed)) continue;
     if (found != nullptr)
-      return refusal(fmt::format("the row has two forms, {} and {}: it is not clear which one is meant", found->name,
-                                 form.name));
+      return refusal(
+          fmt::format("the row has two forms, {} and {}: it is not clear which one is meant", found->name, form.name));
     found = &form;
   }
   if (found == nullptr) return refusal(fmt::format("the row has none of the known forms: it has {}", keys_of(row)));

@@ -7,7 +7,8 @@
 
 namespace muster {
 
-// Any change within eight aligned bytes, and so any changed byte, changes the result; other changes do but for one in 2^64.
+// Any change within eight aligned bytes, and so any changed byte, changes the result; other changes do but for one in
+// 2^64.
 std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
 }  // namespace muster

@@ -20,8 +20,7 @@ TEST(EpochOrder, HasEverySampleOnceWhateverThePacking) {
     for (const bool packing : {false, true})
       for (const std::int64_t epoch : {0, 1, 5}) {
         const auto lengths = some_lengths(count, 64);
-        const auto order =
-            EpochOrder::make(lengths, {.seed = 3, .packing = packing, .sequence_length = 64}, epoch);
+        const auto order = EpochOrder::make(lengths, {.seed = 3, .packing = packing, .sequence_length = 64}, epoch);
         std::vector<std::uint32_t> seen;
         for (std::int64_t i = 0; i < order.units(); ++i) {
           const auto unit = order.unit(i);

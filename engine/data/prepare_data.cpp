@@ -1,0 +1,229 @@
+#include "data/prepare_data.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "data/content_digest.hpp"
+#include "data/dataset.hpp"
+#include "data/ordered_work.hpp"
+#include "data/sample_source.hpp"
+#include "data/token_file.hpp"
+
+namespace muster::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Phase = PreparationProgress::Phase;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What is prepared: the samples, and a text that is the same for the same samples before the tokenizer.
+struct Source {
+  std::unique_ptr<SampleSource> samples;
+  std::string key;
+  std::string name;            // for messages
+  std::vector<RowFile> files;  // empty: none
+};
+
+// What every part of the work needs.
+struct Work {
+  const DataWish& wish;
+  const chat::ModelText& text;
+  fs::path folder;
+  int threads;
+  const OnPreparation& progress;
+
+  void tell(Phase phase, std::uint64_t done, std::uint64_t total) const {
+    if (progress) progress({phase, done, total});
+  }
+};
+
+Error cannot_use(const fs::path& folder, std::string_view reason) {
+  return {Error::Kind::failed, fmt::format("cannot keep prepared data in {}: {}", folder.string(), reason),
+          "set MUSTER_CACHE to a folder that can be written to"};
+}
+
+// Held by whoever makes a token file; the kernel lets go of it when the process ends.
+Result<FileDescriptor> lock_for(const Work& work, const fs::path& place) {
+  const fs::path path = place.string() + ".lock";
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file) return cannot_use(work.folder, system_reason());
+  if (::flock(file.number(), LOCK_EX | LOCK_NB) == 0) return file;
+  work.tell(Phase::waiting, 0, 0);
+  while (::flock(file.number(), LOCK_EX) != 0)
+    if (errno != EINTR) return cannot_use(work.folder, system_reason());
+  return file;
+}
+
+// Left behind by a process that was killed; the caller has the lock.
+void remove_leftovers(const fs::path& place) {
+  std::error_code failure;
+  for (fs::directory_iterator entry(place.parent_path(), failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(place.filename().string() + ".part-") ||
+        name.starts_with(place.filename().string() + ".spool-"))
+      fs::remove(entry->path(), ignored);
+  }
+}
+
+// Takes pieces in order: samples into the file, bad lines into a list.
+class PieceTaker {
+ public:
+  PieceTaker(const SampleSource& source, TokenFileWriter& writer) : source_(source), writer_(writer) {}
+
+  Result<void> take(std::size_t piece, const Result<MadePiece>& made) {
+    if (!made) return made.error();
+    if (const std::string name = source_.name_of(piece); name != name_) {
+      name_ = name;
+      lines_before_ = 0;
+    }
+    for (const MadePiece::BadLine& bad : made->bad)
+      if (problems_.size() < most_bad_lines)
+        problems_.push_back({fmt::format("{}:{}", name_, lines_before_ + bad.line), bad.what, bad.remedy});
+    lines_before_ += made->lines;
+    cut_ += made->encoded.cut;
+    dropped_ += made->encoded.dropped;
+    if (problems_.size() == most_bad_lines) return to_error(problems_);
+    if (!problems_.empty()) return {};  // only to find the others
+    for (const Sample& sample : made->encoded.samples) {
+      if (auto added = writer_.add(sample); !added) return added;
+      ++samples_;
+    }
+    return {};
+  }
+
+  Result<SampleCounts> finish(const std::string& name) {
+    if (!problems_.empty()) return to_error(problems_);
+    if (samples_ == 0)
+      return Error{
+          Error::Kind::bad_input,
+          fmt::format("{} gives nothing to train on: {} samples had no token that is trained on", name, dropped_),
+          "check the data, and whether training.sequence_length leaves room for the answers"};
+    return writer_.commit(cut_, dropped_);
+  }
+
+ private:
+  const SampleSource& source_;
+  TokenFileWriter& writer_;
+  std::string name_;
+  std::int64_t lines_before_ = 0;  // of the file, before this piece
+  std::int64_t cut_ = 0, dropped_ = 0, samples_ = 0;
+  std::vector<Problem> problems_;
+};
+
+Result<SampleCounts> make_file(const Work& work, const Source& source, const fs::path& place) {
+  const auto encoder = SampleEncoder::make(work.text, work.wish.sequence_length);
+  if (!encoder) return encoder.error();
+  const auto before = stamp_of(source.files);
+  if (!before) return before.error();
+  auto writer = TokenFileWriter::create(place);
+  if (!writer) return cannot_use(work.folder, writer.error().what);
+  const SampleSource& samples = *source.samples;
+  std::uint64_t done = 0, total = 0;
+  for (std::size_t i = 0; i < samples.pieces(); ++i) total += samples.bytes_of(i);
+  PieceTaker taker(samples, *writer);
+  const auto taken = work_in_order(
+      samples.pieces(), work.threads, [&](std::size_t piece) { return samples.make(piece, *encoder); },
+      [&](std::size_t piece, const Result<MadePiece>& made) {
+        done += samples.bytes_of(piece);
+        work.tell(Phase::tokenizing, done, total);
+        return taker.take(piece, made);
+      });
+  if (!taken) return taken.error();
+  const auto after = stamp_of(source.files);
+  if (!after) return after.error();
+  if (*after != *before)
+    return Error{Error::Kind::failed, fmt::format("{} changed while it was read", source.name),
+                 "start again when nothing writes to it"};
+  return taker.finish(source.name);
+}
+
+Result<PreparedFile> prepare(const Work& work, const Source& source) {
+  Sha256 digest;
+  const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", token_file_version,
+                                      work.wish.sequence_length, work.text.identity(), source.key);
+  digest.add(std::as_bytes(std::span(key)));
+  const fs::path place = work.folder / (digest.finish().substr(0, 40) + ".tokens");
+  const auto lock = lock_for(work, place);
+  if (!lock) return lock.error();
+  std::error_code ignored;
+  if (fs::exists(place, ignored))
+    if (const auto known = Dataset::open(place, Verification::everything, work.threads))
+      return PreparedFile{place, known->counts(), true};
+  remove_leftovers(place);
+  const auto counts = make_file(work, source, place);
+  if (!counts) return counts.error();
+  return PreparedFile{place, *counts, false};
+}
+
+Result<Source> file_source(const Work& work, const std::string& path) {
+  auto files = find_row_files(path);
+  if (!files) return files.error();
+  std::uint64_t total = 0;
+  for (const RowFile& file : *files) total += file.size;
+  const auto digest = remembered_digest(*files, work.folder, work.threads,
+                                        [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
+  if (!digest) return digest.error();
+  return Source{source_of_files(*files), "files " + *digest, path, *files};
+}
+
+Result<Source> question_source(const ArithmeticSettings& settings, bool held_out) {
+  auto questions = arithmetic_questions(settings);
+  if (!questions) return questions.error();
+  const std::string key = fmt::format("arithmetic {} {} {} {} {}", settings.operations, settings.digits,
+                                      settings.held_out, settings.seed, held_out ? "held out" : "training");
+  return Source{
+      source_of_questions(std::move(held_out ? questions->held_out : questions->training)), key, arithmetic_name, {}};
+}
+
+Result<Source> source_of(const Work& work, const std::string& path, bool held_out) {
+  if (path == arithmetic_name) return question_source(work.wish.arithmetic, held_out);
+  if (path.starts_with("builtin:"))
+    return Error{Error::Kind::bad_input, fmt::format("{} is not known", path), "built in: builtin:arithmetic"};
+  return file_source(work, path);
+}
+
+Result<PreparedFile> prepare(const Work& work, const std::string& path, bool held_out) {
+  const auto source = source_of(work, path, held_out);
+  if (!source) return source.error();
+  return prepare(work, *source);
+}
+
+}  // namespace
+
+fs::path cache_folder_from_environment() {
+  if (const std::string cache = environment("MUSTER_CACHE"); !cache.empty()) return cache;
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "muster";
+  return fs::path(environment("HOME")) / ".cache" / "muster";
+}
+
+Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const fs::path& cache, int threads,
+                                  const OnPreparation& progress) {
+  const Work work{wish, text, cache / "data", threads, progress};
+  std::error_code failure;
+  fs::create_directories(work.folder, failure);
+  if (failure) return cannot_use(work.folder, failure.message());
+  auto training = prepare(work, wish.path, false);
+  if (!training) return training.error();
+  PreparedData prepared{std::move(*training), std::nullopt};
+  if (!wish.evaluation) return prepared;
+  auto evaluation = prepare(work, *wish.evaluation, true);
+  if (!evaluation) return evaluation.error();
+  prepared.evaluation = std::move(*evaluation);
+  return prepared;
+}
+
+}  // namespace muster::data

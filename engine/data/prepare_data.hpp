@@ -1,0 +1,59 @@
+// From what a user calls the data to token files, made once and kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "chat/model_text.hpp"
+#include "data/arithmetic.hpp"
+#include "data/sample.hpp"
+
+namespace muster::data {
+
+constexpr const char* arithmetic_name = "builtin:arithmetic";
+
+struct DataWish {
+  std::string path;                       // a file, a folder, or builtin:arithmetic
+  std::optional<std::string> evaluation;  // the same for evaluation; builtin:arithmetic evaluates by its held-out ones
+  ArithmeticSettings arithmetic;
+  std::int64_t sequence_length = 1024;  // tokens of a sample at most
+};
+
+struct PreparedFile {
+  std::filesystem::path path;  // a token file: Dataset::open
+  SampleCounts counts;
+  bool was_there = false;  // made by an earlier call
+};
+
+struct PreparedData {
+  PreparedFile training;
+  std::optional<PreparedFile> evaluation;
+};
+
+struct PreparationProgress {
+  enum class Phase {
+    waiting,    // another process prepares the same
+    digesting,  // looks whether the data is known
+    tokenizing,
+  };
+  Phase phase = Phase::tokenizing;
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;
+};
+using OnPreparation = std::function<void(const PreparationProgress&)>;
+
+// MUSTER_CACHE, else XDG_CACHE_HOME/muster, else ~/.cache/muster.
+std::filesystem::path cache_folder_from_environment();
+
+// Token files lie in cache/data under a name that follows from contents, tokenizer, chat template and sequence length;
+// one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line. Of several
+// processes that want the same one makes it, and the others wait. Memory does not grow with the data. progress: called
+// from this thread, often.
+Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const std::filesystem::path& cache,
+                                  int threads, const OnPreparation& progress = {});
+
+}  // namespace muster::data
