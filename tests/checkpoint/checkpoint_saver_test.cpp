@@ -212,12 +212,13 @@ TEST_F(Saver, KilledAtAnyMomentLeavesANewestThatIsWhole) {
     EXPECT_GE(found.checkpoint->state().step, step);
     step = found.checkpoint->state().step;
     EXPECT_TRUE(holds(*found.checkpoint, step));
-    EXPECT_LE(find_checkpoints(folder()).size(), 3u);  // the third: killed before it was removed
     leftovers += std::ranges::any_of(names_in(folder()), [](const std::string& name) { return name[0] == '.'; });
     remove_leftovers(folder());
   }
   EXPECT_GT(step, 1);
-  EXPECT_GT(leftovers, 0);  // some were killed within a save
+  EXPECT_GT(leftovers, 0);                              // some were killed within a save
+  ASSERT_TRUE(save(folder(), step + 1, 3, 2, "last"));  // which removes what was killed before it was removed
+  EXPECT_EQ(names_in(folder()).size(), 2u);
 }
 
 }  // namespace

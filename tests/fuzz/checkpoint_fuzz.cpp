@@ -4,15 +4,21 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint_saver.hpp"
+#include "checkpoint/checksum.hpp"
 #include "checkpoint/convert.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/tensor_source.hpp"
+#include "checkpoint/training_checkpoint.hpp"
 #include "checkpoint_bytes.hpp"
 #include "fuzz/mutator.hpp"
 #include "spec/gguf_header.hpp"
@@ -173,6 +179,41 @@ GgufSeed gpt2_seed(std::uint32_t first_type) {
   return seed.finish(true);
 }
 
+// A training checkpoint of two ranks: its files apart, so that each can be damaged and sealed again.
+struct TrainingSeed {
+  std::string manifest;  // up to its checksum
+  std::array<std::string, 2> headers, numbers;
+};
+
+TrainingSeed training_seed(const fs::path& folder) {
+  std::vector<checkpoint::LogicalTensor> tensors{{"a.weight", {{3, 5}, 2}, {"parameter", "momentum"}},
+                                                 {"b", {{7}, 1}, {"parameter", "momentum"}}};
+  std::vector<std::unique_ptr<checkpoint::CheckpointSaver>> savers;
+  checkpoint::TrainingState state;
+  state.step = 3;
+  state.schedule = {{"peak", 1e-3}};
+  for (int rank = 0; rank < 2; ++rank) {
+    savers.push_back(std::make_unique<checkpoint::CheckpointSaver>(
+        checkpoint::SaverPlace{.folder = folder, .attempt = "f", .rank = rank, .ranks = 2}, tensors));
+    auto copy = std::make_shared<checkpoint::HostCopy>(checkpoint::share_of(tensors, 2, rank));
+    for (std::size_t i = 0; i < copy->pieces().size(); ++i) std::ranges::fill(copy->numbers(i), 1.0F);
+    if (!savers.back()->begin(state, copy)) throw std::logic_error("no seed");
+  }
+  const auto saved = savers[0]->wait();
+  if (!saved) throw std::logic_error("no seed: " + saved.error().what);
+  TrainingSeed seed;
+  seed.manifest = *read_file(saved->path / checkpoint::manifest_name);
+  seed.manifest.resize(seed.manifest.size() - checkpoint::seal_manifest("").size());
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::string file = *read_file(saved->path / checkpoint::piece_file_name(rank, 2));
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    seed.headers[rank] = file.substr(sizeof length, length);
+    seed.numbers[rank] = file.substr(sizeof length + length);
+  }
+  return seed;
+}
+
 std::vector<std::string> words() {
   std::vector<std::string> list{"null",
                                 "-1",
@@ -198,7 +239,7 @@ std::vector<std::string> words() {
 }
 
 struct Counts {
-  std::size_t opened = 0, tensors = 0, tokenizers = 0, converted = 0;
+  std::size_t opened = 0, tensors = 0, tokenizers = 0, converted = 0, resumed = 0;
 };
 
 class Fuzzer {
@@ -206,6 +247,9 @@ class Fuzzer {
   explicit Fuzzer(std::uint64_t seed)
       : headers_({tiny_safetensors().first}, words(), seed),
         configs_({std::string(tiny_config)}, words(), seed),
+        training_(training_seed(folder_.path())),
+        manifests_({training_.manifest}, words(), seed),
+        piece_headers_({training_.headers.begin(), training_.headers.end()}, words(), seed),
         random_(seed) {
     for (std::uint32_t type = 0; type < block_types.size(); ++type) {
       gguf_seeds_.push_back(llama_seed(type));
@@ -217,8 +261,11 @@ class Fuzzer {
   }
 
   void one() {
-    if (below(2) == 0)
+    const std::size_t kind = below(5);
+    if (kind < 2)
       try_safetensors();
+    else if (kind == 2)
+      try_training_checkpoint();
     else
       try_gguf();
   }
@@ -268,6 +315,47 @@ class Fuzzer {
     if (below(16) == 0) convert(path);
   }
 
+  // Damage with the right checksums: what lies behind them must hold by itself.
+  void try_training_checkpoint() {
+    std::string manifest = below(3) == 0 ? manifests_.next() : training_.manifest;
+    fs::create_directories(folder_.path() / "step-3");
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const bool damage = below(3) == 0;
+      const std::string header = damage ? piece_headers_.next() : training_.headers[rank];
+      const std::string start = spec::testing::little_endian<std::uint64_t>(header.size()) + header;
+      write(("step-3/" + checkpoint::piece_file_name(rank, 2)).c_str(), start + training_.numbers[rank]);
+      replace(manifest, header_checksum(training_.headers[rank]), header_checksum(header));
+      const std::string size = "\"size\": ", name = checkpoint::piece_file_name(rank, 2);
+      const std::size_t at = manifest.find(size, manifest.find(name));
+      if (at == std::string::npos) continue;
+      const std::size_t end = manifest.find(',', at);
+      if (end != std::string::npos)
+        manifest.replace(at, end - at, size + std::to_string(start.size() + training_.numbers[rank].size()));
+    }
+    write("step-3/manifest.json", checkpoint::seal_manifest(manifest));
+    const auto opened = checkpoint::TrainingCheckpoint::open(folder_.path() / "step-3");
+    if (!opened || !opened->verify(1)) return;
+    ++counts_.resumed;
+    for (const checkpoint::LogicalTensor& tensor : opened->tensors())
+      for (const std::string& state : tensor.states) {
+        std::vector<float> whole(static_cast<std::size_t>(tensor.dimensions.elements()));
+        if (!opened->read(tensor.name, state, 0, whole))
+          throw std::logic_error("what was verified cannot be read: " + tensor.name);
+        if (std::ranges::any_of(whole, [](float number) { return number != 1.0F; }))
+          throw std::logic_error("another number than was written: " + tensor.name);
+        whole.resize(below(20));
+        static_cast<void>(opened->read(tensor.name, state, static_cast<std::int64_t>(below(20)) - 1, whole));
+      }
+  }
+
+  static std::string header_checksum(const std::string& header) {
+    return checkpoint::checksum_text(
+        checkpoint::checksum_of(spec::testing::little_endian<std::uint64_t>(header.size()) + header));
+  }
+  static void replace(std::string& text, const std::string& old, const std::string& other) {
+    if (const std::size_t at = text.find(old); at != std::string::npos) text.replace(at, old.size(), other);
+  }
+
   void convert(const fs::path& path) {
     const fs::path place = folder_.path() / "converted";
     const auto done = checkpoint::convert_gguf({path, place, ElementType::bfloat16, ByteCount{20'000}, {}});
@@ -302,6 +390,8 @@ class Fuzzer {
 
   testing::ScratchFolder folder_;
   Mutator headers_, configs_;
+  TrainingSeed training_;
+  Mutator manifests_, piece_headers_;
   std::vector<GgufSeed> gguf_seeds_;
   std::vector<Mutator> gguf_mutators_;
   std::mt19937_64 random_;
@@ -324,9 +414,10 @@ int fuzz(std::size_t inputs, std::uint64_t seed) {
   const Counts& counts = fuzzer.counts();
   fmt::print(
       "{{\"bench\": \"checkpoint_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"opened\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}}}\n",
-      inputs, seed, seconds, counts.opened, counts.tensors, counts.tokenizers, counts.converted);
-  const bool reached = counts.opened > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0;
+      "\"opened\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}, \"resumed\": {}}}\n",
+      inputs, seed, seconds, counts.opened, counts.tensors, counts.tokenizers, counts.converted, counts.resumed);
+  const bool reached =
+      counts.opened > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0 && counts.resumed > 0;
   return inputs >= 5'000 && !reached ? 1 : 0;
 }
 
