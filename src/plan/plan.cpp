@@ -49,7 +49,9 @@ std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus) {
 
 RankPlan cpu_rank(const Question& question, DeviceMemory memory) {
   for (const Component component : {Component::slack, Component::nccl, Component::context}) memory[component] = 0;
-  return {0, 0, std::nullopt, memory, question.cpu_limit.value_or(question.host_memory.value_or(unknown_limit)), {}};
+  std::int64_t limit = question.cpu_limit.value_or(question.host_memory.value_or(unknown_limit));
+  if (limit != unknown_limit) limit /= question.cpu_ranks;
+  return {0, 0, std::nullopt, memory, limit, {}};
 }
 
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory, std::int64_t hosts) {

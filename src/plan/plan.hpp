@@ -49,6 +49,7 @@ struct Question {
   spec::ShardingStrategy sharding = spec::ShardingStrategy::full_shard;
   bool offload = false;  // FSDP's shards in host memory
   std::vector<PlanDevice> devices;
+  std::int64_t cpu_ranks = 1;               // training without GPUs: ranks that share the host's memory
   std::vector<PlanDevice> spare;            // visible GPUs that were not chosen
   bool limits_given = false;                // by max_memory
   std::optional<std::int64_t> cpu_limit;    // bytes of modules that may lie in host memory; absent: none

@@ -21,7 +21,8 @@ class TrainingPlanner {
  public:
   explicit TrainingPlanner(const Question& question)
       : question_(question),
-        world_(std::max<std::int64_t>(question.hosts * std::ssize(question.devices), 1)),
+        world_(question.devices.empty() ? question.hosts * question.cpu_ranks
+                                        : question.hosts * std::ssize(question.devices)),
         weight_(weigh(question.model->shape, question.workload.weights)) {}
 
   Result<Plan> plan() {
@@ -61,7 +62,9 @@ class TrainingPlanner {
   // In the order of cost: what communicates least first. Host memory is a remedy, taken only where it is asked for.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
-    if (question_.devices.empty()) return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
+    if (question_.devices.empty() && world_ == 1)
+      return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
+    if (question_.devices.empty()) return {{layout(Scheme::ddp, false), "there is no GPU, CPU ranks compute"}};
     std::vector<Attempt> list;
     if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
     if (world_ == 1) {
@@ -80,12 +83,13 @@ class TrainingPlanner {
     const auto refuse = [](std::string what, std::string remedy) {
       return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
     };
-    if (question_.devices.empty() && question_.scheme && *question_.scheme != Scheme::single)
+    if (question_.devices.empty() && world_ == 1 && question_.scheme && *question_.scheme != Scheme::single)
       return refuse(fmt::format("the strategy is {}, and there is no GPU", name(*question_.scheme)),
                     "--strategy single, or --gpus-from FILE for another machine (docs/inventory-file.md)");
     if (question_.scheme == Scheme::single && world_ > 1)
-      return refuse(fmt::format("the strategy is single, and there are {} GPUs", world_),
-                    "--num-gpus 1, or --strategy ddp");
+      return refuse(fmt::format("the strategy is single, and there are {} {}", world_,
+                                question_.devices.empty() ? "ranks" : "GPUs"),
+                    question_.devices.empty() ? "--ranks 1, or --strategy ddp" : "--num-gpus 1, or --strategy ddp");
     const spec::ModelConfig& config = question_.model->config;
     if (question_.scheme == Scheme::tensor && (config.kv_heads % world_ != 0 || config.intermediate % world_ != 0))
       return refuse(fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
@@ -186,7 +190,12 @@ class TrainingPlanner {
   }
 
   std::vector<RankPlan> ranks(const Layout& where, const Workload& workload) const {
-    if (question_.devices.empty()) return {cpu_rank(question_, memory(where, workload))};
+    if (question_.devices.empty()) {
+      std::vector<RankPlan> equal(static_cast<std::size_t>(question_.cpu_ranks),
+                                  cpu_rank(question_, memory(where, workload)));
+      for (std::size_t i = 0; i < equal.size(); ++i) equal[i].rank = static_cast<int>(i);
+      return equal;
+    }
     if (where.scheme == Scheme::pipeline) return pipeline_ranks(where, workload);
     return equal_ranks(question_, memory(where, workload), hosts_to_tell(question_));
   }

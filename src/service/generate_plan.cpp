@@ -9,6 +9,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
+#include "service/device_choice.hpp"
 #include "service/generate.hpp"
 #include "service/generate_placement.hpp"
 #include "service/generate_rows.hpp"
@@ -19,7 +20,6 @@ namespace muster::service {
 namespace {
 
 constexpr const char* file_for_answers = "the file for the answers is -o FILE";
-constexpr gpu::ComputeCapability first_with_bfloat16{8, 0};
 // Sequences computed at once where nothing is said, if that many fit.
 constexpr std::int64_t usual_batch_on_cpu = 8;
 constexpr std::int64_t usual_batch_on_gpu = 64;
@@ -110,73 +110,6 @@ class SettingsCheck {
   const spec::RunSpec& spec_;
   std::vector<Problem> problems_;
 };
-
-// What ranks may compute on.
-struct ChosenDevices {
-  std::vector<gpu::VisibleIndex> gpus;  // empty: CPU ranks
-  int ranks = 1;
-  std::size_t visible = 0;  // GPUs
-  bool has_bfloat16 = false;
-  // Models that work side by side, at most; absent: as many as the ranks allow, since so many were asked for.
-  std::optional<std::size_t> most_replicas = {};
-};
-
-// Which GPUs, by what was asked for; where nothing was, all that are free.
-gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked) {
-  gpu::SelectionRequest request;
-  request.ids = asked.gpu_ids;
-  if (!request.ids.empty()) return request;
-  if (asked.num_gpus) {
-    request.count = static_cast<int>(*asked.num_gpus);
-  } else if (asked.ranks) {
-    request.count = static_cast<int>(*asked.ranks);
-    request.up_to = true;
-  }
-  return request;
-}
-
-ChosenDevices on_the_cpu(const spec::DistributedSpec& asked) {
-  ChosenDevices chosen;
-  chosen.ranks = static_cast<int>(asked.ranks.value_or(1));
-  return chosen;
-}
-
-ChosenDevices on_gpus(const HostView& view, const std::vector<gpu::VisibleIndex>& picked) {
-  ChosenDevices chosen;
-  chosen.gpus = picked;
-  chosen.ranks = static_cast<int>(picked.size());
-  chosen.visible = view.visible.size();
-  // A GPU that does not tell is taken for a present-day one; the worker refuses a type that its device lacks.
-  chosen.has_bfloat16 = std::ranges::all_of(picked, [&](gpu::VisibleIndex index) {
-    const gpu::GpuFacts& facts = view.gpu_of(view.visible[static_cast<std::size_t>(number(index))]).facts;
-    return facts.compute_capability.value_or(first_with_bfloat16) >= first_with_bfloat16;
-  });
-  return chosen;
-}
-
-// No silent fallback: GPUs that are asked for and not there are a refusal.
-Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& asked,
-                                     std::optional<std::int64_t> prompts) {
-  if (asked.device == spec::Device::cpu) return on_the_cpu(asked);
-  const auto view = host.look(gpu::Detail::everything);
-  if (!view) return view.error();
-  const bool nothing_asked = asked.gpu_ids.empty() && !asked.num_gpus.has_value();
-  if (view->visible.empty() && nothing_asked && asked.device == spec::Device::automatic) return on_the_cpu(asked);
-  if (view->visible.empty())
-    return Error{Error::Kind::refused, "a GPU is asked for, and none is visible", "--device cpu, or muster doctor"};
-  const auto picked = host.pick(selection_of(asked));
-  if (!picked) return picked.error();
-  ChosenDevices chosen = on_gpus(*view, *picked);
-  if (asked.ranks && *asked.ranks < chosen.ranks)
-    return Error{
-        Error::Kind::bad_input,
-        fmt::format("{} ranks are asked for, and {} GPUs: some would have nothing to do", *asked.ranks, chosen.ranks),
-        fmt::format("--num-gpus {}, or no --ranks: each GPU gets one", *asked.ranks)};
-  if (asked.ranks) chosen.ranks = static_cast<int>(*asked.ranks);
-  // A file gives work to all of them, as far as there is a prompt for each; a pipe mostly to one.
-  if (nothing_asked && !asked.ranks) chosen.most_replicas = static_cast<std::size_t>(prompts.value_or(1));
-  return chosen;
-}
 
 spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& device) {
   if (asked != spec::DataType::automatic) return asked;

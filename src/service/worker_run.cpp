@@ -49,8 +49,8 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
   wish.request.run_id = fmt::format("{}-{}", job.name, ::getpid());
   wish.request.own_exit_code = true;
   wish.request.independent = job.survives_losses;
-  wish.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  wish.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  wish.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
+  wish.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
   wish.request.signals.grace = job.grace;
   wish.request.logs.folder = job.logs.value_or(server.folder() / "logs");
   wish.request.logs.redirects = *launch::StreamChoice::parse("3");
@@ -91,6 +91,14 @@ class JobRecord : public wire::ControlListener {
   std::optional<int> input() override { return ending_ ? std::nullopt : listener_.input(); }
   Result<void> rank_left(int rank, const std::optional<std::string>& reason) override {
     return ending_ ? Result<void>() : given_up(listener_.rank_left(rank, reason));
+  }
+
+  std::optional<std::chrono::steady_clock::time_point> deadline() override {
+    return ending_ ? std::nullopt : listener_.deadline();
+  }
+  Error deadline_passed() override {
+    ending_ = gave_up_ = true;
+    return listener_.deadline_passed();
   }
 
   bool is_of_no_use(int rank) override {

@@ -197,8 +197,13 @@ void ControlServer::State::run(const std::stop_token& stop) {
     for (std::size_t position = 0; position < connections.size(); ++position) hear(*connections[position]);
     let_go_of_broken();
     give_all();
+    const auto deadline = connections.empty() ? std::nullopt : listener->deadline();
+    if (deadline && Clock::now() >= *deadline) fail(listener->deadline_passed());
     if (farewell && (connections.empty() || Clock::now() >= *farewell)) return;
-    wait(farewell ? std::chrono::milliseconds(20) : std::chrono::hours(1));
+    wait(farewell   ? std::chrono::milliseconds(20)
+         : deadline ? std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Clock::duration>(
+                          *deadline - Clock::now(), Clock::duration(0), std::chrono::hours(1)))
+                    : std::chrono::hours(1));
   }
 }
 

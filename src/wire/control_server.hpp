@@ -6,6 +6,7 @@
 //          → done | failed, and the connection ends
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -40,6 +41,10 @@ class ControlListener {
   // Whether a rank cannot do anything any more, because others have left that it works with: its connection is closed,
   // which ends it. Asked after ranks have left.
   virtual bool is_of_no_use(int) { return false; }
+  // When the job is taken for stuck, unless something is heard before; asked again after everything that is heard.
+  virtual std::optional<std::chrono::steady_clock::time_point> deadline() { return std::nullopt; }
+  // What is then told; it ends the job.
+  virtual Error deadline_passed() { return {}; }
 };
 
 class ControlServer {

@@ -86,7 +86,7 @@ struct EvaluationWish {
 
 struct TrainTask {
   std::string run_folder;
-  std::string attempt;  // a name for this start of the ranks, which no other start of the run has
+  std::string attempt;          // a name for this start of the ranks, which no other start of the run has
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
   spec::ElementType compute = spec::ElementType::float32;  // masters are float32

@@ -1,0 +1,171 @@
+#include "service/train_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace muster::service {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::minutes between_reports(5);
+// Ranks that wait for each other name who is missing by themselves; they come first.
+constexpr std::chrono::seconds after_ranks(15);
+constexpr double newest_share = 0.1;  // of the newest step in the smoothed time
+
+const std::vector<std::string>& columns() {
+  static const std::vector<std::string> names{"loss",   "learning_rate", "gradient_norm",
+                                              "tokens", "seconds",       "tokens_per_second",
+                                              "epoch",  "eval_loss",     "exact_match"};
+  return names;
+}
+
+nlohmann::ordered_json fields_of(const auto& body) {
+  return nlohmann::ordered_json::parse(wire::print_fields(body), nullptr, false);
+}
+
+}  // namespace
+
+Result<RunFiles> open_run_files(const store::RunFolder& folder, std::int64_t step, bool first) {
+  auto metrics = first ? store::MetricsFile::create(folder.metrics(), columns())
+                       : store::MetricsFile::open(folder.metrics(), columns());
+  if (!metrics) return metrics.error();
+  if (auto gone = metrics->go_back_to(step); !gone) return gone.error();
+  auto events = store::EventsFile::open(folder.events());
+  if (!events) return events.error();
+  auto tensorboard = store::TensorBoardFile::create(folder.path(), std::chrono::system_clock::now(),
+                                                    first ? std::nullopt : std::optional(step));
+  if (!tensorboard) return tensorboard.error();
+  return RunFiles{std::move(*metrics), std::move(*events), std::move(*tensorboard)};
+}
+
+TrainJob::TrainJob(const TrainPlan& plan, RunFiles& files, TrainRecord& record, const TrainListener& listener)
+    : plan_(plan),
+      files_(files),
+      record_(record),
+      listener_(listener),
+      last_sign_(Clock::now()),
+      last_report_(Clock::now()) {}
+
+Result<void> TrainJob::happened(const wire::Event& event) {
+  last_sign_ = Clock::now();
+  const auto write = [&](const auto& body) {
+    return files_.events.append(event.time, std::decay_t<decltype(body)>::word, event.rank, fields_of(body));
+  };
+  return std::visit(
+      [&](const auto& body) -> Result<void> {
+        using Body = std::decay_t<decltype(body)>;
+        if constexpr (std::is_same_v<Body, wire::TrainStep>) {
+          if (auto taken = take(body, event.time); !taken) return taken;
+        } else if constexpr (std::is_same_v<Body, wire::Evaluated>) {
+          if (auto taken = take(body, event.time); !taken) return taken;
+        } else if constexpr (std::is_same_v<Body, wire::MemoryUse>) {
+          take(body, event.rank);
+        } else if constexpr (std::is_same_v<Body, wire::Ready>) {
+          computing_ = true;
+        } else if constexpr (std::is_same_v<Body, wire::Progress> || std::is_same_v<Body, wire::Want> ||
+                             std::is_same_v<Body, wire::Token> || std::is_same_v<Body, wire::TaskResult>) {
+          return {};
+        }
+        return write(body);
+      },
+      event.body);
+}
+
+TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
+  smoothed_seconds_ =
+      smoothed_seconds_ == 0 ? step.seconds : smoothed_seconds_ + newest_share * (step.seconds - smoothed_seconds_);
+  TrainProgress progress;
+  progress.step = step.step;
+  progress.steps = plan_.task().steps;
+  progress.loss = step.loss;
+  progress.learning_rate = step.learning_rate;
+  progress.gradient_norm = step.gradient_norm;
+  progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);
+  progress.seconds_left = smoothed_seconds_ * static_cast<double>(progress.steps - step.step);
+  progress.skipped_steps = record_.skipped;
+  progress.epoch = step.epoch;
+  for (const auto& [rank, use] : record_.memory)
+    progress.memory = ByteCount{std::max(progress.memory.value_or(ByteCount{}).value, use.peak)};
+  return progress;
+}
+
+Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
+  record_.step = step.step;
+  record_.loss = step.loss;
+  if (step.skipped) ++record_.skipped;
+  const TrainProgress progress = progress_of(step);
+  const std::array measured{store::Measured{"loss", step.loss},
+                            store::Measured{"learning_rate", step.learning_rate},
+                            store::Measured{"gradient_norm", step.gradient_norm},
+                            store::Measured{"tokens", static_cast<double>(step.tokens)},
+                            store::Measured{"seconds", step.seconds},
+                            store::Measured{"tokens_per_second", progress.tokens_per_second},
+                            store::Measured{"epoch", step.epoch}};
+  if (auto written = files_.metrics.append(step.step, measured); !written) return written;
+  std::vector<store::Scalar> scalars;
+  for (const store::Measured& entry : measured) scalars.push_back({store::tensorboard_tag(entry.column), entry.value});
+  if (auto written = files_.tensorboard.append(time, step.step, scalars); !written) return written;
+  if (listener_.progress) listener_.progress(progress);
+  if (Clock::now() - last_report_ >= between_reports) report_memory();
+  return {};
+}
+
+Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time) {
+  record_.evaluated = evaluated;
+  std::vector<store::Measured> measured;
+  if (evaluated.loss) measured.push_back({"eval_loss", *evaluated.loss});
+  if (evaluated.questions && *evaluated.questions > 0)
+    measured.push_back(
+        {"exact_match", static_cast<double>(*evaluated.correct) / static_cast<double>(*evaluated.questions)});
+  if (files_.metrics.last_step() == evaluated.step)
+    if (auto written = files_.metrics.fill(evaluated.step, measured); !written) return written;
+  std::vector<store::Scalar> scalars;
+  for (const store::Measured& entry : measured) scalars.push_back({store::tensorboard_tag(entry.column), entry.value});
+  if (auto written = files_.tensorboard.append(time, evaluated.step, scalars); !written) return written;
+  if (listener_.evaluated) listener_.evaluated(evaluated);
+  return {};
+}
+
+void TrainJob::take(const wire::MemoryUse& use, int rank) {
+  record_.memory[rank] = use;
+  if (!use.total || *use.total == 0) return;
+  for (const std::string& warning : memory_warnings({{rank, std::nullopt, ByteCount{use.used}, ByteCount{use.reserved},
+                                                      ByteCount{*use.total}, std::nullopt, std::nullopt}}))
+    if (std::ranges::find(warned_, warning) == warned_.end()) {
+      warned_.push_back(warning);
+      listener_.note(warning);
+    }
+}
+
+void TrainJob::report_memory() {
+  last_report_ = Clock::now();
+  std::vector<RankReading> readings;
+  for (const auto& [rank, use] : record_.memory) {
+    RankReading reading;
+    reading.rank = rank;
+    if (plan_.job.selection) reading.gpu = rank;
+    reading.allocated = ByteCount{use.used};
+    reading.reserved = ByteCount{use.reserved};
+    reading.total = ByteCount{use.total.value_or(0)};
+    readings.push_back(reading);
+  }
+  if (!readings.empty() && listener_.report) listener_.report(memory_report(readings));
+}
+
+std::optional<Clock::time_point> TrainJob::deadline() {
+  if (!computing_) return std::nullopt;
+  return last_sign_ + plan_.job.assignment.timeout + after_ranks;
+}
+
+Error TrainJob::deadline_passed() {
+  return {
+      Error::Kind::failed,
+      fmt::format("no rank has said anything for {} s after step {}",
+                  std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - last_sign_).count(), record_.step),
+      "distributed.watchdog_seconds says how long a step may take"};
+}
+
+}  // namespace muster::service

@@ -1,0 +1,314 @@
+// From what a user asks for to a training job that fits: everything that can be refused is refused here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/allotted_cores.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "chat/model_text.hpp"
+#include "data/batch_schedule.hpp"
+#include "service/builtin_model.hpp"
+#include "service/device_choice.hpp"
+#include "service/model_fingerprint.hpp"
+#include "service/plan.hpp"
+#include "service/train.hpp"
+#include "service/train_resume.hpp"
+
+namespace muster::service {
+namespace {
+
+// Rows of a pass on a CPU rank, where nothing else bounds it: more gain nothing there.
+constexpr std::int64_t usual_rows_on_cpu = 2048;
+constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, where nothing is said
+
+bool is_builtin_job(const spec::RunSpec& spec) {
+  return spec.model.path == builtin_model_name && spec.data.path == data::arithmetic_name;
+}
+
+// What is computed in; masters are float32.
+Result<spec::ElementType> compute_type(const spec::RunSpec& spec, const ChosenDevices& devices) {
+  const bool on_gpu = !devices.gpus.empty();
+  if (spec.training.fp16 || spec.training.mixed_precision == spec::MixedPrecision::float16)
+    return spec::ElementType::float16;
+  if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
+    return spec::ElementType::bfloat16;
+  if (spec.training.mixed_precision == spec::MixedPrecision::off) return spec::ElementType::float32;
+  switch (spec.model.dtype) {
+    case spec::DataType::float32:
+      return spec::ElementType::float32;
+    case spec::DataType::bfloat16:
+      return spec::ElementType::bfloat16;
+    case spec::DataType::float16:
+      return spec::ElementType::float16;
+    case spec::DataType::automatic:
+      break;
+  }
+  if (!on_gpu) return spec::ElementType::float32;
+  return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
+}
+
+std::string_view word(spec::ElementType type) {
+  if (type == spec::ElementType::bfloat16) return "bfloat16";
+  return type == spec::ElementType::float16 ? "float16" : "float32";
+}
+
+data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
+  data::DataWish wish;
+  wish.path = *spec.data.path;
+  wish.evaluation = spec.data.eval_path;
+  if (wish.path == data::arithmetic_name && !wish.evaluation && spec.data.held_out > 0) wish.evaluation = wish.path;
+  if (!spec.data.operations.empty()) wish.arithmetic.operations = join(spec.data.operations, "");
+  wish.arithmetic.digits = spec.data.digits;
+  wish.arithmetic.held_out = spec.data.held_out;
+  wish.arithmetic.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  wish.sequence_length = longest;
+  return wish;
+}
+
+// One optimizer step's sequences: over all ranks, and of one pass.
+struct BatchSizes {
+  std::int64_t all = 0;
+  std::optional<std::int64_t> pass;
+  std::optional<std::int64_t> passes;
+};
+
+Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, std::int64_t ranks) {
+  BatchSizes sizes{0, training.micro_batch_size, training.gradient_accumulation_steps};
+  const bool both = sizes.pass && sizes.passes;
+  const std::int64_t product = sizes.pass.value_or(usual_batch) * sizes.passes.value_or(1) * ranks;
+  sizes.all = training.batch_size.value_or(product);
+  if (both && sizes.all != product)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("training.batch_size is {}, but micro_batch_size {} × gradient_accumulation_steps {} × {} "
+                             "ranks is {}",
+                             sizes.all, *sizes.pass, *sizes.passes, ranks, product),
+                 "leave one of them out"};
+  return sizes;
+}
+
+Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen,
+                           const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
+  settings.model.path = model.string();
+  settings.model.dtype = spec::DataType::float32;
+  settings.training.mixed_precision = compute == spec::ElementType::float32    ? spec::MixedPrecision::off
+                                      : compute == spec::ElementType::bfloat16 ? spec::MixedPrecision::bfloat16
+                                                                               : spec::MixedPrecision::float16;
+  settings.training.fp16 = settings.training.bf16 = false;
+  settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
+  settings.distributed.num_gpus.reset();
+  settings.distributed.gpu_ids.clear();
+  for (const gpu::VisibleIndex gpu : chosen.gpus) settings.distributed.gpu_ids.push_back(std::to_string(number(gpu)));
+  PlanWish wish;
+  wish.spec = std::move(settings);
+  wish.work = plan::Work::training;
+  wish.implementation = plan::Implementation::muster;
+  auto question = plan_question(host, wish);
+  if (!question) return question.error();
+  question->spare.clear();
+  question->cpu_ranks = chosen.ranks;
+  question->batch = sizes.all;
+  question->micro_batch = sizes.pass;
+  question->accumulation = sizes.passes;
+  question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
+  if (question->devices.empty() && !sizes.pass && !sizes.passes) {
+    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks, 1);
+    std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / question->workload.sequence, 1, per_rank);
+    while (per_rank % pass != 0) --pass;
+    question->micro_batch = pass;
+  }
+  return question;
+}
+
+Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
+  if (model.init == spec::WeightSource::random || question.model->checkpoint_bytes) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("{} has no weights: there is no checkpoint beside its config", *model.path),
+               "name the folder that has model.safetensors; model.init=random begins from nothing"};
+}
+
+// A number of steps: as asked for, or as many as the passes over the data have.
+Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                std::int64_t longest) {
+  if (spec.training.max_steps && spec.training.num_epochs)
+    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
+  if (spec.training.max_steps) return *spec.training.max_steps;
+  const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
+  if (!dataset) return dataset.error();
+  data::BatchSchedule schedule(dataset->lengths(),
+                               {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest},
+                               batch);
+  return schedule.steps_of(spec.training.num_epochs.value_or(1));
+}
+
+wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const plan::Question& question,
+                        const std::filesystem::path& model, const data::PreparedData& data, std::int64_t steps,
+                        std::int64_t batch) {
+  const auto& training = spec.training;
+  wire::TrainTask task;
+  task.model = model.string();
+  task.random_weights = spec.model.init == spec::WeightSource::random;
+  task.attention = spec.system.attn_impl;
+  task.deterministic = spec.system.deterministic || training.deterministic;
+  task.exact = training.deterministic;
+  task.recompute = training.gradient_checkpointing;
+  task.data = data.training.path.string();
+  task.packing = training.packing;
+  task.sequence_length = question.workload.sequence;
+  task.steps = steps;
+  task.batch_size = batch;
+  task.micro_batch = plan.workload.micro_batch;
+  task.loader_threads = training.dataloader_num_workers;
+  task.pinned = training.dataloader_pin_memory;
+  task.optimizer = {
+      training.optimizer == spec::OptimizerKind::adamw_fused ? spec::OptimizerKind::adamw : training.optimizer,
+      training.learning_rate,
+      training.lr_scheduler,
+      training.warmup_steps,
+      training.decay_steps.value_or(std::max<std::int64_t>(steps / 10, 1)),
+      training.weight_decay,
+      training.adam_beta1,
+      training.adam_beta2,
+      training.adam_epsilon,
+      training.momentum,
+      training.max_grad_norm};
+  if (data.evaluation) task.evaluation.data = data.evaluation->path.string();
+  task.evaluation.every = training.eval_steps;
+  task.save_every = training.save_steps;
+  task.keep = training.save_total_limit;
+  task.clear_cache_every = spec.system.clear_cache_interval;
+  return task;
+}
+
+// Of what the numbers of a run follow from: a checkpoint of anything else does not go on. The number of steps may grow.
+std::string identity_of(const wire::TrainTask& task, std::uint64_t seed) {
+  wire::TrainTask numbers = task;
+  for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
+    place->clear();
+  numbers.evaluation = {};
+  numbers.save_every = numbers.keep = numbers.evaluation.every;
+  numbers.resume.reset();
+  numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
+  numbers.micro_batch = 1;
+  numbers.pinned = false;
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}", wire::print_fields(numbers), seed, model_fingerprint(task.model).dump(),
+                  std::filesystem::path(task.data).filename().string());
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return digest.finish();
+}
+
+std::string device_words(const plan::Plan& plan, bool on_gpus, int ranks) {
+  if (!on_gpus) return ranks == 1 ? "one CPU rank" : fmt::format("{} CPU ranks", ranks);
+  std::vector<std::string> numbers;
+  for (const plan::RankPlan& rank : plan.ranks)
+    if (rank.gpu) numbers.push_back(std::to_string(rank.gpu->number));
+  return fmt::format("{} GPU{} ({}) {}", numbers.size(), numbers.size() == 1 ? "" : "s", join(numbers, ","),
+                     plan.ranks.front().gpu->name);
+}
+
+std::vector<std::string> data_notes(const data::PreparedData& data) {
+  std::vector<std::string> notes;
+  const data::SampleCounts& counts = data.training.counts;
+  if (counts.cut > 0)
+    notes.push_back(fmt::format("{} of {} samples are longer than training.sequence_length and lost their end",
+                                counts.cut, counts.samples));
+  if (counts.dropped > 0)
+    notes.push_back(fmt::format(
+        "{} samples have no token to train on within training.sequence_length, and are left out", counts.dropped));
+  return notes;
+}
+
+struct Translation {
+  std::string_view of_plan;
+  std::string_view here;  // what the value is put behind
+};
+constexpr std::array translations{Translation{"--batch", "training.batch_size="},
+                                  Translation{"--micro-batch", "training.micro_batch_size="},
+                                  Translation{"--seq-len", "training.sequence_length="},
+                                  Translation{"--checkpointing", "training.gradient_checkpointing=full"},
+                                  Translation{"--optimizer", "training.optimizer="},
+                                  Translation{"--num-gpus", "--num-gpus "}};
+
+std::optional<std::string> translate(const plan::Remedy& remedy) {
+  std::vector<std::string> words;
+  for (const plan::OptionChange& change : remedy.options) {
+    const auto found = std::ranges::find(translations, change.option, &Translation::of_plan);
+    if (found == translations.end() || change.value == "adamw_8bit") return std::nullopt;
+    words.push_back(fmt::format("{}{}", found->here, change.value));
+  }
+  return fmt::format("{} ({})", join(words, " "), remedy.change);
+}
+
+}  // namespace
+
+Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress) {
+  const spec::RunSpec& spec = wish.settings.spec;
+  auto devices = choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max());
+  if (!devices) return devices.error();
+  if (devices->gpus.empty() && !spec.distributed.ranks && is_builtin_job(spec))
+    devices->ranks = std::min(2, allotted_cores());
+  const auto compute = compute_type(spec, *devices);
+  if (!compute) return compute.error();
+  const std::filesystem::path cache = data::cache_folder_from_environment();
+  Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
+  if (spec.model.path == builtin_model_name) model = builtin_model_folder(cache);
+  if (!model) return model.error();
+  const auto sizes = batch_sizes(spec.training, devices->ranks);
+  if (!sizes) return sizes.error();
+
+  TrainPlan plan;
+  auto question = ask(host, spec, *devices, *model, *compute, *sizes);
+  if (!question) return question.error();
+  plan.question = std::move(*question);
+  if (auto checked = check_weights(plan.question, spec.model); !checked) return checked.error();
+  auto made = plan::make_plan(plan.question);
+  if (!made) return made.error();
+  plan.plan = std::move(*made);
+  plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(*compute)));
+  if (!plan.plan.fits()) return plan;
+
+  const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
+  if (!text) return text.error();
+  const std::int64_t longest = plan.question.workload.sequence;
+  auto data = data::prepare_data(data_wish(spec, longest), *text, cache, allotted_cores(), progress);
+  if (!data) return data.error();
+  plan.data = std::move(*data);
+  const auto steps = step_count(spec, plan.data, sizes->all, longest);
+  if (!steps) return steps.error();
+
+  wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
+  task.compute = *compute;
+  task.identity = identity_of(task, static_cast<std::uint64_t>(spec.experiment.seed));
+  plan.job.name = "train";
+  plan.job.ranks = devices->ranks;
+  plan.job.grace = std::chrono::minutes(10);
+  plan.job.assignment.task = std::move(task);
+  plan.job.assignment.timeout =
+      spec.distributed.watchdog_seconds
+          ? std::chrono::milliseconds(std::chrono::seconds(*spec.distributed.watchdog_seconds))
+          : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
+  plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  if (!devices->gpus.empty()) {
+    plan.job.selection.emplace();
+    for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
+  }
+  plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
+  plan.notes = data_notes(plan.data);
+  plan.spec_text = print_configuration(spec::Schema(), wish.settings);
+  if (auto found = find_run_to_resume(spec.experiment, plan); !found) return found.error();
+  return plan;
+}
+
+Error refusal_of(const TrainPlan& plan) {
+  const plan::Refusal& refusal = *plan.plan.refusal;
+  std::vector<std::string> remedies;
+  for (const plan::Remedy& remedy : refusal.remedies)
+    if (auto words = translate(remedy)) remedies.push_back(std::move(*words));
+  return {Error::Kind::refused, refusal.reason,
+          remedies.empty() ? "a smaller model, or devices with more memory" : join(remedies, "; ")};
+}
+
+}  // namespace muster::service
