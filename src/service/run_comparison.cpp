@@ -63,9 +63,7 @@ std::string final_metrics(const RunComparison& comparison, bool colour) {
   const auto steps = [](const RunSummary& run) {
     return Cell{run.steps ? counted(static_cast<double>(*run.steps)) : "-", Colour::plain, true};
   };
-  const auto number = [](const store::Cell& cell) {
-    return Cell{cell ? fmt::format("{:.6g}", *cell) : "-", Colour::plain, true};
-  };
+  const auto number = [](const store::Cell& cell) { return Cell{number_words(cell), Colour::plain, true}; };
   std::vector<std::vector<Cell>> rows{{{""}, {"A", Colour::bold, true}, {"B", Colour::bold, true}},
                                       {{"  status"}, status(a.summary), status(b.summary)},
                                       {{"  steps"}, steps(a.summary), steps(b.summary)}};

@@ -106,7 +106,7 @@ std::string metrics_text(const store::MetricsTable& metrics, bool colour) {
                                        {"last", Colour::dim, true},
                                        {"least", Colour::dim, true},
                                        {"most", Colour::dim, true}}};
-  const auto cell = [](double value) { return Cell{fmt::format("{:.6g}", value), Colour::plain, true}; };
+  const auto cell = [](double value) { return Cell{number_words(value), Colour::plain, true}; };
   for (const store::MetricsColumn& column : metrics.columns)
     if (const auto found = summarize(column))
       rows.push_back(

@@ -45,6 +45,11 @@ std::string counted(double number) {
   return text;
 }
 
+std::string number_words(const std::optional<double>& number) {
+  if (!number) return "-";
+  return *number == std::floor(*number) ? counted(*number) : fmt::format("{:.6g}", *number);
+}
+
 Colour colour_of(RunStatus status) {
   switch (status) {
     case RunStatus::running:

@@ -19,6 +19,8 @@ std::string share_words(const std::optional<double>& share);
 std::string span_words(const std::optional<double>& seconds);
 // "5,210"
 std::string counted(double number);
+// "5,210", "0.229359"; "-" where it is not known.
+std::string number_words(const std::optional<double>& number);
 Colour colour_of(RunStatus status);
 std::string first_line(const std::string& text);
 // A run as `muster runs --json` has it. Not-a-number and infinities, which JSON lacks, are null.
