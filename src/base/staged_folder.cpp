@@ -49,6 +49,11 @@ void remove_abandoned(const fs::path& place) {
   }
 }
 
+bool is_removed(const FileDescriptor& folder) {
+  struct stat facts = {};
+  return ::fstat(folder.number(), &facts) == 0 && facts.st_nlink == 0;
+}
+
 bool flush(const fs::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return file && ::fsync(file.number()) == 0;
@@ -65,15 +70,18 @@ Result<StagedFolder> StagedFolder::create(const fs::path& place) {
   fs::create_directories(whole.parent_path(), failure);
   if (failure) return cannot_make(place, failure.message());
   remove_abandoned(whole);
-  std::string pattern = (whole.parent_path() / (staging_prefix(whole) + "XXXXXX")).string();
-  if (::mkdtemp(pattern.data()) == nullptr) return cannot_make(place, system_reason());
-  FileDescriptor held = open_folder(pattern);
-  if (!held || !lock(held) || ::chmod(pattern.c_str(), 0755) != 0) {
+  while (true) {
+    std::string pattern = (whole.parent_path() / (staging_prefix(whole) + "XXXXXX")).string();
+    if (::mkdtemp(pattern.data()) == nullptr) return cannot_make(place, system_reason());
+    FileDescriptor held = open_folder(pattern);
+    const bool locked = held && lock(held);
+    // Before it was locked, another process that stages the same place may have taken it for abandoned.
+    if (locked ? is_removed(held) : errno == (held ? EWOULDBLOCK : ENOENT)) continue;
+    if (locked && ::chmod(pattern.c_str(), 0755) == 0) return StagedFolder(std::move(whole), pattern, std::move(held));
     const Error error = cannot_make(place, system_reason());
     ::rmdir(pattern.c_str());
     return error;
   }
-  return StagedFolder(std::move(whole), pattern, std::move(held));
 }
 
 StagedFolder::StagedFolder(StagedFolder&& other) noexcept

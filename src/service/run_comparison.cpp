@@ -63,15 +63,13 @@ std::string final_metrics(const RunComparison& comparison, bool colour) {
   const auto steps = [](const RunSummary& run) {
     return Cell{run.steps ? counted(static_cast<double>(*run.steps)) : "-", Colour::plain, true};
   };
-  const auto number = [](const store::Cell& cell) {
-    return Cell{cell ? fmt::format("{:.6g}", *cell) : "-", Colour::plain, true};
-  };
+  const auto number = [](const store::Cell& cell) { return Cell{number_words(cell), Colour::plain, true}; };
   std::vector<std::vector<Cell>> rows{{{""}, {"A", Colour::bold, true}, {"B", Colour::bold, true}},
                                       {{"  status"}, status(a.summary), status(b.summary)},
                                       {{"  steps"}, steps(a.summary), steps(b.summary)}};
   for (const std::string& column : column_names(a.metrics, b.metrics)) {
     const store::Cell of_a = a.metrics.last(column), of_b = b.metrics.last(column);
-    if (of_a || of_b) rows.push_back({{"  " + column}, number(of_a), number(of_b)});
+    if (of_a || of_b) rows.push_back({{"  " + safe_line(column)}, number(of_a), number(of_b)});
   }
   return format_table(rows, colour);
 }
@@ -109,19 +107,20 @@ RunComparison compare_runs(const store::RunFolder& first, const store::RunFolder
 
 std::string comparison_text(const RunComparison& comparison, const store::TextPlotForm& form) {
   const auto& [a, b] = std::tie(comparison.first, comparison.second);
-  std::string text = fmt::format("A {}\nB {}\n", a.summary.name, b.summary.name);
+  std::string text = fmt::format("A {}\nB {}\n", safe_line(a.summary.name), safe_line(b.summary.name));
   for (const RunDetails* run : {&a, &b})
     for (const std::string& problem : run->problems)
-      text += paint(Colour::red, "damaged: " + problem, form.colour) + "\n";
+      text += paint(Colour::red, "damaged: " + safe_line(problem), form.colour) + "\n";
   text += "\n" + paint(Colour::bold, "settings that differ", form.colour) + "\n";
   if (comparison.settings.empty()) text += "  none\n";
   for (const SettingDifference& difference : comparison.settings)
-    text += fmt::format("  {}: A {}, B {}\n", difference.key, difference.first.value_or("not set"),
-                        difference.second.value_or("not set"));
+    text +=
+        fmt::format("  {}: A {}, B {}\n", safe_line(difference.key), safe_line(difference.first.value_or("not set")),
+                    safe_line(difference.second.value_or("not set")));
   text += "\n" + paint(Colour::bold, "final metrics", form.colour) + "\n" + final_metrics(comparison, form.colour);
   text += "\n" + paint(Colour::bold, "loss", form.colour) + "\n";
-  text += store::text_plot_of_two({a.summary.name, store::curve_of(a.metrics, "loss")},
-                                  {b.summary.name, store::curve_of(b.metrics, "loss")}, form);
+  text += store::text_plot_of_two({safe_line(a.summary.name), store::curve_of(a.metrics, "loss")},
+                                  {safe_line(b.summary.name), store::curve_of(b.metrics, "loss")}, form);
   return text + curve_sentence(comparison);
 }
 

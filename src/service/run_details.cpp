@@ -106,23 +106,26 @@ std::string metrics_text(const store::MetricsTable& metrics, bool colour) {
                                        {"last", Colour::dim, true},
                                        {"least", Colour::dim, true},
                                        {"most", Colour::dim, true}}};
-  const auto cell = [](double value) { return Cell{fmt::format("{:.6g}", value), Colour::plain, true}; };
+  const auto cell = [](double value) { return Cell{number_words(value), Colour::plain, true}; };
   for (const store::MetricsColumn& column : metrics.columns)
     if (const auto found = summarize(column))
-      rows.push_back(
-          {{"  " + column.name}, cell(found->first), cell(found->last), cell(found->least), cell(found->most)});
+      rows.push_back({{"  " + safe_line(column.name)},
+                      cell(found->first),
+                      cell(found->last),
+                      cell(found->least),
+                      cell(found->most)});
   return rows.size() == 1 ? "" : format_table(rows, colour);
 }
 
 std::string headline(const RunSummary& run, bool colour) {
-  std::string text =
-      paint(Colour::bold, run.name, colour) + "  " + paint(colour_of(run.status), name(run.status), colour) + "\n";
+  std::string text = paint(Colour::bold, safe_line(run.name), colour) + "  " +
+                     paint(colour_of(run.status), name(run.status), colour) + "\n";
   std::vector<std::string> facts{"made " + store::spoken_time(run.created)};
   if (run.steps) facts.push_back(fmt::format("{} steps", counted(static_cast<double>(*run.steps))));
   if (run.seconds) facts.push_back(span_words(run.seconds));
   if (run.final_loss) facts.push_back("final loss " + loss_words(run.final_loss));
   if (run.exact_match) facts.push_back("exact match " + share_words(run.exact_match));
-  return text + join(facts, ", ") + "\n" + run.path.string() + "\n";
+  return text + join(facts, ", ") + "\n" + safe_line(run.path.string()) + "\n";
 }
 
 std::string checkpoints_text(const RunDetails& run, bool colour) {
@@ -138,7 +141,7 @@ std::string checkpoints_text(const RunDetails& run, bool colour) {
 
 std::string indented(std::string_view text) {
   std::string out;
-  for (const std::string& line : split(trim(text), '\n')) out += "  " + line + "\n";
+  for (const std::string& line : split(trim(text), '\n')) out += "  " + safe_line(line) + "\n";
   return out;
 }
 
@@ -179,11 +182,13 @@ RunDetails describe_run(const store::RunFolder& run) {
 
 std::string run_text(const RunDetails& run, const store::TextPlotForm& form) {
   std::string text = headline(run.summary, form.colour);
-  for (const std::string& problem : run.problems) text += paint(Colour::red, "damaged: " + problem, form.colour) + "\n";
-  if (run.plan && !run.plan->empty()) text += "plan: " + *run.plan + "\n";
+  for (const std::string& problem : run.problems)
+    text += paint(Colour::red, "damaged: " + safe_line(problem), form.colour) + "\n";
+  if (run.plan && !run.plan->empty()) text += "plan: " + safe_line(*run.plan) + "\n";
   if (const auto changed = changed_settings(spec::Schema(), run.settings); !changed.empty()) {
     text += heading("settings that are not built-in", form.colour);
-    for (const RunSetting& setting : changed) text += fmt::format("  {} = {}\n", setting.key, setting.value);
+    for (const RunSetting& setting : changed)
+      text += fmt::format("  {} = {}\n", safe_line(setting.key), safe_line(setting.value));
   }
   if (const std::string table = metrics_text(run.metrics, form.colour); !table.empty())
     text += heading("metrics", form.colour) + table;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "lease/printable_text.hpp"
+
 namespace muster::service {
 namespace {
 
@@ -43,6 +45,16 @@ std::string counted(double number) {
     text += digits[i];
   }
   return text;
+}
+
+std::string number_words(const std::optional<double>& number) {
+  if (!number) return "-";
+  return *number == std::floor(*number) ? counted(*number) : fmt::format("{:.6g}", *number);
+}
+
+std::string safe_line(std::string_view text) {
+  constexpr std::size_t longest = 400;
+  return lease::printable(text, longest);
 }
 
 Colour colour_of(RunStatus status) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/table.hpp"
 #include "service/runs.hpp"
@@ -19,6 +20,10 @@ std::string share_words(const std::optional<double>& share);
 std::string span_words(const std::optional<double>& seconds);
 // "5,210"
 std::string counted(double number);
+// "5,210", "0.229359"; "-" where it is not known.
+std::string number_words(const std::optional<double>& number);
+// A line out of a run's files or folder names, without what a terminal would obey.
+std::string safe_line(std::string_view text);
 Colour colour_of(RunStatus status);
 std::string first_line(const std::string& text);
 // A run as `muster runs --json` has it. Not-a-number and infinities, which JSON lacks, are null.

@@ -53,14 +53,14 @@ void take_metrics(RunSummary& summary, const store::RunFolder& run) {
 Cell right(std::string text) { return {std::move(text), Colour::plain, true}; }
 
 std::vector<Cell> row_of(const RunSummary& run) {
-  return {{run.name, Colour::bold},
+  return {{safe_line(run.name), Colour::bold},
           {std::string(name(run.status)), colour_of(run.status)},
           right(run.steps ? counted(static_cast<double>(*run.steps)) : "-"),
           right(loss_words(run.final_loss)),
           right(share_words(run.exact_match)),
           right(span_words(run.seconds)),
           {run.status == RunStatus::foreign ? "-" : store::spoken_time(run.created)},
-          {run.problem.value_or(""), Colour::dim}};
+          {safe_line(run.problem.value_or("")), Colour::dim}};
 }
 
 }  // namespace

@@ -16,15 +16,24 @@ Curve curve_of(const MetricsTable& table, std::string_view column) {
 }
 
 Curve smoothed(const Curve& curve) {
-  const double span = std::max(1.0, static_cast<double>(curve.size()) / 40);
+  const double span = std::max(1.0, static_cast<double>(curve.size()) / 60);
   const double kept = 1 - 1 / span;
-  double sum = 0, weight = 0;
+  std::vector<double> sums(curve.size()), weights(curve.size());
+  const auto sweep = [&](auto begin, auto end, auto index) {
+    double sum = 0, weight = 0;
+    for (auto point = begin; point != end; ++point) {
+      sums[index(point)] += sum;  // of the points before it, in the direction of the sweep
+      weights[index(point)] += weight;
+      sum = (sum + point->value) * kept;
+      weight = (weight + 1) * kept;
+    }
+  };
+  sweep(curve.begin(), curve.end(), [&](auto point) { return static_cast<std::size_t>(point - curve.begin()); });
+  sweep(curve.rbegin(), curve.rend(),
+        [&](auto point) { return curve.size() - 1 - static_cast<std::size_t>(point - curve.rbegin()); });
   Curve smooth;
-  for (const CurvePoint& point : curve) {
-    sum = sum * kept + point.value;
-    weight = weight * kept + 1;
-    smooth.push_back({point.step, sum / weight});
-  }
+  for (std::size_t i = 0; i < curve.size(); ++i)
+    smooth.push_back({curve[i].step, (sums[i] + curve[i].value) / (weights[i] + 1)});
   return smooth;
 }
 

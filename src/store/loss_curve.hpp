@@ -19,8 +19,7 @@ using Curve = std::vector<CurvePoint>;  // steps rise; values are finite
 // The cells of a column that are there and finite.
 Curve curve_of(const MetricsTable& table, std::string_view column);
 
-// Each point as a mean of the points up to it, which weigh the less the older they are; the first points are no nearer
-// to zero for that.
+// Each point as a mean of the points around it, which weigh the less the further away they are.
 Curve smoothed(const Curve& curve);
 
 // At most about 2 × columns points that draw the same line on so many columns: of each column the lowest and highest.

@@ -117,6 +117,15 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(muster, output):
     assert muster("runs", "show", "odd").returncode == 0
 
 
+def test_nothing_in_a_run_reaches_the_terminal_as_an_order(muster, writer, output):
+    run = make(writer, output, steps=2, spec='model:\n  path: "a\\e[31mb"\n', status="failed", error="bad \x1b]0;title\x07")
+    odd = run.path.rename(output / "sums\x1b[2J")
+    (odd / "metrics.csv").write_text("step,loss,\x1b[1m\n1,2,3\n")
+    for words in (["list"], ["show", "sums"], ["compare", "sums", "sums"]):
+        answer = muster("runs", *words)
+        assert answer.returncode == 0 and "\x1b" not in answer.stdout and "sums" in answer.stdout
+
+
 def test_show_tells_all_of_a_run(muster, writer, output):
     run = make(writer, output, status="failed", error="rank 1: out of memory\n  try: less", seconds=20.0)
     (run.path / "checkpoints/step-20").mkdir()

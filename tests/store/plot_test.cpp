@@ -56,9 +56,15 @@ TEST(LossCurve, KeepsItsExtremesWhenItIsThinned) {
   EXPECT_TRUE(std::ranges::is_sorted(thin, {}, &CurvePoint::step));
 }
 
-TEST(LossCurve, IsSmoothedWithoutBeingDrawnToZero) {
-  const Curve flat(100, {1, 4});
-  for (const CurvePoint& point : smoothed(flat)) EXPECT_NEAR(point.value, 4, 1e-12);
+TEST(LossCurve, IsSmoothedWithoutBeingDrawnToZeroOrBehind) {
+  for (const CurvePoint& point : smoothed(Curve(100, {1, 4}))) EXPECT_NEAR(point.value, 4, 1e-12);
+  Curve line;
+  for (int i = 0; i < 600; ++i) line.push_back({static_cast<double>(i), static_cast<double>(i)});
+  const Curve smooth = smoothed(line);
+  EXPECT_NEAR(smooth[300].value, 300, 1e-6);
+  Curve noise;
+  for (int i = 0; i < 600; ++i) noise.push_back({static_cast<double>(i), i % 2 == 0 ? 0.0 : 2.0});
+  EXPECT_NEAR(smoothed(noise)[300].value, 1, 0.1);
 }
 
 TEST(LossCurve, LeavesOutWhatCannotBeDrawn) {
