@@ -89,6 +89,27 @@ class LearningOperations : public testing::TestWithParam<Device> {
 
 class ExactSums : public LearningOperations {};
 
+// in: queries, keys and values of all sequences, one after another.
+at::Tensor attention_formula(const AttentionShape& shape, const std::vector<std::int64_t>& lengths,
+                             const std::vector<at::Tensor>& in) {
+  std::vector<at::Tensor> outputs;
+  for (std::int64_t first = 0; const std::int64_t length : lengths) {
+    const auto heads = [&](const at::Tensor& all, std::int64_t count) {
+      return all.narrow(0, first, length).view({length, count, shape.head_size}).transpose(0, 1);
+    };
+    const std::int64_t shared = shape.heads / shape.kv_heads;
+    const at::Tensor keys = heads(in[1], shape.kv_heads).repeat_interleave(shared, 0);
+    const at::Tensor values = heads(in[2], shape.kv_heads).repeat_interleave(shared, 0);
+    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+    if (shape.window) hidden = hidden.logical_or(at::ones({length, length}, at::kBool).tril(-*shape.window));
+    const at::Tensor scores = at::matmul(heads(in[0], shape.heads), keys.transpose(1, 2)) * shape.scale;
+    const at::Tensor weights = at::softmax(scores.masked_fill(hidden, -INFINITY), -1);
+    outputs.push_back(at::matmul(weights, values).transpose(0, 1).reshape({length, -1}));
+    first += length;
+  }
+  return at::cat(outputs);
+}
+
 TEST_P(LearningOperations, TheInputGradientOfALinearLayerIsTheProductWithItsWeight) {
   Weight weight = primitives().new_weight(70, 40, GetParam().type);
   const at::Tensor matrix = (at::randn({70, 40}) / 8).to(GetParam().type), gradient = random({33, 70});
@@ -208,6 +229,49 @@ TEST_P(LearningOperations, RotationTurnsPairsAndBack) {
     const at::Tensor turned = pointwise().rotate(x, cosines, sines);
     expect_near(wide(turned), wanted, tolerance());
     expect_near(wide(pointwise().rotate(turned, cosines, -sines)), wide(x), 2 * tolerance());
+  }
+}
+
+TEST_P(LearningOperations, TheGradientOfAttentionIsAutogradsForSequencesSideBySide) {
+  const std::vector<std::int64_t> lengths{5, 1, 70, 33};
+  const std::int64_t rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  for (const std::optional<std::int64_t> window : {std::optional<std::int64_t>(), std::optional<std::int64_t>(20)}) {
+    const AttentionShape shape{4, 2, 32, 0.2, window};
+    AttentionTables tables;
+    std::vector<std::int64_t> positions;
+    for (std::int64_t first = 0; const std::int64_t length : lengths) {
+      tables.parts.push_back({first, length, 0, {}});
+      for (std::int64_t i = 0; i < length; ++i) positions.push_back(i);
+      first += length;
+    }
+    tables.positions = numbers(positions);
+    tables.single_rows = numbers({});
+    const HeadRows heads{random({rows, 4 * 32}), random({rows, 2 * 32}), random({rows, 2 * 32})};
+    const at::Tensor gradient = random({rows, 4 * 32});
+    at::Tensor log_sums;
+    const at::Tensor output = primitives().attention(shape, tables, heads, {}, &log_sums);
+    const AttentionGradient found = primitives().attention_gradient(shape, tables, heads, output, log_sums, gradient);
+    const auto wanted =
+        autograd({heads.queries, heads.keys, heads.values}, gradient,
+                 [&](const std::vector<at::Tensor>& in) { return attention_formula(shape, lengths, in); });
+    expect_near(wide(found.queries), wanted[0], 2 * tolerance());
+    expect_near(wide(found.keys), wanted[1], 2 * tolerance());
+    expect_near(wide(found.values), wanted[2], 2 * tolerance());
+    // What a sequence gets does not depend on those beside it.
+    AttentionTables alone;
+    alone.parts = {{0, 70, 0, {}}};
+    alone.positions = tables.positions.narrow(0, 6, 70).contiguous();
+    alone.single_rows = tables.single_rows;
+    const auto own = [](const at::Tensor& all) { return all.narrow(0, 6, 70).contiguous(); };
+    const HeadRows own_heads{own(heads.queries), own(heads.keys), own(heads.values)};
+    at::Tensor own_sums;
+    const at::Tensor own_output = primitives().attention(shape, alone, own_heads, {}, &own_sums);
+    const AttentionGradient apart =
+        primitives().attention_gradient(shape, alone, own_heads, own_output, own_sums, own(gradient));
+    if (arithmetic_.deterministic) {
+      EXPECT_TRUE(at::equal(apart.queries, own(found.queries)) && at::equal(apart.keys, own(found.keys)) &&
+                  at::equal(apart.values, own(found.values)));
+    }
   }
 }
 
