@@ -1,16 +1,14 @@
-// The feed-forward block's activation.
+// The feed-forward block's activation, and its gradient.
+#include <type_traits>
+
 #include "cuda/dispatch.cuh"
+#include "cuda/learning_kernels.hpp"
+#include "cuda/pack.cuh"
 
 namespace muster::cuda {
 namespace {
 
 constexpr int threads = 256;
-
-// As many elements as one load takes.
-template <class T, int count>
-struct alignas(sizeof(T) * count) Pack {
-  T values[count];
-};
 
 template <class T>
 __device__ T gated(T gate, T up) {
@@ -20,8 +18,8 @@ __device__ T gated(T gate, T up) {
 }
 
 template <class T, int count>
-__global__ void __launch_bounds__(threads)
-    gated_silu_packs(const T* gate, const T* up, std::int64_t stride, std::int64_t packs, std::int64_t width, T* output) {
+__global__ void __launch_bounds__(threads) gated_silu_packs(const T* gate, const T* up, std::int64_t stride,
+                                                            std::int64_t packs, std::int64_t width, T* output) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (index >= packs) return;
   const std::int64_t row = index * count / width, column = index * count % width;
@@ -40,9 +38,51 @@ void launch(cudaStream_t stream, const void* gate, const void* up, std::int64_t 
       static_cast<const T*>(gate), static_cast<const T*>(up), stride, packs, width, static_cast<T*>(output));
 }
 
-bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+// With s = sigmoid(x): the slope of x · s is s · (1 + x · (1 - s)).
+template <class T, int count>
+__global__ void __launch_bounds__(threads)
+    gated_silu_gradient_packs(const T* gate, const T* up, std::int64_t stride, const T* output_gradient,
+                              std::int64_t packs, std::int64_t width, T* gate_gradient, T* up_gradient) {
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (index >= packs) return;
+  const std::int64_t row = index * count / width, column = index * count % width;
+  const auto a = *reinterpret_cast<const Pack<T, count>*>(gate + row * stride + column);
+  const auto b = *reinterpret_cast<const Pack<T, count>*>(up + row * stride + column);
+  const auto from = reinterpret_cast<const Pack<T, count>*>(output_gradient)[index];
+  Pack<T, count> to_gate, to_up;
+  for (int i = 0; i < count; ++i) {
+    const float x = widen(a.values[i]), gradient = widen(from.values[i]);
+    const float sigmoid = 1.0f / (1.0f + expf(-x));
+    to_up.values[i] = narrow<T>(gradient * widen(narrow<T>(x * sigmoid)));
+    to_gate.values[i] = narrow<T>(gradient * widen(b.values[i]) * (sigmoid * (1.0f + x * (1.0f - sigmoid))));
+  }
+  reinterpret_cast<Pack<T, count>*>(gate_gradient)[index] = to_gate;
+  reinterpret_cast<Pack<T, count>*>(up_gradient)[index] = to_up;
+}
 
 }  // namespace
+
+LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
+                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gate_gradient,
+                                void* up_gradient) {
+  if (rows == 0) return "";
+  return dispatch(scalar, [&](auto element) {
+    using T = decltype(element);
+    constexpr int count = 16 / sizeof(T);
+    const auto launch_packs = [&](auto size) {
+      const std::int64_t packs = rows * width / size;
+      gated_silu_gradient_packs<T, size>
+          <<<static_cast<unsigned>((packs + threads - 1) / threads), threads, 0, static_cast<cudaStream_t>(stream)>>>(
+              static_cast<const T*>(gate), static_cast<const T*>(up), stride, static_cast<const T*>(output_gradient),
+              packs, width, static_cast<T*>(gate_gradient), static_cast<T*>(up_gradient));
+    };
+    if (width % count == 0 && stride % count == 0 && is_aligned(gate) && is_aligned(up) &&
+        is_aligned(output_gradient) && is_aligned(gate_gradient) && is_aligned(up_gradient))
+      launch_packs(std::integral_constant<int, count>{});
+    else
+      launch_packs(std::integral_constant<int, 1>{});
+  });
+}
 
 LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
                        std::int64_t rows, std::int64_t width, void* output) {

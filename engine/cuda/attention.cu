@@ -11,7 +11,8 @@ constexpr int most_per_lane = 256 / lanes;
 
 template <class T>
 __global__ void __launch_bounds__(lanes* warps)
-    attend(AttentionShape shape, AttentionTables tables, const T* queries, std::int64_t rows, T* output) {
+    attend(AttentionShape shape, AttentionTables tables, const T* queries, std::int64_t rows, T* output,
+           float* log_sums) {
   const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / lanes;
   if (task >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -65,6 +66,7 @@ __global__ void __launch_bounds__(lanes* warps)
       }
     }
   }
+  if (log_sums != nullptr && lane == 0) log_sums[head * rows + row] = highest + logf(total);
   for (int i = 0; i < most_per_lane; ++i) {
     const std::int64_t element = lane + i * lanes;
     if (element < size) output[(row * shape.heads + head) * size + element] = narrow<T>(sum[i] / total);
@@ -74,14 +76,14 @@ __global__ void __launch_bounds__(lanes* warps)
 }  // namespace
 
 LaunchError attention(Stream stream, Scalar scalar, const AttentionShape& shape, const AttentionTables& tables,
-                      const void* queries, std::int64_t rows, void* output) {
+                      const void* queries, std::int64_t rows, void* output, float* log_sums) {
   if (rows == 0) return "";
   const std::int64_t tasks = rows * shape.heads;
   const auto blocks = static_cast<unsigned>((tasks + warps - 1) / warps);
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
     attend<T><<<blocks, lanes * warps, 0, static_cast<cudaStream_t>(stream)>>>(
-        shape, tables, static_cast<const T*>(queries), rows, static_cast<T*>(output));
+        shape, tables, static_cast<const T*>(queries), rows, static_cast<T*>(output), log_sums);
   });
 }
 

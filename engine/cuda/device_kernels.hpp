@@ -43,9 +43,10 @@ struct AttentionTables {
 };
 
 // The attention of deterministic mode: a warp for each query and head walks the keys in chunks of 64 from position 0,
-// so that no bit depends on what else is computed. queries, output: [rows, heads * head_size].
+// so that no bit depends on what else is computed. queries, output: [rows, heads * head_size]. log_sums: [heads, rows], ln
+// of the sum of each query's powers; null: not wanted.
 LaunchError attention(Stream stream, Scalar scalar, const AttentionShape& shape, const AttentionTables& tables,
-                      const void* queries, std::int64_t rows, void* output);
+                      const void* queries, std::int64_t rows, void* output, float* log_sums);
 
 // What split_heads reads and writes; null where there is none.
 struct HeadSplit {

@@ -6,22 +6,30 @@
 
 namespace muster::cuda {
 
+// What the driver said of the launches that work made.
+template <class Work>
+LaunchError launched(Work&& work) {
+  work();
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? "" : cudaGetErrorString(error);
+}
+
 // Calls work with a value of the type, which it only looks at.
 template <class Work>
 LaunchError dispatch(Scalar scalar, Work&& work) {
-  switch (scalar) {
-    case Scalar::float32:
-      work(float{});
-      break;
-    case Scalar::bfloat16:
-      work(__nv_bfloat16{});
-      break;
-    case Scalar::float16:
-      work(__half{});
-      break;
-  }
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? "" : cudaGetErrorString(error);
+  return launched([&] {
+    switch (scalar) {
+      case Scalar::float32:
+        work(float{});
+        break;
+      case Scalar::bfloat16:
+        work(__nv_bfloat16{});
+        break;
+      case Scalar::float16:
+        work(__half{});
+        break;
+    }
+  });
 }
 
 }  // namespace muster::cuda

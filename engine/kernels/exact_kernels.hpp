@@ -10,13 +10,11 @@ namespace muster::kernels {
 template <class L>
 struct ExactTerms {
   // For terms of which one may be large or no number. Returns how many overflow.
-  [[gnu::noinline]] static std::int64_t add_any(L terms, std::int64_t count, std::int64_t* multiples) {
-    alignas(64) float values[16];
-    terms.store(static_cast<float*>(values));
+  [[gnu::noinline]] static std::int64_t add_any(const float* terms, std::int64_t count, std::int64_t* multiples) {
     std::int64_t lost = 0;
     for (std::int64_t i = 0; i < count && i < 16; ++i) {
-      if (values[i] > -exact_limit && values[i] < exact_limit)
-        multiples[i] += exact_term(values[i]);
+      if (terms[i] > -exact_limit && terms[i] < exact_limit)
+        multiples[i] += exact_term(terms[i]);
       else
         ++lost;
     }
@@ -35,10 +33,13 @@ class ExactPanel {
   explicit ExactPanel(std::int64_t count) : count_(count) {}
 
   [[gnu::always_inline]] void add(L terms) {
-    if (L::larger_magnitude(L::broadcast(0.0F), terms).are_below(quick_exact_limit))
+    if (L::larger_magnitude(L::broadcast(0.0F), terms).are_below(quick_exact_limit)) {
       terms.add_exactly(static_cast<std::int64_t*>(multiples_));
-    else
-      lost_ += ExactTerms<L>::add_any(terms, count_, static_cast<std::int64_t*>(multiples_));
+      return;
+    }
+    alignas(64) float any[16];
+    terms.store(static_cast<float*>(any));
+    lost_ += ExactTerms<L>::add_any(static_cast<const float*>(any), count_, static_cast<std::int64_t*>(multiples_));
   }
 
   void give(std::int64_t* target, std::int64_t* overflow) const {

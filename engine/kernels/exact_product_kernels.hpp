@@ -58,16 +58,43 @@ struct ExactProductKernels {
 #pragma GCC unroll 8
       for (int p = 0; p < panels; ++p) most = L::larger_magnitude(most, chains[r][p]);
     }
-    const bool quick = most.are_below(quick_exact_limit);
+    if (most.are_below(quick_exact_limit)) {
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+        for (int p = 0; p < panels; ++p)
+          chains[r][p].add_exactly(tile.totals + p * tile.panel_step + r * panel_columns);
+      }
+      return;
+    }
+    alignas(64) float terms[static_cast<std::size_t>(rows * panels * panel_columns)];
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) chains[r][p].store(terms + (r * panels + p) * panel_columns);
+    }
+    add_any_terms(tile, rows, panels, static_cast<const float*>(terms));
+  }
+
+  // Apart, so that what is rare costs the others no registers.
+  [[gnu::noinline]] static void add_any_terms(const Tile& tile, int rows, int panels, const float* terms) {
+    for (int r = 0; r < rows; ++r) {
+      for (int p = 0; p < panels; ++p)
+        *tile.lost += ExactTerms<L>::add_any(terms + (r * panels + p) * panel_columns, tile.columns - p * panel_columns,
+                                             tile.totals + p * tile.panel_step + r * panel_columns);
+    }
+  }
+
+  // Of a sequence in several chunks: takes up what was begun, and puts it down again if there is more to come.
+  template <int rows, int panels>
+  [[gnu::always_inline]] static void go_on(const Tile& tile, Chains<rows, panels>& chains) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
       for (int p = 0; p < panels; ++p) {
-        std::int64_t* const totals = tile.totals + p * tile.panel_step + r * panel_columns;
-        if (quick)
-          chains[r][p].add_exactly(totals);
-        else
-          *tile.lost += ExactTerms<L>::add_any(chains[r][p], tile.columns - p * panel_columns, totals);
+        float* const begun = tile.begun + p * tile.panel_step + r * panel_columns;
+        if (!tile.chunk->starts) chains[r][p] = L::load(static_cast<const float*>(begun)) + chains[r][p];
+        if (!tile.chunk->ends) chains[r][p].store(begun);
       }
     }
   }
@@ -79,17 +106,8 @@ struct ExactProductKernels {
     for (std::int64_t i = 0; i < tile.chunk->pieces; ++i) {
       Chains<rows, panels> chains;
       walk<rows, panels>(left, right, tile.right_panel_step, tile.pieces[i], chains);
-      if (!tile.chunk->starts || !tile.chunk->ends) {
-        for (int r = 0; r < rows; ++r) {
-          for (int p = 0; p < panels; ++p) {
-            float* const begun = tile.begun + p * tile.panel_step + r * panel_columns;
-            if (!tile.chunk->starts) chains[r][p] = L::load(static_cast<const float*>(begun)) + chains[r][p];
-            if (!tile.chunk->ends) chains[r][p].store(begun);
-          }
-        }
-        if (!tile.chunk->ends) continue;
-      }
-      add_terms<rows, panels>(tile, chains);
+      if (!tile.chunk->is_whole()) go_on<rows, panels>(tile, chains);
+      if (tile.chunk->ends) add_terms<rows, panels>(tile, chains);
     }
   }
 

@@ -43,7 +43,7 @@ class Learning {
   // sum[indices[i]] += gradient[i]; sum: [n, width].
   virtual void add_rows_at(const GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) = 0;
   // Σ value² in float64, an exact sum's values as the numbers they stand for: [1], on the device. Blocks of 256 values,
-  // then the blocks one after another.
+  // then the blocks, on CPU one after another, on GPU in an order that depends on their number alone.
   virtual at::Tensor squared_sum(const GradientSum& sum) = 0;
 
   // logits: [rows, vocabulary], replaced by the gradient of scale · Σ losses. targets: [rows], int64. Returns the

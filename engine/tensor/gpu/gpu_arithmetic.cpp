@@ -41,9 +41,13 @@ Result<Arithmetic> make_gpu_arithmetic(const ArithmeticWish& wish) {
   choose_attention(wish.attention);
   constexpr int first_with_bfloat16 = 8;  // Ampere
   const bool bfloat16 = at::cuda::getDeviceProperties(wish.device.index())->major >= first_with_bfloat16;
-  return Arithmetic{wish.device,          bfloat16,
-                    wish.deterministic,   make_gpu_primitives(wish),
-                    make_gpu_pointwise(), make_gpu_token_choice()};
+  return Arithmetic{wish.device,
+                    bfloat16,
+                    wish.deterministic,
+                    make_gpu_primitives(wish),
+                    make_gpu_pointwise(),
+                    make_gpu_token_choice(),
+                    make_gpu_learning(wish.deterministic)};
 }
 
 }  // namespace muster::tensor

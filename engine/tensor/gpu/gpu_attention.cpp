@@ -69,6 +69,14 @@ void library_part(const AttentionShape& shape, const AttentionPart& part, const 
   output.narrow(0, part.first_row, part.rows).copy_(rows_of(attended));
 }
 
+// How far a query sees to either side, where there is a window.
+std::optional<std::int64_t> window_before(const AttentionShape& shape) {
+  return shape.window ? std::optional(*shape.window - 1) : std::nullopt;
+}
+std::optional<std::int64_t> window_after(const AttentionShape& shape) {
+  return shape.window ? std::optional<std::int64_t>(0) : std::nullopt;
+}
+
 cuda::AttentionShape kernel_shape(const AttentionShape& shape) {
   return {shape.heads, shape.kv_heads, shape.head_size, shape.window.value_or(0), static_cast<float>(shape.scale)};
 }
@@ -108,40 +116,52 @@ void GpuAttention::single_rows(const AttentionShape& shape, const AttentionTable
                                       output.mutable_data_ptr()));
 }
 
-void GpuAttention::packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts,
-                                const HeadRows& heads, at::Tensor& output) const {
+at::Tensor GpuAttention::begins_of(const std::vector<AttentionPart>& parts, at::Device device) {
   std::vector<std::int32_t> begins{0};
-  std::vector<at::Tensor> queries, keys, values;
-  std::int64_t longest = 0;
-  for (const AttentionPart& part : parts) {
-    begins.push_back(begins.back() + static_cast<std::int32_t>(part.rows));
-    longest = std::max(longest, part.rows);
-    queries.push_back(heads.queries.narrow(0, part.first_row, part.rows));
-    keys.push_back(heads.keys.narrow(0, part.first_row, part.rows));
-    values.push_back(heads.values.narrow(0, part.first_row, part.rows));
+  for (const AttentionPart& part : parts) begins.push_back(begins.back() + static_cast<std::int32_t>(part.rows));
+  if (!begins_.defined() || begins != known_begins_) {
+    begins_ = at::tensor(begins, at::kInt).to(device);
+    known_begins_ = std::move(begins);
   }
-  const bool whole = begins.back() == heads.queries.size(0);
-  const auto together = [&](const at::Tensor& all, const std::vector<at::Tensor>& some, std::int64_t count) {
+  return begins_;
+}
+
+void GpuAttention::packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts,
+                                const HeadRows& heads, at::Tensor& output, at::Tensor* log_sums) {
+  std::int64_t longest = 0, rows = 0;
+  for (const AttentionPart& part : parts) {
+    longest = std::max(longest, part.rows);
+    rows += part.rows;
+  }
+  const bool whole = rows == heads.queries.size(0);
+  const auto together = [&](const at::Tensor& all, std::int64_t count) {
+    std::vector<at::Tensor> some;
+    if (!whole)
+      for (const AttentionPart& part : parts) some.push_back(all.narrow(0, part.first_row, part.rows));
     return (whole ? all : at::cat(some)).view({-1, count, shape.head_size});
   };
-  const at::Tensor begin = at::tensor(begins, at::kInt).to(heads.queries.device());
-  const auto found = at::_flash_attention_forward(
-      together(heads.queries, queries, shape.heads), together(heads.keys, keys, shape.kv_heads),
-      together(heads.values, values, shape.kv_heads), begin, begin, longest, longest, 0.0, true, false, shape.scale,
-      shape.window ? std::optional(*shape.window - 1) : std::nullopt,
-      shape.window ? std::optional<std::int64_t>(0) : std::nullopt);
+  const at::Tensor begins = begins_of(parts, heads.queries.device());
+  const auto found =
+      at::_flash_attention_forward(together(heads.queries, shape.heads), together(heads.keys, shape.kv_heads),
+                                   together(heads.values, shape.kv_heads), begins, begins, longest, longest, 0.0, true,
+                                   false, shape.scale, window_before(shape), window_after(shape));
   const at::Tensor attended = std::get<0>(found).view({-1, shape.heads * shape.head_size});
   if (whole) {
     output = attended;
+    if (log_sums != nullptr) *log_sums = std::get<1>(found);
     return;
   }
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    output.narrow(0, parts[i].first_row, parts[i].rows).copy_(attended.narrow(0, begins[i], parts[i].rows));
+  std::int64_t first = 0;
+  for (const AttentionPart& part : parts) {
+    output.narrow(0, part.first_row, part.rows).copy_(attended.narrow(0, first, part.rows));
+    first += part.rows;
+  }
 }
 
 at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
-                                 const LayerCache& cache) {
+                                 const LayerCache& cache, at::Tensor* log_sums) {
   at::Tensor output = at::empty_like(heads.queries);
+  if (log_sums != nullptr) log_sums->reset();
   const bool packs = has_packed(shape, output.scalar_type()), singles = has_single(shape);
   std::vector<AttentionPart> packed;
   for (const AttentionPart& part : tables.parts) {
@@ -151,14 +171,27 @@ at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTab
     else
       library_part(shape, part, heads, cache, output);
   }
-  if (!packed.empty()) packed_parts(shape, packed, heads, output);
+  if (!packed.empty()) packed_parts(shape, packed, heads, output, log_sums);
   if (singles && tables.single_rows.numel() > 0) single_rows(shape, tables, heads, cache, output);
   return output;
 }
 
+namespace {
+
+// Plain operations one after another: the same bits every time.
+at::Tensor attend_plainly(const AttentionShape& shape, const AttentionPart& part, const at::Tensor& queries,
+                          const at::Tensor& keys, const at::Tensor& values) {
+  const at::Tensor mask = visibility(shape, part, 0, keys.size(2), queries.device());
+  const bool causal = !mask.defined() && part.rows > 1;
+  return std::get<0>(
+      at::_scaled_dot_product_attention_math(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt,
+                                             0.0, causal, std::nullopt, shape.scale, shape.heads != shape.kv_heads));
+}
+
 // Autograd over this one operation, computed once more.
 AttentionGradient library_attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
-                                             const HeadRows& heads, const at::Tensor& output_gradient) {
+                                             const HeadRows& heads, const at::Tensor& output_gradient,
+                                             bool deterministic) {
   const at::Tensor& queries = heads.queries;
   AttentionGradient gradient{at::empty_like(queries), at::empty_like(heads.keys), at::empty_like(heads.values)};
   for (const AttentionPart& part : tables.parts) {
@@ -167,7 +200,8 @@ AttentionGradient library_attention_gradient(const AttentionShape& shape, const 
     const at::Tensor query = leaf(heads_of(queries.narrow(0, part.first_row, part.rows), shape.heads, shape.head_size));
     const at::Tensor key = leaf(gathered(shape, part, heads.keys, {}, 0, part.rows));
     const at::Tensor value = leaf(gathered(shape, part, heads.values, {}, 0, part.rows));
-    const at::Tensor attended = attend(shape, part, query, key, value, 0);
+    const at::Tensor attended =
+        deterministic ? attend_plainly(shape, part, query, key, value) : attend(shape, part, query, key, value, 0);
     const at::Tensor from_output =
         heads_of(output_gradient.narrow(0, part.first_row, part.rows).contiguous(), shape.heads, shape.head_size);
     const auto found = torch::autograd::grad({attended}, {query, key, value}, {from_output});
@@ -179,8 +213,71 @@ AttentionGradient library_attention_gradient(const AttentionShape& shape, const 
   return gradient;
 }
 
+// Torch's packed attention adds up the gradients of queries in an order that changes from run to run, unless told.
+class FixedOrder {
+ public:
+  explicit FixedOrder(bool wanted)
+      : wanted_(wanted),
+        before_(at::globalContext().deterministicAlgorithms()),
+        warned_(at::globalContext().deterministicAlgorithmsWarnOnly()),
+        filled_(at::globalContext().deterministicFillUninitializedMemory()) {
+    if (wanted_) set(true, false, false);
+  }
+  ~FixedOrder() {
+    if (wanted_) set(before_, warned_, filled_);
+  }
+  FixedOrder(const FixedOrder&) = delete;
+  FixedOrder& operator=(const FixedOrder&) = delete;
+
+ private:
+  static void set(bool fixed, bool warns, bool fills) {
+    at::globalContext().setDeterministicAlgorithms(fixed, warns);
+    at::globalContext().setDeterministicFillUninitializedMemory(fills);
+  }
+
+  bool wanted_, before_, warned_, filled_;
+};
+
+}  // namespace
+
+AttentionGradient GpuAttention::backward(const AttentionShape& shape, const AttentionTables& tables,
+                                         const HeadRows& heads, const at::Tensor& output, const at::Tensor& log_sums,
+                                         const at::Tensor& output_gradient, bool deterministic) {
+  const at::Tensor& rows = heads.queries;
+  if (!log_sums.defined() || !has_packed(shape, rows.scalar_type()))
+    return library_attention_gradient(shape, tables, heads, output_gradient, deterministic);
+  const FixedOrder order(deterministic);
+  const at::Tensor unused = at::empty({0}, rows.options());  // there is no dropout
+  const auto gradient_of = [&](const std::vector<AttentionPart>& parts, std::int64_t first, std::int64_t count) {
+    std::int64_t longest = 0;
+    for (const AttentionPart& part : parts) longest = std::max(longest, part.rows);
+    const auto some = [&](const at::Tensor& all, std::int64_t width) {
+      return all.narrow(0, first, count).view({count, width, shape.head_size});
+    };
+    const at::Tensor begins = begins_of(parts, rows.device());
+    const auto found = at::_flash_attention_backward(
+        some(output_gradient.contiguous(), shape.heads), some(rows, shape.heads), some(heads.keys, shape.kv_heads),
+        some(heads.values, shape.kv_heads), some(output.contiguous(), shape.heads),
+        log_sums.narrow(1, first, count).contiguous(), begins, begins, longest, longest, 0.0, true, unused, unused,
+        shape.scale, window_before(shape), window_after(shape));
+    return AttentionGradient{std::get<0>(found).reshape({count, -1}), std::get<1>(found).reshape({count, -1}),
+                             std::get<2>(found).reshape({count, -1})};
+  };
+  if (!deterministic) return gradient_of(tables.parts, 0, rows.size(0));
+  // How many sequences there are decides in how many pieces it adds up.
+  AttentionGradient gradient{at::empty_like(rows), at::empty_like(heads.keys), at::empty_like(heads.values)};
+  for (const AttentionPart& part : tables.parts) {
+    if (part.rows == 0) continue;
+    const AttentionGradient own = gradient_of({part}, part.first_row, part.rows);
+    gradient.queries.narrow(0, part.first_row, part.rows).copy_(own.queries);
+    gradient.keys.narrow(0, part.first_row, part.rows).copy_(own.keys);
+    gradient.values.narrow(0, part.first_row, part.rows).copy_(own.values);
+  }
+  return gradient;
+}
+
 at::Tensor fixed_order_attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
-                                 const LayerCache& cache) {
+                                 const LayerCache& cache, at::Tensor* log_sums) {
   // One buffer of 64-bit numbers for all tables, so that one copy brings them to the device.
   std::vector<std::int64_t> row_sequence, row_position, keys, values, table_begin, blocks, block_tokens;
   const auto address = [](const at::Tensor& tensor) { return reinterpret_cast<std::int64_t>(tensor.const_data_ptr()); };
@@ -213,8 +310,10 @@ at::Tensor fixed_order_attention(const AttentionShape& shape, const AttentionTab
   const cuda::AttentionTables kernel_tables{data + begins[0], data + begins[1], pointers(2),     pointers(3),
                                             data + begins[4], data + begins[5], data + begins[6]};
   at::Tensor output = at::empty_like(queries);
+  if (log_sums != nullptr) *log_sums = at::empty({shape.heads, queries.size(0)}, queries.options().dtype(at::kFloat));
   check_launch(cuda::attention(current_stream(queries), scalar_of(queries), kernel_shape(shape), kernel_tables,
-                               queries.const_data_ptr(), queries.size(0), output.mutable_data_ptr()));
+                               queries.const_data_ptr(), queries.size(0), output.mutable_data_ptr(),
+                               log_sums == nullptr ? nullptr : log_sums->mutable_data_ptr<float>()));
   return output;
 }
 

@@ -10,8 +10,13 @@ class GpuAttention {
  public:
   explicit GpuAttention(spec::Attention wish) : wish_(wish) {}
 
+  // log_sums, where wanted: [heads, rows], float32; undefined where backward has to do without them.
   at::Tensor forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
-                     const LayerCache& cache);
+                     const LayerCache& cache, at::Tensor* log_sums);
+  // Deterministic: each sequence by itself, in a fixed order.
+  AttentionGradient backward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
+                             const at::Tensor& output, const at::Tensor& log_sums, const at::Tensor& output_gradient,
+                             bool deterministic);
 
  private:
   bool has_packed(const AttentionShape& shape, at::ScalarType type) const;
@@ -21,16 +26,19 @@ class GpuAttention {
                    const LayerCache& cache, at::Tensor& output);
   // Whole sequences from position 0 on, all at once.
   void packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts, const HeadRows& heads,
-                    at::Tensor& output) const;
+                    at::Tensor& output, at::Tensor* log_sums);
+  // Where sequences of so many rows begin, and the last one ends: int32 on the device. Kept for the next layer.
+  at::Tensor begins_of(const std::vector<AttentionPart>& parts, at::Device device);
 
   spec::Attention wish_;
+  std::vector<std::int32_t> known_begins_;
+  at::Tensor begins_;
   // The last one is used, 0 between calls. Steps that were recorded with an earlier one go on with that.
   std::vector<at::Tensor> counters_;
 };
 
-AttentionGradient library_attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
-                                             const HeadRows& heads, const at::Tensor& output_gradient);
+// log_sums: null where they are not wanted.
 at::Tensor fixed_order_attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
-                                 const LayerCache& cache);
+                                 const LayerCache& cache, at::Tensor* log_sums);
 
 }  // namespace muster::tensor

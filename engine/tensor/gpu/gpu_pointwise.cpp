@@ -1,8 +1,7 @@
-#include <torch/csrc/autograd/autograd.h>
-
 #include "tensor/activation_formula.hpp"
 #include "tensor/gpu/gpu_primitives.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
+#include "tensor/gpu/gpu_sum.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -17,14 +16,9 @@ class GpuPointwise final : public Pointwise {
     return output;
   }
 
-  NormGradient rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                 const at::Tensor& output_gradient) override {
-    const at::Tensor x = input.to(at::kFloat), gradient = output_gradient.to(at::kFloat);
-    const at::Tensor scale = at::rsqrt(x.square().mean(-1, true) + epsilon);
-    const at::Tensor normed = x * scale;
-    const at::Tensor inner = gradient * weight.to(at::kFloat);
-    const at::Tensor along = (inner * normed).mean(-1, true);
-    return {((inner - normed * along) * scale).to(input.scalar_type()), (gradient * normed).sum(0), {}};
+  at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                               const at::Tensor& output_gradient, const GradientSum& weight_sum) override {
+    return norm_gradient(input, weight, epsilon, output_gradient, false, weight_sum, {});
   }
 
   at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
@@ -37,25 +31,20 @@ class GpuPointwise final : public Pointwise {
     return output;
   }
 
-  NormGradient layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                   const at::Tensor& output_gradient) override {
-    const at::Tensor x = input.to(at::kFloat), gradient = output_gradient.to(at::kFloat);
-    const at::Tensor apart = x - x.mean(-1, true);
-    const at::Tensor scale = at::rsqrt(apart.square().mean(-1, true) + epsilon);
-    const at::Tensor normed = apart * scale;
-    const at::Tensor inner = gradient * weight.to(at::kFloat);
-    const at::Tensor along = (inner * normed).mean(-1, true);
-    return {((inner - inner.mean(-1, true) - normed * along) * scale).to(input.scalar_type()),
-            (gradient * normed).sum(0), gradient.sum(0)};
+  at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                 const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                                 const GradientSum& bias_sum) override {
+    return norm_gradient(input, weight, epsilon, output_gradient, true, weight_sum, bias_sum);
   }
 
   at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) override {
-    const std::int64_t half = cosines.size(1);
-    const at::Tensor pairs = input.view({input.size(0), -1, 2, half});  // [rows, heads, 2, half]
-    const at::Tensor first = pairs.select(2, 0), second = pairs.select(2, 1);
-    const auto type = input.scalar_type();
-    const at::Tensor cosine = cosines.to(type).unsqueeze(1), sine = sines.to(type).unsqueeze(1);
-    return at::stack({first * cosine - second * sine, second * cosine + first * sine}, 2).view(input.sizes());
+    const at::Tensor rows = input.contiguous(), cosine = cosines.contiguous(), sine = sines.contiguous();
+    const std::int64_t head_size = 2 * cosine.size(1);
+    at::Tensor turned = at::empty_like(rows);
+    check_launch(cuda::rotate(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
+                              cosine.const_data_ptr<float>(), sine.const_data_ptr<float>(), rows.size(0),
+                              rows.size(1) / head_size, head_size, turned.mutable_data_ptr()));
+    return turned;
   }
 
   HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
@@ -87,8 +76,7 @@ class GpuPointwise final : public Pointwise {
   }
 
   at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) override {
-    if (activation == spec::Activation::silu && up.defined() && gate.stride(1) == 1 && up.stride(1) == 1 &&
-        gate.stride(0) == up.stride(0)) {
+    if (is_gated_silu(activation, gate, up)) {
       at::Tensor output = at::empty(gate.sizes(), gate.options());
       check_launch(cuda::gated_silu(current_stream(gate), scalar_of(gate), gate.const_data_ptr(), up.const_data_ptr(),
                                     gate.stride(0), gate.size(0), gate.size(1), output.mutable_data_ptr()));
@@ -100,9 +88,50 @@ class GpuPointwise final : public Pointwise {
 
   GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                   const at::Tensor& output_gradient) override {
+    if (is_gated_silu(activation, gate, up)) {
+      const at::Tensor from = output_gradient.contiguous();
+      GatedGradient gradient{at::empty(gate.sizes(), gate.options()), at::empty(gate.sizes(), gate.options())};
+      check_launch(cuda::gated_silu_gradient(current_stream(gate), scalar_of(gate), gate.const_data_ptr(),
+                                             up.const_data_ptr(), gate.stride(0), from.const_data_ptr(), gate.size(0),
+                                             gate.size(1), gradient.gate.mutable_data_ptr(),
+                                             gradient.up.mutable_data_ptr()));
+      return gradient;
+    }
     if (!up.defined()) return {activation_slope_formula(activation, gate, output_gradient), {}};
     return {activation_slope_formula(activation, gate, output_gradient * up),
             output_gradient * activation_formula(activation, gate)};
+  }
+
+ private:
+  // What muster's own kernels take.
+  static bool is_gated_silu(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) {
+    const bool is_silu = activation == spec::Activation::silu || activation == spec::Activation::swish;
+    return is_silu && up.defined() && gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1 &&
+           gate.stride(0) == up.stride(0);
+  }
+
+  static at::Tensor norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
+                                  const at::Tensor& output_gradient, bool centered, const GradientSum& weight_sum,
+                                  const GradientSum& bias_sum) {
+    const at::Tensor rows = input.contiguous(), from = output_gradient.contiguous();
+    at::Tensor gradient = at::empty_like(rows), scratch;
+    cuda::NormGradient job;
+    job.input = rows.const_data_ptr();
+    job.weight = weight.const_data_ptr();
+    job.output_gradient = from.const_data_ptr();
+    job.input_gradient = gradient.mutable_data_ptr();
+    job.epsilon = static_cast<float>(epsilon);
+    job.rows = rows.size(0);
+    job.width = rows.size(1);
+    job.centered = centered;
+    job.weight_sum = kernel_sum(weight_sum);
+    job.bias_sum = kernel_sum(bias_sum);
+    if (job.weight_sum.values != nullptr || job.bias_sum.values != nullptr) {
+      scratch = at::empty({cuda::norm_gradient_scratch(job.rows, job.width)}, rows.options().dtype(at::kFloat));
+      job.scratch = scratch.mutable_data_ptr<float>();
+    }
+    check_launch(cuda::norm_gradient(current_stream(rows), scalar_of(rows), job));
+    return gradient;
   }
 };
 

@@ -45,39 +45,39 @@ class GpuPrimitives final : public Primitives {
     if (bias.defined()) sum.add_(bias);
   }
 
-  LinearGradient linear_gradient(const Weight& weight, bool has_bias, const at::Tensor& input,
-                                 const at::Tensor& output_gradient) override {
-    LinearGradient gradient;
-    gradient.input = output_gradient.matmul(weight.storage);
-    gradient.weight = output_gradient.t().matmul(input).to(at::kFloat);
-    if (has_bias) gradient.bias = output_gradient.to(at::kFloat).sum(0);
-    return gradient;
+  at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
+    return deterministic_ ? fixed_product(output_gradient, weight.storage) : output_gradient.matmul(weight.storage);
   }
 
   at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
-                       const LayerCache& cache, at::Tensor*) override {
-    return deterministic_ ? fixed_order_attention(shape, tables, heads, cache)
-                          : attention_.forward(shape, tables, heads, cache);
+                       const LayerCache& cache, at::Tensor* log_sums) override {
+    return deterministic_ ? fixed_order_attention(shape, tables, heads, cache, log_sums)
+                          : attention_.forward(shape, tables, heads, cache, log_sums);
   }
 
   AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
-                                       const HeadRows& heads, const at::Tensor&, const at::Tensor&,
+                                       const HeadRows& heads, const at::Tensor& output, const at::Tensor& log_sums,
                                        const at::Tensor& output_gradient) override {
-    return library_attention_gradient(shape, tables, heads, output_gradient);
+    return attention_.backward(shape, tables, heads, output, log_sums, output_gradient, deterministic_);
   }
 
  private:
-  at::Tensor fixed_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) const {
+  static at::Tensor fixed_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) {
+    const at::Tensor output = fixed_product(input, weight.storage.t());
+    return bias.defined() ? output + bias : output;
+  }
+
+  static at::Tensor fixed_product(const at::Tensor& input, const at::Tensor& matrix) {
     const std::int64_t rows = input.size(0);
-    at::Tensor output = at::empty({rows, weight.outputs}, input.options());
+    at::Tensor output = at::empty({rows, matrix.size(1)}, input.options());
     for (std::int64_t first = 0; first < rows; first += fixed_rows) {
       const std::int64_t count = std::min(fixed_rows, rows - first);
       at::Tensor part = input.narrow(0, first, count);
-      if (count < fixed_rows) part = at::cat({part, at::zeros({fixed_rows - count, weight.inputs}, input.options())});
-      const at::Tensor product = part.matmul(weight.storage.t());
+      if (count < fixed_rows) part = at::cat({part, at::zeros({fixed_rows - count, matrix.size(0)}, input.options())});
+      const at::Tensor product = part.matmul(matrix);
       output.narrow(0, first, count).copy_(product.narrow(0, 0, count));
     }
-    return bias.defined() ? output + bias : output;
+    return output;
   }
 
   at::Device device_;

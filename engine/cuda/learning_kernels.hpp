@@ -1,0 +1,91 @@
+// What only training computes on NVIDIA GPUs, as device_kernels.hpp: raw device pointers, no torch.
+#pragma once
+
+#include "cuda/device_kernels.hpp"
+
+namespace muster::cuda {
+
+// What terms are added to: kernels/sum.hpp. All null: not wanted.
+struct Sum {
+  float* values = nullptr;
+  std::int64_t* multiples = nullptr;
+  std::int64_t* overflow = nullptr;
+
+  bool is_wanted() const { return values != nullptr || multiples != nullptr; }
+};
+
+// multiples[count] += values, each of them a term.
+LaunchError add_exactly(Stream stream, const float* values, std::int64_t count, const Sum& sum);
+// multiples[width] += the rows of values [rows, width], each row a term.
+LaunchError add_rows_exactly(Stream stream, Scalar scalar, const void* values, std::int64_t rows, std::int64_t width,
+                             const Sum& sum);
+// sum[indices[i]] += values[i]. An exact sum has the same bits every time; a float32 one takes rows of one index in any
+// order. An index outside the sum's rows is left out.
+LaunchError add_rows_at(Stream stream, Scalar scalar, const void* values, const std::int64_t* indices,
+                        std::int64_t rows, std::int64_t width, std::int64_t sum_rows, const Sum& sum);
+
+// Gradients of rms_norm and layer_norm. Each row's is computed by itself; the sums take the rows in an order that
+// depends on their number alone, or as exact terms.
+struct NormGradient {
+  const void* input = nullptr;            // [rows, width]
+  const void* weight = nullptr;           // [width]
+  const void* output_gradient = nullptr;  // [rows, width]
+  void* input_gradient = nullptr;         // [rows, width]
+  float epsilon = 0;
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  bool centered = false;  // layer_norm
+  Sum weight_sum;
+  Sum bias_sum;              // of layer_norm; of weight_sum's kind
+  float* scratch = nullptr;  // for float32 sums: norm_gradient_scratch of them
+};
+std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
+LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
+
+// Of gated_silu. output_gradient, gate_gradient, up_gradient: [rows, width], contiguous.
+LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
+                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gate_gradient,
+                                void* up_gradient);
+
+// input, output: [rows, heads, head_size]; cosines, sines: [rows, head_size / 2]. Rounded as torch's operations one by
+// one are.
+LaunchError rotate(Stream stream, Scalar scalar, const void* input, const float* cosines, const float* sines,
+                   std::int64_t rows, std::int64_t heads, std::int64_t head_size, void* output);
+
+// logits [rows, width] become the gradient of scale · Σ losses; losses [rows] are those of choose_tokens, negated. A
+// target outside the vocabulary has a loss that is no number.
+LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
+                          std::int64_t width, float scale, float* losses);
+
+// The rule in numbers that do not change from element to element: kernels/optimizer_job.hpp says what each is.
+struct AdamW {
+  float gradient_scale = 1;
+  double multiple = 0x1p-44;  // what 1 of an exact sum stands for, times the scale
+  float kept = 1;
+  float first_share = 0;
+  float beta2 = 0;
+  float second_share = 0;
+  float second_root = 1;
+  float epsilon = 0;
+  float step_size = 0;
+};
+LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, float* parameter,
+                  float* first_moment, float* second_moment);
+
+struct Sgd {
+  float gradient_scale = 1;
+  double multiple = 0x1p-44;
+  float rate = 0;
+  float momentum = 0;
+  float decay = 0;
+  bool first = false;
+};
+// momentum: null where there is none.
+LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, float* parameter,
+                float* momentum);
+
+// result[1] = Σ value² in float64, in an order that depends on count alone. scratch: squared_sum_scratch of it.
+std::int64_t squared_sum_scratch(std::int64_t count);
+LaunchError squared_sum(Stream stream, const Sum& sum, std::int64_t count, double* scratch, double* result);
+
+}  // namespace muster::cuda

@@ -1,0 +1,159 @@
+// Gradients of norms: blocks of threads walk the rows, and keep sums over rows in shared memory.
+#include "cuda/dispatch.cuh"
+#include "cuda/exact.cuh"
+#include "cuda/warp.cuh"
+
+namespace muster::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t most_blocks = 512;
+constexpr int parts_at_once = 8;
+
+std::int64_t blocks_of(std::int64_t rows) { return rows < most_blocks ? rows : most_blocks; }
+
+// What a row's gradient needs of the whole row.
+struct RowNumbers {
+  float mean = 0;
+  float scale = 0;
+  float gradient_mean = 0;  // of gradient · weight
+  float along = 0;          // mean of gradient · weight · normed
+};
+
+template <class T, bool centered>
+__device__ RowNumbers row_numbers(const T* input, const T* gradient, const T* weight, std::int64_t width,
+                                  float epsilon) {
+  RowNumbers row;
+  const float share = static_cast<float>(width);
+  if constexpr (centered) {
+    float sum = 0;
+    for (std::int64_t i = threadIdx.x; i < width; i += threads) sum += widen(input[i]);
+    row.mean = block_sum<threads>(sum) / share;
+  }
+  float squares = 0, gradients = 0, products = 0;
+  for (std::int64_t i = threadIdx.x; i < width; i += threads) {
+    const float apart = widen(input[i]) - row.mean;
+    const float weighted = widen(gradient[i]) * widen(weight[i]);
+    squares = __fmaf_rn(apart, apart, squares);
+    gradients += weighted;
+    products = __fmaf_rn(weighted, apart, products);
+  }
+  row.scale = rsqrtf(block_sum<threads>(squares) / share + epsilon);
+  if constexpr (centered) row.gradient_mean = block_sum<threads>(gradients) / share;
+  row.along = block_sum<threads>(products) * row.scale / share;
+  return row;
+}
+
+// A column's sum over the rows of one block.
+template <bool exact>
+struct Total {
+  using Value = float;
+  __device__ static void add(float& total, float gradient, float factor, Count&) {
+    total = __fmaf_rn(gradient, factor, total);
+  }
+};
+template <>
+struct Total<true> {
+  using Value = Count;
+  __device__ static void add(Count& total, float gradient, float factor, Count& lost) {
+    total += exact_term(gradient * factor, lost);
+  }
+};
+
+template <class T, bool centered, bool exact>
+__global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
+  using Value = typename Total<exact>::Value;
+  extern __shared__ Count memory[];
+  Value* const weights = reinterpret_cast<Value*>(memory);  // each thread has its own columns
+  Value* const biases = weights + job.width;
+  const bool sums_weights = wants(job.weight_sum), sums_biases = centered && wants(job.bias_sum);
+  for (std::int64_t i = threadIdx.x; i < job.width; i += threads) {
+    weights[i] = 0;
+    if constexpr (centered) biases[i] = 0;
+  }
+  const T* const weight = static_cast<const T*>(job.weight);
+  Count weights_lost = 0, biases_lost = 0;
+  for (std::int64_t r = blockIdx.x; r < job.rows; r += gridDim.x) {
+    const T* const input = static_cast<const T*>(job.input) + r * job.width;
+    const T* const gradient = static_cast<const T*>(job.output_gradient) + r * job.width;
+    T* const output = static_cast<T*>(job.input_gradient) + r * job.width;
+    const RowNumbers row = row_numbers<T, centered>(input, gradient, weight, job.width, job.epsilon);
+    for (std::int64_t i = threadIdx.x; i < job.width; i += threads) {
+      const float from = widen(gradient[i]);
+      const float normed = (widen(input[i]) - row.mean) * row.scale;
+      const float inner = from * widen(weight[i]) - row.gradient_mean;
+      output[i] = narrow<T>(row.scale * __fmaf_rn(-normed, row.along, inner));
+      if (sums_weights) Total<exact>::add(weights[i], from, centered ? normed : widen(narrow<T>(normed)), weights_lost);
+      if (sums_biases) Total<exact>::add(biases[i], from, 1.0f, biases_lost);
+    }
+  }
+  for (std::int64_t i = threadIdx.x; i < job.width; i += threads) {
+    if constexpr (exact) {
+      if (sums_weights) add_whole(job.weight_sum.multiples + i, weights[i]);
+      if (sums_biases) add_whole(job.bias_sum.multiples + i, biases[i]);
+    } else {
+      float* const parts = job.scratch + static_cast<std::int64_t>(blockIdx.x) * 2 * job.width;
+      if (sums_weights) parts[i] = weights[i];
+      if (sums_biases) parts[job.width + i] = biases[i];
+    }
+  }
+  if constexpr (exact) {
+    if (sums_weights) add_whole(job.weight_sum.overflow, weights_lost);
+    if (sums_biases) add_whole(job.bias_sum.overflow, biases_lost);
+  }
+}
+
+// values[width] += parts [count, 2 * width], in order. One warp's lanes are columns.
+__global__ void __launch_bounds__(lanes* parts_at_once)
+    add_parts(const float* parts, std::int64_t count, std::int64_t width, float* values) {
+  __shared__ float shared[parts_at_once][lanes];
+  const int lane = static_cast<int>(threadIdx.x) % lanes, group = static_cast<int>(threadIdx.x) / lanes;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * lanes + lane;
+  float sum = 0;
+  if (column < width)
+    for (std::int64_t part = group; part < count; part += parts_at_once) sum += parts[part * 2 * width + column];
+  shared[group][lane] = sum;
+  __syncthreads();
+  if (group != 0 || column >= width) return;
+  for (int i = 1; i < parts_at_once; ++i) sum += shared[i][lane];
+  values[column] += sum;
+}
+
+template <class T, bool centered, bool exact>
+void launch(cudaStream_t stream, const NormGradient& job) {
+  const auto blocks = static_cast<unsigned>(blocks_of(job.rows));
+  const auto bytes = static_cast<std::size_t>(job.width) * (centered ? 2 : 1) * sizeof(typename Total<exact>::Value);
+  constexpr std::size_t without_asking = 48 * 1024;
+  if (bytes > without_asking)
+    cudaFuncSetAttribute(gradient_rows<T, centered, exact>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(bytes));
+  gradient_rows<T, centered, exact><<<blocks, threads, bytes, stream>>>(job);
+  if constexpr (!exact) {
+    const auto columns = static_cast<unsigned>((job.width + lanes - 1) / lanes);
+    const auto add = [&](const Sum& sum, const float* parts) {
+      if (sum.is_wanted())
+        add_parts<<<columns, lanes * parts_at_once, 0, stream>>>(parts, blocks, job.width, sum.values);
+    };
+    add(job.weight_sum, job.scratch);
+    if (centered) add(job.bias_sum, job.scratch + job.width);
+  }
+}
+
+}  // namespace
+
+std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width) { return blocks_of(rows) * 2 * width; }
+
+LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job) {
+  if (job.rows == 0) return "";
+  const bool exact = job.weight_sum.multiples != nullptr || job.bias_sum.multiples != nullptr;
+  return dispatch(scalar, [&](auto element) {
+    using T = decltype(element);
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (job.centered)
+      exact ? launch<T, true, true>(on, job) : launch<T, true, false>(on, job);
+    else
+      exact ? launch<T, false, true>(on, job) : launch<T, false, false>(on, job);
+  });
+}
+
+}  // namespace muster::cuda

@@ -1,0 +1,21 @@
+// What muster's own kernels are told of a sum.
+#pragma once
+
+#include "cuda/learning_kernels.hpp"
+#include "tensor/gradient_sum.hpp"
+
+namespace muster::tensor {
+
+inline cuda::Sum kernel_sum(const GradientSum& sum) {
+  cuda::Sum kernel;
+  if (!sum.wanted()) return kernel;
+  if (!sum.exact()) {
+    kernel.values = sum.values.mutable_data_ptr<float>();
+    return kernel;
+  }
+  kernel.multiples = sum.values.mutable_data_ptr<std::int64_t>();
+  kernel.overflow = sum.overflow.mutable_data_ptr<std::int64_t>();
+  return kernel;
+}
+
+}  // namespace muster::tensor

@@ -1,0 +1,381 @@
+// What training adds on every device: gradients against autograd, sums in both kinds, optimizer steps against their
+// formulas.
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tensor/arithmetic.hpp"
+
+namespace muster::tensor {
+namespace {
+
+struct Device {
+  at::Device device;
+  at::ScalarType type;
+  bool exact;
+};
+
+std::vector<Device> devices(std::initializer_list<bool> kinds = {false, true}) {
+  std::vector<Device> found;
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const bool exact : kinds) {
+      found.push_back({at::kCPU, type, exact});
+      if (at::hasCUDA()) found.push_back({at::Device(at::kCUDA, 0), type, exact});
+    }
+  return found;
+}
+
+std::string name_of(const testing::TestParamInfo<Device>& info) {
+  const auto& [device, type, exact] = info.param;
+  return std::string(device.is_cuda() ? "Gpu" : "Cpu") + c10::toString(type) + (exact ? "Exact" : "");
+}
+
+constexpr double unit = 0x1p-44;
+
+class LearningOperations : public testing::TestWithParam<Device> {
+ protected:
+  LearningOperations() {
+    at::manual_seed(7);
+    auto made = make_arithmetic({GetParam().device, 2, spec::Attention::sdpa, GetParam().exact});
+    EXPECT_TRUE(made) << (made ? "" : made.error().what);
+    arithmetic_ = std::move(*made);
+  }
+
+  Learning& learning() { return *arithmetic_.learning; }
+  Pointwise& pointwise() { return *arithmetic_.pointwise; }
+  Primitives& primitives() { return *arithmetic_.primitives; }
+  at::Tensor random(at::IntArrayRef sizes, double scale = 1) {
+    return (at::randn(sizes) * scale).to(GetParam().device, GetParam().type);
+  }
+  at::Tensor floats(at::IntArrayRef sizes, double scale = 1) {
+    return (at::randn(sizes) * scale).to(GetParam().device);
+  }
+  at::Tensor numbers(const std::vector<std::int64_t>& values) const {
+    return at::tensor(values, at::kLong).to(GetParam().device);
+  }
+  GradientSum new_sum(at::IntArrayRef sizes) const {
+    const auto on = at::TensorOptions().device(GetParam().device);
+    if (!GetParam().exact) return {at::zeros(sizes, on.dtype(at::kFloat)), {}};
+    return {at::zeros(sizes, on.dtype(at::kLong)), at::zeros({1}, on.dtype(at::kLong))};
+  }
+  GradientSum holding(const at::Tensor& values) const {
+    GradientSum sum = new_sum(values.sizes());
+    sum.values.copy_(GetParam().exact ? (values.to(at::kDouble) / unit).round() : values);
+    return sum;
+  }
+  static at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); }
+  static at::Tensor held(const GradientSum& sum) { return sum.exact() ? wide(sum.values) * unit : wide(sum.values); }
+  // Of what is rounded to the type; sums never are.
+  double tolerance() const { return GetParam().type == at::kFloat ? 2e-5 : 2e-2; }
+  static void expect_near(const at::Tensor& found, const at::Tensor& wanted, double tolerance) {
+    ASSERT_EQ(found.sizes(), wanted.sizes());
+    const at::Tensor apart = (found - wanted).abs() / (1 + wanted.abs());
+    EXPECT_LE(apart.max().item<double>(), tolerance);
+  }
+  // The gradients of Σ output · output_gradient by float64 autograd.
+  template <class Forward>
+  static std::vector<at::Tensor> autograd(const std::vector<at::Tensor>& inputs, const at::Tensor& output_gradient,
+                                          Forward&& forward) {
+    const at::AutoGradMode recording(true);
+    std::vector<at::Tensor> leaves;
+    for (const at::Tensor& input : inputs) leaves.push_back(wide(input).detach().requires_grad_());
+    return torch::autograd::grad({forward(leaves)}, leaves, {wide(output_gradient)});
+  }
+
+  Arithmetic arithmetic_;
+};
+
+class ExactSums : public LearningOperations {};
+
+// in: queries, keys and values of all sequences, one after another.
+at::Tensor attention_formula(const AttentionShape& shape, const std::vector<std::int64_t>& lengths,
+                             const std::vector<at::Tensor>& in) {
+  std::vector<at::Tensor> outputs;
+  for (std::int64_t first = 0; const std::int64_t length : lengths) {
+    const auto heads = [&](const at::Tensor& all, std::int64_t count) {
+      return all.narrow(0, first, length).view({length, count, shape.head_size}).transpose(0, 1);
+    };
+    const std::int64_t shared = shape.heads / shape.kv_heads;
+    const at::Tensor keys = heads(in[1], shape.kv_heads).repeat_interleave(shared, 0);
+    const at::Tensor values = heads(in[2], shape.kv_heads).repeat_interleave(shared, 0);
+    at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+    if (shape.window) hidden = hidden.logical_or(at::ones({length, length}, at::kBool).tril(-*shape.window));
+    const at::Tensor scores = at::matmul(heads(in[0], shape.heads), keys.transpose(1, 2)) * shape.scale;
+    const at::Tensor weights = at::softmax(scores.masked_fill(hidden, -INFINITY), -1);
+    outputs.push_back(at::matmul(weights, values).transpose(0, 1).reshape({length, -1}));
+    first += length;
+  }
+  return at::cat(outputs);
+}
+
+TEST_P(LearningOperations, TheInputGradientOfALinearLayerIsTheProductWithItsWeight) {
+  Weight weight = primitives().new_weight(70, 40, GetParam().type);
+  const at::Tensor matrix = (at::randn({70, 40}) / 8).to(GetParam().type), gradient = random({33, 70});
+  primitives().fill_rows(weight, 0, matrix);
+  expect_near(wide(primitives().linear_input_gradient(weight, gradient)), at::matmul(wide(gradient), wide(matrix)),
+              2 * tolerance());
+}
+
+TEST_P(LearningOperations, ProductsAreAddedToWhatTheSumHolds) {
+  const std::vector<std::int64_t> sequences{10, 3, 0, 300, 12, 700};
+  const std::int64_t rows = std::accumulate(sequences.begin(), sequences.end(), std::int64_t{0});
+  const at::Tensor gradient = random({rows, 70}, 0.02), input = random({rows, 40});
+  GradientSum sum = new_sum({70, 40});
+  learning().add_product(sum, gradient, input, sequences);
+  const at::Tensor wanted = at::matmul(wide(gradient).t(), wide(input));
+  expect_near(held(sum), wanted, 1e-5);
+  learning().add_product(sum, gradient, input, sequences);
+  expect_near(held(sum), 2 * wanted, 1e-5);
+}
+
+TEST_P(ExactSums, HaveTheSameBitsForAnyOrderOfSequencesInAnyNumberOfPasses) {
+  const std::vector<std::int64_t> sequences{10, 3, 300, 12, 512, 10};
+  const std::int64_t rows = std::accumulate(sequences.begin(), sequences.end(), std::int64_t{0});
+  const at::Tensor gradient = random({rows, 70}, 0.02), input = random({rows, 48});
+  GradientSum whole = new_sum({70, 48}), apart = new_sum({70, 48});
+  GradientSum whole_rows = new_sum({70}), apart_rows = new_sum({70});
+  learning().add_product(whole, gradient, input, sequences);
+  learning().add_rows(whole_rows, gradient);
+  std::int64_t end = rows;
+  for (std::size_t i = sequences.size(); i-- > 0;) {
+    const at::Tensor part = gradient.narrow(0, end - sequences[i], sequences[i]);
+    learning().add_product(apart, part, input.narrow(0, end - sequences[i], sequences[i]), {&sequences[i], 1});
+    learning().add_rows(apart_rows, part);
+    end -= sequences[i];
+  }
+  EXPECT_TRUE(at::equal(whole.values, apart.values));
+  EXPECT_TRUE(at::equal(whole_rows.values, apart_rows.values));
+  EXPECT_EQ(whole.overflow.item<std::int64_t>(), 0);
+}
+
+TEST_P(LearningOperations, RowsAreSummedAllTogetherOrByIndex) {
+  for (const std::int64_t width : {1, 37, 256, 1000}) {
+    const at::Tensor gradient = random({600, width}, 0.1);
+    GradientSum sum = new_sum({width});
+    learning().add_rows(sum, gradient);
+    expect_near(held(sum), wide(gradient).sum(0), 1e-5);
+
+    const at::Tensor indices = at::randint(0, 9, {600}).to(GetParam().device);
+    GradientSum by_index = new_sum({11, width});
+    learning().add_rows_at(by_index, indices, gradient);
+    const at::Tensor wanted = at::zeros({11, width}, at::kDouble).index_add_(0, indices.to(at::kCPU), wide(gradient));
+    expect_near(held(by_index), wanted, 1e-5);
+  }
+}
+
+TEST_P(ExactSums, CountTermsThatDoNotFitAndDoNotAddThem) {
+  at::Tensor gradient = at::full({3, 20}, 0.25, at::kFloat);
+  gradient[0][2] = 65536, gradient[1][2] = -INFINITY, gradient[1][19] = NAN, gradient[2][19] = 130;
+  gradient = gradient.to(GetParam().device, GetParam().type);
+  const at::Tensor one = at::ones({3, 1}, gradient.options());
+  GradientSum rows = new_sum({20}), at_index = new_sum({1, 20}), product = new_sum({20, 1});
+  learning().add_rows(rows, gradient);
+  learning().add_rows_at(at_index, numbers({0, 0, 0}), gradient);
+  const std::vector<std::int64_t> sequences{1, 1, 1};
+  learning().add_product(product, gradient, one, sequences);
+  at::Tensor wanted = at::full({20}, 0.75, at::kDouble);
+  wanted[2] = 0.25, wanted[19] = 130.25;
+  for (const GradientSum& sum : {rows, at_index, product}) {
+    EXPECT_TRUE(at::equal(held(sum).flatten(), wanted));
+    EXPECT_EQ(sum.overflow.item<std::int64_t>(), 3);
+  }
+}
+
+TEST_P(LearningOperations, NormGradientsAreAutograds) {
+  for (const std::int64_t width : {8, 100, 576, 3000}) {
+    const at::Tensor x = random({37, width}), weight = random({width}), bias = random({width});
+    const at::Tensor gradient = random({37, width}, 0.1);
+    GradientSum weights = new_sum({width}), biases = new_sum({width}), rms_weights = new_sum({width});
+    const at::Tensor rms = pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, rms_weights);
+    const auto wanted_rms = autograd({x, weight}, gradient, [](const std::vector<at::Tensor>& in) {
+      return in[0] * at::rsqrt(in[0].square().mean(-1, true) + 1e-5) * in[1];
+    });
+    expect_near(wide(rms), wanted_rms[0], tolerance());
+    expect_near(held(rms_weights), wanted_rms[1], tolerance());  // of the normed input, which is rounded
+    const at::Tensor layer = pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, weights, biases);
+    const auto wanted = autograd({x, weight, bias}, gradient, [&](const std::vector<at::Tensor>& in) {
+      return at::layer_norm(in[0], {width}, in[1], in[2], 1e-5);
+    });
+    expect_near(wide(layer), wanted[0], tolerance());
+    expect_near(held(weights), wanted[1], 2e-5);
+    expect_near(held(biases), wanted[2], 2e-5);
+    EXPECT_NO_THROW(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}));
+    EXPECT_NO_THROW(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}));
+  }
+}
+
+TEST_P(LearningOperations, TheGradientOfAGatedActivationIsAutogradsAlsoOfHalvesOfOneMatrix) {
+  for (const std::int64_t width : {12, 1536}) {
+    const at::Tensor joined = random({5, 2 * width}, 2), gradient = random({5, width});
+    const at::Tensor gate = joined.narrow(1, 0, width), up = joined.narrow(1, width, width);
+    const GatedGradient found = pointwise().activate_gradient(spec::Activation::silu, gate, up, gradient);
+    const auto wanted =
+        autograd({gate, up}, gradient, [](const std::vector<at::Tensor>& in) { return at::silu(in[0]) * in[1]; });
+    expect_near(wide(found.gate), wanted[0], tolerance());
+    expect_near(wide(found.up), wanted[1], tolerance());
+  }
+}
+
+TEST_P(LearningOperations, RotationTurnsPairsAndBack) {
+  for (const std::int64_t size : {16, 64, 80}) {
+    const at::Tensor angles = at::randn({7, size / 2}), x = random({7, 3 * size});
+    const at::Tensor cosines = at::cos(angles).to(GetParam().device), sines = at::sin(angles).to(GetParam().device);
+    const auto halves = wide(x).view({7, 3, size}).chunk(2, -1);
+    const at::Tensor cosine = wide(cosines).unsqueeze(1), sine = wide(sines).unsqueeze(1);
+    const at::Tensor wanted =
+        at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1).flatten(1);
+    const at::Tensor turned = pointwise().rotate(x, cosines, sines);
+    expect_near(wide(turned), wanted, tolerance());
+    expect_near(wide(pointwise().rotate(turned, cosines, -sines)), wide(x), 2 * tolerance());
+  }
+}
+
+TEST_P(LearningOperations, TheGradientOfAttentionIsAutogradsForSequencesSideBySide) {
+  const std::vector<std::int64_t> lengths{5, 1, 70, 33};
+  const std::int64_t rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  for (const std::optional<std::int64_t> window : {std::optional<std::int64_t>(), std::optional<std::int64_t>(20)}) {
+    const AttentionShape shape{4, 2, 32, 0.2, window};
+    AttentionTables tables;
+    std::vector<std::int64_t> positions;
+    for (std::int64_t first = 0; const std::int64_t length : lengths) {
+      tables.parts.push_back({first, length, 0, {}});
+      for (std::int64_t i = 0; i < length; ++i) positions.push_back(i);
+      first += length;
+    }
+    tables.positions = numbers(positions);
+    tables.single_rows = numbers({});
+    const HeadRows heads{random({rows, 4 * 32}), random({rows, 2 * 32}), random({rows, 2 * 32})};
+    const at::Tensor gradient = random({rows, 4 * 32});
+    at::Tensor log_sums;
+    const at::Tensor output = primitives().attention(shape, tables, heads, {}, &log_sums);
+    const AttentionGradient found = primitives().attention_gradient(shape, tables, heads, output, log_sums, gradient);
+    const auto wanted =
+        autograd({heads.queries, heads.keys, heads.values}, gradient,
+                 [&](const std::vector<at::Tensor>& in) { return attention_formula(shape, lengths, in); });
+    expect_near(wide(found.queries), wanted[0], 2 * tolerance());
+    expect_near(wide(found.keys), wanted[1], 2 * tolerance());
+    expect_near(wide(found.values), wanted[2], 2 * tolerance());
+    // What a sequence gets does not depend on those beside it.
+    AttentionTables alone;
+    alone.parts = {{0, 70, 0, {}}};
+    alone.positions = tables.positions.narrow(0, 6, 70).contiguous();
+    alone.single_rows = tables.single_rows;
+    const auto own = [](const at::Tensor& all) { return all.narrow(0, 6, 70).contiguous(); };
+    const HeadRows own_heads{own(heads.queries), own(heads.keys), own(heads.values)};
+    at::Tensor own_sums;
+    const at::Tensor own_output = primitives().attention(shape, alone, own_heads, {}, &own_sums);
+    const AttentionGradient apart =
+        primitives().attention_gradient(shape, alone, own_heads, own_output, own_sums, own(gradient));
+    if (arithmetic_.deterministic) {
+      EXPECT_TRUE(at::equal(apart.queries, own(found.queries)) && at::equal(apart.keys, own(found.keys)) &&
+                  at::equal(apart.values, own(found.values)));
+    }
+  }
+}
+
+TEST_P(LearningOperations, CrossEntropyGivesTheLossesOfScoringAndTheirGradientInPlace) {
+  for (const std::int64_t vocabulary : {5, 1000, 50257}) {
+    const at::Tensor logits = random({6, vocabulary}, 3), targets = at::randint(0, vocabulary, {6});
+    at::Tensor gradient = logits.clone();
+    const at::Tensor losses = learning().cross_entropy(gradient, targets.to(GetParam().device), 0.25);
+    const at::Tensor chances = at::log_softmax(wide(logits), -1);
+    expect_near(wide(losses), -chances.gather(1, targets.unsqueeze(1)).squeeze(1), 1e-5);
+    at::Tensor wanted = at::exp(chances);
+    wanted.scatter_add_(1, targets.unsqueeze(1), at::full({6, 1}, -1.0, at::kDouble));
+    expect_near(wide(gradient), wanted * 0.25, tolerance() / 2);
+    std::vector<TokenQuery> queries(6);
+    const at::Tensor given = targets.contiguous();
+    for (std::size_t i = 0; i < 6; ++i)
+      queries[i].given = static_cast<std::int32_t>(given[static_cast<std::int64_t>(i)].item<std::int64_t>());
+    SamplingRules rules;
+    rules.log_probabilities = true;
+    const auto scored = arithmetic_.token_choice->choose(rules, logits, queries);
+    const at::Tensor host = losses.to(at::kCPU);
+    for (std::size_t i = 0; i < 6; ++i)
+      EXPECT_EQ(scored[i].log_probability, -host[static_cast<std::int64_t>(i)].item<float>());
+  }
+}
+
+TEST_P(LearningOperations, TheSquaredSumIsThatOfTheNumbersASumStandsFor) {
+  for (const std::int64_t count : {1, 255, 256, 257, 100'000}) {
+    const at::Tensor values = floats({count});
+    const GradientSum sum = holding(values);
+    const double wanted = held(sum).square().sum().item<double>();
+    const at::Tensor found = learning().squared_sum(sum);
+    EXPECT_EQ(found.scalar_type(), at::kDouble);
+    EXPECT_NEAR(found.item<double>(), wanted, 1e-12 * wanted);
+    EXPECT_TRUE(at::equal(found, learning().squared_sum(sum)));
+  }
+}
+
+// torch.optim.AdamW, in float64.
+TEST_P(LearningOperations, AdamWTakesTorchsSteps) {
+  for (const std::int64_t count : {1, 37, 5000}) {
+    const at::Tensor parameter = floats({count}), first = at::zeros_like(parameter), second = at::zeros_like(parameter);
+    at::Tensor p = wide(parameter), m = at::zeros_like(p), v = at::zeros_like(p);
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      const GradientSum sum = holding(floats({count}, step % 3 == 0 ? 1e-5 : 3.0));
+      const AdamWStep rule{1e-2, 0.9, 0.95, 1e-8, 0.1, step, 0.5};
+      learning().adamw(parameter, first, second, sum, rule);
+      const at::Tensor g = held(sum) * 0.5;
+      p = p * (1 - rule.rate * rule.decay);
+      m = m * rule.beta1 + g * (1 - rule.beta1);
+      v = v * rule.beta2 + g * g * (1 - rule.beta2);
+      const auto steps = static_cast<double>(step);
+      const at::Tensor divisor = v.sqrt() / std::sqrt(1 - std::pow(rule.beta2, steps)) + rule.epsilon;
+      p = p - m / divisor * (rule.rate / (1 - std::pow(rule.beta1, steps)));
+    }
+    expect_near(wide(parameter), p, 1e-6);
+    expect_near(wide(first), m, 1e-6);
+    expect_near(wide(second), v, 1e-6);
+  }
+}
+
+TEST_P(LearningOperations, AStepHasTheSameBitsHoweverAParameterIsCut) {
+  const at::Tensor before = floats({1003});
+  const GradientSum sum = holding(floats({1003}));
+  const auto stepped = [&](const std::vector<std::int64_t>& cuts) {
+    const at::Tensor parameter = before.clone(), first = at::zeros_like(before), second = at::zeros_like(before);
+    const at::Tensor momentum = at::ones_like(before);
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      const auto part = [&](const at::Tensor& all) { return all.narrow(0, cuts[i], cuts[i + 1] - cuts[i]); };
+      const GradientSum own{part(sum.values), sum.overflow};
+      learning().adamw(part(parameter), part(first), part(second), own, {.rate = 1e-2, .decay = 0.1, .step = 3});
+      learning().sgd(part(parameter), part(momentum), own, {.rate = 1e-2, .momentum = 0.9, .decay = 0.1});
+    }
+    return at::cat({parameter, first, second, momentum});
+  };
+  EXPECT_TRUE(at::equal(stepped({0, 1003}), stepped({0, 1, 18, 400, 1003})));
+}
+
+// torch.optim.SGD, in float64.
+TEST_P(LearningOperations, SgdTakesTorchsStepsWithMomentumAndWithout) {
+  for (const double momentum : {0.0, 0.9}) {
+    const at::Tensor parameter = floats({333}), buffer = momentum > 0 ? at::empty_like(parameter) : at::Tensor();
+    at::Tensor p = wide(parameter), b;
+    for (int step = 0; step < 10; ++step) {
+      const GradientSum sum = holding(floats({333}));
+      learning().sgd(parameter, buffer, sum, {0.01, momentum, 0.1, step == 0, 2.0});
+      const at::Tensor g = held(sum) * 2 + p * 0.1;
+      b = step == 0 ? g : b * momentum + g;
+      p = p - b * 0.01;
+    }
+    expect_near(wide(parameter), p, 1e-6);
+  }
+}
+
+TEST_P(LearningOperations, AWeightTakesItsNumbersFromTheMasters) {
+  const at::Tensor values = floats({70, 40});
+  const Weight weight = primitives().new_weight(70, 40, GetParam().type);
+  learning().assign(weight, values);
+  const at::Tensor rows = primitives().take_rows(weight, numbers({0, 1, 33, 69}));
+  EXPECT_TRUE(at::equal(rows, values.to(GetParam().type).index_select(0, numbers({0, 1, 33, 69}))));
+}
+
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LearningOperations, testing::ValuesIn(devices()), name_of);
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, ExactSums, testing::ValuesIn(devices({true})), name_of);
+
+}  // namespace
+}  // namespace muster::tensor
