@@ -1,36 +1,198 @@
-// muster train: its configuration is read and checked as it will be; the training itself is not in this version.
+// muster train: a model learns.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
+#include "cli/status_line.hpp"
+#include "cli/terminal.hpp"
+#include "service/plan_report.hpp"
+#include "service/train.hpp"
+#include "store/metrics_table.hpp"
+#include "store/terminal_plot.hpp"
 
 namespace muster::cli {
 namespace {
 
-int train(const ConfigurationOptions& options) {
-  const spec::Schema schema;
-  const auto resolved = resolve_configuration(schema, options);
+struct TrainCommand {
+  std::shared_ptr<ConfigurationOptions> configuration;
+  std::shared_ptr<InventoryOption> inventory;
+  bool dry_run = false;
+  bool json = false;
+};
+
+// --resume by itself is --resume auto; a setting behind it is a setting.
+void take_bare_resume(service::GivenConfiguration& configuration) {
+  std::vector<std::string>& words = configuration.short_values["--resume"];
+  if (words.empty()) return;
+  if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
+  if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
+}
+
+int show_plan(const service::TrainPlan& plan, bool json) {
+  const service::PlanCommandLine command({{"", {plan.question.model->name}}, {"--implementation", {"muster"}}},
+                                         plan::Work::training);
+  if (json)
+    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+  else
+    fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+  return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
+}
+
+// While data is prepared.
+data::OnPreparation show_preparation(StatusLine& line) {
+  return [&line, since = std::chrono::steady_clock::now()](const data::PreparationProgress& progress) {
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - since);
+    const std::string_view what = progress.phase == data::PreparationProgress::Phase::waiting
+                                      ? "waiting for another process that prepares the same data"
+                                  : progress.phase == data::PreparationProgress::Phase::digesting ? "reading the data"
+                                                                                                  : "tokenising";
+    const double share = progress.bytes_total == 0 ? 0
+                                                   : 100.0 * static_cast<double>(progress.bytes_done) /
+                                                         static_cast<double>(progress.bytes_total);
+    line.show(fmt::format("{} … {:.0f} %", what, share), elapsed);
+  };
+}
+
+std::string evaluation_text(const wire::Evaluated& evaluated) {
+  std::vector<std::string> words;
+  if (evaluated.loss) words.push_back(fmt::format("loss {:.4f} on held-out data", *evaluated.loss));
+  if (evaluated.questions.value_or(0) > 0)
+    words.push_back(
+        fmt::format("{} of {} held-out questions right ({:.1f} %)", *evaluated.correct, *evaluated.questions,
+                    100.0 * static_cast<double>(*evaluated.correct) / static_cast<double>(*evaluated.questions)));
+  std::string text = fmt::format("after step {}: {}", evaluated.step, join(words, ", "));
+  for (const wire::AnsweredQuestion& sample : evaluated.samples)
+    text += fmt::format("\n  {} → {}{}", sample.prompt, sample.answer,
+                        sample.answer == sample.expected ? "" : fmt::format(" (right: {})", sample.expected));
+  return text;
+}
+
+// Steps are written over on a terminal; into a file or pipe go as many lines as training.logging_steps asks for.
+class TrainScreen {
+ public:
+  TrainScreen(StatusLine& line, std::int64_t every) : line_(line), every_(every) {}
+
+  service::TrainListener listener() {
+    service::TrainListener listener;
+    listener.note = [this](const std::string& text) {
+      line_.clear();
+      note(text);
+    };
+    listener.progress = [this](const service::TrainProgress& progress) { show(progress); };
+    listener.evaluated = [this](const wire::Evaluated& evaluated) {
+      line_.clear();
+      note(evaluation_text(evaluated));
+    };
+    listener.report = [this](const std::string& text) {
+      line_.clear();
+      fmt::print(stderr, "{}\n", text);
+    };
+    return listener;
+  }
+
+ private:
+  void show(const service::TrainProgress& progress) {
+    const std::string text = service::step_line(progress);
+    if (progress.step == 1 || progress.step % every_ == 0 || progress.step == progress.steps) {
+      line_.clear();
+      fmt::print(stderr, "{}\n", text);
+    } else if (line_.visible()) {
+      line_.show(text, std::chrono::hours(1));
+    }
+  }
+
+  StatusLine& line_;
+  std::int64_t every_;
+};
+
+void print_plot(const std::filesystem::path& folder) {
+  const auto metrics = store::read_metrics(folder / "metrics.csv");
+  if (!metrics) return;
+  fmt::print(stderr, "{}",
+             store::text_plot(store::curve_of(*metrics, "loss"),
+                              {output_width(), 12, output_is_unicode(), output_has_colour()}));
+}
+
+std::string summary_json(const service::TrainSummary& summary) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(store::result_json(summary.result), nullptr, false);
+  json["folder"] = summary.folder.string();
+  return json.dump();
+}
+
+int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& program,
+           bool json) {
+  print_plot(summary.folder);
+  const std::filesystem::path folder = std::filesystem::proximate(summary.folder);
+  const store::RunResult& result = summary.result;
+  if (result.status == store::Ending::interrupted) {
+    note(fmt::format("interrupted after step {}; the same command with --resume {} goes on from there", result.steps,
+                     folder.string()));
+  } else {
+    note(fmt::format("{} steps in {:.0f} s; loss {:.4f}; everything is in {}", result.steps, result.seconds,
+                     result.final_loss.value_or(0), folder.string()));
+    const bool sums = !summary.evaluated || summary.evaluated->samples.empty() ? false : true;
+    const std::string prompt = sums ? summary.evaluated->samples.front().prompt : "Once upon a time";
+    note(fmt::format("try it: echo '{}' | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}", prompt,
+                     program, (folder / "model").string(), sums ? 8 : 32, plan.job.selection ? "" : " --device cpu"));
+  }
+  if (json) fmt::print("{}\n", summary_json(summary));
+  return summary.exit_code;
+}
+
+int run_train(const TrainCommand& given) {
+  service::GivenConfiguration configuration = *given.configuration;
+  take_bare_resume(configuration);
+  auto resolved = service::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return report(resolved.error());
-  if (options.print) {
-    print_resolved(schema, *resolved, options.json);
+  for (const std::string& text : resolved->notes) note(text);
+  auto settled = service::settle_training_settings(std::move(*resolved));
+  if (!settled) return report(settled.error());
+  if (given.configuration->print) {
+    print_resolved(spec::Schema(), *settled, given.json);
     return 0;
   }
-  for (const Problem& problem : missing_capabilities(schema, *resolved))
-    note(fmt::format("{}: {}", problem.where, problem.what));
-  return report({Error::Kind::bad_input, "this version of muster cannot train yet",
-                 "the configuration is valid; muster train --print-config shows it"});
+  service::TrainWish wish{std::move(*settled)};
+  service::Host host = open_host(*given.inventory);
+  StatusLine line;
+  const auto plan = service::plan_training(host, wish, show_preparation(line));
+  line.clear();
+  if (!plan) return report(plan.error());
+  if (given.dry_run) return show_plan(*plan, given.json);
+  for (const std::string& text : plan->question.model->notes) note(text);
+  for (const std::string& text : plan->notes) note(text);
+  if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  const wire::TrainTask& task = plan->task();
+  note(fmt::format("{} parameters on {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
+                   plan->plan.parameters, plan->device, plan->data.training.counts.samples, task.steps, task.batch_size,
+                   task.micro_batch, plan->plan.workload.accumulation, plan->job.ranks));
+  ::signal(SIGPIPE, SIG_IGN);
+  TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
+                                          : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));
+  const auto summary = service::train(host, wish, *plan, screen.listener());
+  line.clear();
+  if (!summary) return report(summary.error());
+  return finish(*plan, *summary, "./muster", given.json);
 }
 
 }  // namespace
 
 void add_train_command(CLI::App& program, Action& action) {
-  CLI::App* command =
-      program.add_subcommand("train", "train a model (not in this version: checks the configuration only)");
-  auto options = add_configuration_options(*command);
-  command->add_flag("--json", options->json, "with --print-config: as JSON");
-  command->callback([&action, options] { action.run = [options](const Tail&) { return train(*options); }; });
+  CLI::App* command = program.add_subcommand(
+      "train", "train a model; without a model and data: a small one learns to add, in about two minutes");
+  auto given = std::make_shared<TrainCommand>();
+  command->add_flag("--dry-run", given->dry_run, "show the plan, and start nothing");
+  command->add_flag("--json", given->json, "the result for programs; with --dry-run, the plan");
+  given->inventory = add_inventory_option(*command);
+  given->configuration = add_configuration_options(*command);
+  command->get_option("--resume")
+      ->expected(0, 1)
+      ->description("go on: with the newest run of these settings (auto), or with the run or checkpoint in PATH");
+  command->callback([&action, given] { action.run = [given](const Tail&) { return run_train(*given); }; });
 }
 
 }  // namespace muster::cli

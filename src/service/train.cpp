@@ -12,7 +12,7 @@
 #include "service/train_job.hpp"
 #include "service/train_resume.hpp"
 #include "store/loss_plot.hpp"
-#include "store/terminal_plot.hpp"
+#include "store/metrics_table.hpp"
 
 namespace muster::service {
 namespace {
@@ -126,6 +126,10 @@ Result<std::int64_t> Run::choose_checkpoint(wire::TrainTask& task) {
     task.resume = plan_.from->string();
     return step;
   }
+  // A checkpoint may be newer than what was written of its run when that was killed: rows would be missing.
+  if (const auto rows = store::read_last_metrics(folder_->metrics()); rows)
+    if (auto aside = checkpoint::set_aside_newer(all, rows->steps.empty() ? 0 : rows->steps.back()); !aside)
+      return aside.error();
   const checkpoint::NewestGood found = checkpoint::newest_good(all, allotted_cores());
   for (const checkpoint::PassedOver& bad : found.passed_over)
     listener_.note(
@@ -149,15 +153,15 @@ Result<int> Run::attempt() {
     task.evaluation.questions = (folder_->path() / "questions.jsonl").string();
   const auto step = choose_checkpoint(task);
   if (!step) return step.error();
-  auto files = open_run_files(*folder_, *step, first_);
-  if (!files) return files.error();
-  if (files->metrics.last_step().value_or(0) < *step)
+  auto recorder = store::RunRecorder::begin(*folder_, train_columns(), std::chrono::system_clock::now(), *step);
+  if (!recorder) return recorder.error();
+  if (recorder->last_step().value_or(0) < *step)
     listener_.note(fmt::format("metrics.csv ends before step {}: the steps in between are not in it", *step));
   first_ = false;
   if (*step > 0) listener_.note(fmt::format("going on after step {}", *step));
   record_.step = *step;
   job.logs = folder_->logs();
-  TrainJob listening(plan_, *files, record_, listener_);
+  TrainJob listening(plan_, *recorder, record_, listener_);
   ++attempts_;
   return run_workers(host_, job, listening, listener_.note);
 }

@@ -26,7 +26,6 @@ namespace muster::service {
 
 struct TrainWish {
   spec::ResolvedSpec settings;  // as settle_training_settings() left them
-  std::string command;          // how to type this program: "./muster"
 };
 
 // What is not said where a job needs it: the built-in job where no model and no data are named, and what other settings
@@ -66,7 +65,6 @@ struct TrainSummary {
   std::filesystem::path folder;
   store::RunResult result;
   std::optional<wire::Evaluated> evaluated;  // the last one
-  std::string plot;                          // the loss, as text
 };
 
 // Runs a plan that fits. To be called while this process has one thread.

@@ -15,35 +15,22 @@ constexpr std::chrono::minutes between_reports(5);
 constexpr std::chrono::seconds after_ranks(15);
 constexpr double newest_share = 0.1;  // of the newest step in the smoothed time
 
-const std::vector<std::string>& columns() {
-  static const std::vector<std::string> names{"loss",   "learning_rate", "gradient_norm",
-                                              "tokens", "seconds",       "tokens_per_second",
-                                              "epoch",  "eval_loss",     "exact_match"};
-  return names;
-}
-
 nlohmann::ordered_json fields_of(const auto& body) {
   return nlohmann::ordered_json::parse(wire::print_fields(body), nullptr, false);
 }
 
 }  // namespace
 
-Result<RunFiles> open_run_files(const store::RunFolder& folder, std::int64_t step, bool first) {
-  auto metrics = first ? store::MetricsFile::create(folder.metrics(), columns())
-                       : store::MetricsFile::open(folder.metrics(), columns());
-  if (!metrics) return metrics.error();
-  if (auto gone = metrics->go_back_to(step); !gone) return gone.error();
-  auto events = store::EventsFile::open(folder.events());
-  if (!events) return events.error();
-  auto tensorboard = store::TensorBoardFile::create(folder.path(), std::chrono::system_clock::now(),
-                                                    first ? std::nullopt : std::optional(step));
-  if (!tensorboard) return tensorboard.error();
-  return RunFiles{std::move(*metrics), std::move(*events), std::move(*tensorboard)};
+const std::vector<std::string>& train_columns() {
+  static const std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
+                                              "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
+  return names;
 }
 
-TrainJob::TrainJob(const TrainPlan& plan, RunFiles& files, TrainRecord& record, const TrainListener& listener)
+TrainJob::TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRecord& record,
+                   const TrainListener& listener)
     : plan_(plan),
-      files_(files),
+      recorder_(recorder),
       record_(record),
       listener_(listener),
       last_sign_(Clock::now()),
@@ -52,7 +39,7 @@ TrainJob::TrainJob(const TrainPlan& plan, RunFiles& files, TrainRecord& record, 
 Result<void> TrainJob::happened(const wire::Event& event) {
   last_sign_ = Clock::now();
   const auto write = [&](const auto& body) {
-    return files_.events.append(event.time, std::decay_t<decltype(body)>::word, event.rank, fields_of(body));
+    return recorder_.add_event(event.time, std::decay_t<decltype(body)>::word, event.rank, fields_of(body));
   };
   return std::visit(
       [&](const auto& body) -> Result<void> {
@@ -104,10 +91,7 @@ Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
                             store::Measured{"seconds", step.seconds},
                             store::Measured{"tokens_per_second", progress.tokens_per_second},
                             store::Measured{"epoch", step.epoch}};
-  if (auto written = files_.metrics.append(step.step, measured); !written) return written;
-  std::vector<store::Scalar> scalars;
-  for (const store::Measured& entry : measured) scalars.push_back({store::tensorboard_tag(entry.column), entry.value});
-  if (auto written = files_.tensorboard.append(time, step.step, scalars); !written) return written;
+  if (auto written = recorder_.add_step(time, step.step, measured); !written) return written;
   if (listener_.progress) listener_.progress(progress);
   if (Clock::now() - last_report_ >= between_reports) report_memory();
   return {};
@@ -120,11 +104,8 @@ Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time
   if (evaluated.questions && *evaluated.questions > 0)
     measured.push_back(
         {"exact_match", static_cast<double>(*evaluated.correct) / static_cast<double>(*evaluated.questions)});
-  if (files_.metrics.last_step() == evaluated.step)
-    if (auto written = files_.metrics.fill(evaluated.step, measured); !written) return written;
-  std::vector<store::Scalar> scalars;
-  for (const store::Measured& entry : measured) scalars.push_back({store::tensorboard_tag(entry.column), entry.value});
-  if (auto written = files_.tensorboard.append(time, evaluated.step, scalars); !written) return written;
+  if (recorder_.last_step() == evaluated.step)
+    if (auto written = recorder_.add_to_step(time, evaluated.step, measured); !written) return written;
   if (listener_.evaluated) listener_.evaluated(evaluated);
   return {};
 }

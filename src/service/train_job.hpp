@@ -6,20 +6,12 @@
 #include <optional>
 
 #include "service/train.hpp"
-#include "store/events_file.hpp"
-#include "store/metrics_file.hpp"
-#include "store/tensorboard_file.hpp"
+#include "store/run_recorder.hpp"
 
 namespace muster::service {
 
-// The files of a run that grow while it goes on.
-struct RunFiles {
-  store::MetricsFile metrics;
-  store::EventsFile events;
-  store::TensorBoardFile tensorboard;
-};
-// Those of a run that goes on from this step; 0: from the beginning. first: of a new folder.
-Result<RunFiles> open_run_files(const store::RunFolder& folder, std::int64_t step, bool first);
+// The columns of a training run's metrics.csv but step.
+const std::vector<std::string>& train_columns();
 
 // What is known of a run so far, over all attempts.
 struct TrainRecord {
@@ -33,7 +25,7 @@ struct TrainRecord {
 class TrainJob final : public WorkerListener {
  public:
   // All must outlive this.
-  TrainJob(const TrainPlan& plan, RunFiles& files, TrainRecord& record, const TrainListener& listener);
+  TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRecord& record, const TrainListener& listener);
 
   Result<void> happened(const wire::Event& event) override;
   std::optional<std::chrono::steady_clock::time_point> deadline() override;
@@ -47,7 +39,7 @@ class TrainJob final : public WorkerListener {
   void report_memory();
 
   const TrainPlan& plan_;
-  RunFiles& files_;
+  store::RunRecorder& recorder_;
   TrainRecord& record_;
   const TrainListener& listener_;
   std::chrono::steady_clock::time_point last_sign_;
