@@ -9,6 +9,13 @@ std::span<std::byte> bytes_of(at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
+// As a checkpoint has it.
+spec::Dimensions dimensions_of(const parallel::FlatPiece& piece) {
+  if (!piece.columns) return {{piece.rows}, 1};
+  return piece.transposed ? spec::Dimensions{{*piece.columns, piece.rows}, 2}
+                          : spec::Dimensions{{piece.rows, *piece.columns}, 2};
+}
+
 }  // namespace
 
 StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer)
@@ -21,11 +28,7 @@ StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::
       if (piece.count != piece.rows * piece.columns.value_or(1))
         throw std::logic_error("a part of " + piece.tensor + " lies on another rank");
       places_[piece.tensor] = {i, piece};
-      checkpoint::LogicalTensor tensor{piece.tensor, {piece.rows}, states};
-      if (piece.columns)
-        tensor.dimensions = piece.transposed ? spec::Dimensions{*piece.columns, piece.rows}
-                                             : spec::Dimensions{piece.rows, *piece.columns};
-      tensors_.push_back(std::move(tensor));
+      tensors_.push_back({piece.tensor, dimensions_of(piece), states});
     }
 }
 
