@@ -120,14 +120,18 @@ void print_plot(const std::filesystem::path& folder) {
 
 std::string summary_json(const service::TrainSummary& summary) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(store::result_json(summary.result), nullptr, false);
-  json["folder"] = summary.folder.string();
+  json["folder"] = summary.folder->string();
   return json.dump();
 }
 
 int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& program,
            bool json) {
-  print_plot(summary.folder);
-  const std::filesystem::path folder = std::filesystem::proximate(summary.folder);
+  if (!summary.folder) {
+    note("the ranks of this host have ended; host 0 has the run");
+    return summary.exit_code;
+  }
+  print_plot(*summary.folder);
+  const std::filesystem::path folder = std::filesystem::proximate(*summary.folder);
   const store::RunResult& result = summary.result;
   if (result.status == store::Ending::interrupted) {
     note(fmt::format("interrupted after step {}; the same command with --resume {} goes on from there", result.steps,

@@ -63,7 +63,7 @@ class Loop final : public Trainer {
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
         state_(*strategy_, *optimizer_),
         objective_(make_supervised(model_, arithmetic_)),
-        checkpoints_(task, *strategy_, state_),
+        checkpoints_(task, place_.ranks.rank(), state_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps} {}
 
@@ -79,6 +79,8 @@ class Loop final : public Trainer {
 
   Result<void> read_weights();
   Result<void> resume(const std::string& path);
+  // Ranks of other hosts cannot read the run's folder.
+  void take_from_first_rank();
   checkpoint::TrainingState facts() const;
   // Forward and backward of all passes of this rank. reduces: and the sums over ranks.
   at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
@@ -135,8 +137,8 @@ Result<void> Loop::begin() {
     if (!made) return made.error();
     questions_.emplace(std::move(*made));
   }
-  auto filled = task_.resume ? resume(*task_.resume) : read_weights();
-  if (!filled) return filled;
+  if (auto filled = task_.resume ? resume(*task_.resume) : read_weights(); !filled) return filled;
+  if (place_.ranks.size() > task_.saving_ranks) take_from_first_rank();
   strategy_->publish();
   return {};
 }
@@ -164,6 +166,28 @@ Result<void> Loop::resume(const std::string& path) {
   if (saved.loss_scale)
     scaler_ = optimizer::LossScaler({saved.loss_scale->scale, saved.loss_scale->good_steps, step_ - updates_});
   return state_.read(*opened);
+}
+
+void Loop::take_from_first_rank() {
+  const optimizer::LossScaler::State& scaler = scaler_.state();
+  at::Tensor whole = at::tensor({step_, updates_, cursor_.epoch, cursor_.unit, scaler.clean_steps, scaler.skipped},
+                                at::TensorOptions().dtype(at::kLong))
+                         .to(place_.device);
+  // A power of two, which float32 holds exactly.
+  at::Tensor scale = at::full({1}, scaler.scale, at::TensorOptions().dtype(at::kFloat).device(place_.device));
+  place_.ranks.broadcast(whole, 0);
+  place_.ranks.broadcast(scale, 0);
+  const at::Tensor host = whole.cpu();
+  const auto* number = host.const_data_ptr<std::int64_t>();
+  step_ = number[0];
+  updates_ = number[1];
+  cursor_ = {number[2], number[3]};
+  scaler_ = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
+  for (const parallel::Shard& shard : strategy_->shards())
+    if (shard.master.numel() > 0) place_.ranks.broadcast(shard.master, 0);
+  for (const optimizer::OptimizerState& state : optimizer_->states())
+    for (const at::Tensor& values : state.of_shards)
+      if (values.numel() > 0) place_.ranks.broadcast(values, 0);
 }
 
 checkpoint::TrainingState Loop::facts() const {

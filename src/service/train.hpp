@@ -61,8 +61,8 @@ struct TrainListener {
 };
 
 struct TrainSummary {
-  int exit_code = 0;  // 128 + signal where it was interrupted
-  std::filesystem::path folder;
+  int exit_code = 0;                            // 128 + signal where it was interrupted
+  std::optional<std::filesystem::path> folder;  // absent: another host has it
   store::RunResult result;
   std::optional<wire::Evaluated> evaluated;  // the last one
 };

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/allotted_cores.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
@@ -67,6 +68,25 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
   return wish;
 }
 
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
+                                                             const std::filesystem::path& cache) {
+  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const auto questions = data::arithmetic_questions(data_wish(spec, 0).arithmetic);
+  if (!questions) return questions.error();
+  std::string lines;
+  for (const auto& [prompt, answer] : questions->held_out)
+    lines += nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump() + "\n";
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(lines)));
+  std::error_code ignored;
+  std::filesystem::create_directories(cache / "questions", ignored);
+  const std::filesystem::path path = cache / "questions" / (digest.finish() + ".jsonl");
+  if (!std::filesystem::exists(path))
+    if (auto written = write_file_atomically(path, lines); !written) return written.error();
+  return std::optional(path);
+}
+
 // One optimizer step's sequences: over all ranks, and of one pass.
 struct BatchSizes {
   std::int64_t all = 0;
@@ -113,7 +133,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   question->accumulation = sizes.passes;
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (question->devices.empty() && !sizes.pass && !sizes.passes) {
-    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks, 1);
+    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks / question->hosts, 1);
     std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / question->workload.sequence, 1, per_rank);
     while (per_rank % pass != 0) --pass;
     question->micro_batch = pass;
@@ -190,7 +210,7 @@ std::string identity_of(const wire::TrainTask& task, std::uint64_t seed) {
   numbers.save_every = numbers.keep = numbers.evaluation.every;
   numbers.resume.reset();
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
-  numbers.micro_batch = 1;
+  numbers.micro_batch = numbers.saving_ranks = 1;
   numbers.pinned = false;
   const std::string text =
       fmt::format("{}\n{}\n{}\n{}", wire::print_fields(numbers), seed, model_fingerprint(task.model).dump(),
@@ -256,7 +276,8 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
   if (spec.model.path == builtin_model_name) model = builtin_model_folder(cache);
   if (!model) return model.error();
-  const auto sizes = batch_sizes(spec.training, devices->ranks);
+  const std::int64_t hosts = spec.distributed.num_nodes;
+  const auto sizes = batch_sizes(spec.training, devices->ranks * hosts);
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
@@ -281,9 +302,14 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = *compute;
+  task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, static_cast<std::uint64_t>(spec.experiment.seed));
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
+  if (hosts > 1)
+    plan.job.hosts = JobHosts{static_cast<int>(hosts), static_cast<int>(spec.distributed.node_rank),
+                              spec.distributed.master_addr.value_or("127.0.0.1"),
+                              static_cast<std::uint16_t>(spec.distributed.master_port.value_or(29500))};
   plan.job.grace = std::chrono::minutes(10);
   plan.job.assignment.task = std::move(task);
   plan.job.assignment.timeout =
@@ -298,6 +324,12 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
   plan.notes = data_notes(plan.data);
   plan.spec_text = print_configuration(spec::Schema(), wish.settings);
+  if (const auto questions = write_questions(spec, cache); !questions)
+    return questions.error();
+  else if (*questions)
+    std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
+  // The run's folder is host 0's.
+  if (spec.distributed.node_rank > 0) return plan;
   if (auto found = find_run_to_resume(spec.experiment, plan); !found) return found.error();
   return plan;
 }
