@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE.parent / "engine", HERE.parent / "data_peer"):
@@ -9,6 +10,15 @@ for folder in (HERE, HERE.parent / "engine", HERE.parent / "data_peer"):
 
 from data_speaker import DataSpeaker  # noqa: E402
 from train_runs import Classroom  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """For models this small more threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
 WORDS = "river stone morning under seven quiet lamp follows green a the of it window paper and small north".split()
 
 
-def pairs(count, seed=1, most_words=8):
+def pairs(count, seed=1, most_words=4):
     """Questions and answers of different lengths."""
     chance = random.Random(seed)
     words = lambda most: " ".join(chance.choices(WORDS, k=chance.randint(1, most)))
