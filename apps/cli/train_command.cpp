@@ -130,8 +130,9 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
   const std::filesystem::path folder = std::filesystem::proximate(summary.folder);
   const store::RunResult& result = summary.result;
   if (result.status == store::Ending::interrupted) {
-    note(fmt::format("interrupted after step {}; the same command with --resume {} goes on from there", result.steps,
-                     folder.string()));
+    note(fmt::format("interrupted after step {}; the same command with --resume {} goes on {}", result.steps,
+                     folder.string(),
+                     summary.saved ? fmt::format("after step {}", *summary.saved) : "from the beginning"));
   } else {
     note(fmt::format("{} steps in {:.0f} s; loss {:.4f}; everything is in {}", result.steps, result.seconds,
                      result.final_loss.value_or(0), folder.string()));
@@ -142,6 +143,22 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
   }
   if (json) fmt::print("{}\n", summary_json(summary));
   return summary.exit_code;
+}
+
+// A run that has done everything it was asked for.
+int tell_finished(const service::TrainPlan& plan, bool json) {
+  note(fmt::format("{} has done all its {} steps: there is nothing to do; more training.max_steps go further",
+                   std::filesystem::proximate(*plan.resumes).string(), plan.task().steps));
+  if (!json) return 0;
+  const auto folder = store::RunFolder::open(*plan.resumes);
+  if (!folder) return report(folder.error());
+  const auto result = folder->read_result();
+  if (!result) return report(result.error());
+  service::TrainSummary summary;
+  summary.folder = folder->path();
+  if (*result) summary.result = **result;
+  fmt::print("{}\n", summary_json(summary));
+  return 0;
 }
 
 int run_train(const TrainCommand& given) {
@@ -166,6 +183,7 @@ int run_train(const TrainCommand& given) {
   for (const std::string& text : plan->question.model->notes) note(text);
   for (const std::string& text : plan->notes) note(text);
   if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  if (plan->finished) return tell_finished(*plan, given.json);
   const wire::TrainTask& task = plan->task();
   note(fmt::format("{} parameters on {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
                    plan->plan.parameters, plan->device, plan->data.training.counts.samples, task.steps, task.batch_size,

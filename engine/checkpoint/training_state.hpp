@@ -46,6 +46,29 @@ struct NamedNumber {
   }
 };
 
+// What was told of one step.
+struct StepNumbers {
+  std::int64_t step = 0;
+  double epoch = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  std::optional<double> gradient_norm;  // absent: not finite
+  std::int64_t tokens = 0;
+  double seconds = 0;
+
+  bool operator==(const StepNumbers&) const = default;
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("epoch", self.epoch);
+    visit("loss", self.loss);
+    visit("learning_rate", self.learning_rate);
+    visit("gradient_norm", self.gradient_norm);
+    visit("tokens", self.tokens);
+    visit("seconds", self.seconds);
+  }
+};
+
 struct TrainingState {
   std::int64_t step = 0;              // optimizer steps done
   std::string optimizer;              // "adamw"
@@ -58,6 +81,8 @@ struct TrainingState {
   std::string settings_hash;      // of all settings that change numbers
   std::string muster_version;     // that wrote it
   std::vector<NamedNumber> more;  // what else the loop wants back
+  // The last steps up to this one, oldest first: whoever writes them down may have been killed before it could.
+  std::vector<StepNumbers> last_steps = {};
 
   bool operator==(const TrainingState&) const = default;
   template <class Self, class Visit>
@@ -73,6 +98,7 @@ struct TrainingState {
     visit("settings_hash", self.settings_hash);
     visit("muster_version", self.muster_version);
     visit("more", self.more);
+    visit("last_steps", self.last_steps);
   }
 };
 

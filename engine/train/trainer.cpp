@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
 
 #include "chat/model_text.hpp"
 #include "checkpoint/export_model.hpp"
@@ -30,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 using wire::TrainTask;
 
 constexpr std::chrono::seconds between_memory_reports(5);
+constexpr std::size_t steps_in_a_checkpoint = 512;  // whose numbers it holds
 
 model::Recompute recompute_of(spec::Recomputation asked) {
   if (asked == spec::Recomputation::full) return model::Recompute::blocks;
@@ -112,6 +114,7 @@ class Loop final : public Trainer {
   std::int64_t step_ = 0;     // done
   std::int64_t updates_ = 0;  // of them, not skipped
   data::BatchCursor cursor_;
+  std::deque<checkpoint::StepNumbers> last_steps_;
   std::optional<std::int64_t> evaluated_;
   Clock::time_point step_began_;
   Clock::time_point told_memory_;
@@ -158,6 +161,7 @@ Result<void> Loop::resume(const std::string& path) {
                  "resume with what that run was started with, or start a new one"};
   step_ = saved.step;
   cursor_ = {saved.cursor.epoch, saved.cursor.unit};
+  last_steps_.assign(saved.last_steps.begin(), saved.last_steps.end());
   updates_ = step_;
   for (const checkpoint::NamedNumber& number : saved.more)
     if (number.name == "skipped") updates_ -= static_cast<std::int64_t>(number.value);
@@ -179,6 +183,7 @@ checkpoint::TrainingState Loop::facts() const {
   facts.settings_hash = task_.identity;
   facts.muster_version = MUSTER_VERSION;
   facts.more = {{"skipped", static_cast<double>(step_ - updates_)}};
+  facts.last_steps = {last_steps_.begin(), last_steps_.end()};
   return facts;
 }
 
@@ -252,7 +257,6 @@ void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome,
   const auto now = Clock::now();
   const std::chrono::duration<double> took = now - step_began_;
   step_began_ = now;
-  if (place_.ranks.rank() != 0) return;
   wire::TrainStep told;
   told.step = step_;
   told.epoch =
@@ -260,13 +264,16 @@ void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome,
                                                     static_cast<double>(std::max<std::int64_t>(loaded.epoch_units, 1));
   told.loss = outcome.loss;
   told.learning_rate = rate;
-  told.gradient_norm = outcome.norm;
+  if (std::isfinite(outcome.norm)) told.gradient_norm = outcome.norm;
   told.tokens = loaded.rows;
   told.trained = loaded.trained_tokens;
   told.seconds = took.count();
   told.skipped = !outcome.finite;
   if (scales_loss()) told.loss_scale = scaler_.scale();
-  place_.tell(told);
+  last_steps_.push_back(
+      {told.step, told.epoch, told.loss, told.learning_rate, told.gradient_norm, told.tokens, told.seconds});
+  if (last_steps_.size() > steps_in_a_checkpoint) last_steps_.pop_front();
+  if (place_.ranks.rank() == 0) place_.tell(told);
 }
 
 void Loop::tell_memory(bool now) {

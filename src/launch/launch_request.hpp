@@ -66,6 +66,8 @@ struct SignalRules {
   std::string ending_as_written;
   std::set<int> passing;  // forwarded, and that is all
   std::chrono::milliseconds grace{30000};
+  // Of the other ranks when one has failed by itself; absent: the same grace.
+  std::optional<std::chrono::milliseconds> grace_after_failure = {};
   std::optional<std::chrono::system_clock::time_point> job_end;  // when the cluster engine will kill everything
 };
 

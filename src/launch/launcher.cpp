@@ -144,6 +144,7 @@ SupervisionRules Launcher::rules() const {
   rules.several_hosts = request_.hosts.maximum > 1;
   rules.may_reconnect = !leads_ && (request_.maximum_restarts > 0 || request_.hosts.minimum < request_.hosts.maximum);
   rules.grace = request_.signals.grace;
+  rules.grace_after_failure = request_.signals.grace_after_failure;
   rules.job_end = request_.signals.job_end;
   return rules;
 }
@@ -231,7 +232,7 @@ void Launcher::wait_for_something() {
 
 void Launcher::take_signals() {
   while (const auto signal = signals_.next()) {
-    if (request_.signals.ending.contains(*signal) && hooks_.interrupted) hooks_.interrupted();
+    if (request_.signals.ending.contains(*signal) && hooks_.interrupted) hooks_.interrupted(*signal);
     if (request_.signals.ending.contains(*signal))
       carry_out(supervisor_.signalled(*signal, std::chrono::system_clock::now(), Clock::now()));
     else

@@ -23,7 +23,7 @@ struct LaunchHooks {
   // Why the run failed, in place of torchrun's block on standard error.
   std::function<void(const FailureReport&)> failed = {};
   // A signal came that ends the run; the ranks are asked to end after this.
-  std::function<void()> interrupted = {};
+  std::function<void(int signal)> interrupted = {};
 };
 
 // Returns the exit code of the whole. To be called while this process has one thread only: it forks. Signals are the

@@ -99,11 +99,14 @@ std::vector<Action> Supervisor::ended(const RankExit& exit, SteadyTime now) {
   std::vector<Action> actions;
   if (state_ == State::running && exit.failed() && !rules_.independent) {
     actions.push_back(TellFailure{round_->round, exits_.size() - 1});
-    append(actions, stop(After::tell_stopped, SIGTERM, rules_.grace, now));
+    append(actions, stop(After::tell_stopped, SIGTERM, rules_.grace_after_failure.value_or(rules_.grace), now));
   } else if (state_ == State::running && exit.failed() && !all) {
     actions.push_back(Note{fmt::format("rank {} failed ({}); the others go on", round_->first_rank + exit.local_rank,
                                        exit.not_started.value_or(muster::describe(exit.end, milliseconds(0))))});
   }
+  // Whoever is still asked to end has lost a peer, and with it what the long grace was for.
+  if (state_ == State::ending && exit.failed() && rules_.grace_after_failure && !rules_.independent)
+    deadline_ = std::min(*deadline_, now + *rules_.grace_after_failure);
   if (!all) return actions;
   if (state_ == State::running) {
     after_ = first_failure() ? After::tell_failure : After::tell_success;
@@ -174,7 +177,7 @@ std::vector<Action> Supervisor::heard(const rendezvous::CoordinatorMessage& mess
     if (state_ == State::waiting) return {};  // stopped by itself, and said so
     std::vector<Action> actions;
     if (state_ == State::running) actions.push_back(Note{fmt::format("ending the round: {}", order->reason)});
-    append(actions, stop(After::tell_stopped, SIGTERM, rules_.grace, now));
+    append(actions, stop(After::tell_stopped, SIGTERM, rules_.grace_after_failure.value_or(rules_.grace), now));
     return actions;
   }
   if (const auto* end = std::get_if<Finish>(&message)) return finish(*end, now);

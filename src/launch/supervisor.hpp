@@ -79,7 +79,8 @@ struct SupervisionRules {
   bool several_hosts = false;
   bool may_reconnect = false;  // a lost coordinator may come back
   std::chrono::milliseconds grace{30000};
-  std::chrono::milliseconds leftover_grace{1000};  // for what ranks that ended well left behind
+  std::optional<std::chrono::milliseconds> grace_after_failure = {};  // absent: the same
+  std::chrono::milliseconds leftover_grace{1000};                     // for what ranks that ended well left behind
   std::optional<std::chrono::system_clock::time_point> job_end;
 };
 

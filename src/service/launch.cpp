@@ -265,14 +265,15 @@ std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   };
 }
 
-// Ranks get the standard streams and the leases that this process is in, its own and those around it; not what a shell
-// or a build tool happened to leave open.
-void keep_descriptors_from_ranks(const std::filesystem::path& leases) {
+// Ranks get the standard streams, the leases that this process is in, its own and those around it, and what they are
+// to inherit; not what a shell or a build tool happened to leave open.
+void keep_descriptors_from_ranks(const std::filesystem::path& leases, const std::vector<int>& inherited) {
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::canonical(leases, ignored);
   for (const int number : open_descriptors()) {
     const auto target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", number), ignored);
     if (number <= STDERR_FILENO || (!folder.empty() && target.parent_path() == folder)) continue;
+    if (std::ranges::find(inherited, number) != inherited.end()) continue;
     ::fcntl(number, F_SETFD, FD_CLOEXEC);
   }
 }
@@ -286,7 +287,7 @@ Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
 }
 
 Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener& listener) {
-  keep_descriptors_from_ranks(host.leases().folder());
+  keep_descriptors_from_ranks(host.leases().folder(), wish.inherited);
   auto meeting = launch::open_meeting(wish.request);
   if (!meeting) return meeting.error();
   auto prepared = prepare(host, wish, true);

@@ -30,6 +30,7 @@ struct LaunchWish {
   std::optional<gpu::NumaBinding> numa;
   std::vector<std::pair<std::string, std::string>> environment = {};  // more variables for every rank
   std::optional<int> threads = {};  // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
+  std::vector<int> inherited = {};  // descriptors that ranks get beside the standard streams and the leases
 };
 
 // What one local rank has.
@@ -56,7 +57,7 @@ struct LaunchListener {
   std::function<void(const std::string&)> note;                   // a line for the user
   std::function<void()> started = {};                             // threads may be started from here on
   std::function<void(const launch::FailureReport&)> failed = {};  // absent: torchrun's block on standard error
-  std::function<void()> interrupted = {};                         // a signal came; the ranks are asked to end after it
+  std::function<void(int signal)> interrupted = {};               // a signal came; the ranks are asked to end after it
 };
 
 // Binds the port, takes the GPUs, runs. Returns the exit code. To be called while this process has one thread.

@@ -60,16 +60,20 @@ std::optional<std::string> value_of(const spec::Schema& schema, const RunSetting
 
 }  // namespace
 
+Result<RunSettings> parse_run_settings(const spec::Schema& schema, std::string_view text, const std::string& source) {
+  const auto document = parse_document(text, source);
+  if (!document) return document.error();
+  RunSettings settings;
+  gather(schema, "", *document, settings);
+  return settings;
+}
+
 Result<RunSettings> read_run_settings(const spec::Schema& schema, const std::filesystem::path& spec_file) {
   const auto file = RegularFile::open(spec_file);
   if (!file) return file.error();
   const auto text = file->beginning(file->size());
   if (!text) return text.error();
-  const auto document = parse_document(*text, spec_file.string());
-  if (!document) return document.error();
-  RunSettings settings;
-  gather(schema, "", *document, settings);
-  return settings;
+  return parse_run_settings(schema, *text, spec_file.string());
 }
 
 std::vector<RunSetting> changed_settings(const spec::Schema& schema, const RunSettings& settings) {

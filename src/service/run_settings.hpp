@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -15,6 +16,7 @@ namespace muster::service {
 // Every key that the file names, with its value as muster writes it. A key or a value that this version does not know
 // is kept as it stands: the run may be of another version.
 using RunSettings = std::map<std::string, std::string>;
+Result<RunSettings> parse_run_settings(const spec::Schema& schema, std::string_view text, const std::string& source);
 Result<RunSettings> read_run_settings(const spec::Schema& schema, const std::filesystem::path& spec_file);
 
 // Those that are not at their built-in value, in the order of the schema, then keys that are not known.

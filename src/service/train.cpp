@@ -20,6 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// What processes that were killed left half-made. For when no rank is left.
+void tidy(const store::RunFolder& folder) {
+  checkpoint::remove_leftovers(folder.checkpoints());
+  std::error_code ignored;
+  std::vector<fs::path> unwanted;
+  for (const auto& entry : fs::directory_iterator(folder.path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(".part-") != std::string::npos || name.starts_with(".model.")) unwanted.push_back(entry.path());
+  }
+  for (const fs::path& path : unwanted) fs::remove_all(path, ignored);
+}
+
 // One run, over all its attempts.
 class Run {
  public:
@@ -29,24 +41,41 @@ class Run {
   Result<TrainSummary> carry_out() {
     if (auto opened = open_folder(); !opened) return opened.error();
     auto code = attempt_until_done();
+    tidy(*folder_);
     store::RunResult result = result_of(code);
-    if (auto written = folder_->write_result(result); !written) return written.error();
+    const auto written = folder_->write_result(result);
     draw();
     if (!code) return code.error();
+    if (!written) return written.error();
     TrainSummary summary;
     summary.exit_code = *code;
     summary.folder = folder_->path();
     summary.result = std::move(result);
+    summary.saved = record_.saved;
     summary.evaluated = record_.evaluated;
     return summary;
   }
 
  private:
+  struct Beginning {
+    std::int64_t step = 0;                            // done before
+    std::vector<checkpoint::StepNumbers> last_steps;  // of them
+  };
+
   Result<void> open_folder();
   Result<void> write_questions();
   Result<int> attempt_until_done();
-  Result<std::int64_t> choose_checkpoint(wire::TrainTask& task);
+  Result<Beginning> choose_checkpoint(wire::TrainTask& task);
+  Result<Beginning> begin_at(const checkpoint::TrainingCheckpoint& found, wire::TrainTask& task);
+  Result<store::RunRecorder> open_recorder(const Beginning& beginning);
   Result<int> attempt();
+  // A line for the user, which events.jsonl has, too.
+  void say(const std::string& text) {
+    listener_.note(text);
+    said_.push_back(text);
+  }
+  Result<void> write_notes(store::RunRecorder& recorder);
+  Result<void> write_end(store::RunRecorder& recorder, const Result<int>& code);
   store::RunResult result_of(const Result<int>& code) const;
   void draw() const;
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
@@ -63,6 +92,7 @@ class Run {
   std::int64_t restarts_ = 0;
   double earlier_seconds_ = 0;
   TrainRecord record_;
+  std::vector<std::string> said_;  // and not yet in events.jsonl
 };
 
 Result<void> Run::open_folder() {
@@ -112,36 +142,70 @@ Result<void> Run::write_questions() {
 }
 
 // The newest that is whole; of those that are not it is said why.
-Result<std::int64_t> Run::choose_checkpoint(wire::TrainTask& task) {
+Result<Run::Beginning> Run::choose_checkpoint(wire::TrainTask& task) {
   task.resume.reset();
-  if (first_) return 0;
-  const fs::path all = folder_->checkpoints();
-  checkpoint::remove_leftovers(all);
+  if (first_) return Beginning{};
+  tidy(*folder_);
   if (plan_.from && attempts_ == 0) {
     const auto opened = checkpoint::TrainingCheckpoint::open(*plan_.from);
     if (!opened) return opened.error();
-    if (auto whole = opened->verify(allotted_cores()); !whole) return whole.error();
-    const std::int64_t step = opened->state().step;
-    if (auto aside = checkpoint::set_aside_newer(all, step); !aside) return aside.error();
-    task.resume = plan_.from->string();
-    return step;
+    return begin_at(*opened, task);
   }
-  // A checkpoint may be newer than what was written of its run when that was killed: rows would be missing.
-  if (const auto rows = store::read_last_metrics(folder_->metrics()); rows)
-    if (auto aside = checkpoint::set_aside_newer(all, rows->steps.empty() ? 0 : rows->steps.back()); !aside)
-      return aside.error();
-  const checkpoint::NewestGood found = checkpoint::newest_good(all, allotted_cores());
+  const checkpoint::NewestGood found = checkpoint::newest_good(folder_->checkpoints(), allotted_cores());
   for (const checkpoint::PassedOver& bad : found.passed_over)
-    listener_.note(
-        fmt::format("{} is not whole and is passed over: {}", bad.path.filename().string(), bad.reason.what));
-  if (!found.checkpoint) {
-    listener_.note("there is no checkpoint yet: the run begins anew");
-    return 0;
-  }
-  const std::int64_t step = found.checkpoint->state().step;
-  if (auto aside = checkpoint::set_aside_newer(all, step); !aside) return aside.error();
-  task.resume = found.checkpoint->path().string();
-  return step;
+    say(fmt::format("{} is not whole and is passed over: {}", bad.path.filename().string(), bad.reason.what));
+  if (found.checkpoint) return begin_at(*found.checkpoint, task);
+  if (auto aside = checkpoint::set_aside_newer(folder_->checkpoints(), 0); !aside) return aside.error();
+  say("there is no checkpoint to go on from: the run begins anew");
+  return Beginning{};
+}
+
+Result<Run::Beginning> Run::begin_at(const checkpoint::TrainingCheckpoint& found, wire::TrainTask& task) {
+  const checkpoint::TrainingState& state = found.state();
+  if (auto aside = checkpoint::set_aside_newer(folder_->checkpoints(), state.step); !aside) return aside.error();
+  task.resume = found.path().string();
+  record_.saved = state.step;
+  if (!state.last_steps.empty()) record_.loss = state.last_steps.back().loss;
+  say(fmt::format("going on after step {}", state.step));
+  return Beginning{state.step, state.last_steps};
+}
+
+// Note [Steps that nobody wrote down]
+// Ranks save by themselves; this process may be killed when a checkpoint is complete, and the rows of its last steps
+// are still on their way to metrics.csv. So a checkpoint holds the numbers of the steps before it, and rows that are
+// missing come from there.
+Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
+  const auto now = std::chrono::system_clock::now();
+  auto recorder = store::RunRecorder::begin(*folder_, train_columns(), now, beginning.step);
+  if (!recorder) return recorder;
+  for (const checkpoint::StepNumbers& step : beginning.last_steps)
+    if (step.step > recorder->last_step().value_or(0)) {
+      if (step.step != recorder->last_step().value_or(0) + 1)
+        say(fmt::format("the steps from {} to {} are not in metrics.csv", recorder->last_step().value_or(0) + 1,
+                        step.step - 1));
+      if (auto added = recorder->add_step(now, step.step, measured_of(step)); !added) return added.error();
+    }
+  const nlohmann::ordered_json fields{
+      {"attempt", attempts_ + 1}, {"ranks", plan_.job.ranks}, {"after_step", beginning.step}};
+  if (auto written = write_notes(*recorder); !written) return written.error();
+  if (auto added = recorder->add_event(now, "attempt", {}, fields); !added) return added.error();
+  return recorder;
+}
+
+Result<void> Run::write_notes(store::RunRecorder& recorder) {
+  for (const std::string& text : std::exchange(said_, {}))
+    if (auto added = recorder.add_event(std::chrono::system_clock::now(), "note", {}, {{"text", text}}); !added)
+      return added;
+  return {};
+}
+
+Result<void> Run::write_end(store::RunRecorder& recorder, const Result<int>& code) {
+  if (auto written = write_notes(recorder); !written) return written;
+  const auto now = std::chrono::system_clock::now();
+  if (!code)
+    return recorder.add_event(now, "attempt_failed", {}, {{"attempt", attempts_}, {"reason", code.error().what}});
+  if (*code != 0) return recorder.add_event(now, "interrupted", {}, {{"signal", *code - 128}});
+  return {};
 }
 
 Result<int> Run::attempt() {
@@ -151,19 +215,24 @@ Result<int> Run::attempt() {
   task.attempt = fmt::format("{}-{}", ::getpid(), attempts_);
   if (fs::exists(folder_->path() / "questions.jsonl"))
     task.evaluation.questions = (folder_->path() / "questions.jsonl").string();
-  const auto step = choose_checkpoint(task);
-  if (!step) return step.error();
-  auto recorder = store::RunRecorder::begin(*folder_, train_columns(), std::chrono::system_clock::now(), *step);
-  if (!recorder) return recorder.error();
-  if (recorder->last_step().value_or(0) < *step)
-    listener_.note(fmt::format("metrics.csv ends before step {}: the steps in between are not in it", *step));
+  const auto beginning = choose_checkpoint(task);
+  if (!beginning) return beginning.error();
+  auto recorder = open_recorder(*beginning);
+  if (!recorder) {
+    record_.unwritable = true;
+    return recorder.error();
+  }
   first_ = false;
-  if (*step > 0) listener_.note(fmt::format("going on after step {}", *step));
-  record_.step = *step;
+  record_.step = beginning->step;
   job.logs = folder_->logs();
+  job.inherited = {lock_->descriptor()};
   TrainJob listening(plan_, *recorder, record_, listener_);
   ++attempts_;
-  return run_workers(host_, job, listening, listener_.note);
+  auto code = run_workers(host_, job, listening, [this](const std::string& text) { say(text); });
+  // A signal that came when everything was done came too late.
+  if (code && *code != 0 && record_.step == task.steps && listening.ranks_done() == job.ranks) code = 0;
+  if (auto written = write_end(*recorder, code); !written && code) return written.error();
+  return code;
 }
 
 Result<int> Run::attempt_until_done() {
@@ -171,13 +240,11 @@ Result<int> Run::attempt_until_done() {
     const std::int64_t before = record_.step;
     auto code = attempt();
     // What was refused would be refused again.
-    if (code || code.error().kind != Error::Kind::failed) return code;
+    if (code || code.error().kind != Error::Kind::failed || record_.unwritable) return code;
     if (restarts_ == wish_.settings.spec.distributed.max_restarts) return code;
     ++restarts_;
-    listener_.note(code.error().what);
-    listener_.note(
-        fmt::format("starting again from the last checkpoint ({} of at most {} times; it had come to step "
-                    "{})",
+    say(code.error().what);
+    say(fmt::format("starting again from the last checkpoint ({} of at most {} times; it had come to step {})",
                     restarts_, wish_.settings.spec.distributed.max_restarts, std::max(before, record_.step)));
   }
 }

@@ -41,6 +41,7 @@ struct TrainPlan {
   data::PreparedData data;
   std::optional<std::filesystem::path> resumes;  // the run that is gone on with
   std::optional<std::filesystem::path> from;     // one checkpoint of it; absent: its newest good one
+  bool finished = false;                         // the run has done all its steps: there is nothing to do
   std::string spec_text;                         // the settings, as spec.yaml has them
   std::vector<std::string> notes;                // what the user should know
 
@@ -64,6 +65,7 @@ struct TrainSummary {
   int exit_code = 0;  // 128 + signal where it was interrupted
   std::filesystem::path folder;
   store::RunResult result;
+  std::optional<std::int64_t> saved;         // the step of the newest checkpoint
   std::optional<wire::Evaluated> evaluated;  // the last one
 };
 

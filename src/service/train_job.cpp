@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
 
 namespace muster::service {
 namespace {
@@ -36,8 +36,27 @@ TrainJob::TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRec
       last_sign_(Clock::now()),
       last_report_(Clock::now()) {}
 
+std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step) {
+  std::vector<store::Measured> measured{
+      {"loss", step.loss},
+      {"learning_rate", step.learning_rate},
+      {"tokens", static_cast<double>(step.tokens)},
+      {"seconds", step.seconds},
+      {"tokens_per_second", static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9)},
+      {"epoch", step.epoch}};
+  if (step.gradient_norm) measured.push_back({"gradient_norm", *step.gradient_norm});
+  return measured;
+}
+
+// What cannot be written down now cannot be after a restart either.
 Result<void> TrainJob::happened(const wire::Event& event) {
   last_sign_ = Clock::now();
+  auto taken = take(event);
+  if (!taken) record_.unwritable = true;
+  return taken;
+}
+
+Result<void> TrainJob::take(const wire::Event& event) {
   const auto write = [&](const auto& body) {
     return recorder_.add_event(event.time, std::decay_t<decltype(body)>::word, event.rank, fields_of(body));
   };
@@ -52,6 +71,10 @@ Result<void> TrainJob::happened(const wire::Event& event) {
           take(body, event.rank);
         } else if constexpr (std::is_same_v<Body, wire::Ready>) {
           computing_ = true;
+        } else if constexpr (std::is_same_v<Body, wire::Saved>) {
+          record_.saved = body.step;
+        } else if constexpr (std::is_same_v<Body, wire::Done>) {
+          ++done_;
         } else if constexpr (std::is_same_v<Body, wire::Progress> || std::is_same_v<Body, wire::Want> ||
                              std::is_same_v<Body, wire::Token> || std::is_same_v<Body, wire::TaskResult>) {
           return {};
@@ -69,7 +92,7 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.steps = plan_.task().steps;
   progress.loss = step.loss;
   progress.learning_rate = step.learning_rate;
-  progress.gradient_norm = step.gradient_norm;
+  progress.gradient_norm = step.gradient_norm.value_or(std::numeric_limits<double>::infinity());
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);
   progress.seconds_left = smoothed_seconds_ * static_cast<double>(progress.steps - step.step);
   progress.skipped_steps = record_.skipped;
@@ -84,13 +107,8 @@ Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
   record_.loss = step.loss;
   if (step.skipped) ++record_.skipped;
   const TrainProgress progress = progress_of(step);
-  const std::array measured{store::Measured{"loss", step.loss},
-                            store::Measured{"learning_rate", step.learning_rate},
-                            store::Measured{"gradient_norm", step.gradient_norm},
-                            store::Measured{"tokens", static_cast<double>(step.tokens)},
-                            store::Measured{"seconds", step.seconds},
-                            store::Measured{"tokens_per_second", progress.tokens_per_second},
-                            store::Measured{"epoch", step.epoch}};
+  const auto measured = measured_of(
+      {step.step, step.epoch, step.loss, step.learning_rate, step.gradient_norm, step.tokens, step.seconds});
   if (auto written = recorder_.add_step(time, step.step, measured); !written) return written;
   if (listener_.progress) listener_.progress(progress);
   if (Clock::now() - last_report_ >= between_reports) report_memory();

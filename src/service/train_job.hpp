@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "checkpoint/training_state.hpp"
 #include "service/train.hpp"
 #include "store/run_recorder.hpp"
 
@@ -20,7 +21,12 @@ struct TrainRecord {
   std::optional<wire::Evaluated> evaluated;
   std::int64_t skipped = 0;
   std::map<int, wire::MemoryUse> memory;  // by rank
+  std::optional<std::int64_t> saved;      // the step of the newest checkpoint
+  bool unwritable = false;                // what was heard could not be written down
 };
+
+// The numbers of a step, as metrics.csv has them.
+std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step);
 
 class TrainJob final : public WorkerListener {
  public:
@@ -31,7 +37,10 @@ class TrainJob final : public WorkerListener {
   std::optional<std::chrono::steady_clock::time_point> deadline() override;
   Error deadline_passed() override;
 
+  int ranks_done() const { return done_; }
+
  private:
+  Result<void> take(const wire::Event& event);
   Result<void> take(const wire::TrainStep& step, store::Moment time);
   Result<void> take(const wire::Evaluated& evaluated, store::Moment time);
   void take(const wire::MemoryUse& use, int rank);
@@ -45,6 +54,7 @@ class TrainJob final : public WorkerListener {
   std::chrono::steady_clock::time_point last_sign_;
   std::chrono::steady_clock::time_point last_report_;
   bool computing_ = false;
+  int done_ = 0;
   double smoothed_seconds_ = 0;  // of a step
   std::vector<std::string> warned_;
 };

@@ -21,6 +21,8 @@ namespace {
 
 // Rows of a pass on a CPU rank, where nothing else bounds it: more gain nothing there.
 constexpr std::int64_t usual_rows_on_cpu = 2048;
+// Ranks whose peer is gone cannot save any more; one that hangs is not waited for longer.
+constexpr std::chrono::seconds grace_after_failure(5);
 constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, where nothing is said
 
 bool is_builtin_job(const spec::RunSpec& spec) {
@@ -182,7 +184,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
 }
 
 // Of what the numbers of a run follow from: a checkpoint of anything else does not go on. The number of steps may grow.
-std::string identity_of(const wire::TrainTask& task, std::uint64_t seed) {
+std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
   wire::TrainTask numbers = task;
   for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
     place->clear();
@@ -192,9 +194,10 @@ std::string identity_of(const wire::TrainTask& task, std::uint64_t seed) {
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
   numbers.micro_batch = 1;
   numbers.pinned = false;
+  if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
   const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", wire::print_fields(numbers), seed, model_fingerprint(task.model).dump(),
-                  std::filesystem::path(task.data).filename().string());
+      fmt::format("{}\n{}\n{}\n{}", wire::print_fields(numbers), spec.experiment.seed,
+                  model_fingerprint(task.model).dump(), std::filesystem::path(task.data).filename().string());
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
@@ -289,10 +292,11 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = *compute;
-  task.identity = identity_of(task, static_cast<std::uint64_t>(spec.experiment.seed));
+  task.identity = identity_of(task, spec);
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
-  plan.job.grace = std::chrono::minutes(10);
+  plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to leave save first
+  plan.job.grace_after_failure = grace_after_failure;
   plan.job.assignment.task = std::move(task);
   plan.job.assignment.timeout =
       spec.distributed.watchdog_seconds

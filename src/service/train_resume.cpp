@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
+#include "base/allotted_cores.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/training_checkpoint.hpp"
+#include "service/run_settings.hpp"
 #include "service/runs.hpp"
 
 namespace muster::service {
@@ -18,12 +23,72 @@ bool is_of(const fs::path& run, const std::string& identity) {
   return text && *text == identity;
 }
 
-Error other_run(const fs::path& run) {
+// Settings that may differ between a run and what goes on with it.
+bool may_differ(std::string_view key) {
+  constexpr std::array groups{"experiment.",    "distributed.",         "system.",          "training.save_",
+                              "training.eval_", "training.dataloader_", "training.logging_"};
+  constexpr std::array keys{"training.max_steps", "training.num_epochs", "training.micro_batch_size",
+                            "training.gradient_accumulation_steps", "data.eval_path"};
+  if (key == "experiment.seed") return false;
+  return std::ranges::any_of(groups, [&](std::string_view group) { return key.starts_with(group); }) ||
+         std::ranges::find(keys, key) != keys.end();
+}
+
+// "training.learning_rate was 0.002 and is 0.001", of every setting that is another one now.
+std::string differences(const fs::path& run, const TrainPlan& plan) {
+  const spec::Schema schema;
+  const auto before = read_run_settings(schema, run / "spec.yaml");
+  const auto now = parse_run_settings(schema, plan.spec_text, "the settings");
+  std::vector<std::string> words;
+  if (before && now)
+    for (const SettingDifference& one : setting_differences(schema, *before, *now))
+      if (!may_differ(one.key))
+        words.push_back(
+            fmt::format("{} was {} and is {}", one.key, one.first.value_or("unset"), one.second.value_or("unset")));
+  if (!words.empty()) return join(words, ", ");
+  return fmt::format(
+      "its settings are the same, so that its model or data has changed since, or the batch of a step follows from the "
+      "number of ranks (this one is of {} sequences)",
+      plan.task().batch_size);
+}
+
+Error other_run(const fs::path& run, const TrainPlan& plan) {
   return {
       Error::Kind::bad_input,
-      fmt::format("{} was started with another model, other data, or settings that change its numbers", run.string()),
-      fmt::format("muster runs show {} tells its settings; go on with the same ones, or leave --resume out",
-                  run.filename().string())};
+      fmt::format("{} cannot be gone on with, as its numbers would change: {}", run.string(), differences(run, plan)),
+      "go on with what it was started with, or leave --resume out"};
+}
+
+Error too_far(const fs::path& checkpoint, std::int64_t step, std::int64_t steps) {
+  return {Error::Kind::bad_input,
+          fmt::format("{} is of step {}, and training.max_steps is {}", checkpoint.string(), step, steps),
+          "ask for more steps, or go on from an earlier checkpoint of the run"};
+}
+
+// What is known of a run that is taken: whether anything is left to do.
+Result<void> take(const fs::path& run, TrainPlan& plan) {
+  plan.resumes = run;
+  const std::int64_t steps = plan.task().steps;
+  const auto checkpoints = checkpoint::find_checkpoints(run / "checkpoints");
+  if (!checkpoints.empty() && checkpoints.front().step > steps)
+    return too_far(checkpoints.front().path, checkpoints.front().step, steps);
+  const auto folder = store::RunFolder::open(run);
+  if (!folder) return folder.error();
+  const auto result = folder->read_result();
+  if (!result || !*result || (*result)->status != store::Ending::done) return {};
+  plan.finished = (*result)->steps == steps && fs::is_directory(folder->model());
+  return {};
+}
+
+// All of it is looked at before anything of the run changes.
+Result<void> take_checkpoint(const fs::path& path, TrainPlan& plan) {
+  const auto opened = checkpoint::TrainingCheckpoint::open(path);
+  if (!opened) return opened.error();
+  if (auto whole = opened->verify(allotted_cores()); !whole) return whole.error();
+  if (opened->state().step > plan.task().steps) return too_far(path, opened->state().step, plan.task().steps);
+  plan.resumes = path.parent_path().parent_path();
+  plan.from = path;
+  return {};
 }
 
 }  // namespace
@@ -33,16 +98,12 @@ Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPla
   const std::string& identity = plan.task().identity;
   if (*experiment.resume == "auto") {
     for (const RunSummary& run : list_runs(experiment.output))
-      if (is_of(run.path, identity) && run.status != RunStatus::running &&
-          !checkpoint::find_checkpoints(run.path / "checkpoints").empty()) {
-        plan.resumes = run.path;
-        return {};
-      }
-    plan.notes.push_back(
-        fmt::format("no run of these settings in {} has a checkpoint: a new one begins", experiment.output));
+      if (is_of(run.path, identity)) return take(run.path, plan);
+    plan.notes.push_back(fmt::format("no run in {} is of these settings: a new one begins", experiment.output));
     return {};
   }
-  fs::path path = *experiment.resume;
+  fs::path path = fs::path(*experiment.resume).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "folder/"
   if (!fs::is_directory(path) && fs::is_directory(fs::path(experiment.output) / path))
     path = fs::path(experiment.output) / path;
   const bool is_checkpoint = path.parent_path().filename() == "checkpoints";
@@ -50,10 +111,12 @@ Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPla
   if (!fs::is_directory(path))
     return Error{Error::Kind::bad_input, fmt::format("--resume {}: there is no such folder", *experiment.resume),
                  "muster runs lists the runs; --resume auto takes the newest of these settings"};
-  if (!is_of(run, identity)) return other_run(run);
-  plan.resumes = run;
-  if (is_checkpoint) plan.from = path;
-  return {};
+  if (!fs::exists(run / identity_file))
+    return Error{Error::Kind::bad_input, fmt::format("--resume {}: this is no run of muster train", *experiment.resume),
+                 "muster runs lists the runs; --resume auto takes the newest of these settings"};
+  if (!is_of(run, identity)) return other_run(run, plan);
+  if (!is_checkpoint) return take(run, plan);
+  return take_checkpoint(path, plan);
 }
 
 }  // namespace muster::service

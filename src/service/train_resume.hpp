@@ -6,8 +6,8 @@
 
 namespace muster::service {
 
-// --resume auto: the newest run of the same name and identity that has a checkpoint; where there is none, a new one
-// begins. --resume PATH: that run, or that checkpoint of one.
+// --resume auto: the newest run of the same identity; where there is none, a new one begins. --resume PATH: that run,
+// or that checkpoint of one.
 Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPlan& plan);
 
 // In the run's folder: what tells whether another command continues it.

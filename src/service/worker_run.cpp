@@ -52,6 +52,7 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
   wish.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
   wish.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
   wish.request.signals.grace = job.grace;
+  wish.request.signals.grace_after_failure = job.grace_after_failure;
   wish.request.logs.folder = job.logs.value_or(server.folder() / "logs");
   wish.request.logs.redirects = *launch::StreamChoice::parse("3");
   wish.ranks = job.ranks;
@@ -60,6 +61,7 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
   wish.lease = job.lease;
   if (wish.lease.command.empty()) wish.lease.command = "muster " + job.name;
   wish.threads = threads;
+  wish.inherited = job.inherited;
   wish.environment.emplace_back(wire::control_variable, server.address().string());
   return wish;
 }
@@ -71,7 +73,10 @@ class JobRecord : public wire::ControlListener {
       : job_(job), listener_(listener), note_(note) {}
 
   Result<void> happened(const wire::Event& event) override {
-    if (std::holds_alternative<wire::Hello>(event.body)) greeted_.insert(event.rank);
+    if (const auto* hello = std::get_if<wire::Hello>(&event.body)) {
+      greeted_.insert(event.rank);
+      present_[event.rank] = static_cast<pid_t>(hello->pid);
+    }
     if (std::holds_alternative<wire::Done>(event.body)) ++done_;
     if (const auto* failed = std::get_if<wire::Failed>(&event.body)) {
       failures_.emplace(event.rank, *failed);
@@ -90,14 +95,17 @@ class JobRecord : public wire::ControlListener {
   }
   std::optional<int> input() override { return ending_ ? std::nullopt : listener_.input(); }
   Result<void> rank_left(int rank, const std::optional<std::string>& reason) override {
+    present_.erase(rank);
     return ending_ ? Result<void>() : given_up(listener_.rank_left(rank, reason));
   }
 
   std::optional<std::chrono::steady_clock::time_point> deadline() override {
     return ending_ ? std::nullopt : listener_.deadline();
   }
+  // Ranks that hang would not notice that nobody hears them any more.
   Error deadline_passed() override {
     ending_ = gave_up_ = true;
+    for (const auto& [rank, pid] : present_) ::kill(pid, SIGKILL);
     return listener_.deadline_passed();
   }
 
@@ -108,7 +116,13 @@ class JobRecord : public wire::ControlListener {
   }
 
   // From another thread: a signal ends the job.
-  void end() { ending_ = true; }
+  void end(int signal) {
+    ending_ = true;
+    int none = 0;
+    signal_.compare_exchange_strong(none, signal);
+  }
+  // The first one, where one came.
+  std::optional<int> signal() const { return signal_ == 0 ? std::nullopt : std::optional<int>(signal_); }
   // An Error ends the job.
   bool gave_up() const { return gave_up_; }
   // Ranks that died before they had said anything. To be called when all is over.
@@ -125,6 +139,14 @@ class JobRecord : public wire::ControlListener {
     return error;
   }
   Error explain(const launch::FailureReport& report) const;
+  // A signal was the end, whatever else went wrong: that is told, too.
+  int interrupted_end(const Result<void>& served, const std::optional<launch::FailureReport>& failure) const {
+    if (!served)
+      note_(to_string(served.error()));
+    else if (failure)
+      note_(to_string(explain(*failure)));
+    return 128 + *signal();
+  }
 
  private:
   Result<void> given_up(Result<void> result) {
@@ -140,9 +162,11 @@ class JobRecord : public wire::ControlListener {
   WorkerListener& listener_;
   const std::function<void(const std::string&)>& note_;
   std::atomic<bool> ending_ = false, gave_up_ = false;
+  std::atomic<int> signal_ = 0;
   std::map<int, wire::Failed> failures_;
   std::set<int> greeted_;
-  std::set<int> let_go_;  // their connections were closed, which ended them
+  std::map<int, pid_t> present_;  // ranks whose connection is open
+  std::set<int> let_go_;          // their connections were closed, which ended them
   int done_ = 0;
 };
 
@@ -189,17 +213,20 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
                                  },
                              .started = [&] { server->serve(assignment, job.ranks, record); },
                              .failed = [&](const launch::FailureReport& report) { failure = report; },
-                             .interrupted = [&] { record.end(); }};
+                             .interrupted = [&](int signal) { record.end(signal); }};
   const auto code = run_launch(host, wish, hooks);
   const auto served = server->finish();
   if (!code) return code.error();
+  if (!job.survives_losses && record.signal()) return record.interrupted_end(served, failure);
   if (!served) return served.error();
   if (job.survives_losses && failure && (failure->interrupted || record.done() > 0)) {
     if (auto told = record.tell_of_the_silent(*failure); !told) return told.error();
     return failure->interrupted ? *code : 0;
   }
   if (failure) return record.explain(*failure);
-  if (*code == 0 && record.done() < job.ranks)
+  if (record.signal()) return *code;
+  if (*code != 0) return Error{Error::Kind::failed, "the ranks were ended before their work was done", ""};
+  if (record.done() < job.ranks)
     return Error{
         Error::Kind::failed,
         fmt::format("{} of {} ranks ended without having done their work", job.ranks - record.done(), job.ranks),

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "gpu/selection.hpp"
@@ -30,6 +31,10 @@ struct WorkerJob {
   std::optional<int> threads;                 // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
   std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only where they fail
   std::chrono::milliseconds grace{10000};     // between SIGTERM and SIGKILL
+  // The same for the others when one rank has failed by itself; absent: the same grace.
+  std::optional<std::chrono::milliseconds> grace_after_failure = {};
+  // Open files that ranks, and whoever keeps them, hold open as long as they live: locks.
+  std::vector<int> inherited = {};
   // For ranks that work each for itself: one that dies does not end the others, and the listener sees to its work. A
   // rank that says that the input is wrong, or refuses, still ends the job: the others would say the same.
   bool survives_losses = false;

@@ -18,6 +18,8 @@ class RunLock {
   // Refused, with the holder named, where another process still has it when patience is over.
   static Result<RunLock> take(const std::filesystem::path& run_folder,
                               std::chrono::milliseconds patience = std::chrono::seconds(10));
+  // For the programs that inherit it.
+  int descriptor() const { return file_.number(); }
 
  private:
   explicit RunLock(FileDescriptor file) : file_(std::move(file)) {}

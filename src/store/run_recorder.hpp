@@ -33,8 +33,7 @@ class RunRecorder {
                          const nlohmann::ordered_json& fields = nlohmann::ordered_json::object());
   // The ranks start again from a checkpoint of this step.
   Result<void> go_back_to(Moment now, std::int64_t step);
-  // The newest step whose row is written: a checkpoint of a later one must not be gone on from, as rows would be
-  // missing.
+  // The newest step whose row is written. A checkpoint may be of a later one: its rows are missing.
   std::optional<std::int64_t> last_step() const { return metrics_.last_step(); }
   // The plot and the result.
   Result<void> finish(const RunResult& result);

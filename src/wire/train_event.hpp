@@ -17,9 +17,9 @@ struct TrainStep {
   double epoch = 0;       // how much of the data has been seen
   double loss = 0;        // over the trained tokens of the batch
   double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping
-  std::int64_t tokens = 0;   // that the model read, over all ranks
-  std::int64_t trained = 0;  // of them, tokens with a loss
+  std::optional<double> gradient_norm;  // before clipping; absent: not finite
+  std::int64_t tokens = 0;              // that the model read, over all ranks
+  std::int64_t trained = 0;             // of them, tokens with a loss
   double seconds = 0;
   bool skipped = false;  // float16: the gradients overflowed, and the weights stayed
   std::optional<double> loss_scale;

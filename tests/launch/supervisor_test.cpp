@@ -110,6 +110,28 @@ TEST_F(Supervision, ThePeersEndIsNotTakenForTheCause) {
   EXPECT_TRUE(supervisor->exits()[1].asked);
 }
 
+TEST_F(Supervision, TheOthersHaveLessTimeAfterAFailureWhereThatIsAskedFor) {
+  SupervisionRules rules = two_ranks();
+  rules.grace = seconds(600);
+  rules.grace_after_failure = seconds(5);
+  begin(rules);
+  start();
+  exits(1, 3);
+  EXPECT_EQ(supervisor->next_deadline(), now + seconds(5));
+}
+
+TEST_F(Supervision, ARankThatFailsDuringTheGraceShortensItForTheOthers) {
+  SupervisionRules rules = two_ranks();
+  rules.grace = seconds(600);
+  rules.grace_after_failure = seconds(5);
+  begin(rules);
+  start();
+  signalled(SIGUSR1);
+  EXPECT_EQ(supervisor->next_deadline(), now + seconds(600));
+  exits(1, 3);
+  EXPECT_EQ(supervisor->next_deadline(), now + seconds(5));
+}
+
 TEST_F(Supervision, ARankThatWasDeadBeforeItWasToldToEndFailedByItself) {
   begin(two_ranks());
   start();

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Random kills of ranks and launchers of muster train: does the curve stay the same, bit for bit?
+
+    python3 bench/train/restart_chaos.py [--kills 200] [--seed 1] [--ranks 2]
+
+Every run that comes to its end is compared with one that nobody disturbed: the rows of metrics.csv and the bytes of the exported
+model. No process and no half-made file may be left. Prints one JSON line. The program is MUSTER_TEST_PROGRAM, or that of the
+build tree.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/train_restart"))
+from training_runs import Chaos, Training  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=2)
+    given = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for part in ("whole", "killed"):
+            (folder / part).mkdir()
+        job = {"distributed__ranks": given.ranks, "distributed__max_restarts": 10000}
+        undisturbed = Training(folder / "whole", folder / "cache", **job)
+        assert undisturbed().returncode == 0
+        chaos = Chaos(Training(folder / "killed", folder / "cache", **job), undisturbed.run(), random.Random(given.seed))
+        chaos.carry_out(given.kills)
+    print(json.dumps({"seed": given.seed, "ranks": given.ranks, "kills": chaos.kills, "runs_finished": chaos.finished, "equal": True,
+                      "seconds": round(time.monotonic() - began, 1)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+import pathlib
+
+import pytest
+from training_runs import Run, Training
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Of prepared data, for all runs."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def training(tmp_path: pathlib.Path, cache: pathlib.Path) -> Training:
+    return Training(tmp_path, cache)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory, cache: pathlib.Path) -> Run:
+    """The same job that nobody disturbed."""
+    undisturbed = Training(tmp_path_factory.mktemp("whole"), cache)
+    ended = undisturbed()
+    assert ended.returncode == 0, ended.stderr
+    return undisturbed.run()

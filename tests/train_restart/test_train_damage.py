@@ -1,0 +1,131 @@
+"""Damaged checkpoints, full disks, and folders that cannot be written."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from training_runs import Run, Training, finish
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, cache: pathlib.Path) -> Training:
+    """A run that a signal ended, with checkpoints at several steps."""
+    training = Training(tmp_path_factory.mktemp("stopped"), cache, training__save_total_limit=9)
+    process = training.start()
+    training.at_step(17)
+    process.terminate()
+    assert finish(process).returncode == 143
+    return training
+
+
+@pytest.fixture
+def saved(stopped: Training, tmp_path: pathlib.Path, cache: pathlib.Path) -> Training:
+    training = Training(tmp_path, cache)
+    training.job = dict(stopped.job)
+    shutil.copytree(stopped.folder / "runs", tmp_path / "runs")
+    return training
+
+
+def flip(checkpoint: pathlib.Path):
+    file = checkpoint / "rank-1-of-2.state"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def truncate(checkpoint: pathlib.Path):
+    file = checkpoint / "rank-0-of-2.state"
+    os.truncate(file, file.stat().st_size - 100)
+
+
+def lose(checkpoint: pathlib.Path):
+    (checkpoint / "rank-1-of-2.state").unlink()
+
+
+def garble(checkpoint: pathlib.Path):
+    file = checkpoint / "manifest.json"
+    file.write_text(file.read_text().replace('"unit": ', '"unit": 1', 1))
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, lose, garble])
+def test_a_damaged_checkpoint_is_passed_over_and_that_is_said(saved: Training, whole: Run, damage):
+    run = saved.run()
+    *_, before, newest = run.checkpoints()
+    damage(run.checkpoint(newest))
+    ended = saved("--resume")
+    assert ended.returncode == 0, ended.stderr
+    assert f"step-{newest} is not whole and is passed over" in ended.stderr and f"going on after step {before}" in ended.stderr
+    run.assert_equal(whole)
+    assert any(f"step-{newest} is not whole" in event["text"] for event in run.events("note"))
+
+
+def test_what_a_killed_save_left_is_removed(saved: Training, whole: Run):
+    run = saved.run()
+    newest = run.checkpoints()[-1]
+    run.checkpoint(newest).rename(run.folder / f"checkpoints/.step-{newest}.partial-1-0")
+    (run.folder / "metrics.csv.part-123").write_text("step")
+    assert saved("--resume").returncode == 0
+    run.assert_equal(whole)
+
+
+def test_a_damaged_checkpoint_that_is_named_is_refused_and_nothing_changes(saved: Training):
+    run = saved.run()
+    newest = run.checkpoints()[-1]
+    flip(run.checkpoint(newest))
+    ended = saved("--resume", str(run.checkpoint(newest)))
+    assert ended.returncode not in (0, 1) or "damaged" in ended.stderr, ended.stderr
+    assert run.result()["status"] == "interrupted" and newest in run.checkpoints()
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_begins_anew(saved: Training, whole: Run):
+    for step in saved.run().checkpoints():
+        flip(saved.run().checkpoint(step))
+    ended = saved("--resume")
+    assert ended.returncode == 0 and "the run begins anew" in ended.stderr
+    saved.run().assert_equal(whole)
+
+
+def test_as_many_checkpoints_as_asked_for_are_kept_and_the_last_step_has_one(training: Training):
+    assert training("training.max_steps=13", "training.save_total_limit=3").returncode == 0
+    assert training.run().checkpoints() == [5, 10, 13]
+    assert [event["step"] for event in training.run().events("saved")] == [5, 10, 13]
+
+
+@contextlib.contextmanager
+def small_disk(folder: pathlib.Path, size: str):
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True).returncode != 0:
+        pytest.skip("a small disk can be mounted by root only")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_the_run_with_the_reason_and_nothing_half_written(training: Training, whole: Run):
+    with small_disk(training.folder / "runs", "12m"):  # a checkpoint is 7 MB
+        ended = training("distributed.max_restarts=1")
+        assert ended.returncode == 1 and "No space left on device" in ended.stderr, ended.stderr
+        run = training.run()
+        assert run.leftovers() == [] and run.checkpoints() == [5]
+        assert run.result()["status"] == "failed" and "No space left" in run.result()["error"]
+        subprocess.run(["mount", "-o", "remount,size=60m", str(training.folder / "runs")], check=True)
+        assert training("--resume").returncode == 0
+        run.assert_equal(whole)
+
+
+def test_a_folder_of_runs_that_cannot_be_made_is_an_error(training: Training):
+    (training.folder / "runs").write_text("in the way")
+    ended = training()
+    assert ended.returncode in (1, 2) and "runs" in ended.stderr and "step 1/" not in ended.stderr
+
+
+def test_a_cache_that_cannot_be_made_is_an_error(training: Training):
+    (training.folder / "file").write_text("in the way")
+    training.environment["XDG_CACHE_HOME"] = str(training.folder / "file")
+    ended = training()
+    assert ended.returncode in (1, 2) and str(training.folder / "file") in ended.stderr, ended.stderr
+    assert not (training.folder / "runs").exists()

@@ -1,0 +1,133 @@
+"""A run that is killed goes on as if nothing had happened."""
+
+import os
+import random
+import signal
+
+import pytest
+from training_runs import Chaos, Run, Training, finish
+
+SEED = 20
+
+
+def test_twenty_kills_of_ranks_and_launchers_leave_curve_and_weights_as_they_were(training: Training, whole: Run):
+    print(f"seed {SEED}")
+    training.job |= {"distributed.max_restarts": 100}
+    chaos = Chaos(training, whole, random.Random(SEED))
+    chaos.carry_out(kills=20)
+    assert min(chaos.kills.values()) >= 5 and chaos.finished >= 1, chaos.kills
+
+
+def test_a_run_is_the_same_when_it_is_repeated(training: Training, whole: Run):
+    assert training().returncode == 0
+    training.run().assert_equal(whole)
+
+
+class TestDyingRanks:
+    def test_the_rank_and_the_signal_are_named_and_the_run_starts_again(self, training: Training, whole: Run):
+        process = training.start()
+        run = training.at_step(12)
+        os.kill(training.rank(1), signal.SIGKILL)
+        ended = finish(process)
+        assert ended.returncode == 0, ended.stderr
+        assert "rank 1" in ended.stderr and "SIGKILL" in ended.stderr and "starting again from the last checkpoint (1 of at most 3 times" in ended.stderr
+        run.assert_equal(whole)
+        assert run.result()["restarts"] == 1
+        story = [event["event"] for event in run.events("attempt", "attempt_failed")]
+        assert story == ["attempt", "attempt_failed", "attempt"]
+        first, second = run.events("attempt")
+        assert first["after_step"] == 0 and second["after_step"] in (5, 10, 15, 20)
+        assert "rank 1" in run.events("attempt_failed")[0]["reason"]
+        saved = [event["step"] for event in run.events("saved")]
+        assert set(range(second["after_step"] + 5, 41, 5)) <= set(saved)
+
+    def test_without_restarts_the_run_fails_and_says_why(self, training: Training):
+        process = training.start("distributed.max_restarts=0")
+        run = training.at_step(7)
+        os.kill(training.rank(0), signal.SIGKILL)
+        ended = finish(process)
+        assert ended.returncode == 1 and "rank 0" in ended.stderr and "SIGKILL" in ended.stderr
+        assert run.result()["status"] == "failed" and "rank 0" in run.result()["error"] and run.leftovers() == []
+        training.assert_nothing_lives()
+
+    def test_restarts_are_counted_and_then_the_run_fails(self, training: Training, whole: Run):
+        process = training.start("distributed.max_restarts=2")
+        victims = []
+        while process.poll() is None:
+            rank = training.ranks().get(1)
+            if rank and rank not in victims:
+                os.kill(rank, signal.SIGKILL)
+                victims.append(rank)
+        ended = finish(process)
+        assert ended.returncode == 1 and len(victims) == 3
+        assert training.run().result()["restarts"] == 2 and "2 of at most 2 times" in ended.stderr
+        assert training("--resume", "auto").returncode == 0
+        training.run().assert_equal(whole)
+
+    def test_a_rank_that_hangs_is_named_within_the_watchdog_and_the_run_goes_on(self, training: Training, whole: Run):
+        process = training.start("distributed.watchdog_seconds=4")
+        run = training.at_step(12)
+        os.kill(training.rank(1), signal.SIGSTOP)
+        ended = finish(process, 60)
+        assert ended.returncode == 0, ended.stderr
+        assert "rank 1 of 2 did not come" in ended.stderr, ended.stderr
+        run.assert_equal(whole)
+
+    def test_a_rank_that_hangs_alone_is_ended_by_the_launcher(self, training: Training):
+        process = training.start("distributed.watchdog_seconds=1", "distributed.ranks=1")
+        run = training.at_step(12)
+        os.kill(training.rank(0), signal.SIGSTOP)
+        ended = finish(process, 60)
+        assert ended.returncode == 0, ended.stderr
+        assert "no rank has said anything for" in ended.stderr and run.result()["restarts"] == 1
+
+
+class TestKeeper:
+    def test_whoever_kills_the_process_that_keeps_the_ranks_costs_one_restart(self, training: Training, whole: Run):
+        process = training.start()
+        run = training.at_step(8)
+        keeper = next(number for number, name in training.processes().items() if name == "muster-keeper")
+        os.kill(keeper, signal.SIGKILL)
+        ended = finish(process)
+        assert ended.returncode == 0, ended.stderr
+        run.assert_equal(whole)
+        training.assert_nothing_lives()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
+def test_a_signal_to_the_launcher_saves_and_the_run_can_go_on(training: Training, whole: Run, number: signal.Signals):
+    process = training.start("training.save_steps=1000")
+    run = training.at_step(9)
+    process.send_signal(number)
+    ended = finish(process)
+    assert ended.returncode == 128 + number, ended.stderr
+    result = run.result()
+    assert result["status"] == "interrupted" and run.checkpoints() == [result["steps"]] and 9 <= result["steps"] < 40
+    assert f"goes on after step {result['steps']}" in ended.stderr and run.leftovers() == []
+    assert [event["signal"] for event in run.events("interrupted")] == [number]
+    training.assert_nothing_lives()
+    resumed = training("--resume", "auto", "training.save_steps=1000")
+    assert resumed.returncode == 0 and f"going on after step {result['steps']}" in resumed.stderr
+    training.run().assert_equal(whole)
+
+
+def test_a_second_signal_ends_a_run_at_once(training: Training, whole: Run):
+    process = training.start()
+    run = training.at_step(8)
+    os.kill(training.rank(0), signal.SIGSTOP)
+    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGTERM)
+    ended = finish(process)
+    assert ended.returncode in (128 + signal.SIGUSR1, 128 + signal.SIGTERM) and run.result()["status"] == "interrupted"
+    training.assert_nothing_lives()
+    assert training("--resume").returncode == 0
+    run.assert_equal(whole)
+
+
+def test_a_signal_before_the_first_step_is_no_failure(training: Training):
+    process = training.start()
+    training.rank(0)
+    process.send_signal(signal.SIGTERM)
+    ended = finish(process)
+    assert ended.returncode == 128 + signal.SIGTERM, ended.stderr
+    assert training.run().result()["status"] == "interrupted" and "starting again" not in ended.stderr
