@@ -9,8 +9,8 @@
 // FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
 // the logits of all rows, one sequence after another, as float32 to FILE. With "gradients": FOLDER the gradients of the
 // summed cross-entropy of each next token go there, one file per parameter; "recompute": "nothing", "cheap" or "blocks"
-// says what is not kept for them. With "weights": FOLDER the model computes with the numbers of such files from then on.
-// Answers {"rows", "vocabulary", "bytes_read"}.
+// says what is not kept for them. With "weights": FOLDER the model computes with the numbers of such files from then
+// on. Answers {"rows", "vocabulary", "bytes_read"}.
 #include <fmt/format.h>
 
 #include <fstream>

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent / "engine", HERE.parent / "data_peer"):
+for folder in (HERE, HERE.parent / "engine", HERE.parent / "data_peer", HERE.parents[1] / "bench" / "train"):
     sys.path.insert(0, str(folder))
 
 from data_speaker import DataSpeaker  # noqa: E402

@@ -9,6 +9,7 @@ import sys
 import model_cases
 import numpy
 import pytest
+import smollm2_finetune
 import torch
 import torch_training
 import train_runs
@@ -122,3 +123,16 @@ def test_the_loss_curve_is_that_of_a_torch_ddp_script(classroom, tmp_path):
     theirs = numpy.array(json.loads(out.read_text()))
     assert numpy.abs(run.losses() - theirs).max() <= 1e-4
     assert theirs[-1] < 0.5 * theirs[0]
+
+
+def test_the_held_out_loss_of_a_model_taught_real_text_is_that_of_transformers_on_its_export(classroom, tmp_path):
+    """bench/train/smollm2_finetune.py in small."""
+    training, held_out = smollm2_finetune.write_texts(tmp_path, 150, 12)
+    model = classroom.model("llama")
+    settings = {"data.eval_path": held_out, "sequence_length": 96, "learning_rate": 3e-3}
+    run = classroom.train(model, training, ranks=2, max_steps=20, batch_size=16, **settings)
+    before, tokens = smollm2_finetune.held_out_loss(model, held_out, 96)
+    after, _ = smollm2_finetune.held_out_loss(run.folder / "model", held_out, 96)
+    assert run.events("evaluated")[-1]["tokens"] == tokens
+    assert abs(run.result()["eval_loss"] - after) <= 1e-4
+    assert after < 0.95 * before

@@ -50,8 +50,8 @@ def test_losses_of_drawn_tokens_are_the_log_probabilities_that_their_sampler_gav
 def test_the_loss_of_a_step_is_the_sum_of_scores(classroom):
     """muster train's metrics against muster generate --score on the same texts."""
     model = classroom.model("qwen2")
-    rows = train_runs.pairs(7)
-    run = classroom.train(model, classroom.data(rows), ranks=2, max_steps=1, batch_size=7)
+    rows = train_runs.pairs(8)
+    run = classroom.train(model, classroom.data(rows), ranks=2, max_steps=1, batch_size=8)
     prompts = classroom.folder / "scored.jsonl"
     # A completion is trained with the token that ends it.
     prompts.write_text("".join(json.dumps(row | {"completion": row["completion"] + "<|end|>"}) + "\n" for row in rows))
