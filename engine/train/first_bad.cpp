@@ -1,13 +1,23 @@
 #include "train/first_bad.hpp"
 
 #include <map>
+#include <stdexcept>
 
 namespace muster::train {
 namespace {
 
-bool is_bad(const at::Tensor& values) { return values.is_floating_point() && !values.isfinite().all().item<bool>(); }
+bool is_bad(const at::Tensor& values) { return !values.isfinite().all().item<bool>(); }
 
-// Exact sums cannot hold what is no number, and only count it: then nothing is found here.
+// A shard's gradients as plain sums: of exact ones the first half of their memory.
+at::Tensor plain(const tensor::GradientSum& sum) {
+  return sum.exact() ? sum.values.view(at::kFloat).narrow(0, 0, sum.values.numel()) : sum.values;
+}
+
+bool is_bad_gradient(const tensor::GradientSum& sum, const parallel::FlatPiece& piece) {
+  const at::Tensor values = plain(sum).narrow(0, piece.offset, piece.count);
+  return is_bad(values) || (sum.exact() && values.abs().max().item<double>() >= tensor::exact_limit);
+}
+
 std::optional<std::int64_t> first_in(const StateTensors& state, const parallel::Strategy& strategy, bool gradients) {
   std::map<std::string, std::int64_t> numbers;
   for (std::size_t i = 0; i < state.tensors().size(); ++i)
@@ -17,7 +27,8 @@ std::optional<std::int64_t> first_in(const StateTensors& state, const parallel::
     // Gradients come from the head on.
     const parallel::Shard& shard = shards[gradients ? shards.size() - 1 - i : i];
     for (const parallel::FlatPiece& piece : shard.pieces)
-      if (is_bad((gradients ? shard.gradient.values : shard.master).narrow(0, piece.offset, piece.count)))
+      if (gradients ? is_bad_gradient(shard.gradient, piece)
+                    : is_bad(shard.master.narrow(0, piece.offset, piece.count)))
         return numbers.at(piece.tensor);
   }
   return std::nullopt;
@@ -25,13 +36,22 @@ std::optional<std::int64_t> first_in(const StateTensors& state, const parallel::
 
 }  // namespace
 
+tensor::GradientSum PlainGradients::gradient(model::ParameterId parameter) {
+  const tensor::GradientSum sum = strategy_.gradient(parameter);
+  if (!sum.wanted() || !sum.exact()) return sum;
+  const auto* first = sum.values.const_data_ptr<std::int64_t>();
+  for (const parallel::Shard& shard : strategy_.shards()) {
+    const auto* begin = shard.gradient.values.const_data_ptr<std::int64_t>();
+    if (first < begin || first >= begin + shard.gradient.values.numel()) continue;
+    return {plain(shard.gradient).narrow(0, first - begin, sum.values.numel()).view(sum.values.sizes()), {}};
+  }
+  throw std::logic_error("a gradient that is in no shard");
+}
+
 BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss) {
   if (const auto tensor = first_in(state, strategy, false)) return {BadTensor::Kind::parameter, *tensor};
   if (bad_loss) return {BadTensor::Kind::loss, 0};
   if (const auto tensor = first_in(state, strategy, true)) return {BadTensor::Kind::gradient, *tensor};
-  const auto shards = strategy.shards();
-  if (!shards.empty() && shards[0].gradient.overflow.defined() && shards[0].gradient.overflow.item<std::int64_t>() > 0)
-    return {BadTensor::Kind::gradient, -1};
   return {};
 }
 
@@ -59,7 +79,7 @@ std::string describe(const BadTensor& bad, const StateTensors& state) {
     case BadTensor::Kind::loss:
       return "the loss";
     case BadTensor::Kind::gradient:
-      return bad.tensor < 0 ? "a gradient" : "the gradient of " + name();
+      return "the gradient of " + name();
   }
   return "";
 }

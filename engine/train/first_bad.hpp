@@ -14,8 +14,24 @@ struct BadTensor {
   std::int64_t tensor = 0;  // in StateTensors::tensors(); not of a loss
 };
 
-// Of this rank's own numbers, after a backward pass whose gradients were not summed over ranks. The first in the order
-// of a pass: parameters, then the loss, then gradients from the head on.
+// The memory of exact sums as plain ones, for passes that look for a bad number: an exact sum cannot hold it. Nothing
+// is summed over ranks.
+class PlainGradients final : public model::Residence {
+ public:
+  // It must outlive this.
+  explicit PlainGradients(parallel::Strategy& strategy) : strategy_(strategy) {}
+
+  void enter(model::UnitId unit) override { strategy_.enter(unit); }
+  void leave(model::UnitId unit) override { strategy_.leave(unit); }
+  tensor::GradientSum gradient(model::ParameterId parameter) override;
+  void gradients_complete(model::UnitId) override {}
+
+ private:
+  parallel::Strategy& strategy_;
+};
+
+// Of this rank's own numbers, after passes with PlainGradients. The first in the order of a pass: parameters, then the
+// loss, then gradients from the head on.
 BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss);
 
 struct BadOnRank {

@@ -84,7 +84,7 @@ class Loop final : public Trainer {
   // Ranks of other hosts cannot read the run's folder.
   void take_from_first_rank();
   checkpoint::TrainingState facts() const;
-  // Forward and backward of all passes of this rank. reduces: and the sums over ranks.
+  // Forward and backward of all passes of this rank. reduces: and the sums over ranks; otherwise plain ones of its own.
   at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   void update(const StepOutcome& outcome, double rate);
@@ -220,9 +220,11 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
   std::vector<const data::MicroBatch*> passes;
   for (const data::MicroBatch& pass : loaded.passes)
     if (!pass.trained_rows.empty()) passes.push_back(&pass);
+  PlainGradients own(*strategy_);
+  model::Residence& residence = reduces ? static_cast<model::Residence&>(*strategy_) : own;
   for (const data::MicroBatch* pass : passes) {
     if (reduces && pass == passes.back()) strategy_->begin_last_pass();
-    sum += objective_->learn(*pass, wish, *strategy_);
+    sum += objective_->learn(*pass, wish, residence);
   }
   if (reduces) strategy_->finish_gradients();
   return sum;

@@ -229,6 +229,7 @@ Result<int> Run::attempt_until_done() {
   while (true) {
     const std::int64_t before = record_.step;
     auto code = attempt();
+    if (!code && record_.hopeless) return Error{Error::Kind::failed, record_.hopeless->what, record_.hopeless->remedy};
     // What was refused would be refused again.
     if (code || code.error().kind != Error::Kind::failed || record_.unwritable) return code;
     if (restarts_ == wish_.settings.spec.distributed.max_restarts) return code;

@@ -73,6 +73,8 @@ Result<void> TrainJob::take(const wire::Event& event) {
           computing_ = true;
         } else if constexpr (std::is_same_v<Body, wire::Saved>) {
           record_.saved = body.step;
+        } else if constexpr (std::is_same_v<Body, wire::Failed>) {
+          if (body.error.kind == Error::Kind::refused) record_.hopeless = body.error;
         } else if constexpr (std::is_same_v<Body, wire::Done>) {
           ++done_;
         } else if constexpr (std::is_same_v<Body, wire::Progress> || std::is_same_v<Body, wire::Want> ||

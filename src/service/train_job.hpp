@@ -23,6 +23,7 @@ struct TrainRecord {
   std::map<int, wire::MemoryUse> memory;  // by rank
   std::optional<std::int64_t> saved;      // the step of the newest checkpoint
   bool unwritable = false;                // what was heard could not be written down
+  std::optional<Error> hopeless;          // what ranks ended by, and would end by again
 };
 
 // The numbers of a step, as metrics.csv has them.

@@ -265,6 +265,14 @@ std::optional<std::string> translate(const plan::Remedy& remedy) {
   return fmt::format("{} ({})", join(words, " "), remedy.change);
 }
 
+// A refusal of the planner's, in the words of this command.
+Error in_words_of_training(Error refusal) {
+  for (const Translation& translation : translations)
+    if (const std::string option = fmt::format("{} ", translation.of_plan); refusal.remedy.starts_with(option))
+      refusal.remedy.replace(0, option.size(), translation.here);
+  return refusal;
+}
+
 }  // namespace
 
 Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress) {
@@ -289,7 +297,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   plan.question = std::move(*question);
   if (auto checked = check_weights(plan.question, spec.model); !checked) return checked.error();
   auto made = plan::make_plan(plan.question);
-  if (!made) return made.error();
+  if (!made) return in_words_of_training(made.error());
   plan.plan = std::move(*made);
   plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(*compute)));
   if (!plan.plan.fits()) return plan;

@@ -64,6 +64,7 @@ constexpr std::array refused_table{
 };
 
 constexpr std::array reserved_table{
+    ReservedVariable{"MUSTER_CACHE", "folder of what is made once and kept: data as tokens, the built-in model"},
     ReservedVariable{"MUSTER_CONFIG", "the configuration file, as --config"},
     ReservedVariable{"MUSTER_CONTROL", "set by muster for its workers: where they reach the program that started them"},
     ReservedVariable{"MUSTER_GPUS", "inventory file that stands for this machine's GPUs, as --gpus-from"},

@@ -145,11 +145,28 @@ def oracle_gradients(oracle, sequences):
     return {name: parameter.grad for name, parameter in oracle.named_parameters()}
 
 
+def gradients_of(speaker, sequences, folder, **settings):
+    """muster's, flat, by the names of parameters."""
+    folder.mkdir()
+    speaker.ask(sequences, gradients=str(folder), **settings)
+    return {path.name: numpy.fromfile(path, dtype=numpy.float32) for path in folder.iterdir()}
+
+
+def loss_of_logits(logits, sequences):
+    """The summed cross-entropy of each next token."""
+    logits = logits.astype(numpy.float64)
+    highest = logits.max(axis=1, keepdims=True)
+    scores = logits - highest - numpy.log(numpy.exp(logits - highest).sum(axis=1, keepdims=True))
+    first, loss = 0, 0.0
+    for ids in sequences:
+        loss -= scores[numpy.arange(first, first + len(ids) - 1), ids[1:]].sum()
+        first += len(ids)
+    return loss
+
+
 def assert_gradients_equal(speaker, sequences, expected, folder):
-    gradients = folder / "gradients"
-    gradients.mkdir()
-    speaker.ask(sequences, gradients=str(gradients))
-    assert {path.name for path in gradients.iterdir()} == set(expected)
+    found = gradients_of(speaker, sequences, folder / "gradients")
+    assert found.keys() == expected.keys()
     for name, gradient in expected.items():
-        ours = numpy.fromfile(gradients / name, dtype=numpy.float32).reshape(gradient.shape)
+        ours = found[name].reshape(gradient.shape)
         assert numpy.abs(ours - gradient.numpy()).max() <= 2e-5 * gradient.abs().max().item() + 1e-6, name

@@ -61,12 +61,52 @@ def test_a_row_has_the_same_bits_however_it_is_computed(checkpoint, tmp_path):
             assert (other.view(numpy.uint32) == together.view(numpy.uint32)).all()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in (
+LEARNING = pytest.mark.parametrize("case", [case for case in CASES if case.name in (
     "llama-biases", "qwen2-tied", "qwen3-head-dim", "mistral-window", "llama-llama3", "gpt2", "llama-gelu")],
     ids=lambda case: case.name)
+
+
+@LEARNING
 def test_gradients_are_those_of_autograd(case, tmp_path):
     oracle = model_cases.make_checkpoint(case, tmp_path / "model")
     sequences = model_cases.sequences_of(case)
     expected = model_cases.oracle_gradients(oracle, sequences)
     with model_cases.Speaker(tmp_path / "model", "float32", tmp_path) as speaker:
         model_cases.assert_gradients_equal(speaker, sequences, expected, tmp_path)
+
+
+@LEARNING
+def test_gradients_have_the_same_bits_whatever_is_computed_again(case, tmp_path):
+    model_cases.make_checkpoint(case, tmp_path / "model")
+    sequences = model_cases.sequences_of(case)
+    for dtype in ("float32", "bfloat16"):
+        with model_cases.Speaker(tmp_path / "model", dtype, tmp_path) as speaker:
+            kept, cheap, blocks = [model_cases.gradients_of(speaker, sequences, tmp_path / f"{dtype}-{level}", recompute=level)
+                                   for level in ("nothing", "cheap", "blocks")]
+        for other in (cheap, blocks):
+            assert other.keys() == kept.keys()
+            assert all(numpy.array_equal(other[name].view(numpy.uint32), kept[name].view(numpy.uint32)) for name in kept)
+
+
+@LEARNING
+def test_losses_change_along_gradients_as_finite_differences_say(case, tmp_path):
+    """Of every parameter of every block, along its own gradient, with losses that muster alone computes."""
+    oracle = model_cases.make_checkpoint(case, tmp_path / "model")
+    sequences = model_cases.sequences_of(case)
+    weights = {name: parameter.detach().numpy() for name, parameter in oracle.named_parameters()}
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    for name, values in weights.items():
+        values.tofile(folder / name)
+    with model_cases.Speaker(tmp_path / "model", "float32", tmp_path) as speaker:
+        gradients = model_cases.gradients_of(speaker, sequences, tmp_path / "gradients")
+        for name, values in weights.items():
+            gradient = gradients[name].reshape(values.shape)
+            slope = numpy.linalg.norm(gradient.astype(numpy.float64))
+            step = min(0.05 / slope, 0.05)  # far above what rounding does to the loss
+            losses = []
+            for way in (step, -step):
+                (values + way * gradient / slope).astype(numpy.float32).tofile(folder / name)
+                losses.append(model_cases.loss_of_logits(speaker.ask(sequences, weights=str(folder)), sequences))
+            values.tofile(folder / name)
+            assert abs((losses[0] - losses[1]) / (2 * step) - slope) <= 0.01 * slope + 1e-3, name

@@ -2,12 +2,15 @@
 //   {"write_byte_tokenizer": "folder"}                                        answered with {}
 //   {"model": "folder" or "bytes", "data": "path", "cache": "folder", "sequence_length": 64, "threads": 2}
 // The second is answered with {"samples": [{"tokens": […], "mask": [0, 1, …]}, …], "counts": {…}} or {"error": "…"}.
+// With "steps": 3, "batch_size": 4, "seed": 42, "packing": false also with the samples that these steps of a training
+// take: "batches": [[[0, 1], [2]], …], the units of each step.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/files.hpp"
+#include "data/batch_schedule.hpp"
 #include "data/byte_tokenizer.hpp"
 #include "data/dataset.hpp"
 #include "data/prepare_data.hpp"
@@ -35,6 +38,16 @@ json sample_json(const SampleView& sample) {
   return {{"tokens", std::vector<std::int32_t>(sample.tokens.begin(), sample.tokens.end())}, {"mask", mask}};
 }
 
+json batches_of(const Dataset& dataset, const json& order) {
+  BatchSchedule schedule(dataset.lengths(),
+                         {order.value("seed", std::uint64_t{42}), true, order.value("packing", false),
+                          order.value("sequence_length", std::int64_t{1024})},
+                         order.value("batch_size", std::int64_t{1}));
+  json batches = json::array();
+  for (int step = 0; step < order.value("steps", 0); ++step) batches.push_back(schedule.next().units);
+  return batches;
+}
+
 json prepared(const json& order) {
   const std::string model = order.at("model");
   const auto text = model == "bytes" ? chat::ModelText::parse(byte_tokenizer_files()) : chat::read_model_text(model);
@@ -50,6 +63,7 @@ json prepared(const json& order) {
   for (std::int64_t i = 0; i < dataset->size(); ++i) samples.push_back(sample_json(dataset->sample(i)));
   const SampleCounts& counts = dataset->counts();
   return {{"samples", samples},
+          {"batches", batches_of(*dataset, order)},
           {"was_there", done->training.was_there},
           {"counts",
            {{"samples", counts.samples},

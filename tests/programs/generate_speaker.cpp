@@ -6,7 +6,9 @@
 // "given", "unscored"}]}], "rules": {"temperature", "top_k", …}, "end_tokens": [ids], "seed", "most_sequences",
 // "most_prompt_rows", "patience", "blocks"}; or, instead of requests, "texts": [{"index", "tokens", "context"}], which
 // are scored in groups. Answers {"answers": [[index, sample, tokens, log_probabilities, "stop" | "length"]], "rows",
-// "moves"}: what was computed, and how many blocks were moved.
+// "moves"}: what was computed, and how many blocks were moved. Or "lessons": [{"tokens", "context"}], side by side in
+// one pass of a training, answered with {"losses": [[of each token]], "learnt", "measured"}: each token's loss, and the
+// sum of all of them with and without a backward pass.
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
@@ -21,6 +23,8 @@
 #include "generate/score_groups.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
+#include "train/exact_loss.hpp"
+#include "train/objective.hpp"
 
 namespace {
 
@@ -123,6 +127,51 @@ json answer(const json& asked, model::CausalModel& model, tensor::Arithmetic& ar
   return {{"answers", told}, {"rows", runner.rows}, {"moves", runner.moves}};
 }
 
+// No gradient is kept.
+class Unwanted final : public model::Residence {
+ public:
+  void enter(model::UnitId) override {}
+  void leave(model::UnitId) override {}
+  tensor::GradientSum gradient(model::ParameterId) override { return {}; }
+  void gradients_complete(model::UnitId) override {}
+};
+
+json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& arithmetic) {
+  data::MicroBatch batch;
+  std::vector<std::size_t> counts;
+  for (const json& lesson : asked["lessons"]) {
+    const auto tokens = lesson["tokens"].get<std::vector<std::int64_t>>();
+    const std::int64_t first = batch.rows();
+    batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end() - 1);
+    batch.parts.push_back(std::ssize(tokens) - 1);
+    const auto context = lesson["context"].get<std::int64_t>();
+    for (std::int64_t i = context; i < std::ssize(tokens); ++i) {
+      batch.trained_rows.push_back(first + i - 1);
+      batch.targets.push_back(tokens[static_cast<std::size_t>(i)]);
+    }
+    counts.push_back(tokens.size() - static_cast<std::size_t>(context));
+  }
+  const auto objective = train::make_supervised(model, arithmetic);
+  const auto sum = [](const at::Tensor& exact) { return train::loss_of(exact.item<std::int64_t>()); };
+  // An objective gives sums: of one token at a time, of all the same rows.
+  json losses = json::array();
+  std::size_t next = 0;
+  for (const std::size_t count : counts) {
+    json each = json::array();
+    for (std::size_t i = 0; i < count; ++i, ++next) {
+      data::MicroBatch one = batch;
+      one.trained_rows = {batch.trained_rows[next]};
+      one.targets = {batch.targets[next]};
+      each.push_back(sum(objective->measure(one)));
+    }
+    losses.push_back(std::move(each));
+  }
+  Unwanted residence;
+  return {{"losses", losses},
+          {"learnt", sum(objective->learn(batch, {}, residence))},
+          {"measured", sum(objective->measure(batch))}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -141,7 +190,8 @@ int main(int argc, char** argv) {
                                              {tensor::to_torch(type), std::nullopt, threads, {}}));
   std::string line;
   while (std::getline(std::cin, line)) {
-    fmt::print("{}\n", answer(json::parse(line), model, arithmetic).dump());
+    const json asked = json::parse(line);
+    fmt::print("{}\n", (asked.contains("lessons") ? lessons : answer)(asked, model, arithmetic).dump());
     std::fflush(stdout);
   }
 }

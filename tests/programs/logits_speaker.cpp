@@ -8,8 +8,9 @@
 // Reads one JSON object a line: {"sequences": [[ids]], "chunks": [rows], "cache": true, "block_tokens": 64, "output":
 // FILE} computes all sequences in one ragged batch (with a cache: in chunks of rows; the last entry repeats) and writes
 // the logits of all rows, one sequence after another, as float32 to FILE. With "gradients": FOLDER the gradients of the
-// summed cross-entropy of each next token go there, one file per parameter. Answers {"rows", "vocabulary",
-// "bytes_read"}.
+// summed cross-entropy of each next token go there, one file per parameter; "recompute": "nothing", "cheap" or "blocks"
+// says what is not kept for them. With "weights": FOLDER the model computes with the numbers of such files from then
+// on. Answers {"rows", "vocabulary", "bytes_read"}.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -62,6 +63,30 @@ class GradientFiles : public model::Residence {
   const std::vector<model::Parameter>& parameters_;
   std::vector<at::Tensor> sums_;
 };
+
+at::Tensor read_floats(const std::string& file, at::IntArrayRef shape) {
+  at::Tensor values = at::empty(shape, at::kFloat);
+  std::ifstream in(file, std::ios::binary);
+  in.read(static_cast<char*>(values.mutable_data_ptr()), static_cast<std::streamsize>(values.nbytes()));
+  return values;
+}
+
+void take_weights(model::CausalModel& model, const std::string& folder) {
+  const std::vector<model::Parameter>& parameters = model.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const model::Parameter& parameter = parameters[i];
+    std::vector<at::Tensor> pieces;
+    for (const auto& [name, rows] : parameter.pieces) {
+      std::vector<std::int64_t> shape = parameter.shape();
+      shape[0] = rows;
+      if (parameter.transposed) std::ranges::reverse(shape);
+      const at::Tensor values = read_floats(folder + "/" + name, shape);
+      pieces.push_back(parameter.transposed ? values.t() : values);
+    }
+    const at::Tensor& like = parameter.columns ? parameter.weight.storage : parameter.vector;
+    model.assign(model::ParameterId{i}, at::cat(pieces).contiguous().to(like.device()));
+  }
+}
 
 using Sequences = std::vector<std::vector<std::int64_t>>;
 
@@ -178,6 +203,7 @@ int main(int argc, char** argv) {
   while (std::getline(std::cin, line)) {
     const json request = json::parse(line);
     const auto sequences = request["sequences"].get<Sequences>();
+    if (request.contains("weights")) take_weights(model, request["weights"]);
     const at::Tensor logits =
         request.value("cache", false) ? chunked(model, sequences, request) : whole(model, sequences, request);
     write_floats(request["output"], logits);

@@ -1,0 +1,114 @@
+"""Types of two bytes, with masters of four; and runs whose numbers stop being numbers."""
+
+import shutil
+
+import pytest
+import safetensors.torch
+import train_runs
+
+SETTINGS = dict(max_steps=30, batch_size=10, learning_rate=2e-3, warmup_steps=3, lr_scheduler="cosine")
+
+
+@pytest.fixture(scope="module")
+def rows(classroom):
+    return classroom.data(train_runs.pairs(30))
+
+
+@pytest.fixture(scope="module")
+def in_float32(classroom, rows):
+    return classroom.train(classroom.model("llama"), rows, ranks=2, **SETTINGS)
+
+
+@pytest.mark.parametrize("computed_in, bound", [("bf16", 0.05), ("fp16", 0.01)])
+def test_two_bytes_train_like_four(classroom, rows, in_float32, computed_in, bound):
+    run = classroom.train(classroom.model("llama"), rows, ranks=2, mixed_precision=computed_in, **SETTINGS)
+    assert run.losses()[-1] < 0.7 * run.losses()[0]
+    taken = [event for event in run.events("step") if not event["skipped"]]
+    assert len(taken) >= 28
+    assert abs(run.losses()[-1] - in_float32.losses()[-1]) <= bound * in_float32.losses()[-1]
+    assert run.column() != in_float32.column()
+
+
+def test_a_step_whose_gradients_overflow_float16_is_skipped_and_told(classroom, rows, tmp_path):
+    """A last norm that multiplies by 3000 makes gradients beyond 65504 at the first scale of the loss."""
+    model = copy_with(classroom.model("llama"), tmp_path / "model", lambda weights: weights["model.norm.weight"].mul_(3000))
+    run = classroom.train(model, rows, ranks=2, mixed_precision="fp16", **SETTINGS | dict(max_steps=24, warmup_steps=0))
+    steps = run.events("step")
+    skipped = [event["skipped"] for event in steps]
+    assert skipped[0] and not skipped[-1]
+    assert "skipped" in run.text
+    scales = [event["loss_scale"] for event in steps]
+    assert scales[0] == 65536
+    for one, other, was in zip(scales, scales[1:], skipped):
+        assert other == (one / 2 if was else one)
+    # Weights stay where they are until the first step that is taken.
+    first = skipped.index(False)
+    before = classroom.train(model, rows, ranks=2, mixed_precision="fp16", **SETTINGS | dict(max_steps=first, warmup_steps=0))
+    original = train_runs.read_tensors(model)
+    assert train_runs.furthest(before.tensors(), original) == 0
+    assert train_runs.furthest(run.tensors(), original) > 0
+
+
+def test_float16_without_masters_is_refused(classroom, rows):
+    settings = {"model.dtype": "float16", "mixed_precision": "no", **SETTINGS}
+    run = classroom.start(classroom.model("llama"), rows, **settings)
+    assert run.code == 2
+    assert "training.mixed_precision=fp16" in run.text
+
+
+def copy_with(model, folder, change):
+    """A model whose weights are changed."""
+    shutil.copytree(model, folder)
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    change(weights)
+    safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("deterministic", ["false", "true"])
+def test_a_weight_that_is_no_number_is_named(classroom, rows, tmp_path, deterministic):
+    name = "model.layers.1.mlp.down_proj.weight"
+    model = copy_with(classroom.model("llama"), tmp_path / "model", lambda weights: weights[name].view(-1)[5].fill_(float("nan")))
+    run = classroom.start(model, rows, ranks=2, deterministic=deterministic, **SETTINGS)
+    assert_stopped(run, 1, f"on rank 0: {name}")
+
+
+@pytest.mark.parametrize("deterministic", ["false", "true"])
+def test_a_rate_that_is_far_too_large_stops_the_run_at_its_step(classroom, rows, deterministic):
+    run = classroom.start(classroom.model("llama"), rows, ranks=2, deterministic=deterministic,
+                          **SETTINGS | dict(learning_rate=1e30, warmup_steps=0))
+    assert_stopped(run, 2, "on rank 0: the gradient of model.")
+
+
+def test_a_bad_number_of_one_rank_alone_is_named_with_its_rank(classroom, tmp_path):
+    """A letter that makes the first norm overflow, in a sample that one rank reads."""
+    rows = train_runs.pairs(4)
+    rows[2]["prompt"] = "~" + rows[2]["prompt"]
+    data = classroom.data(rows)
+    model = classroom.model("llama-untied")
+    units = classroom.samples(model, data, steps=1, batch_size=4)["batches"][0]
+    rank = units.index([2]) % 2
+    assert rank == 1  # which is not the one that is named where all of them have it
+    bad = copy_with(model, tmp_path / "model", overflow_at_tilde)
+    run = classroom.start(bad, data, ranks=2, max_steps=2, batch_size=4)
+    assert_stopped(run, 1, f"on rank {rank}: the loss")
+
+
+def overflow_at_tilde(weights):
+    """Of one channel, which other letters do not have and nothing reads: infinity times 0."""
+    weights["model.embed_tokens.weight"][:, 3] = 0
+    weights["model.embed_tokens.weight"][ord("~"), 3] = 10
+    weights["model.layers.0.input_layernorm.weight"][3] = 3e38
+    for name in ("q_proj", "k_proj", "v_proj"):
+        weights[f"model.layers.0.self_attn.{name}.weight"][:, 3] = 0
+
+
+def assert_stopped(run, step, words):
+    """One line says step, rank and tensor; nothing was tried again."""
+    assert run.code == 1, run.text
+    assert f"muster: step {step}: " in run.text and words in run.text, run.text
+    assert "starting again" not in run.text
+    result = run.result()
+    assert result["status"] == "failed" and result["restarts"] == 0 and result["steps"] == step - 1
+    assert f"step {step}: " in result["error"]
+    assert not (run.folder / "model").exists()
