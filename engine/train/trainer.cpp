@@ -64,7 +64,7 @@ class Loop final : public Trainer {
         strategy_(parallel::make_replicas(model_, arithmetic_, place_.ranks, task.exact)),
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
         state_(*strategy_, *optimizer_),
-        objective_(make_supervised(model_, arithmetic_)),
+        objective_(make_supervised(model_, arithmetic_, task.pinned)),
         checkpoints_(task, place_.ranks.rank(), state_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps} {}
