@@ -151,7 +151,7 @@ json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& a
     }
     counts.push_back(tokens.size() - static_cast<std::size_t>(context));
   }
-  const auto objective = train::make_supervised(model, arithmetic);
+  const auto objective = train::make_supervised(model, arithmetic, false);
   const auto sum = [](const at::Tensor& exact) { return train::loss_of(exact.item<std::int64_t>()); };
   // An objective gives sums: of one token at a time, of all the same rows.
   json losses = json::array();
