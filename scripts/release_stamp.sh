@@ -42,7 +42,7 @@ worker_is_needed() {
     case $argument in -h | --help | --dry-run | --print-config) return 1 ;; esac
   done
   case ${1:-} in
-    generate | train | evaluate) return 0 ;;
+    evaluate | generate | train) return 0 ;;
     doctor) [[ -f $root/.muster/torch-location ]] ;;
     *) return 1 ;;
   esac

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "data/batch_schedule.hpp"
+#include "service/arithmetic_data.hpp"
 #include "service/builtin_model.hpp"
 #include "service/device_choice.hpp"
 #include "service/model_fingerprint.hpp"
@@ -62,10 +63,7 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
   wish.path = *spec.data.path;
   wish.evaluation = spec.data.eval_path;
   if (wish.path == data::arithmetic_name && !wish.evaluation && spec.data.held_out > 0) wish.evaluation = wish.path;
-  if (!spec.data.operations.empty()) wish.arithmetic.operations = join(spec.data.operations, "");
-  wish.arithmetic.digits = spec.data.digits;
-  wish.arithmetic.held_out = spec.data.held_out;
-  wish.arithmetic.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  wish.arithmetic = arithmetic_settings(spec);
   wish.sequence_length = longest;
   return wish;
 }
@@ -74,7 +72,7 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
 Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
                                                              const std::filesystem::path& cache) {
   if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
-  const auto questions = data::arithmetic_questions(data_wish(spec, 0).arithmetic);
+  const auto questions = data::arithmetic_questions(arithmetic_settings(spec));
   if (!questions) return questions.error();
   std::string lines;
   for (const auto& [prompt, answer] : questions->held_out)
