@@ -49,7 +49,7 @@ Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationPl
                                opened->counts().token_limit - 1, vocabulary),
                    "use the model's own tokenizer"};
     made.dataset_.emplace(std::move(*opened));
-    made.objective_ = make_supervised(made.place_.model, made.place_.arithmetic);
+    made.objective_ = make_supervised(made.place_.model, made.place_.arithmetic, true);
   }
   if (source.questions) {
     auto read = read_questions(*source.questions, made.place_.text);

@@ -136,6 +136,15 @@ class Unwanted final : public model::Residence {
   void gradients_complete(model::UnitId) override {}
 };
 
+// Of a sum as an objective gives it.
+template <class Sum>
+double loss_of(const Sum& exact) {
+  if constexpr (requires { train::loss_of(exact).value; })
+    return train::loss_of(exact).value;
+  else
+    return train::loss_of(exact.template item<std::int64_t>());
+}
+
 json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& arithmetic) {
   data::MicroBatch batch;
   std::vector<std::size_t> counts;
@@ -152,7 +161,6 @@ json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& a
     counts.push_back(tokens.size() - static_cast<std::size_t>(context));
   }
   const auto objective = train::make_supervised(model, arithmetic, false);
-  const auto sum = [](const at::Tensor& exact) { return train::loss_of(exact.item<std::int64_t>()); };
   // An objective gives sums: of one token at a time, of all the same rows.
   json losses = json::array();
   std::size_t next = 0;
@@ -162,14 +170,14 @@ json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& a
       data::MicroBatch one = batch;
       one.trained_rows = {batch.trained_rows[next]};
       one.targets = {batch.targets[next]};
-      each.push_back(sum(objective->measure(one)));
+      each.push_back(loss_of(objective->measure(one)));
     }
     losses.push_back(std::move(each));
   }
   Unwanted residence;
   return {{"losses", losses},
-          {"learnt", sum(objective->learn(batch, {}, residence))},
-          {"measured", sum(objective->measure(batch))}};
+          {"learnt", loss_of(objective->learn(batch, {}, residence))},
+          {"measured", loss_of(objective->measure(batch))}};
 }
 
 }  // namespace

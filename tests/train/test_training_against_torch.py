@@ -109,12 +109,12 @@ def test_what_the_assistant_says_is_trained_on_and_nothing_else(classroom, tmp_p
 def test_the_loss_curve_is_that_of_a_torch_ddp_script(classroom, tmp_path):
     """200 steps on two ranks under torchrun."""
     model = classroom.model("llama")
-    data = classroom.data(train_runs.pairs(64))
+    data = classroom.data(train_runs.pairs(48, most_words=2))
     steps = 200
-    run = classroom.train(model, data, ranks=2, max_steps=steps, batch_size=8, lr_scheduler="linear", warmup_steps=10,
+    run = classroom.train(model, data, ranks=2, max_steps=steps, batch_size=4, lr_scheduler="linear", warmup_steps=10,
                           **ADAMW | dict(learning_rate=5e-4))
     lessons = tmp_path / "lessons.json"
-    lessons.write_text(json.dumps(classroom.samples(model, data, steps=steps, batch_size=8)))
+    lessons.write_text(json.dumps(classroom.samples(model, data, steps=steps, batch_size=4)))
     script = pathlib.Path(__file__).with_name("ddp_script.py")
     out = tmp_path / "losses.json"
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}

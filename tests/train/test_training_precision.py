@@ -83,15 +83,13 @@ def test_a_rate_that_is_far_too_large_stops_the_run_at_its_step(classroom, rows,
 def test_a_bad_number_of_one_rank_alone_is_named_with_its_rank(classroom, tmp_path):
     """A letter that makes the first norm overflow, in a sample that one rank reads."""
     rows = train_runs.pairs(4)
-    rows[2]["prompt"] = "~" + rows[2]["prompt"]
-    data = classroom.data(rows)
     model = classroom.model("llama-untied")
-    units = classroom.samples(model, data, steps=1, batch_size=4)["batches"][0]
-    rank = units.index([2]) % 2
-    assert rank == 1  # which is not the one that is named where all of them have it
+    units = classroom.samples(model, classroom.data(rows), steps=1, batch_size=4)["batches"][0]
+    of_second_rank = units[1][0]
+    rows[of_second_rank] = {"prompt": "~ stone?", "completion": " it"}
     bad = copy_with(model, tmp_path / "model", overflow_at_tilde)
-    run = classroom.start(bad, data, ranks=2, max_steps=2, batch_size=4)
-    assert_stopped(run, 1, f"on rank {rank}: the loss")
+    run = classroom.start(bad, classroom.data(rows), ranks=2, max_steps=2, batch_size=4)
+    assert_stopped(run, 1, "on rank 1: the loss")
 
 
 def overflow_at_tilde(weights):
