@@ -136,14 +136,7 @@ class Unwanted final : public model::Residence {
   void gradients_complete(model::UnitId) override {}
 };
 
-// Of a sum as an objective gives it.
-template <class Sum>
-double loss_of(const Sum& exact) {
-  if constexpr (requires { train::loss_of(exact).value; })
-    return train::loss_of(exact).value;
-  else
-    return train::loss_of(exact.template item<std::int64_t>());
-}
+double loss_of(const at::Tensor& exact) { return train::loss_of(exact).value; }
 
 json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& arithmetic) {
   data::MicroBatch batch;
