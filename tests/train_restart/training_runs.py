@@ -86,11 +86,13 @@ class Training:
                             if not name.startswith(("MUSTER_", "CUDA_", "HF_"))}
         self.environment |= {"MUSTER_LEASE_DIR": str(folder / "leases"), "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
 
-    def start(self, *arguments: str, **options) -> subprocess.Popen:
+    def words(self, *arguments: str) -> list[str]:
         given = {word.split("=")[0] for word in arguments if "=" in word}
-        words = [str(PROGRAM), "train", *(f"{key}={value}" for key, value in self.job.items() if key not in given), *arguments]
-        return subprocess.Popen(words, env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        return [str(PROGRAM), "train", *(f"{key}={value}" for key, value in self.job.items() if key not in given), *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        return subprocess.Popen(self.words(*arguments), env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess:
         return finish(self.start(*arguments))
