@@ -3,18 +3,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "base/duration.hpp"
+#include "cli/terminal.hpp"
 
 namespace muster::cli {
 
 int report(const Error& error) {
-  fmt::print(stderr, "muster: {}\n", to_string(error));
+  tell_user(fmt::format("muster: {}\n", to_string(error)));
   return exit_code(error.kind);
 }
 
-void note(const std::string& text) { fmt::print(stderr, "muster: {}\n", text); }
+void note(const std::string& text) { tell_user(fmt::format("muster: {}\n", text)); }
 
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command) {
   auto option = std::make_shared<InventoryOption>();

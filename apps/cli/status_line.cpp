@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include "cli/terminal.hpp"
 
 namespace muster::cli {
 namespace {
@@ -31,12 +32,12 @@ void StatusLine::show(const std::string& text, milliseconds elapsed) {
   if (!terminal_ || elapsed < worth_showing || now - last_ < between_looks) return;
   last_ = now;
   shown_ = true;
-  fmt::print(stderr, "\r\x1b[K{}", text);
+  tell_user(fmt::format("\r\x1b[K{}", text));
 }
 
 void StatusLine::clear() {
   const std::lock_guard guard(mutex_);
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_) tell_user("\r\x1b[K");
   shown_ = false;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -36,5 +37,7 @@ std::size_t output_width() {
   const auto number = parse_number<std::size_t>(columns == nullptr ? "" : columns);
   return number && *number > 0 && *number < 1000 ? *number : usual;
 }
+
+void tell_user(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 }  // namespace muster::cli

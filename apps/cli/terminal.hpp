@@ -1,7 +1,8 @@
-// What standard output is.
+// What standard output is, and how a user is told something beside it.
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 namespace muster::cli {
 
@@ -13,5 +14,8 @@ bool output_is_unicode();
 
 // Columns of the terminal, else of COLUMNS, else 80.
 std::size_t output_width();
+
+// To standard error. A terminal that is gone or a full disk behind it is no reason for work to end: the text is lost.
+void tell_user(std::string_view text);
 
 }  // namespace muster::cli

@@ -75,7 +75,7 @@ class TrainScreen {
     };
     listener.report = [this](const std::string& text) {
       line_.clear();
-      fmt::print(stderr, "{}\n", text);
+      tell_user(text + "\n");
     };
     return listener;
   }
@@ -85,7 +85,7 @@ class TrainScreen {
     const std::string text = service::step_line(progress);
     if (progress.step == 1 || progress.step % every_ == 0 || progress.step == progress.steps) {
       line_.clear();
-      fmt::print(stderr, "{}\n", text);
+      tell_user(text + "\n");
     } else if (line_.visible()) {
       line_.show(text, std::chrono::hours(1));
     }
@@ -98,9 +98,8 @@ class TrainScreen {
 void print_plot(const std::filesystem::path& folder) {
   const auto metrics = store::read_metrics(folder / "metrics.csv");
   if (!metrics) return;
-  fmt::print(stderr, "{}",
-             store::text_plot(store::curve_of(*metrics, "loss"),
-                              {output_width(), 12, output_is_unicode(), output_has_colour()}));
+  tell_user(store::text_plot(store::curve_of(*metrics, "loss"),
+                             {output_width(), 12, output_is_unicode(), output_has_colour()}));
 }
 
 std::string summary_json(const service::TrainSummary& summary) {

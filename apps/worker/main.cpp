@@ -19,8 +19,14 @@ namespace {
   ::_exit(code);
 }
 
+// The disk behind standard error may be full.
+void say(const std::string& text) {
+  const std::string line = fmt::format("muster-worker: {}\n", text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 int report(const muster::Error& error) {
-  fmt::print(stderr, "muster-worker: {}\n", to_string(error));
+  say(to_string(error));
   return exit_code(error.kind);
 }
 
@@ -35,7 +41,7 @@ int run(const char* address) {
   auto channel = wire::WorkerChannel::join(address, place->rank, hello);
   if (!channel) return report(channel.error());
   channel->listen([](const std::string& reason) {
-    fmt::print(stderr, "muster-worker: the controlling program is gone: {}\n", reason);
+    say("the controlling program is gone: " + reason);
     end(1);
   });
   const int code = worker::run_worker(*channel, *place);

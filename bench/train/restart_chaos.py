@@ -36,7 +36,8 @@ def main():
         assert undisturbed().returncode == 0
         chaos = Chaos(Training(folder / "killed", folder / "cache", **job), undisturbed.run(), random.Random(given.seed))
         chaos.carry_out(given.kills)
-    print(json.dumps({"seed": given.seed, "ranks": given.ranks, "kills": chaos.kills, "runs_finished": chaos.finished, "equal": True,
+    print(json.dumps({"seed": given.seed, "ranks": given.ranks, "kills": chaos.kills, "runs_finished": chaos.finished, "resumed": len(chaos.resumed),
+                      "equal": True,
                       "seconds": round(time.monotonic() - began, 1)}))
 
 

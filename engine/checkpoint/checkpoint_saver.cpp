@@ -42,10 +42,14 @@ class Save {
     copy_.reset();  // the caller may fill it again
     if (report) return report;
     std::error_code ignored;
-    if (place_.rank == 0)
-      fs::remove_all(staging_, ignored);
-    else
+    if (place_.rank != 0)
       tell_failure(report.error());
+    else if (wrote_own_ || place_.ranks == 1 || stop.stop_requested())
+      fs::remove_all(staging_, ignored);
+    // Else the others may still be writing, and would fail for want of the folder and not for the true reason: it stays
+    // until remove_leftovers(). What this rank wrote of it makes room.
+    else
+      fs::remove(file_of(0).string() + ".part", ignored);
     return report;
   }
 
@@ -77,6 +81,7 @@ class Save {
     remove_leftovers(place_.folder, state_.step, place_.attempt);
     auto report = write_own(stop);
     if (!report) return report;
+    wrote_own_ = true;
     copy_.reset();
     if (const auto waited = wait_for_others(stop); !waited) return waited.error();
     if (const auto written = write_manifest(); !written) return written.error();
@@ -146,6 +151,7 @@ class Save {
   TrainingState state_;
   std::shared_ptr<const HostCopy> copy_;
   fs::path staging_;
+  bool wrote_own_ = false;
 };
 
 }  // namespace

@@ -30,6 +30,12 @@ std::string timeout_text(const std::string& description, std::chrono::millisecon
                      to_string(timeout));
 }
 
+std::string silence_text(const std::string& description, std::chrono::milliseconds timeout,
+                         const std::vector<int>& silent, int size) {
+  return fmt::format("{}: not done within {}; {} of {} came to it and then showed no life", description,
+                     to_string(timeout), list_ranks(silent), size);
+}
+
 std::string mismatch_text(int rank, const std::string& own, int other, const std::string& theirs) {
   return fmt::format("ranks do different things: rank {} is in {}, rank {} in {}", rank, own, other, theirs);
 }

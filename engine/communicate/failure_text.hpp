@@ -17,6 +17,9 @@ std::string list_ranks(const std::vector<int>& ranks);
 // missing may be empty: then it is not known who.
 std::string timeout_text(const std::string& description, std::chrono::milliseconds timeout,
                          const std::vector<int>& missing, int size);
+// All came, and these have shown no life since.
+std::string silence_text(const std::string& description, std::chrono::milliseconds timeout,
+                         const std::vector<int>& silent, int size);
 std::string mismatch_text(int rank, const std::string& own, int other, const std::string& theirs);
 // The first line of what a library threw, without its stack and its place in the source.
 std::string first_line(const std::exception& problem);

@@ -169,6 +169,9 @@ class GlooCommunicator : public Communicator {
                // Without a time-out the others may have come a moment ago, and not have written it yet.
                const Attendance attendance = roll_->call(number, timed_out ? milliseconds(0) : 2 * roll_->interval());
                if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
+               if (timed_out && attendance.missing.empty() && !attendance.silent.empty())
+                 return CommunicationError(silence_text(description, timeout_, attendance.silent, size()),
+                                           attendance.silent);
                if (timed_out)
                  return CommunicationError(timeout_text(description, timeout_, attendance.missing, size()),
                                            attendance.missing);

@@ -213,10 +213,13 @@ Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
         attendance.mismatch.empty())
       attendance.mismatch = mismatch_text(state_->place.job_rank(state_->place.rank), description,
                                           state_->place.job_rank(rank), entry.description);
-    if (entry.number >= number) continue;
+    const bool recent = Clock::now() - since < state_->timeout / 4;
+    if (entry.number >= number) {
+      if (!recent) attendance.silent.push_back(state_->place.job_rank(rank));
+      continue;
+    }
     behind.push_back(state_->place.job_rank(rank));
-    const bool waits = entry.inside && Clock::now() - since < state_->timeout / 4;
-    if (!waits) attendance.missing.push_back(state_->place.job_rank(rank));
+    if (!entry.inside || !recent) attendance.missing.push_back(state_->place.job_rank(rank));
   }
   if (attendance.missing.empty()) attendance.missing = std::move(behind);
   return attendance;

@@ -18,6 +18,7 @@ namespace muster::communicate {
 // Ranks by their numbers in the job.
 struct Attendance {
   std::vector<int> missing;  // behind, and not waiting; all that are behind where all of them wait
+  std::vector<int> silent;   // came to it, and have shown no life for long
   std::string mismatch;      // a rank that came to this one with something else, in words; empty: none
 };
 

@@ -324,8 +324,10 @@ Result<void> Loop::after_step(bool leaves) {
   const bool last = step_ == task_.steps;
   if (last || (task_.evaluation.every && step_ % *task_.evaluation.every == 0 && !leaves))
     if (auto done = evaluate(); !done) return done;
-  if (last || leaves || (task_.save_every && step_ % *task_.save_every == 0))
+  if (last || leaves || (task_.save_every && step_ % *task_.save_every == 0)) {
+    if (auto told = tell_saved(true); !told) return told;  // one at a time
     if (auto saved = checkpoints_.save(facts()); !saved) return saved;
+  }
   if (auto told = tell_saved(false); !told) return told;
   tell_memory(last);
   if (task_.clear_cache_every > 0 && step_ % task_.clear_cache_every == 0) release_cached_memory(place_.device);

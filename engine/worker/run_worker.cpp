@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "worker/door.hpp"
 #include "worker/job.hpp"
 #include "worker/task.hpp"
@@ -61,8 +63,9 @@ int run_worker(wire::WorkerChannel& channel, const communicate::Place& place) {
     channel.tell(wire::Done{});
     return 0;
   }
-  fmt::print(stderr, "{}\n", to_string(failed->error));
   channel.tell(*failed);
+  const std::string text = to_string(failed->error) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);  // the disk behind it may be full
   return exit_code(failed->error.kind);
 }
 

@@ -169,7 +169,8 @@ void TrainJob::report_memory() {
 
 std::optional<Clock::time_point> TrainJob::deadline() {
   if (!computing_) return std::nullopt;
-  return last_sign_ + plan_.job.assignment.timeout + after_ranks;
+  const auto patience = last_sign_ + plan_.job.assignment.timeout;
+  return plan_.job.ranks == 1 ? patience : patience + after_ranks;
 }
 
 Error TrainJob::deadline_passed() {

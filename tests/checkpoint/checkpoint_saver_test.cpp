@@ -110,6 +110,18 @@ TEST_F(Saver, TellsWhyAnotherRankFailed) {
   EXPECT_TRUE(contains(saved.error().what, "rank 1: cannot write", "rank-1-of-2.state"));
 }
 
+TEST_F(Saver, LeavesTheFolderToTheOthersWhenTheFirstRankCannotWriteItsPart) {
+  fs::create_directories(staging(4) / "rank-0-of-2.state.part" / "in the way");
+  CheckpointSaver first(place_of(folder(), 0, 2), sample_tensors()), second(place_of(folder(), 1, 2), sample_tensors());
+  ASSERT_TRUE(first.begin(state_at(4), copy_of(0, 2, 4)));
+  const auto saved = first.wait();
+  ASSERT_FALSE(saved);
+  EXPECT_TRUE(contains(saved.error().what, "cannot write", "rank-0-of-2.state"));
+  ASSERT_TRUE(second.begin(state_at(4), copy_of(1, 2, 4)));
+  EXPECT_TRUE(second.wait());
+  EXPECT_TRUE(find_checkpoints(folder()).empty());
+}
+
 TEST_F(Saver, RefusesFilesThatTogetherLackAnElement) {
   CheckpointSaver saver(place_of(folder(), 0, 1), sample_tensors());
   ASSERT_TRUE(saver.begin(state_at(4), copy_of(0, 2, 4)));  // half of them

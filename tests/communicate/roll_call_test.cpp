@@ -47,7 +47,17 @@ TEST_F(RollCalls, NobodyIsMissingWhereAllHaveCome) {
   for (const int rank : {0, 2}) ranks_[static_cast<std::size_t>(rank)]->enter("the second");
   const Attendance attendance = called_by_rank_1("the second");
   EXPECT_EQ(attendance.missing, std::vector<int>{});
+  EXPECT_EQ(attendance.silent, std::vector<int>{});
   EXPECT_EQ(attendance.mismatch, "");
+}
+
+TEST_F(RollCalls, WhoCameAndThenShowsNoLifeIsTold) {
+  for (const int rank : {0, 2}) ranks_[static_cast<std::size_t>(rank)]->enter("the second");
+  std::this_thread::sleep_for(2 * ranks_[2]->interval());
+  ranks_[2]->stop();  // as a process that was stopped
+  const Attendance attendance = called_by_rank_1("the second");
+  EXPECT_EQ(attendance.missing, std::vector<int>{});
+  EXPECT_EQ(attendance.silent, std::vector<int>{2});
 }
 
 TEST_F(RollCalls, WhoIsBehindAndComputesIsMissingAndNotWhoIsBehindBecauseItWaits) {

@@ -129,3 +129,10 @@ def test_a_cache_that_cannot_be_made_is_an_error(training: Training):
     ended = training()
     assert ended.returncode in (1, 2) and str(training.folder / "file") in ended.stderr, ended.stderr
     assert not (training.folder / "runs").exists()
+
+
+def test_a_run_goes_on_when_nobody_can_read_what_it_says(training: Training, whole: Run):
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(training.words(), env=training.environment, cwd=training.folder, stdout=full, stderr=full)
+        assert process.wait(120) == 0
+    training.run().assert_equal(whole)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 
 import pytest
@@ -15,7 +16,7 @@ def test_twenty_kills_of_ranks_and_launchers_leave_curve_and_weights_as_they_wer
     training.job |= {"distributed.max_restarts": 100}
     chaos = Chaos(training, whole, random.Random(SEED))
     chaos.carry_out(kills=20)
-    assert min(chaos.kills.values()) >= 5 and chaos.finished >= 1, chaos.kills
+    assert min(chaos.kills.values()) >= 5 and chaos.finished >= 1 and len(chaos.resumed) >= 3, (chaos.kills, chaos.resumed)
 
 
 def test_a_run_is_the_same_when_it_is_repeated(training: Training, whole: Run):
@@ -70,7 +71,7 @@ class TestDyingRanks:
         os.kill(training.rank(1), signal.SIGSTOP)
         ended = finish(process, 60)
         assert ended.returncode == 0, ended.stderr
-        assert "rank 1 of 2 did not come" in ended.stderr, ended.stderr
+        assert re.search("rank 1 of 2 (did not come to it within 4 s|came to it and then showed no life)", ended.stderr), ended.stderr
         run.assert_equal(whole)
 
     def test_a_rank_that_hangs_alone_is_ended_by_the_launcher(self, training: Training):

@@ -90,7 +90,7 @@ def test_fewer_steps_than_were_done_are_refused(saved: Training):
 def test_another_model_is_refused(saved: Training):
     model = saved.folder / "other"
     shutil.copytree(saved.run().folder / "model", model)
-    ended = saved("--resume", str(saved.run().folder), f"model.path={model}", "training.max_steps=20")
+    ended = saved("--resume", str(saved.run().folder), f"model.path={model}", "data.path=builtin:arithmetic", "training.max_steps=20")
     assert ended.returncode == 2 and f"and is {model}" in ended.stderr, ended.stderr
 
 

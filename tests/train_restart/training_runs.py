@@ -86,11 +86,13 @@ class Training:
                             if not name.startswith(("MUSTER_", "CUDA_", "HF_"))}
         self.environment |= {"MUSTER_LEASE_DIR": str(folder / "leases"), "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
 
-    def start(self, *arguments: str, **options) -> subprocess.Popen:
+    def words(self, *arguments: str) -> list[str]:
         given = {word.split("=")[0] for word in arguments if "=" in word}
-        words = [str(PROGRAM), "train", *(f"{key}={value}" for key, value in self.job.items() if key not in given), *arguments]
-        return subprocess.Popen(words, env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        return [str(PROGRAM), "train", *(f"{key}={value}" for key, value in self.job.items() if key not in given), *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        return subprocess.Popen(self.words(*arguments), env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess:
         return finish(self.start(*arguments))
@@ -155,11 +157,12 @@ class Chaos:
         self.training, self.whole, self.chance = training, whole, chance
         self.kills = {"rank": 0, "launcher": 0}
         self.finished = 0
+        self.resumed = set()  # attempts that went on from a checkpoint
 
     def carry_out(self, kills: int):
         process = self.training.start()
         while sum(self.kills.values()) < kills:
-            if not self.lives_for(process, self.chance.uniform(0, 1.5)):
+            if not self.lives_until_its_moment(process):
                 process = self.next_run(process)
                 continue
             if self.chance.random() < 0.5:
@@ -172,13 +175,18 @@ class Chaos:
                 self.kills["rank"] += 1
         self.check(finish(process))
 
-    @staticmethod
-    def lives_for(process: subprocess.Popen, seconds: float) -> bool:
-        try:
-            process.wait(seconds)
-            return False
-        except subprocess.TimeoutExpired:
-            return True
+    def lives_until_its_moment(self, process: subprocess.Popen) -> bool:
+        """Some time from now, whatever is done then, or so many steps further, however long they take."""
+        wanted = self.newest_step() + self.chance.randint(1, 12) if self.chance.random() < 0.5 else None
+        moment = time.monotonic() + self.chance.uniform(0, 0.02 if wanted else 1.5)
+        while time.monotonic() < moment or (wanted and self.newest_step() < wanted):
+            if process.poll() is not None:
+                return False
+            time.sleep(0.002)
+        return process.poll() is None
+
+    def newest_step(self) -> int:
+        return max((run.step() for run in self.training.runs()[-1:]), default=0)
 
     def next_run(self, process: subprocess.Popen) -> subprocess.Popen:
         self.check(finish(process))
@@ -187,5 +195,7 @@ class Chaos:
     def check(self, ended: subprocess.CompletedProcess):
         assert ended.returncode == 0, ended.stderr
         self.training.assert_nothing_lives()
-        self.training.runs()[-1].assert_equal(self.whole)
+        run = self.training.runs()[-1]
+        run.assert_equal(self.whole)
         self.finished += 1
+        self.resumed |= {(run.folder.name, event["time"]) for event in run.events("attempt") if event["after_step"] > 0}
