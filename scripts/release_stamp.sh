@@ -39,10 +39,10 @@ worker_is_needed() {
   local root=$1 argument
   shift
   for argument; do
-    case $argument in -h | --help | --dry-run) return 1 ;; esac
+    case $argument in -h | --help | --dry-run | --print-config) return 1 ;; esac
   done
   case ${1:-} in
-    generate) return 0 ;;
+    evaluate | generate | train) return 0 ;;
     doctor) [[ -f $root/.muster/torch-location ]] ;;
     *) return 1 ;;
   esac

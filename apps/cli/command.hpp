@@ -49,6 +49,7 @@ void add_model_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_runs_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
+void add_evaluate_command(CLI::App& program, Action& action);
 
 // Prints an error on standard error in the program's one form and returns its exit code.
 int report(const Error& error);

@@ -42,6 +42,7 @@ constexpr std::array commands{
     Command{"generate", muster::cli::add_generate_command},
     Command{"tokenize", muster::cli::add_tokenize_command},
     Command{"train", muster::cli::add_train_command},
+    Command{"evaluate", muster::cli::add_evaluate_command},
     Command{"runs", muster::cli::add_runs_command},
 };
 

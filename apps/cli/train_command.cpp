@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
+#include "cli/preparation_line.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
 #include "service/plan_report.hpp"
@@ -40,22 +41,6 @@ int show_plan(const service::TrainPlan& plan, bool json) {
   else
     fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
-}
-
-// While data is prepared.
-data::OnPreparation show_preparation(StatusLine& line) {
-  return [&line, since = std::chrono::steady_clock::now()](const data::PreparationProgress& progress) {
-    const auto elapsed =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - since);
-    const std::string_view what = progress.phase == data::PreparationProgress::Phase::waiting
-                                      ? "waiting for another process that prepares the same data"
-                                  : progress.phase == data::PreparationProgress::Phase::digesting ? "reading the data"
-                                                                                                  : "tokenising";
-    const double share = progress.bytes_total == 0 ? 0
-                                                   : 100.0 * static_cast<double>(progress.bytes_done) /
-                                                         static_cast<double>(progress.bytes_total);
-    line.show(fmt::format("{} … {:.0f} %", what, share), elapsed);
-  };
 }
 
 std::string evaluation_text(const wire::Evaluated& evaluated) {
@@ -120,14 +105,18 @@ void print_plot(const std::filesystem::path& folder) {
 
 std::string summary_json(const service::TrainSummary& summary) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(store::result_json(summary.result), nullptr, false);
-  json["folder"] = summary.folder.string();
+  json["folder"] = summary.folder->string();
   return json.dump();
 }
 
 int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& program,
            bool json) {
-  print_plot(summary.folder);
-  const std::filesystem::path folder = std::filesystem::proximate(summary.folder);
+  if (!summary.folder) {
+    note("the ranks of this host have ended; host 0 has the run");
+    return summary.exit_code;
+  }
+  print_plot(*summary.folder);
+  const std::filesystem::path folder = std::filesystem::proximate(*summary.folder);
   const store::RunResult& result = summary.result;
   if (result.status == store::Ending::interrupted) {
     note(fmt::format("interrupted after step {}; the same command with --resume {} goes on {}", result.steps,

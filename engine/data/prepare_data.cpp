@@ -202,6 +202,13 @@ Result<PreparedFile> prepare(const Work& work, const std::string& path, bool hel
   return prepare(work, *source);
 }
 
+Result<void> make_folder(const Work& work) {
+  std::error_code failure;
+  fs::create_directories(work.folder, failure);
+  if (failure) return cannot_use(work.folder, failure.message());
+  return {};
+}
+
 }  // namespace
 
 fs::path cache_folder_from_environment() {
@@ -213,9 +220,7 @@ fs::path cache_folder_from_environment() {
 Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const fs::path& cache, int threads,
                                   const OnPreparation& progress) {
   const Work work{wish, text, cache / "data", threads, progress};
-  std::error_code failure;
-  fs::create_directories(work.folder, failure);
-  if (failure) return cannot_use(work.folder, failure.message());
+  if (auto made = make_folder(work); !made) return made.error();
   auto training = prepare(work, wish.path, false);
   if (!training) return training.error();
   PreparedData prepared{std::move(*training), std::nullopt};
@@ -224,6 +229,13 @@ Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& t
   if (!evaluation) return evaluation.error();
   prepared.evaluation = std::move(*evaluation);
   return prepared;
+}
+
+Result<PreparedFile> prepare_evaluation(const DataWish& wish, const chat::ModelText& text, const fs::path& cache,
+                                        int threads, const OnPreparation& progress) {
+  const Work work{wish, text, cache / "data", threads, progress};
+  if (auto made = make_folder(work); !made) return made.error();
+  return prepare(work, wish.path, true);
 }
 
 }  // namespace muster::data

@@ -56,4 +56,9 @@ std::filesystem::path cache_folder_from_environment();
 Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const std::filesystem::path& cache,
                                   int threads, const OnPreparation& progress = {});
 
+// The same for data that is evaluated on alone: wish.path, of builtin:arithmetic the held-out questions.
+Result<PreparedFile> prepare_evaluation(const DataWish& wish, const chat::ModelText& text,
+                                        const std::filesystem::path& cache, int threads,
+                                        const OnPreparation& progress = {});
+
 }  // namespace muster::data

@@ -13,7 +13,7 @@ using model::UnitId;
 class Replicas final : public Strategy {
  public:
   Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact)
-      : model_(model), ranks_(ranks), sums_(model.parameters().size()), masters_(model.parameters().size()) {
+      : model_(model), sums_(model.parameters().size()), masters_(model.parameters().size()) {
     const auto on_device = at::TensorOptions().device(arithmetic.device);
     const at::Tensor overflow = exact ? at::zeros({1}, on_device.dtype(at::kLong)) : at::Tensor();
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit}, on_device, overflow);
@@ -30,7 +30,6 @@ class Replicas final : public Strategy {
   }
 
   std::span<const Shard> shards() const override { return shards_; }
-  Copies copies() const override { return {ranks_.size(), ranks_.rank()}; }
 
   void begin_step() override {
     for (const Shard& shard : shards_) shard.gradient.values.zero_();
@@ -76,7 +75,6 @@ class Replicas final : public Strategy {
   }
 
   model::CausalModel& model_;
-  communicate::Communicator& ranks_;
   std::vector<Shard> shards_;              // by unit
   std::vector<tensor::GradientSum> sums_;  // by parameter
   std::vector<at::Tensor> masters_;        // by parameter

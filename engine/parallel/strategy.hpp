@@ -22,12 +22,6 @@ struct Shard {
 class Strategy : public model::Residence {
  public:
   virtual std::span<const Shard> shards() const = 0;
-  // Ranks that hold the same shards as this one, and this one's number among them: they share the work of saving.
-  struct Copies {
-    int count = 1;
-    int number = 0;
-  };
-  virtual Copies copies() const = 0;
   // Gradients are 0 from here on.
   virtual void begin_step() = 0;
   // The pass that follows is this rank's last one of the step: what it completes can be summed over the ranks.

@@ -14,8 +14,8 @@ namespace muster::train {
 
 class Checkpoints {
  public:
-  // state must outlive this.
-  Checkpoints(const wire::TrainTask& task, const parallel::Strategy& strategy, const StateTensors& state);
+  // state must outlive this. rank: of this process; one that does not save only keeps count.
+  Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state);
 
   std::optional<std::int64_t> newest_step() const { return begun_; }
   // Copies the state and returns; the writing goes on. Waits for the save before where it is still under way.
@@ -26,7 +26,7 @@ class Checkpoints {
  private:
   const StateTensors& state_;
   std::shared_ptr<checkpoint::HostCopy> copy_;
-  checkpoint::CheckpointSaver saver_;
+  std::optional<checkpoint::CheckpointSaver> saver_;  // absent: this rank does not save
   std::optional<std::int64_t> begun_;
   bool told_ = true;
   std::chrono::steady_clock::time_point since_;

@@ -20,7 +20,7 @@ class Objective {
   virtual at::Tensor measure(const data::MicroBatch& batch) = 0;
 };
 
-// Cross-entropy of the trained tokens. Both must outlive it.
-std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic);
+// Cross-entropy of the trained tokens. Both must outlive it. pinned: targets go to a GPU from pinned memory.
+std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic, bool pinned);
 
 }  // namespace muster::train

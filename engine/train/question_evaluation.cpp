@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
+#include "data/row_questions.hpp"
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
 #include "spec/json_text.hpp"
@@ -15,9 +17,6 @@ namespace muster::train {
 namespace {
 
 constexpr std::int64_t block_tokens = 64;
-constexpr std::int64_t most_sequences = 64;
-// Beyond the longest right answer, so that a longer one is seen to be wrong.
-constexpr std::int64_t spare_tokens = 2;
 
 Error bad_row(const std::filesystem::path& path, std::size_t line, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}:{}: {}", path.string(), line, what),
@@ -42,34 +41,44 @@ Result<std::vector<Question>> read_questions(const std::filesystem::path& path, 
     const auto prompt = row->find("prompt"), answer = row->find("answer");
     if (prompt == row->end() || answer == row->end() || !prompt->is_string() || !answer->is_string())
       return bad_row(path, number, "it lacks a text \"prompt\" or \"answer\"");
-    auto tokens = text.encode(prompt->get<std::string>());
+    const bool rendered = row->contains("rendered") && row->at("rendered") == true;
+    auto tokens = rendered ? text.encode_rendered(prompt->get<std::string>()) : text.encode(prompt->get<std::string>());
     if (!tokens) return bad_row(path, number, tokens.error().what);
-    questions.push_back({prompt->get<std::string>(), answer->get<std::string>(), std::move(*tokens)});
+    const auto right = text.encode_rendered(answer->get<std::string>());
+    if (!right) return bad_row(path, number, right.error().what);
+    questions.push_back({prompt->get<std::string>(), answer->get<std::string>(), std::move(*tokens),
+                         data::most_answer_tokens(std::ssize(*right))});
   }
   return questions;
 }
 
 Result<QuestionEvaluation> QuestionEvaluation::make(std::vector<Question> questions, const chat::ModelText& text,
-                                                    model::CausalModel& model, tensor::Arithmetic& arithmetic) {
-  QuestionEvaluation made(std::move(questions), text, model, arithmetic);
-  std::int64_t longest_prompt = 0;
-  for (const Question& question : made.questions_) {
-    const auto answer = text.encode(question.answer);
-    if (!answer) return answer.error();
-    made.most_new_tokens_ = std::max(made.most_new_tokens_, std::ssize(*answer) + spare_tokens);
-    longest_prompt = std::max(longest_prompt, std::ssize(question.tokens));
+                                                    model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                                    std::int64_t most_sequences) {
+  QuestionEvaluation made(std::move(questions), text, model, arithmetic, most_sequences);
+  const std::int64_t positions = model.config().positions;
+  std::int64_t number = 0;
+  for (Question& question : made.questions_) {
+    ++number;
+    const std::int64_t room = positions - std::ssize(question.tokens);
+    if (room < question.most_tokens / 2 || question.tokens.empty())
+      return Error{Error::Kind::bad_input,
+                   fmt::format("question {} and its answer have {} tokens, and the model has {} positions", number,
+                               std::ssize(question.tokens) + question.most_tokens / 2, positions),
+                   "evaluate on shorter questions, none of them empty"};
+    question.most_tokens = std::min(question.most_tokens, room);
+    made.longest_ = std::max(made.longest_, std::ssize(question.tokens) + question.most_tokens);
   }
-  made.longest_ = longest_prompt + made.most_new_tokens_;
-  if (made.longest_ > model.config().positions)
-    return Error{Error::Kind::bad_input,
-                 fmt::format("a question and its answer have {} tokens, and the model has {} positions", made.longest_,
-                             model.config().positions),
-                 "evaluate on shorter questions"};
   return made;
 }
 
-std::vector<GivenAnswer> QuestionEvaluation::answer(std::size_t first, std::size_t stride) {
-  const std::int64_t blocks = most_sequences * ((longest_ + block_tokens - 1) / block_tokens);
+bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
+  return trim(answer.text) == trim(questions_[answer.question].answer);
+}
+
+std::vector<GivenAnswer> QuestionEvaluation::answer(std::size_t first, std::size_t stride,
+                                                    const std::function<void(std::int64_t done)>& done) {
+  const std::int64_t blocks = most_sequences_ * ((longest_ + block_tokens - 1) / block_tokens);
   model::KeyValueCache cache(model_.cache_shape(blocks, block_tokens));
   tensor::SamplingRules rules;
   rules.temperature = 0;
@@ -77,13 +86,17 @@ std::vector<GivenAnswer> QuestionEvaluation::answer(std::size_t first, std::size
   generate::BlockPool pool(blocks, block_tokens);
   generate::GeneratorSettings settings;
   settings.end_tokens = text_.end_tokens();
-  settings.most_sequences = most_sequences;
+  settings.most_sequences = most_sequences_;
   generate::Generator generator(runner, pool, settings);
   std::map<std::int64_t, std::vector<std::int32_t>> tokens;
-  for (std::size_t i = first; i < questions_.size(); i += stride)
-    generator.add({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, most_new_tokens_}}});
-  while (!generator.idle())
+  for (std::size_t i = first; i < questions_.size(); i += stride) {
+    generator.add({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
+    tokens[static_cast<std::int64_t>(i)];
+  }
+  while (!generator.idle()) {
     for (const generate::GeneratedToken& token : generator.step()) tokens[token.index].push_back(token.token);
+    done(std::ssize(tokens) - generator.load());
+  }
   std::vector<GivenAnswer> answers;
   for (const auto& [question, given] : tokens)
     answers.push_back({static_cast<std::size_t>(question), text_.tokenizer().decode(given, true)});

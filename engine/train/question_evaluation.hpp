@@ -1,8 +1,10 @@
-// Exact match: questions are answered by real generation, and the answers compared letter for letter.
+// Exact match: questions are answered by real generation, and the answers compared letter for letter; white space
+// around an answer does not count.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,11 @@ struct Question {
   std::string prompt;
   std::string answer;
   std::vector<std::int32_t> tokens;  // of the prompt
+  std::int64_t most_tokens = 0;      // that an answer to it may have
 };
 
-// JSON lines with prompt and answer.
+// JSON lines with prompt and answer. "rendered": true says that the prompt is what a chat template wrote, to which the
+// tokenizer adds nothing.
 Result<std::vector<Question>> read_questions(const std::filesystem::path& path, const chat::ModelText& text);
 
 struct GivenAnswer {
@@ -28,25 +32,31 @@ struct GivenAnswer {
 
 class QuestionEvaluation {
  public:
-  // All must outlive this. Refused: a question that does not fit the model.
+  // All must outlive this. Refused: a question that does not fit the model. most_sequences: answered at once.
   static Result<QuestionEvaluation> make(std::vector<Question> questions, const chat::ModelText& text,
-                                         model::CausalModel& model, tensor::Arithmetic& arithmetic);
+                                         model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                         std::int64_t most_sequences);
 
   const std::vector<Question>& questions() const { return questions_; }
-  bool is_right(const GivenAnswer& answer) const { return answer.text == questions_[answer.question].answer; }
-  // The most likely answers to the questions first, first + stride, …
-  std::vector<GivenAnswer> answer(std::size_t first, std::size_t stride);
+  bool is_right(const GivenAnswer& answer) const;
+  // The most likely answers to the questions first, first + stride, … done: how many are answered, after each step.
+  std::vector<GivenAnswer> answer(std::size_t first, std::size_t stride,
+                                  const std::function<void(std::int64_t done)>& done);
 
  private:
   QuestionEvaluation(std::vector<Question> questions, const chat::ModelText& text, model::CausalModel& model,
-                     tensor::Arithmetic& arithmetic)
-      : questions_(std::move(questions)), text_(text), model_(model), arithmetic_(arithmetic) {}
+                     tensor::Arithmetic& arithmetic, std::int64_t most_sequences)
+      : questions_(std::move(questions)),
+        text_(text),
+        model_(model),
+        arithmetic_(arithmetic),
+        most_sequences_(most_sequences) {}
 
   std::vector<Question> questions_;
   const chat::ModelText& text_;
   model::CausalModel& model_;
   tensor::Arithmetic& arithmetic_;
-  std::int64_t most_new_tokens_ = 0;
+  std::int64_t most_sequences_;
   std::int64_t longest_ = 0;  // prompt and answer together
 };
 

@@ -54,8 +54,11 @@ model::Batch model_batch(const data::MicroBatch& batch) {
 
 class Supervised final : public Objective {
  public:
-  Supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic)
-      : model_(model), arithmetic_(arithmetic), head_rows_(arithmetic.device.is_cuda() ? 2048 : 256) {}
+  Supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic, bool pinned)
+      : model_(model),
+        arithmetic_(arithmetic),
+        pinned_(pinned && arithmetic.device.is_cuda()),
+        head_rows_(arithmetic.device.is_cuda() ? 2048 : 256) {}
 
   at::Tensor learn(const data::MicroBatch& batch, const PassWish& wish, model::Residence& residence) override {
     const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
@@ -100,19 +103,23 @@ class Supervised final : public Objective {
     at::Tensor tokens;
   };
   Targets place(const data::MicroBatch& batch) const {
-    const auto host = [](const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); };
-    return {host(batch.trained_rows).to(arithmetic_.device), host(batch.targets).to(arithmetic_.device)};
+    const auto bring = [this](const std::vector<std::int64_t>& values) {
+      const at::Tensor host = at::tensor(values, at::kLong);
+      return (pinned_ ? host.pin_memory() : host).to(arithmetic_.device, pinned_);
+    };
+    return {bring(batch.trained_rows), bring(batch.targets)};
   }
 
   model::CausalModel& model_;
   tensor::Arithmetic& arithmetic_;
+  bool pinned_;
   std::int64_t head_rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic) {
-  return std::make_unique<Supervised>(model, arithmetic);
+std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic, bool pinned) {
+  return std::make_unique<Supervised>(model, arithmetic, pinned);
 }
 
 }  // namespace muster::train

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <limits>
 
 #include "chat/model_text.hpp"
 #include "checkpoint/export_model.hpp"
@@ -18,11 +19,11 @@
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "train/checkpoints.hpp"
+#include "train/evaluation.hpp"
 #include "train/exact_loss.hpp"
 #include "train/first_bad.hpp"
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
-#include "train/question_evaluation.hpp"
 
 namespace muster::train {
 namespace {
@@ -64,8 +65,8 @@ class Loop final : public Trainer {
         strategy_(parallel::make_replicas(model_, arithmetic_, place_.ranks, task.exact)),
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
         state_(*strategy_, *optimizer_),
-        objective_(make_supervised(model_, arithmetic_)),
-        checkpoints_(task, *strategy_, state_),
+        objective_(make_supervised(model_, arithmetic_, task.pinned)),
+        checkpoints_(task, place_.ranks.rank(), state_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps} {}
 
@@ -81,6 +82,8 @@ class Loop final : public Trainer {
 
   Result<void> read_weights();
   Result<void> resume(const std::string& path);
+  // Ranks of other hosts cannot read the run's folder.
+  void take_from_first_rank();
   checkpoint::TrainingState facts() const;
   // Forward and backward of all passes of this rank. reduces: and the sums over ranks; otherwise plain ones of its own.
   at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
@@ -101,13 +104,12 @@ class Loop final : public Trainer {
   chat::ModelText text_;
   tensor::Arithmetic arithmetic_;
   data::Dataset dataset_;
-  std::optional<data::Dataset> evaluation_;
   model::CausalModel model_;
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<optimizer::Optimizer> optimizer_;
   StateTensors state_;
   std::unique_ptr<Objective> objective_;
-  std::optional<QuestionEvaluation> questions_;
+  std::optional<Evaluation> evaluation_;
   Checkpoints checkpoints_;
   optimizer::Schedule schedule_;
   optimizer::LossScaler scaler_;
@@ -126,20 +128,12 @@ Result<void> Loop::begin() {
                  fmt::format("the data has token {}, and the model knows {}", dataset_.counts().token_limit - 1,
                              description_.config.vocabulary),
                  "use the model's own tokenizer"};
-  if (task_.evaluation.data) {
-    auto opened = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
-    if (!opened) return opened.error();
-    evaluation_.emplace(std::move(*opened));
-  }
-  if (task_.evaluation.questions) {
-    auto read = read_questions(*task_.evaluation.questions, text_);
-    if (!read) return read.error();
-    auto made = QuestionEvaluation::make(std::move(*read), text_, model_, arithmetic_);
-    if (!made) return made.error();
-    questions_.emplace(std::move(*made));
-  }
-  auto filled = task_.resume ? resume(*task_.resume) : read_weights();
-  if (!filled) return filled;
+  auto evaluation = Evaluation::make({task_.evaluation.data, task_.evaluation.questions, task_.micro_batch},
+                                     {text_, model_, arithmetic_, place_.ranks, place_.tell});
+  if (!evaluation) return evaluation.error();
+  evaluation_.emplace(std::move(*evaluation));
+  if (auto filled = task_.resume ? resume(*task_.resume) : read_weights(); !filled) return filled;
+  if (place_.ranks.size() > task_.saving_ranks) take_from_first_rank();
   strategy_->publish();
   return {};
 }
@@ -170,6 +164,28 @@ Result<void> Loop::resume(const std::string& path) {
   return state_.read(*opened);
 }
 
+void Loop::take_from_first_rank() {
+  const optimizer::LossScaler::State& scaler = scaler_.state();
+  at::Tensor whole = at::tensor({step_, updates_, cursor_.epoch, cursor_.unit, scaler.clean_steps, scaler.skipped},
+                                at::TensorOptions().dtype(at::kLong))
+                         .to(place_.device);
+  // A power of two, which float32 holds exactly.
+  at::Tensor scale = at::full({1}, scaler.scale, at::TensorOptions().dtype(at::kFloat).device(place_.device));
+  place_.ranks.broadcast(whole, 0);
+  place_.ranks.broadcast(scale, 0);
+  const at::Tensor host = whole.cpu();
+  const auto* number = host.const_data_ptr<std::int64_t>();
+  step_ = number[0];
+  updates_ = number[1];
+  cursor_ = {number[2], number[3]};
+  scaler_ = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
+  for (const parallel::Shard& shard : strategy_->shards())
+    if (shard.master.numel() > 0) place_.ranks.broadcast(shard.master, 0);
+  for (const optimizer::OptimizerState& state : optimizer_->states())
+    for (const at::Tensor& values : state.of_shards)
+      if (values.numel() > 0) place_.ranks.broadcast(values, 0);
+}
+
 checkpoint::TrainingState Loop::facts() const {
   checkpoint::TrainingState facts;
   facts.step = step_;
@@ -192,7 +208,7 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
   const double scale = scales_loss() ? scaler_.scale() : 1;
   const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
                       recompute_of(task_.recompute)};
-  at::Tensor sum = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(place_.device));
+  at::Tensor sum = no_losses(place_.device);
   std::vector<const data::MicroBatch*> passes;
   for (const data::MicroBatch& pass : loaded.passes)
     if (!pass.trained_rows.empty()) passes.push_back(&pass);
@@ -208,9 +224,9 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
 
 // Losses, and whether a rank leaves, in one exchange.
 StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum) {
-  at::Tensor shared = at::zeros({2}, loss_sum.options());
-  shared.narrow(0, 0, 1).copy_(loss_sum);
-  if (place_.asked_to_leave()) shared[1] = 1;
+  at::Tensor shared = at::zeros({loss_parts + 1}, loss_sum.options());
+  shared.narrow(0, 0, loss_parts).copy_(loss_sum);
+  if (place_.asked_to_leave()) shared[loss_parts] = 1;
   place_.ranks.all_reduce(shared);
   at::Tensor squares = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(place_.device));
   at::Tensor overflow;
@@ -221,12 +237,12 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   }
   const at::Tensor host = shared.cpu();
   StepOutcome found;
-  found.loss =
-      loss_of(host[0].item<std::int64_t>()) / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1));
-  found.leaves = host[1].item<std::int64_t>() > 0;
+  const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
+  found.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(loaded.trained_tokens);
+  found.leaves = host[loss_parts].item<std::int64_t>() > 0;
   const double scale = scales_loss() ? scaler_.scale() : 1;
   found.norm = std::sqrt(squares.item<double>()) / scale;
-  found.finite = std::isfinite(found.norm) && found.loss < tensor::exact_limit / 2 &&
+  found.finite = std::isfinite(found.norm) && std::isfinite(found.loss) &&
                  (!overflow.defined() || overflow.item<std::int64_t>() == 0);
   return found;
 }
@@ -243,16 +259,15 @@ void Loop::update(const StepOutcome& outcome, double rate) {
 // The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
 Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
   const at::Tensor loss = compute(loaded, false);
-  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss.item<std::int64_t>()) >= tensor::exact_limit / 2);
+  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss).bad > 0);
   const auto found = agree_on_bad(own, place_.ranks, place_.device);
   const std::string where =
       found ? fmt::format("on rank {}: {}", found->rank, describe(found->bad, state_)) : "on no rank by itself";
-  return {
-      Error::Kind::refused,
-      fmt::format("step {}: the {} is not a number, {}", step_ + 1,
-                  std::isfinite(outcome.loss) && outcome.loss < tensor::exact_limit / 2 ? "gradient" : "loss", where),
-      "lower training.learning_rate, check the data, or go on from an earlier checkpoint with other settings; a "
-      "restart would only repeat it"};
+  return {Error::Kind::refused,
+          fmt::format("step {}: the {} is not a number, {}", step_ + 1,
+                      std::isfinite(outcome.loss) ? "gradient" : "loss", where),
+          "lower training.learning_rate, check the data, or go on from an earlier checkpoint with other settings; a "
+          "restart would only repeat it"};
 }
 
 void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate) {
@@ -292,47 +307,16 @@ Result<void> Loop::tell_saved(bool wait) {
 }
 
 Result<void> Loop::evaluate() {
-  if (evaluated_ == step_ || (!evaluation_ && !questions_)) return {};
+  if (evaluated_ == step_ || evaluation_->empty()) return {};
   evaluated_ = step_;
-  const auto began = Clock::now();
-  const auto rank = static_cast<std::size_t>(place_.ranks.rank()),
-             ranks = static_cast<std::size_t>(place_.ranks.size());
-  at::Tensor sums = at::zeros({3}, at::TensorOptions().dtype(at::kLong).device(place_.device));
-  if (evaluation_) {
-    for (auto first = static_cast<std::int64_t>(rank) * task_.micro_batch; first < evaluation_->size();
-         first += static_cast<std::int64_t>(ranks) * task_.micro_batch) {
-      std::vector<data::Unit> units;
-      for (std::int64_t i = first; i < std::min(first + task_.micro_batch, evaluation_->size()); ++i)
-        units.push_back({static_cast<std::uint32_t>(i)});
-      const data::MicroBatch batch = data::make_micro_batch(*evaluation_, units);
-      if (batch.trained_rows.empty()) continue;
-      sums.narrow(0, 0, 1) += objective_->measure(batch);
-      sums[1] += std::ssize(batch.trained_rows);
-    }
-  }
-  std::vector<GivenAnswer> answers;
-  if (questions_) answers = questions_->answer(rank, ranks);
-  for (const GivenAnswer& answer : answers)
-    if (questions_->is_right(answer)) sums[2] += 1;
-  place_.ranks.all_reduce(sums);
+  EvaluationResult result = evaluation_->measure();
   if (place_.ranks.rank() != 0) return {};
-  const at::Tensor host = sums.cpu();
-  wire::Evaluated told;
-  told.step = step_;
-  told.tokens = host[1].item<std::int64_t>();
-  if (evaluation_ && told.tokens > 0)
-    told.loss = loss_of(host[0].item<std::int64_t>()) / static_cast<double>(told.tokens);
-  if (questions_) {
-    told.correct = host[2].item<std::int64_t>();
-    told.questions = std::ssize(questions_->questions());
-    for (const GivenAnswer& answer : answers) {
-      if (std::ssize(told.samples) == task_.evaluation.samples) break;
-      const Question& question = questions_->questions()[answer.question];
-      told.samples.push_back({question.prompt, answer.text, question.answer});
-    }
+  result.all.step = step_;
+  for (const GivenAnswer& answer : result.answers) {
+    if (std::ssize(result.all.samples) == task_.evaluation.samples) break;
+    result.all.samples.push_back(evaluation_->answered(answer));
   }
-  told.seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  place_.tell(told);
+  place_.tell(result.all);
   return {};
 }
 

@@ -11,5 +11,6 @@ namespace muster::worker {
 Result<void> run_task(const wire::CollectiveCheck& task, Job& job);
 Result<void> run_task(const wire::GenerateTask& task, Job& job);
 Result<void> run_task(const wire::TrainTask& task, Job& job);
+Result<void> run_task(const wire::EvaluateTask& task, Job& job);
 
 }  // namespace muster::worker

@@ -75,6 +75,10 @@ class SettingsCheck {
     if (asked.device == spec::Device::cpu && gpus)
       report(where(asked.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids"),
              "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
+    if (asked.num_nodes > 1)
+      report(where("distributed.num_nodes"),
+             fmt::format("{} hosts are asked for, and generation is one host's work", asked.num_nodes),
+             "share the prompts out over the hosts, a file each");
     const bool each_whole = asked.strategy == spec::Strategy::automatic || asked.strategy == spec::Strategy::single ||
                             asked.strategy == spec::Strategy::ddp;
     const auto typed = wish_.settings.origins.find("distributed.strategy");

@@ -7,7 +7,6 @@
 #include "base/files.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/training_checkpoint.hpp"
-#include "data/arithmetic.hpp"
 #include "service/plan_report.hpp"
 #include "service/train_job.hpp"
 #include "service/train_resume.hpp"
@@ -39,6 +38,7 @@ class Run {
       : host_(host), wish_(wish), plan_(plan), listener_(listener), began_(Clock::now()) {}
 
   Result<TrainSummary> carry_out() {
+    if (!leads()) return follow();
     if (auto opened = open_folder(); !opened) return opened.error();
     auto code = attempt_until_done();
     tidy(*folder_);
@@ -57,13 +57,15 @@ class Run {
   }
 
  private:
+  // Host 0 has the run's folder; the others only compute.
+  bool leads() const { return !plan_.job.hosts || plan_.job.hosts->number == 0; }
+  Result<TrainSummary> follow();
   struct Beginning {
     std::int64_t step = 0;                            // done before
     std::vector<checkpoint::StepNumbers> last_steps;  // of them
   };
 
   Result<void> open_folder();
-  Result<void> write_questions();
   Result<int> attempt_until_done();
   Result<Beginning> choose_checkpoint(wire::TrainTask& task);
   Result<Beginning> begin_at(const checkpoint::TrainingCheckpoint& found, wire::TrainTask& task);
@@ -116,29 +118,7 @@ Result<void> Run::open_folder() {
   if (auto written = folder_->write_spec(plan_.spec_text); !written) return written;
   const PlanCommandLine command({{"", {plan_.question.model->name}}}, plan::Work::training);
   if (auto written = folder_->write_plan(plan_json(plan_.question, plan_.plan, command)); !written) return written;
-  if (auto written = write_file_atomically(folder_->path() / identity_file, plan_.task().identity); !written)
-    return written;
-  return write_questions();
-}
-
-// Held-out questions, which ranks answer.
-Result<void> Run::write_questions() {
-  const spec::DataSpec& data = wish_.settings.spec.data;
-  if (data.path != data::arithmetic_name || data.held_out == 0) return {};
-  data::ArithmeticSettings settings;
-  if (!data.operations.empty()) {
-    settings.operations.clear();
-    for (const std::string& operation : data.operations) settings.operations += operation;
-  }
-  settings.digits = data.digits;
-  settings.held_out = data.held_out;
-  settings.seed = static_cast<std::uint64_t>(wish_.settings.spec.experiment.seed);
-  const auto questions = data::arithmetic_questions(settings);
-  if (!questions) return questions.error();
-  std::string lines;
-  for (const auto& [prompt, answer] : questions->held_out)
-    lines += nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump() + "\n";
-  return write_file_atomically(folder_->path() / "questions.jsonl", lines);
+  return write_file_atomically(folder_->path() / identity_file, plan_.task().identity);
 }
 
 // The newest that is whole; of those that are not it is said why.
@@ -208,13 +188,23 @@ Result<void> Run::write_end(store::RunRecorder& recorder, const Result<int>& cod
   return {};
 }
 
+Result<TrainSummary> Run::follow() {
+  const auto code = attempt_until_done();
+  if (!code) return code.error();
+  TrainSummary summary;
+  summary.exit_code = *code;
+  return summary;
+}
+
 Result<int> Run::attempt() {
   WorkerJob job = plan_.job;
+  if (!leads()) {
+    WorkerListener nobody;
+    return run_workers(host_, job, nobody, listener_.note);
+  }
   auto& task = std::get<wire::TrainTask>(job.assignment.task);
   task.run_folder = folder_->path().string();
   task.attempt = fmt::format("{}-{}", ::getpid(), attempts_);
-  if (fs::exists(folder_->path() / "questions.jsonl"))
-    task.evaluation.questions = (folder_->path() / "questions.jsonl").string();
   const auto beginning = choose_checkpoint(task);
   if (!beginning) return beginning.error();
   auto recorder = open_recorder(*beginning);

@@ -62,8 +62,8 @@ struct TrainListener {
 };
 
 struct TrainSummary {
-  int exit_code = 0;  // 128 + signal where it was interrupted
-  std::filesystem::path folder;
+  int exit_code = 0;                            // 128 + signal where it was interrupted
+  std::optional<std::filesystem::path> folder;  // absent: another host has it
   store::RunResult result;
   std::optional<std::int64_t> saved;         // the step of the newest checkpoint
   std::optional<wire::Evaluated> evaluated;  // the last one

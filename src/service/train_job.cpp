@@ -86,6 +86,16 @@ Result<void> TrainJob::take(const wire::Event& event) {
       event.body);
 }
 
+// Of all ranks' devices together.
+std::optional<double> TrainJob::utilization(double tokens_per_second) const {
+  if (!plan_.job.selection || !plan_.plan.ranks.front().gpu) return std::nullopt;
+  const auto peak = peak_flops(plan_.plan.ranks.front().gpu->name);
+  if (!peak) return std::nullopt;
+  const double used = tokens_per_second * flops_per_token(plan_.question.model->config, plan_.plan.parameters,
+                                                          plan_.task().sequence_length);
+  return used / (*peak * static_cast<double>(plan_.plan.ranks.size()));
+}
+
 TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   smoothed_seconds_ =
       smoothed_seconds_ == 0 ? step.seconds : smoothed_seconds_ + newest_share * (step.seconds - smoothed_seconds_);
@@ -98,6 +108,7 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);
   progress.seconds_left = smoothed_seconds_ * static_cast<double>(progress.steps - step.step);
   progress.skipped_steps = record_.skipped;
+  progress.flop_utilization = utilization(progress.tokens_per_second);
   progress.epoch = step.epoch;
   for (const auto& [rank, use] : record_.memory)
     progress.memory = ByteCount{std::max(progress.memory.value_or(ByteCount{}).value, use.peak)};

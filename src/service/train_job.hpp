@@ -46,6 +46,7 @@ class TrainJob final : public WorkerListener {
   Result<void> take(const wire::Evaluated& evaluated, store::Moment time);
   void take(const wire::MemoryUse& use, int rank);
   TrainProgress progress_of(const wire::TrainStep& step);
+  std::optional<double> utilization(double tokens_per_second) const;
   void report_memory();
 
   const TrainPlan& plan_;

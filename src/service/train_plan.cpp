@@ -5,10 +5,12 @@
 #include <array>
 
 #include "base/allotted_cores.hpp"
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "data/batch_schedule.hpp"
+#include "service/arithmetic_data.hpp"
 #include "service/builtin_model.hpp"
 #include "service/device_choice.hpp"
 #include "service/model_fingerprint.hpp"
@@ -61,12 +63,28 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
   wish.path = *spec.data.path;
   wish.evaluation = spec.data.eval_path;
   if (wish.path == data::arithmetic_name && !wish.evaluation && spec.data.held_out > 0) wish.evaluation = wish.path;
-  if (!spec.data.operations.empty()) wish.arithmetic.operations = join(spec.data.operations, "");
-  wish.arithmetic.digits = spec.data.digits;
-  wish.arithmetic.held_out = spec.data.held_out;
-  wish.arithmetic.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  wish.arithmetic = arithmetic_settings(spec);
   wish.sequence_length = longest;
   return wish;
+}
+
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
+                                                             const std::filesystem::path& cache) {
+  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const auto questions = data::arithmetic_questions(arithmetic_settings(spec));
+  if (!questions) return questions.error();
+  std::string lines;
+  for (const auto& [prompt, answer] : questions->held_out)
+    lines += nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump() + "\n";
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(lines)));
+  std::error_code ignored;
+  std::filesystem::create_directories(cache / "questions", ignored);
+  const std::filesystem::path path = cache / "questions" / (digest.finish() + ".jsonl");
+  if (!std::filesystem::exists(path))
+    if (auto written = write_file_atomically(path, lines); !written) return written.error();
+  return std::optional(path);
 }
 
 // One optimizer step's sequences: over all ranks, and of one pass.
@@ -115,7 +133,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   question->accumulation = sizes.passes;
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (question->devices.empty() && !sizes.pass && !sizes.passes) {
-    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks, 1);
+    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks / question->hosts, 1);
     std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / question->workload.sequence, 1, per_rank);
     while (per_rank % pass != 0) --pass;
     question->micro_batch = pass;
@@ -192,7 +210,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.save_every = numbers.keep = numbers.evaluation.every;
   numbers.resume.reset();
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
-  numbers.micro_batch = 1;
+  numbers.micro_batch = numbers.saving_ranks = 1;
   numbers.pinned = false;
   if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
   const std::string text =
@@ -267,7 +285,8 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
   if (spec.model.path == builtin_model_name) model = builtin_model_folder(cache);
   if (!model) return model.error();
-  const auto sizes = batch_sizes(spec.training, devices->ranks);
+  const std::int64_t hosts = spec.distributed.num_nodes;
+  const auto sizes = batch_sizes(spec.training, devices->ranks * hosts);
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
@@ -292,9 +311,14 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = *compute;
+  task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
+  if (hosts > 1)
+    plan.job.hosts = JobHosts{static_cast<int>(hosts), static_cast<int>(spec.distributed.node_rank),
+                              spec.distributed.master_addr.value_or("127.0.0.1"),
+                              static_cast<std::uint16_t>(spec.distributed.master_port.value_or(29500))};
   plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to leave save first
   plan.job.grace_after_failure = grace_after_failure;
   plan.job.assignment.task = std::move(task);
@@ -310,6 +334,12 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
   plan.notes = data_notes(plan.data);
   plan.spec_text = print_configuration(spec::Schema(), wish.settings);
+  if (const auto questions = write_questions(spec, cache); !questions)
+    return questions.error();
+  else if (*questions)
+    std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
+  // The run's folder is host 0's.
+  if (spec.distributed.node_rank > 0) return plan;
   if (auto found = find_run_to_resume(spec.experiment, plan); !found) return found.error();
   return plan;
 }

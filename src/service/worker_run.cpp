@@ -63,6 +63,13 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
   wish.threads = threads;
   wish.inherited = job.inherited;
   wish.environment.emplace_back(wire::control_variable, server.address().string());
+  if (job.hosts) {
+    wish.request.run_id = job.name;
+    wish.request.hosts = {job.hosts->count, job.hosts->count};
+    wish.request.meeting.kind = launch::Meeting::Kind::by_rank;
+    wish.request.meeting.endpoint = {job.hosts->address, job.hosts->port};
+    wish.request.meeting.node_rank = job.hosts->number;
+  }
   return wish;
 }
 
@@ -135,7 +142,7 @@ class JobRecord : public wire::ControlListener {
   int done() const { return done_; }
   // "rank 3: …" where there are several.
   Error named(int rank, Error error) const {
-    if (job_.ranks > 1) error.what = fmt::format("rank {}: {}", rank, error.what);
+    if (job_.ranks > 1 || job_.hosts) error.what = fmt::format("rank {}: {}", rank, error.what);
     return error;
   }
   Error explain(const launch::FailureReport& report) const;
@@ -169,6 +176,8 @@ class JobRecord : public wire::ControlListener {
   std::set<int> let_go_;          // their connections were closed, which ended them
   int done_ = 0;
 };
+
+wire::RankRange ranks_of(const WorkerJob& job) { return {job.hosts ? job.hosts->number * job.ranks : 0, job.ranks}; }
 
 std::string quoted_end(const launch::WorkerFailure& failure) {
   std::string text;
@@ -211,7 +220,7 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
                                    // Of ranks that end because the job does, nothing need be told.
                                    if (!record.gave_up()) note(text);
                                  },
-                             .started = [&] { server->serve(assignment, job.ranks, record); },
+                             .started = [&] { server->serve(assignment, ranks_of(job), record); },
                              .failed = [&](const launch::FailureReport& report) { failure = report; },
                              .interrupted = [&](int signal) { record.end(signal); }};
   const auto code = run_launch(host, wish, hooks);

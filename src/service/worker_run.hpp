@@ -20,11 +20,20 @@ Result<std::filesystem::path> find_worker();
 // The same for a program that stands there.
 Result<std::filesystem::path> find_worker_beside(const std::filesystem::path& program);
 
+// A job whose ranks are on several hosts, as many on each. On each of them muster is started the same way.
+struct JobHosts {
+  int count = 1;
+  int number = 0;                     // of this host
+  std::string address = "127.0.0.1";  // of host 0
+  std::uint16_t port = 29500;
+};
+
 struct WorkerJob {
   std::string name;  // for people: "generate"
   // threads, device and backend follow from the rest and are set here.
   wire::Assignment assignment;
-  int ranks = 1;
+  int ranks = 1;                  // on this host
+  std::optional<JobHosts> hosts;  // absent: this one alone
   // The GPUs of the ranks, one for each; absent: CPU ranks. Fewer GPUs than ranks are shared among them, over Gloo.
   std::optional<gpu::SelectionRequest> selection;
   LeaseWish lease;

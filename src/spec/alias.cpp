@@ -64,7 +64,7 @@ constexpr std::array refused_table{
 };
 
 constexpr std::array reserved_table{
-    ReservedVariable{"MUSTER_CACHE", "folder of what is made once and kept: data as tokens, the built-in model"},
+    ReservedVariable{"MUSTER_CACHE", "folder of prepared data and of built-in models; not set: ~/.cache/muster"},
     ReservedVariable{"MUSTER_CONFIG", "the configuration file, as --config"},
     ReservedVariable{"MUSTER_CONTROL", "set by muster for its workers: where they reach the program that started them"},
     ReservedVariable{"MUSTER_GPUS", "inventory file that stands for this machine's GPUs, as --gpus-from"},
@@ -72,6 +72,7 @@ constexpr std::array reserved_table{
     ReservedVariable{"MUSTER_LEASE_DIR", "folder of the GPU leases, shared by all users of the machine"},
     ReservedVariable{"MUSTER_MODELS", "folder of the models that muster model get has fetched"},
     ReservedVariable{"MUSTER_NVML_LIBRARY", "path of the NVIDIA management library, where it is not found by itself"},
+    ReservedVariable{"MUSTER_PROGRAM", "path of muster, where the Python package does not find it by itself"},
     ReservedVariable{"MUSTER_PYTHON", "Python interpreter that set-up and muster model get use"},
     ReservedVariable{"MUSTER_SETUP", "never: set-up installs nothing and says what is missing"},
     ReservedVariable{"MUSTER_SETUP_VERBOSE", "1: set-up shows everything its steps print"},
@@ -86,6 +87,10 @@ constexpr std::array short_table{
     ShortOption{"--device", "distributed.device"},
     ShortOption{"--ranks", "distributed.ranks"},
     ShortOption{"--strategy", "distributed.strategy"},
+    ShortOption{"--nnodes", "distributed.num_nodes"},
+    ShortOption{"--node-rank", "distributed.node_rank"},
+    ShortOption{"--master-addr", "distributed.master_addr"},
+    ShortOption{"--master-port", "distributed.master_port"},
     ShortOption{"--seed", "experiment.seed"},
     ShortOption{"--dtype", "model.dtype"},
     ShortOption{"--output", "experiment.output"},

@@ -22,7 +22,7 @@ constexpr std::array capabilities{
     CapabilityFacts{Capability::pipeline_parallelism, "pipeline parallelism", false},
     CapabilityFacts{Capability::deepspeed, "DeepSpeed", false},
     CapabilityFacts{Capability::mpi, "MPI", false},
-    CapabilityFacts{Capability::several_hosts, "training over several hosts", false},
+    CapabilityFacts{Capability::several_hosts, "training over several hosts", true},
     CapabilityFacts{Capability::experiments, "experiments in rounds", false},
     CapabilityFacts{Capability::sweeps, "sweeps", false},
 };

@@ -78,10 +78,11 @@ class Resolver {
     for (const Node::Entry& entry : table.entries) {
       const std::string key = prefix + entry.key;
       const std::string where = location(source, entry.position);
-      const bool is_value = schema_.find(canonical(key)) != nullptr;
-      if (!is_value && leads_somewhere(key) && entry.value.kind == Node::Kind::table)
+      // A section may also be the short form of one of its settings: a table is the section.
+      const bool is_section = schema_.find(key) == nullptr && leads_somewhere(key);
+      if (is_section && entry.value.kind == Node::Kind::table)
         read_table(entry.value, key + ".", source);
-      else if (!is_value && schema_.is_section(key) && entry.value.kind == Node::Kind::null)
+      else if (is_section && schema_.is_section(key) && entry.value.kind == Node::Kind::null)
         continue;  // an empty section
       else
         place(key, entry.value, {Origin::Kind::file, where});

@@ -77,7 +77,8 @@ struct DistributedSpec {
         .at_least(0)
         .needs(Capability::several_hosts);
     field("master_addr", &DistributedSpec::master_addr, "address of host 0; not set: this host");
-    field("master_port", &DistributedSpec::master_port, "port on host 0; not set: a free one")
+    field("master_port", &DistributedSpec::master_port,
+          "port on host 0; not set: a free one, or 29500 for several hosts")
         .at_least(1)
         .at_most(65535);
     field("timeout_minutes", &DistributedSpec::timeout_minutes, "how long a collective waits for a missing rank")

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "wire/collective_check.hpp"
+#include "wire/evaluate_task.hpp"
 #include "wire/generate_task.hpp"
 #include "wire/train_task.hpp"
 
@@ -27,7 +28,7 @@ std::string_view to_word(DeviceKind device);
 std::string_view to_word(Backend backend);
 
 // A kind of task is a struct with a `word` and describe() (fields.hpp), and one function in engine/worker/task.hpp.
-using Task = std::variant<CollectiveCheck, GenerateTask, TrainTask>;
+using Task = std::variant<CollectiveCheck, GenerateTask, TrainTask, EvaluateTask>;
 
 struct Assignment {
   int version = protocol_version;

@@ -44,7 +44,7 @@ struct ControlServer::State {
   FileDescriptor wake_up;  // readable: finish() was called
 
   Assignment assignment;
-  int ranks = 0;
+  RankRange ranks;
   ControlListener* listener = nullptr;
   std::vector<std::unique_ptr<Rank>> connections;
   std::optional<Error> failed;
@@ -94,10 +94,10 @@ Result<void> ControlServer::State::greet(Rank& rank, const Event& event) {
                              hello->version, protocol_version),
                  "use muster and muster-worker of the same build: ./muster builds both"};
   const bool taken = std::ranges::any_of(connections, [&](const auto& other) { return other->rank == event.rank; });
-  if (event.rank < 0 || event.rank >= ranks || taken)
+  if (event.rank < ranks.first || event.rank >= ranks.first + ranks.count || taken)
     return Error{Error::Kind::failed,
                  fmt::format("a worker says that it is rank {} {}", event.rank,
-                             taken ? "when there is one" : fmt::format("of {}", ranks)),
+                             taken ? "when there is one" : fmt::format("of {} from {} on", ranks.count, ranks.first)),
                  ""};
   rank.rank = event.rank;
   rank.line.send(print(assignment));
@@ -227,7 +227,7 @@ ControlServer::~ControlServer() {
 const std::filesystem::path& ControlServer::address() const { return state_->address; }
 const std::filesystem::path& ControlServer::folder() const { return state_->folder.path(); }
 
-void ControlServer::serve(const Assignment& assignment, int ranks, ControlListener& listener) {
+void ControlServer::serve(const Assignment& assignment, RankRange ranks, ControlListener& listener) {
   state_->assignment = assignment;
   state_->ranks = ranks;
   state_->listener = &listener;

@@ -31,7 +31,7 @@ using NextRequest = std::variant<Request, NotYet, EndOfRequests>;
 class ControlListener {
  public:
   virtual ~ControlListener() = default;
-  virtual Result<void> happened(const Event& event) = 0;
+  virtual Result<void> happened(const Event&) { return {}; }
   // For a rank that can take one.
   virtual Result<NextRequest> next_request(int) { return NextRequest(EndOfRequests{}); }
   // A descriptor that becomes readable when there may be a request where there was NotYet one.
@@ -47,6 +47,12 @@ class ControlListener {
   virtual Error deadline_passed() { return {}; }
 };
 
+// Those that are served here: all of a job, or those of one of its hosts.
+struct RankRange {
+  int first = 0;
+  int count = 1;
+};
+
 class ControlServer {
  public:
   // Binds; serves nothing yet, and has no thread.
@@ -60,8 +66,8 @@ class ControlServer {
   // A folder that is this job's alone and goes with the server.
   const std::filesystem::path& folder() const;
 
-  // Starts the thread that serves that many ranks. listener is used until finish() returns.
-  void serve(const Assignment& assignment, int ranks, ControlListener& listener);
+  // Starts the thread that serves these ranks. listener is used until finish() returns.
+  void serve(const Assignment& assignment, RankRange ranks, ControlListener& listener);
   // To be called when the ranks have ended: takes what they said last, and ends the thread. The first Error of the
   // listener, or of a rank that spoke nonsense.
   Result<void> finish();

@@ -141,6 +141,8 @@ std::optional<std::string> read_json(const Tree& json, T& value) {
     }
     return wanted(fmt::format("a whole number of at most {}", std::numeric_limits<T>::max()));
   } else if constexpr (std::floating_point<T>) {
+    // JSON has no word for what is no number, or has no end.
+    if (json.is_null()) return value = std::numeric_limits<T>::quiet_NaN(), std::nullopt;
     if (!json.is_number()) return wanted("a number");
     value = json.template get<T>();
     return std::nullopt;

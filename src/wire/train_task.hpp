@@ -106,7 +106,8 @@ struct TrainTask {
   EvaluationWish evaluation;
   std::optional<std::int64_t> save_every;  // steps; absent: only at the end
   std::optional<std::int64_t> keep;        // checkpoints; absent: all
-  std::optional<std::string> resume;       // the checkpoint to go on from
+  std::int64_t saving_ranks = 1;           // the first so many have the run's folder, and save together
+  std::optional<std::string> resume;       // of the ranks that have it: the checkpoint to go on from
   std::string identity;                    // of model, data and settings: a checkpoint of others is refused
   std::int64_t clear_cache_every = 0;
 
@@ -134,6 +135,7 @@ struct TrainTask {
     visit("evaluation", self.evaluation);
     visit("save_every", self.save_every);
     visit("keep", self.keep);
+    visit("saving_ranks", self.saving_ranks);
     visit("resume", self.resume);
     visit("identity", self.identity);
     visit("clear_cache_every", self.clear_cache_every);

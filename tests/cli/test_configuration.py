@@ -1,9 +1,11 @@
 import json
 
 
-def test_train_says_that_it_is_not_there_yet(muster):
-    result = muster("train")
-    assert result.returncode == 2 and "cannot train yet" in result.stderr and result.stdout == ""
+def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
+    result = muster("train", "--print-config", MUSTER_CACHE=str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    for line in ("path: builtin:llama-0.6m", "path: builtin:arithmetic", "max_steps: 1200", "batch_size: 128"):
+        assert line in result.stdout
 
 
 def test_train_names_later_settings_and_never_ignores_them(muster, tmp_path):

@@ -91,13 +91,17 @@ class Cluster:
 
     def start(self, host: int, *arguments: str, program: tuple[str, ...] | None = None, **variables: str) -> Agent:
         """`muster launch ARGUMENTS -- rank.py` on a host."""
-        place = self.hosts[host]
         words = program or ("--", sys.executable, "-I", "-S", str(RANK))
+        return self.start_command(host, "launch", *arguments, *words, **variables)
+
+    def start_command(self, host: int, *words: str, **variables: str) -> Agent:
+        """`muster WORDS` on a host."""
+        place = self.hosts[host]
         output = self.folder / f"agent-{len(self.agents)}.out"
         errors = self.folder / f"agent-{len(self.agents)}.err"
         with output.open("wb") as output_stream, errors.open("wb") as error_stream:
             process = subprocess.Popen(
-                place.command([str(PROGRAM), "launch", *arguments, *words]),
+                place.command([str(PROGRAM), *words]),
                 env={**self.environment, "LAUNCH_HOSTS_HOST": str(host), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=output_stream,

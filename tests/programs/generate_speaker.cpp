@@ -160,7 +160,7 @@ json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& a
     }
     counts.push_back(tokens.size() - static_cast<std::size_t>(context));
   }
-  const auto objective = train::make_supervised(model, arithmetic);
+  const auto objective = train::make_supervised(model, arithmetic, false);
   // An objective gives sums: of one token at a time, of all the same rows.
   json losses = json::array();
   std::size_t next = 0;

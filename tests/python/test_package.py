@@ -8,9 +8,9 @@ import pytest
 from machine import python_output
 
 import muster
-from muster import _native, collectives, device_maps, distributed, multi_gpu, process_group, ranks
+from muster import _native, collectives, device_maps, distributed, multi_gpu, process_group, ranks, training
 
-MODULES = [collectives, device_maps, distributed, multi_gpu, process_group, ranks]
+MODULES = [collectives, device_maps, distributed, multi_gpu, process_group, ranks, training]
 FUNCTIONS = [getattr(muster, name) for name in muster.__all__ if inspect.isfunction(getattr(muster, name))]
 
 

@@ -124,10 +124,10 @@ def test_an_edit_made_during_a_build_is_seen_by_the_next_start(tree):
 
 def test_arguments_exit_status_and_folder_reach_the_program_unchanged(tree, tmp_path):
     result = tree.run(
-        str(tree.root / "muster"), "train", "two words", "", "*", "--config=a b", folder=tmp_path, FAKE_STATUS="3"
+        str(tree.root / "muster"), "gpus", "two words", "", "*", "--config=a b", folder=tmp_path, FAKE_STATUS="3"
     )
     assert result.returncode == 3
-    assert result.stdout == f"<train><two words><><*><--config=a b> in {tmp_path}\n"
+    assert result.stdout == f"<gpus><two words><><*><--config=a b> in {tmp_path}\n"
 
 
 def test_it_works_through_a_symbolic_link_and_by_a_relative_path(tree, tmp_path):

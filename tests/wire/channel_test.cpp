@@ -91,7 +91,7 @@ TEST(Channel, EveryRankGetsTheAssignmentAndEveryRequestIsAnsweredOnce) {
   Recorder recorder(25);
   Assignment assignment;
   assignment.seed = 99;
-  server.serve(assignment, 3, recorder);
+  server.serve(assignment, {0, 3}, recorder);
   std::vector<std::future<std::vector<std::int64_t>>> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.push_back(std::async(std::launch::async, [&, rank] {
@@ -133,7 +133,7 @@ class InThrees : public ControlListener {
 TEST(Channel, ARankThatGathersABatchBeginsWithWhatThereIsWhenNoMoreComesForNow) {
   ControlServer server = open_server();
   InThrees listener;
-  server.serve({}, 1, listener);
+  server.serve({}, {0, 1}, listener);
   auto channel = WorkerChannel::join(server.address(), 0, hello());
   ASSERT_TRUE(channel);
   channel->listen([](const std::string&) {});
@@ -171,7 +171,7 @@ TEST(Channel, TheFolderOfTheSocketIsThisUsersAloneAndGoesWithTheServer) {
 TEST(Channel, ARankThatEndsWithoutAWordIsToldWithTheReason) {
   ControlServer server = open_server();
   Recorder recorder;
-  server.serve({}, 1, recorder);
+  server.serve({}, {0, 1}, recorder);
   { ASSERT_TRUE(WorkerChannel::join(server.address(), 0, hello())); }
   EXPECT_TRUE(server.finish());
   ASSERT_EQ(recorder.left_ranks.size(), 1u);
@@ -182,7 +182,7 @@ TEST(Channel, ARankThatIsOfNoUseWithoutAnotherIsLetGoWithIt) {
   ControlServer server = open_server();
   Recorder recorder;
   recorder.useless_then = 1;
-  server.serve({}, 3, recorder);
+  server.serve({}, {0, 3}, recorder);
   std::optional<WorkerChannel> first = *WorkerChannel::join(server.address(), 0, hello());
   std::optional<WorkerChannel> second = *WorkerChannel::join(server.address(), 1, hello());
   std::optional<WorkerChannel> third = *WorkerChannel::join(server.address(), 2, hello());
@@ -207,7 +207,7 @@ TEST(Channel, ARankHearsAtOnceThatTheControllingProgramIsGone) {
     ControlServer server = open_server();
     Recorder recorder;
     recorder.refuse_results = true;  // the server closes every connection then
-    server.serve({}, 1, recorder);
+    server.serve({}, {0, 1}, recorder);
     channel = *WorkerChannel::join(server.address(), 0, hello());
     channel->listen([&](const std::string& reason) { heard.set_value(reason); });
     channel->want(1);
@@ -228,7 +228,7 @@ TEST(Channel, ARequestThatIsNotThereYetComesWhenTheInputIsReady) {
   Recorder recorder(1);
   recorder.held_back = true;
   recorder.input_descriptor = reading.number();
-  server.serve({}, 1, recorder);
+  server.serve({}, {0, 1}, recorder);
   std::optional<WorkerChannel> channel = *WorkerChannel::join(server.address(), 0, hello());
   channel->listen([](const std::string&) {});
   channel->want(1);
@@ -248,7 +248,7 @@ TEST(Channel, ARequestThatIsNotThereYetComesWhenTheInputIsReady) {
 TEST(Channel, AWorkerOfAnotherVersionEndsTheJobWithBothVersionsNamed) {
   ControlServer server = open_server();
   Recorder recorder;
-  server.serve({}, 1, recorder);
+  server.serve({}, {0, 1}, recorder);
   Hello other = hello();
   other.version = protocol_version + 1;
   EXPECT_FALSE(WorkerChannel::join(server.address(), 0, other));
@@ -262,7 +262,7 @@ TEST(Channel, NonsenseTwoOfOneRankAndARankTooManyEndTheJob) {
                            R"({"time":1,"event":"hello","rank":7,"version":1,"pid":1,"program":""})"}) {
     ControlServer server = open_server();
     Recorder recorder;
-    server.serve({}, 1, recorder);
+    server.serve({}, {0, 1}, recorder);
     auto socket = connect_at(server.address());
     ASSERT_TRUE(socket);
     LineConnection connection(std::move(*socket));
@@ -272,7 +272,7 @@ TEST(Channel, NonsenseTwoOfOneRankAndARankTooManyEndTheJob) {
   }
   ControlServer server = open_server();
   Recorder recorder;
-  server.serve({}, 2, recorder);
+  server.serve({}, {0, 2}, recorder);
   const auto first = WorkerChannel::join(server.address(), 1, hello());
   EXPECT_TRUE(first);
   EXPECT_FALSE(WorkerChannel::join(server.address(), 1, hello()));
@@ -284,7 +284,7 @@ TEST(Channel, AnExceptionOfTheListenerIsThrownByFinish) {
     Result<void> happened(const Event&) override { throw std::logic_error("a bug"); }
   } thrower;
   ControlServer server = open_server();
-  server.serve({}, 1, thrower);
+  server.serve({}, {0, 1}, thrower);
   const auto channel = WorkerChannel::join(server.address(), 0, hello());
   EXPECT_THROW(static_cast<void>(server.finish()), std::logic_error);
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -111,6 +112,15 @@ TEST(Event, TextThatIsNoUtf8StillMakesALineThatCanBeRead) {
   const auto back = parse_event(print(Event{{}, 0, Token{0, 0, "a\xff"}}));
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<Token>(back->body).text, "a\xef\xbf\xbd");
+}
+
+TEST(Event, ANumberWithoutAnEndArrivesAsOneThatIsNone) {
+  TrainStep skipped;
+  skipped.gradient_norm = std::numeric_limits<double>::infinity();
+  skipped.skipped = true;
+  const auto back = parse_event(print(Event{{}, 0, skipped}));
+  ASSERT_TRUE(back) << back.error().what;
+  EXPECT_TRUE(std::isnan(std::get<TrainStep>(back->body).gradient_norm));
 }
 
 TEST(Event, ATimeThatIsNoneAndAnUnknownEventAreRefused) {

@@ -1,0 +1,143 @@
+"""Training beside PyTorch: the same shape, data, batch and threads, in turn, in one run.
+
+    python bench/train/train_peer.py [--muster build/engine/apps/cli/muster] [--shapes arithmetic smollm2] [--ranks 1 2]
+        [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3]
+
+The peer is transformers' model in eager mode, cross-entropy of its logits, clipping and torch.optim.AdamW; with several ranks
+torchrun and DistributedDataParallel. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
+median step, and their ratio; on a GPU also the peak memory. Weights are random.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SHAPES = {
+    "arithmetic": dict(model_type="llama", hidden_size=128, intermediate_size=352, num_hidden_layers=3, num_attention_heads=4,
+                       num_key_value_heads=4, vocab_size=259, tie_word_embeddings=True, rms_norm_eps=1e-5,
+                       max_position_embeddings=256),
+    "smollm2": dict(model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+                    num_key_value_heads=3, vocab_size=49152, tie_word_embeddings=True, rope_theta=100000.0, rms_norm_eps=1e-5,
+                    max_position_embeddings=8192),
+    "qwen2.5-0.5b": dict(model_type="qwen2", hidden_size=896, intermediate_size=4864, num_hidden_layers=24,
+                         num_attention_heads=14, num_key_value_heads=2, vocab_size=151936, tie_word_embeddings=True,
+                         rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768),
+    "qwen2.5-1.5b": dict(model_type="qwen2", hidden_size=1536, intermediate_size=8960, num_hidden_layers=28,
+                         num_attention_heads=12, num_key_value_heads=2, vocab_size=151936, tie_word_embeddings=True,
+                         rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768),
+}
+USUAL = {"arithmetic": (128, 11), "smollm2": (2, 256)}  # sequences of a step, tokens of each
+
+
+def byte_model(folder: pathlib.Path, shape: str) -> None:
+    """A folder with the shape and a tokenizer whose tokens are the bytes."""
+    (folder / "config.json").write_text(json.dumps(SHAPES[shape]))
+
+
+def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, folder: pathlib.Path) -> dict:
+    model, output = folder / "model", folder / "runs"
+    model.mkdir(exist_ok=True)
+    byte_model(model, shape)
+    cache = pathlib.Path(os.environ.get("MUSTER_CACHE", pathlib.Path.home() / ".cache" / "muster"))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (model / name).write_text((cache / "models" / "llama-0.6m-1" / name).read_text())
+    data = folder / "data.jsonl"
+    # A begin token before, an end token behind; a sequence of n tokens has n - 1 rows.
+    row = json.dumps({"text": "x" * (length - 1)})
+    data.write_text((row + "\n") * (batch * (arguments.steps + 1)))
+    command = [arguments.muster, "train", "-m", str(model), "model.init=random", f"data.path={data}", "--output", str(output),
+               f"training.max_steps={arguments.steps}", f"training.batch_size={batch}", f"training.sequence_length={length + 1}",
+               f"--dtype={arguments.dtype}", "--device", arguments.device.split(":")[0], *arguments.settings]
+    command += ["--ranks", str(ranks)] if arguments.device == "cpu" else ["--num-gpus", str(ranks)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads // ranks)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    run = max(output.iterdir(), key=lambda entry: entry.stat().st_mtime)
+    with (run / "metrics.csv").open() as table:
+        rows = list(csv.DictReader(table))[arguments.steps // 3:]
+    memory = [json.loads(line)["peak"] for line in (run / "events.jsonl").read_text().splitlines() if '"memory"' in line]
+    return {"tokens": statistics.median(float(row["tokens"]) / float(row["seconds"]) for row in rows), "peak": max(memory)}
+
+
+PEER = '''
+import json, os, statistics, sys, time
+import torch, transformers
+shape, batch, length, steps, threads, device, dtype, ranks = json.loads(sys.argv[1])
+torch.set_num_threads(max(threads // ranks, 1))
+if ranks > 1:
+    torch.distributed.init_process_group("gloo" if device == "cpu" else "nccl")
+config = transformers.AutoConfig.for_model(shape.pop("model_type"), **shape)
+model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).to(device).train()
+model.config.use_cache = False
+wrapped = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device != "cpu")
+ids = torch.randint(0, config.vocab_size, (batch // ranks, length + 1), device=device)
+times = []
+for step in range(steps):
+    start = time.perf_counter()
+    optimizer.zero_grad()
+    with torch.autocast("cuda" if device != "cpu" else "cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+        logits = wrapped(ids[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    loss.item()
+    times.append(time.perf_counter() - start)
+peak = torch.cuda.max_memory_allocated() if device != "cpu" else 0
+if int(os.environ.get("RANK", 0)) == 0:
+    print(json.dumps({"tokens": batch * length / statistics.median(times[steps // 3:]), "peak": peak}))
+'''
+
+
+def measure_peer(arguments, shape: str, ranks: int, batch: int, length: int, folder: pathlib.Path) -> dict:
+    script = folder / "peer.py"
+    script.write_text(PEER)
+    settings = json.dumps([SHAPES[shape], batch, length, arguments.steps, arguments.threads, arguments.device, arguments.dtype, ranks])
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks > 1 else [sys.executable]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(max(arguments.threads // ranks, 1)), "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    done = subprocess.run([*start, str(script), settings], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--muster", default="build/engine/apps/cli/muster")
+    parser.add_argument("--shapes", nargs="+", default=["arithmetic", "smollm2"])
+    parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--length", type=int)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--settings", nargs="*", default=[], help="further settings of muster train")
+    arguments = parser.parse_args()
+    for shape in arguments.shapes:
+        for ranks in arguments.ranks:
+            batch, length = (arguments.batch, arguments.length) if arguments.batch else USUAL[shape]
+            ours, peers = [], []
+            for _ in range(arguments.rounds):  # in turn, so that a busy minute hits both
+                with tempfile.TemporaryDirectory() as folder:
+                    ours.append(measure_ours(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
+                    peers.append(measure_peer(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
+            best, peer = (max(side, key=lambda entry: entry["tokens"]) for side in (ours, peers))
+            print(json.dumps({"question": "training", "shape": shape, "ranks": ranks, "batch": batch, "length": length,
+                              "device": arguments.device, "dtype": arguments.dtype, "threads": arguments.threads,
+                              "settings": arguments.settings, "muster": round(best["tokens"], 1), "pytorch": round(peer["tokens"], 1),
+                              "ratio": round(best["tokens"] / peer["tokens"], 3), "muster_peak": best["peak"],
+                              "pytorch_peak": peer["peak"]}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+#include "data/row_questions.hpp"
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "data/piece_reader.hpp"
+#include "data/row_files.hpp"
+#include "data/training_row.hpp"
+#include "spec/json_text.hpp"
+
+namespace muster::data {
+namespace {
+
+constexpr std::size_t most_problems = 10;
+
+Error bad_row(std::string what, std::string remedy) {
+  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+}
+
+Result<RowQuestion> ask(chat::Conversation conversation, std::string answer, const chat::ModelText& text) {
+  conversation.add_generation_prompt = true;
+  auto rendered = text.render(conversation);
+  if (!rendered) return rendered.error();
+  return RowQuestion{std::move(rendered->text), std::move(answer), true};
+}
+
+Result<RowQuestion> question_of(const ConversationRow& row, const chat::ModelText& text) {
+  const nlohmann::ordered_json& messages = row.conversation.messages;
+  const bool answered = messages.size() > 1 && messages.back().value("role", "") == "assistant" &&
+                        messages.back().contains("content") && messages.back()["content"].is_string();
+  if (!answered)
+    return bad_row("the last message is no text of the assistant's, so that there is no right answer",
+                   "end messages with the assistant's answer, or leave --exact-match out");
+  chat::Conversation asked = row.conversation;
+  asked.messages.erase(asked.messages.size() - 1);
+  return ask(std::move(asked), messages.back()["content"].get<std::string>(), text);
+}
+
+Result<RowQuestion> row_question(std::string_view line, const chat::ModelText& text) {
+  const auto row = parse_training_row(line);
+  if (!row) return row.error();
+  if (const auto* pair = std::get_if<PairRow>(&*row)) return RowQuestion{pair->prompt, pair->completion, false};
+  if (const auto* conversation = std::get_if<ConversationRow>(&*row)) return question_of(*conversation, text);
+  return bad_row("a text asks nothing, so that there is no right answer",
+                 "rows with prompt and completion, or with messages; or leave --exact-match out");
+}
+
+Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText& text) {
+  const auto row = spec::parse_ordered_json_object(line, "the row");
+  if (!row) return row.error();
+  const auto answer = row->find("answer"), prompt = row->find("prompt"), messages = row->find("messages");
+  if (answer == row->end() || !answer->is_string() || (prompt == row->end()) == (messages == row->end()))
+    return bad_row("it has no text \"answer\" with either \"prompt\" or \"messages\"",
+                   R"({"prompt": "12+34=", "answer": "46"})");
+  if (prompt != row->end()) {
+    if (!prompt->is_string()) return bad_row("its \"prompt\" is no text", R"({"prompt": "12+34=", "answer": "46"})");
+    return RowQuestion{prompt->get<std::string>(), answer->get<std::string>(), false};
+  }
+  if (!messages->is_array() || messages->empty())
+    return bad_row("its \"messages\" is no list of messages", R"([{"role": "user", "content": "…"}])");
+  chat::Conversation conversation;
+  conversation.messages = *messages;
+  return ask(std::move(conversation), answer->get<std::string>(), text);
+}
+
+using Reader = Result<RowQuestion> (*)(std::string_view line, const chat::ModelText& text);
+
+Result<void> read_into(std::vector<RowQuestion>& questions, const std::filesystem::path& path,
+                       const chat::ModelText& text, Reader read) {
+  const auto content = read_file(path);
+  if (!content) return content.error();
+  std::vector<Problem> problems;
+  std::int64_t number = 0;
+  for (const std::string_view line : lines_of(*content)) {
+    ++number;
+    if (trim(line).empty()) continue;
+    auto question = read(line, text);
+    if (question)
+      questions.push_back(std::move(*question));
+    else
+      problems.push_back({fmt::format("{}:{}", path.string(), number), question.error().what, question.error().remedy});
+    if (problems.size() == most_problems) break;
+  }
+  if (!problems.empty()) return to_error(problems);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& path, const chat::ModelText& text) {
+  const auto files = find_row_files(path);
+  if (!files) return files.error();
+  std::vector<RowQuestion> questions;
+  for (const RowFile& file : *files) {
+    if (file.kind == RowFileKind::text)
+      return bad_row(fmt::format("{} is a text, which asks nothing", file.path.string()),
+                     "rows with prompt and completion, or with messages; or leave --exact-match out");
+    if (auto read = read_into(questions, file.path, text, row_question); !read) return read.error();
+  }
+  return questions;
+}
+
+Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text) {
+  std::vector<RowQuestion> questions;
+  if (auto read = read_into(questions, path, text, asked_question); !read) return read.error();
+  if (questions.empty())
+    return bad_row(fmt::format("{} has no questions", path.string()), R"({"prompt": "12+34=", "answer": "46"})");
+  return questions;
+}
+
+}  // namespace muster::data

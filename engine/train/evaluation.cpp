@@ -1,0 +1,119 @@
+#include "train/evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "data/micro_batch.hpp"
+#include "train/exact_loss.hpp"
+
+namespace muster::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds between_progress(200);
+
+// Tells how far this rank is, now and then: a long evaluation is not taken for a rank that is stuck.
+class Sign {
+ public:
+  Sign(const EvaluationPlace& place, std::string what, std::int64_t total)
+      : place_(place), what_(std::move(what)), total_(total), told_(Clock::now()) {}
+
+  void give(std::int64_t done) {
+    const auto now = Clock::now();
+    if (!place_.tell || now - told_ < between_progress) return;
+    told_ = now;
+    place_.tell(wire::Progress{what_, done, total_});
+  }
+
+ private:
+  const EvaluationPlace& place_;
+  std::string what_;
+  std::int64_t total_;
+  Clock::time_point told_;
+};
+
+}  // namespace
+
+Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationPlace place) {
+  Evaluation made(std::move(place));
+  made.micro_batch_ = source.micro_batch;
+  if (source.data) {
+    auto opened = data::Dataset::open(*source.data, data::Verification::structure);
+    if (!opened) return opened.error();
+    const std::int64_t vocabulary = made.place_.model.config().vocabulary;
+    if (opened->counts().token_limit > vocabulary)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("the data for evaluation has token {}, and the model knows {}",
+                               opened->counts().token_limit - 1, vocabulary),
+                   "use the model's own tokenizer"};
+    made.dataset_.emplace(std::move(*opened));
+    made.objective_ = make_supervised(made.place_.model, made.place_.arithmetic, true);
+  }
+  if (source.questions) {
+    auto read = read_questions(*source.questions, made.place_.text);
+    if (!read) return read.error();
+    auto questions = QuestionEvaluation::make(std::move(*read), made.place_.text, made.place_.model,
+                                              made.place_.arithmetic, source.question_batch);
+    if (!questions) return questions.error();
+    made.questions_.emplace(std::move(*questions));
+  }
+  return made;
+}
+
+wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
+  const Question& question = questions()[answer.question];
+  return {question.prompt, answer.text, question.answer};
+}
+
+at::Tensor Evaluation::measure_loss() {
+  at::Tensor sums = at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
+  if (!dataset_) return sums;
+  const std::int64_t stride = place_.ranks.size() * micro_batch_;
+  Sign sign(place_, "measuring the loss", (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
+  std::int64_t done = 0, tokens = 0;
+  for (std::int64_t first = place_.ranks.rank() * micro_batch_; first < dataset_->size(); first += stride) {
+    std::vector<data::Unit> units;
+    for (std::int64_t i = first; i < std::min(first + micro_batch_, dataset_->size()); ++i)
+      units.push_back({static_cast<std::uint32_t>(i)});
+    const data::MicroBatch batch = data::make_micro_batch(*dataset_, units);
+    if (!batch.trained_rows.empty()) sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
+    tokens += std::ssize(batch.trained_rows);
+    done += std::ssize(units);
+    sign.give(done);
+  }
+  sums[loss_parts] = tokens;
+  return sums;
+}
+
+EvaluationResult Evaluation::measure() {
+  const auto began = Clock::now();
+  EvaluationResult result;
+  const at::Tensor losses = measure_loss();
+  std::int64_t right = 0;
+  if (questions_) {
+    const auto rank = static_cast<std::size_t>(place_.ranks.rank()),
+               ranks = static_cast<std::size_t>(place_.ranks.size());
+    Sign sign(place_, "answering questions", static_cast<std::int64_t>((questions().size() + ranks - 1) / ranks));
+    result.answers = questions_->answer(rank, ranks, [&](std::int64_t done) { sign.give(done); });
+    right =
+        std::ranges::count_if(result.answers, [&](const GivenAnswer& answer) { return questions_->is_right(answer); });
+  }
+  at::Tensor sums = at::cat({losses, at::full({1}, right, losses.options())});
+  place_.ranks.all_reduce(sums);
+  const at::Tensor host = sums.cpu();
+  const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
+  result.bad = loss.bad;
+  result.all.tokens = host[loss_parts].item<std::int64_t>();
+  if (result.all.tokens > 0)
+    result.all.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(result.all.tokens);
+  if (questions_) {
+    result.all.correct = host[loss_parts + 1].item<std::int64_t>();
+    result.all.questions = std::ssize(questions());
+  }
+  result.all.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  return result;
+}
+
+}  // namespace muster::train

@@ -1,0 +1,63 @@
+// How good a model is: the loss on prepared data, and exact match on questions, over all ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/result.hpp"
+#include "communicate/communicator.hpp"
+#include "data/dataset.hpp"
+#include "train/objective.hpp"
+#include "train/question_evaluation.hpp"
+#include "wire/event.hpp"
+
+namespace muster::train {
+
+struct EvaluationSource {
+  std::optional<std::string> data;       // prepared tokens, for the loss
+  std::optional<std::string> questions;  // a file of them (read_questions), for exact match
+  std::int64_t micro_batch = 1;          // samples of a pass
+  std::int64_t question_batch = 64;      // questions that are answered at once
+};
+
+// What an evaluation has around it; all must outlive it.
+struct EvaluationPlace {
+  const chat::ModelText& text;
+  model::CausalModel& model;
+  tensor::Arithmetic& arithmetic;
+  communicate::Communicator& ranks;
+  std::function<void(const wire::EventBody&)> tell;  // how far it is
+};
+
+struct EvaluationResult {
+  wire::Evaluated all;               // over all ranks, the same on each of them; step and samples are the caller's
+  std::vector<GivenAnswer> answers;  // this rank's, in the order of the questions
+  std::int64_t bad = 0;              // losses that are no number
+};
+
+class Evaluation {
+ public:
+  // Refused: what does not fit the model.
+  static Result<Evaluation> make(const EvaluationSource& source, EvaluationPlace place);
+
+  // Neither data nor questions.
+  bool empty() const { return !dataset_ && !questions_; }
+  const std::vector<Question>& questions() const { return questions_->questions(); }
+  wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
+  // Every rank its share. All ranks call it together.
+  EvaluationResult measure();
+
+ private:
+  explicit Evaluation(EvaluationPlace place) : place_(std::move(place)) {}
+  // Parts of the exact sum and, behind them, its tokens.
+  at::Tensor measure_loss();
+
+  EvaluationPlace place_;
+  std::int64_t micro_batch_ = 1;
+  std::optional<data::Dataset> dataset_;
+  std::unique_ptr<Objective> objective_;
+  std::optional<QuestionEvaluation> questions_;
+};
+
+}  // namespace muster::train

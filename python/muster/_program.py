@@ -1,0 +1,124 @@
+"""The program muster: where it is, and how it is run below this process."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Optional
+
+# What launchers tell a rank. The program starts ranks of its own, and tells them itself.
+_OF_A_LAUNCHER = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_NAME",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "OMP_NUM_THREADS",
+)
+_PR_SET_PDEATHSIG = 1
+
+
+def find_program() -> str:
+    """MUSTER_PROGRAM, else beside the interpreter, else in the PATH."""
+    chosen = os.environ.get("MUSTER_PROGRAM")
+    if chosen:
+        if os.access(chosen, os.X_OK) and Path(chosen).is_file():
+            return chosen
+        raise ValueError(f"MUSTER_PROGRAM={chosen} is no program that can be run\n  try: the path of muster")
+    beside = Path(sys.executable).parent / "muster"
+    if os.access(beside, os.X_OK) and beside.is_file():
+        return str(beside)
+    found = shutil.which("muster")
+    if found is None:
+        raise RuntimeError(
+            "the program muster is not in the PATH, and trains\n"
+            "  try: MUSTER_PROGRAM=/path/to/a/checkout/muster, or put the checkout into PATH"
+        )
+    return found
+
+
+def run_program(words: list[str], launched: bool) -> tuple[int, str]:
+    """Exit code and standard output; standard error is shown as it comes.
+
+    Ctrl-C and SIGTERM reach the program, which saves what it has and ends; then KeyboardInterrupt is raised here. It
+    does not outlive this process.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "MUSTER_PROGRAM"}
+    if launched:
+        environment = {
+            name: value
+            for name, value in environment.items()
+            if name not in _OF_A_LAUNCHER and not name.startswith("TORCHELASTIC_")
+        }
+    errors = _own_errors()
+    child = subprocess.Popen(
+        words,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if errors is None else errors,
+        text=True,
+        start_new_session=True,  # signals of the terminal come once, from here
+        preexec_fn=_end_with_parent,
+    )
+    output: list[str] = []
+    readers = [threading.Thread(target=lambda: output.append(child.stdout.read()), daemon=True)]
+    if errors is None:
+        readers.append(threading.Thread(target=_show, args=(child.stderr,), daemon=True))
+    for reader in readers:
+        reader.start()
+    interrupted = _wait(child)
+    for reader in readers:
+        reader.join()
+    if interrupted:
+        raise KeyboardInterrupt
+    return child.returncode, "".join(output)
+
+
+def _wait(child: "subprocess.Popen[str]") -> bool:
+    """Whether this process was interrupted meanwhile."""
+    interrupted = False
+    before = None
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread:
+        before = signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number))
+    try:
+        while True:
+            try:
+                child.wait()
+                return interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                child.send_signal(signal.SIGINT)
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _own_errors() -> Optional[IO[str]]:
+    """Where sys.stderr is a file of the system; None: a notebook's, say, to which lines are written by hand."""
+    try:
+        sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    sys.stderr.flush()
+    return sys.stderr
+
+
+def _show(lines: IO[str]) -> None:
+    for line in lines:
+        sys.stderr.write(line)
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

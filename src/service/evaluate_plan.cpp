@@ -1,0 +1,357 @@
+// From what a user asks for to an evaluation that fits: everything that can be refused is refused here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/allotted_cores.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "chat/model_text.hpp"
+#include "data/row_questions.hpp"
+#include "service/arithmetic_data.hpp"
+#include "service/builtin_model.hpp"
+#include "service/device_choice.hpp"
+#include "service/evaluate.hpp"
+#include "service/generate_placement.hpp"
+#include "service/plan.hpp"
+
+namespace muster::service {
+namespace {
+
+// Samples of a pass, and questions answered at once, if that many fit.
+constexpr std::int64_t usual_samples_on_cpu = 8;
+constexpr std::int64_t usual_samples_on_gpu = 32;
+constexpr std::int64_t usual_questions = 64;
+
+// What a run's configuration says of training is left to training.
+bool concerns_evaluation(const std::string& key) {
+  constexpr std::array sections{"distributed.", "model.", "data.", "system."};
+  return key == "training.sequence_length" ||
+         std::ranges::any_of(sections, [&](const char* section) { return key.starts_with(section); });
+}
+
+std::optional<std::string> data_of(const spec::DataSpec& data) { return data.eval_path ? data.eval_path : data.path; }
+
+std::vector<Problem> problems_of(const EvaluateWish& wish) {
+  const spec::RunSpec& spec = wish.settings.spec;
+  spec::ResolvedSpec concerning = wish.settings;
+  std::erase_if(concerning.origins, [](const auto& entry) { return !concerns_evaluation(entry.first); });
+  std::vector<Problem> problems = missing_capabilities(spec::Schema(), concerning);
+  const auto report = [&](const std::string& key, std::string what, std::string remedy) {
+    const auto found = wish.settings.origins.find(key);
+    problems.push_back(
+        {found == wish.settings.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
+  };
+  if (!spec.model.path)
+    report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
+  else if (spec.model.path == builtin_model_name && spec.model.init != spec::WeightSource::random)
+    report("model.path", fmt::format("{} has no weights", builtin_model_name),
+           "muster train makes some, in the folder model of its run: -m RUN/model");
+  if (!data_of(spec.data) && !wish.questions)
+    report("data.path", "neither data nor questions are named",
+           "--data FILE, --data builtin:arithmetic, or --questions FILE");
+  if (wish.exact_match && wish.questions)
+    report("", "--exact-match asks the rows of the data, and --questions has others", "leave one of the two out");
+  if (wish.exact_match && !data_of(spec.data))
+    report("", "--exact-match asks the rows of the data, and none is named", "--data FILE");
+  if (spec.model.device_map || spec.model.auto_device_map)
+    report(spec.model.device_map ? "model.device_map" : "model.auto_device_map",
+           "evaluation gives each rank the whole model", "leave the device map out");
+  const bool gpus = spec.distributed.num_gpus || !spec.distributed.gpu_ids.empty();
+  if (spec.distributed.device == spec::Device::cpu && gpus)
+    report(spec.distributed.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids",
+           "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
+  return problems;
+}
+
+spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& devices) {
+  if (asked != spec::DataType::automatic) return asked;
+  return devices.has_bfloat16 ? spec::DataType::bfloat16 : spec::DataType::float32;
+}
+
+spec::ElementType element_type(spec::DataType type) {
+  if (type == spec::DataType::bfloat16) return spec::ElementType::bfloat16;
+  return type == spec::DataType::float16 ? spec::ElementType::float16 : spec::ElementType::float32;
+}
+
+Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen) {
+  settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
+  settings.distributed.num_gpus.reset();
+  settings.distributed.gpu_ids.clear();
+  settings.distributed.strategy = spec::Strategy::automatic;
+  for (const gpu::VisibleIndex gpu : chosen.gpus) settings.distributed.gpu_ids.push_back(std::to_string(number(gpu)));
+  PlanWish wish;
+  wish.spec = std::move(settings);
+  wish.implementation = plan::Implementation::muster;
+  auto question = plan_question(host, wish);
+  if (!question) return question.error();
+  question->spare.clear();
+  return question;
+}
+
+// Questions as the ranks read them.
+struct PreparedQuestions {
+  std::string path;
+  std::int64_t count = 0;
+  std::int64_t longest = 0;         // prompt and answer, in tokens
+  std::int64_t longest_answer = 0;  // that is waited for
+};
+
+Result<std::vector<data::RowQuestion>> find_questions(const EvaluateWish& wish, const chat::ModelText& text) {
+  if (wish.questions) return data::questions_of_file(*wish.questions, text);
+  const spec::RunSpec& spec = wish.settings.spec;
+  const auto data = data_of(spec.data);
+  std::vector<data::RowQuestion> questions;
+  if (data == data::arithmetic_name) {
+    const auto made = data::arithmetic_questions(arithmetic_settings(spec));
+    if (!made) return made.error();
+    for (const auto& [prompt, answer] : made->held_out) questions.push_back({prompt, answer, false});
+    return questions;
+  }
+  if (!wish.exact_match) return questions;
+  return data::questions_of_rows(*data, text);
+}
+
+// Under a name that follows from the questions, so that several processes may write the same.
+Result<std::string> write_questions(const std::vector<data::RowQuestion>& questions,
+                                    const std::filesystem::path& cache) {
+  std::string lines;
+  for (const data::RowQuestion& question : questions) {
+    nlohmann::ordered_json row{{"prompt", question.prompt}, {"answer", question.answer}};
+    if (question.rendered) row["rendered"] = true;
+    lines += row.dump() + "\n";
+  }
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(lines)));
+  const std::filesystem::path path = cache / "data" / (digest.finish().substr(0, 40) + ".questions");
+  std::error_code failure;
+  std::filesystem::create_directories(path.parent_path(), failure);
+  if (auto written = write_file_atomically(path, lines); !written) return written.error();
+  return path.string();
+}
+
+Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& wish, const chat::ModelText& text,
+                                                           std::int64_t positions, const std::filesystem::path& cache) {
+  const auto questions = find_questions(wish, text);
+  if (!questions) return questions.error();
+  if (questions->empty()) return std::optional<PreparedQuestions>();
+  PreparedQuestions prepared;
+  for (const data::RowQuestion& question : *questions) {
+    ++prepared.count;
+    const auto prompt = question.rendered ? text.encode_rendered(question.prompt) : text.encode(question.prompt);
+    if (!prompt) return prompt.error();
+    const auto answer = text.encode_rendered(question.answer);
+    if (!answer) return answer.error();
+    const std::int64_t both = std::ssize(*prompt) + std::ssize(*answer) + 1;
+    if (both > positions || prompt->empty())
+      return Error{Error::Kind::bad_input,
+                   fmt::format("question {}: prompt and answer have {} and {} tokens, and the model has {} positions",
+                               prepared.count, prompt->size(), answer->size(), positions),
+                   "leave out questions that are empty, or too long for the model"};
+    const std::int64_t waited = data::most_answer_tokens(std::ssize(*answer));
+    prepared.longest = std::max(prepared.longest, std::min(std::ssize(*prompt) + waited, positions));
+    prepared.longest_answer = std::max(prepared.longest_answer, std::min(waited, positions - 1));
+  }
+  auto path = write_questions(*questions, cache);
+  if (!path) return path.error();
+  prepared.path = std::move(*path);
+  return std::optional(std::move(prepared));
+}
+
+// As many at once as usual, or the half of it, or the quarter … A model that would have to be split is refused.
+Result<Placement> place_batch(PlacementWish wish, std::int64_t usual) {
+  for (std::int64_t batch = usual;; batch /= 2) {
+    wish.question.micro_batch = batch;
+    auto placed = place_model(wish);
+    if (!placed) return placed;
+    if (placed->plan.fits() && placed->stages.empty()) return placed;
+    if (batch > 1) continue;
+    if (!placed->stages.empty())
+      return Error{Error::Kind::refused, "the model does not fit one device, and evaluation gives each rank all of it",
+                   "--dtype bfloat16, a smaller training.sequence_length, or a device with more memory; muster plan "
+                   "shows where the memory goes"};
+    return placed;
+  }
+}
+
+class Planning {
+ public:
+  Planning(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress)
+      : host_(host), wish_(wish), spec_(wish.settings.spec), progress_(progress) {}
+
+  Result<EvaluatePlan> make() {
+    auto devices = choose_devices(host_, spec_.distributed, std::numeric_limits<std::int64_t>::max());
+    if (!devices) return devices.error();
+    devices_ = std::move(*devices);
+    if (auto found = read(); !found) return found.error();
+    if (auto prepared = prepare(); !prepared) return prepared.error();
+    if (auto placed = place(); !placed) return placed.error();
+    plan_.job.name = "evaluate";
+    plan_.job.ranks = static_cast<int>(plan_.plan.ranks.size());
+    plan_.job.assignment.task = task_;
+    plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
+    plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);
+    name_devices();
+    return std::move(plan_);
+  }
+
+ private:
+  // The model and its text.
+  Result<void> read() {
+    spec::RunSpec settings = spec_;
+    settings.model.dtype = type_to_hold(spec_.model.dtype, devices_);
+    Result<std::filesystem::path> model = std::filesystem::path(*spec_.model.path);
+    if (spec_.model.path == builtin_model_name) model = builtin_model_folder(cache_);
+    if (!model) return model.error();
+    settings.model.path = model->string();
+    auto question = ask(host_, settings, devices_);
+    if (!question) return question.error();
+    plan_.question = std::move(*question);
+    if (spec_.model.init != spec::WeightSource::random && !plan_.question.model->checkpoint_bytes)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} has no weights: there is no checkpoint beside its config", *spec_.model.path),
+                   "name the folder that has model.safetensors; of a run of muster train, its folder model"};
+    auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
+                                      spec::model_search_from_environment());
+    if (!text) return text.error();
+    text_.emplace(std::move(*text));
+    task_.model = *settings.model.path;
+    task_.tokenizer = spec_.model.tokenizer;
+    task_.random_weights = spec_.model.init == spec::WeightSource::random;
+    task_.dtype = element_type(settings.model.dtype);
+    task_.attention = spec_.system.attn_impl;
+    task_.deterministic = spec_.system.deterministic;
+    return {};
+  }
+
+  Result<void> prepare() {
+    const std::int64_t positions = plan_.question.model->config.positions;
+    if (const auto path = data_of(spec_.data)) {
+      data::DataWish asked;
+      asked.path = plan_.data = *path;
+      asked.arithmetic = arithmetic_settings(spec_);
+      asked.sequence_length = std::min(spec_.training.sequence_length, positions);
+      const auto prepared = data::prepare_evaluation(asked, *text_, cache_, allotted_cores(), progress_);
+      if (!prepared) return prepared.error();
+      task_.data = prepared->path.string();
+      plan_.counts = prepared->counts;
+      note_losses();
+    }
+    auto questions = prepare_questions(wish_, *text_, positions, cache_);
+    if (!questions) return questions.error();
+    questions_ = std::move(*questions);
+    if (!questions_) return {};
+    task_.questions = questions_->path;
+    plan_.questions = questions_->count;
+    return {};
+  }
+
+  void note_losses() {
+    if (plan_.counts->cut > 0)
+      plan_.notes.push_back(fmt::format("{} of {} samples are longer than training.sequence_length and lost their end",
+                                        plan_.counts->cut, plan_.counts->samples));
+    if (plan_.counts->dropped > 0)
+      plan_.notes.push_back(
+          fmt::format("{} samples have no token with a loss within training.sequence_length, and are left out",
+                      plan_.counts->dropped));
+  }
+
+  // Both parts of the work must fit; the larger one is the plan that is shown.
+  Result<void> place() {
+    if (plan_.counts) {
+      plan::Question scoring = plan_.question;
+      scoring.workload.sequence = plan_.counts->longest;
+      scoring.workload.new_tokens = 0;
+      const std::int64_t usual = devices_.gpus.empty() ? usual_samples_on_cpu : usual_samples_on_gpu;
+      if (auto placed = place(scoring, usual, task_.micro_batch); !placed) return placed;
+    }
+    if (questions_) {
+      plan::Question answering = plan_.question;
+      answering.workload.sequence = questions_->longest;
+      answering.workload.new_tokens = questions_->longest_answer;
+      if (auto placed = place(answering, std::min(usual_questions, questions_->count), task_.question_batch); !placed)
+        return placed;
+    }
+    return {};
+  }
+
+  Result<void> place(const plan::Question& question, std::int64_t usual, std::int64_t& batch) {
+    if (placed_ && !plan_.plan.fits()) return {};
+    auto placed = place_batch({question, devices_.ranks, spec_.model.max_memory}, usual);
+    if (!placed) return placed.error();
+    batch = placed->plan.workload.micro_batch;
+    const auto peak = [](const plan::Plan& plan) { return plan.ranks.front().memory.total(); };
+    if (!placed_ || !placed->plan.fits() || peak(placed->plan) > peak(plan_.plan)) {
+      plan_.plan = std::move(placed->plan);
+      plan_.question.workload = plan_.plan.workload;
+      plan_.question.micro_batch = plan_.plan.workload.micro_batch;
+    }
+    placed_ = true;
+    return {};
+  }
+
+  void name_devices() {
+    if (devices_.gpus.empty()) {
+      plan_.device = plan_.job.ranks == 1 ? "cpu" : fmt::format("{} CPU ranks", plan_.job.ranks);
+      return;
+    }
+    plan_.job.selection.emplace();
+    for (const plan::RankPlan& rank : plan_.plan.ranks)
+      if (const std::string id = std::to_string(rank.gpu->number);
+          std::ranges::find(plan_.job.selection->ids, id) == plan_.job.selection->ids.end())
+        plan_.job.selection->ids.push_back(id);
+    const std::size_t gpus = plan_.job.selection->ids.size();
+    plan_.device = fmt::format("{} GPU{} ({}) {}", gpus, gpus == 1 ? "" : "s", join(plan_.job.selection->ids, ","),
+                               plan_.plan.ranks.front().gpu->name);
+  }
+
+  Host& host_;
+  const EvaluateWish& wish_;
+  const spec::RunSpec& spec_;
+  const data::OnPreparation& progress_;
+  const std::filesystem::path cache_ = data::cache_folder_from_environment();
+  ChosenDevices devices_;
+  EvaluatePlan plan_;
+  wire::EvaluateTask task_;
+  std::optional<chat::ModelText> text_;
+  std::optional<PreparedQuestions> questions_;
+  bool placed_ = false;
+};
+
+struct Translation {
+  std::string_view of_plan;
+  std::string_view here;  // what the value is put behind
+};
+constexpr std::array translations{Translation{"--seq-len", "training.sequence_length="},
+                                  Translation{"--dtype", "--dtype "}, Translation{"--attention", "system.attn_impl="},
+                                  Translation{"--max-memory", "model.max_memory="}};
+
+std::optional<std::string> translate(const plan::Remedy& remedy) {
+  std::vector<std::string> words;
+  for (const plan::OptionChange& change : remedy.options) {
+    const auto found = std::ranges::find(translations, change.option, &Translation::of_plan);
+    if (found == translations.end() || change.value.starts_with("int")) return std::nullopt;
+    words.push_back(fmt::format("{}{}", found->here, change.value));
+  }
+  return fmt::format("{} ({})", join(words, " "), remedy.change);
+}
+
+}  // namespace
+
+Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress) {
+  if (const auto problems = problems_of(wish); !problems.empty()) return to_error(problems);
+  return Planning(host, wish, progress).make();
+}
+
+Error refusal_of(const EvaluatePlan& plan) {
+  const plan::Refusal& refusal = *plan.plan.refusal;
+  std::vector<std::string> remedies;
+  for (const plan::Remedy& remedy : refusal.remedies)
+    if (auto words = translate(remedy)) remedies.push_back(std::move(*words));
+  return {Error::Kind::refused, refusal.reason,
+          remedies.empty() ? "a smaller model, fewer ranks, or a device with more memory" : join(remedies, "; ")};
+}
+
+}  // namespace muster::service

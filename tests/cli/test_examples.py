@@ -1,0 +1,64 @@
+"""The files in examples/ are what a stranger types first: each leads to a plan."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+B200 = 'gpus:\n  - {count: 8, name: NVIDIA B200, memory_total: 183359MiB, memory_used: 0, compute_capability: "10.0"}\n'
+SMOLLM2 = dict(
+    model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3,
+    vocab_size=49152, tie_word_embeddings=True, rope_theta=100000.0, rms_norm_eps=1e-5, max_position_embeddings=8192,
+)  # fmt: skip
+QWEN2_7B = dict(
+    model_type="qwen2", hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28, num_key_value_heads=4,
+    vocab_size=152064, tie_word_embeddings=False, rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768,
+)  # fmt: skip
+CHAT = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+
+
+@pytest.fixture
+def bare_model(muster, tmp_path):
+    """A folder with the shape of a model and muster's own tokenizer, but no weights."""
+
+    def make(config: dict) -> pathlib.Path:
+        assert muster("train", "--device", "cpu", "--dry-run").returncode == 0
+        folder = tmp_path / "model"
+        folder.mkdir()
+        for file in (tmp_path / "cache/models/llama-0.6m-1").glob("tokenizer*.json"):
+            shutil.copy(file, folder)
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "chat_template.jinja").write_text(CHAT)
+        return folder
+
+    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
+    return make
+
+
+def plan_of(muster, *words: str) -> dict:
+    shutil.copytree(EXAMPLES, muster.folder / "examples", dirs_exist_ok=True)
+    result = muster("train", *words, "--dry-run", "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_builtin_job_written_out_is_the_one_without_settings(muster, tmp_path):
+    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
+    plan = plan_of(muster, "--config", "examples/arithmetic.yaml", "--device", "cpu")
+    assert plan["fits"] and plan == plan_of(muster, "--device", "cpu")
+    assert plan["parameters"] == 636160 and len(plan["ranks"]) == 2
+
+
+def test_smollm2_learns_from_conversations(muster, bare_model):
+    model = bare_model(SMOLLM2)
+    plan = plan_of(muster, "--config", "examples/smollm2_chat.yaml", f"model.path={model}", "model.init=random", "--device", "cpu")
+    assert plan["fits"] and plan["parameters"] == 134515008
+
+
+def test_7b_on_eight_gpus(muster, bare_model):
+    model = bare_model(QWEN2_7B)
+    muster.inventory(B200)
+    plan = plan_of(muster, "--config", "examples/qwen2_7b_on_8_gpus.yaml", f"model.path={model}", "model.init=random")
+    assert plan["fits"] and plan["strategy"] == "ddp" and len(plan["ranks"]) == 8

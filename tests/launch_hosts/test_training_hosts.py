@@ -1,0 +1,55 @@
+"""`muster train` over several hosts: the numbers of one host, and one run's folder."""
+
+import csv
+import json
+import pathlib
+
+from cluster import Cluster
+
+SETTINGS = (
+    "--device", "cpu", "training.max_steps=6", "training.batch_size=12", "training.deterministic=true",
+    "training.save_steps=3", "training.eval_steps=100", "data.held_out=0",
+)  # fmt: skip
+
+
+def train(cluster: Cluster, host: int, output: str, *words: str):
+    variables = {"MUSTER_CACHE": str(cluster.folder / f"cache-{host}"), "HOME": str(cluster.folder)}
+    return cluster.start_command(host, "train", *SETTINGS, "--output", output, *words, **variables)
+
+
+def on_two_hosts(cluster: Cluster, output: str, *words: str):
+    meeting = ("--nnodes", "2", "--master-addr", cluster.hosts[0].address, "--master-port", str(cluster.port))
+    return [train(cluster, host, f"{output}-{host}", "--ranks", "2", "--node-rank", str(host), *meeting, *words) for host in (0, 1)]
+
+
+def losses(run: pathlib.Path) -> list[tuple[str, str]]:
+    with (run / "metrics.csv").open() as table:
+        return [(row["step"], row["loss"]) for row in csv.DictReader(table)]
+
+
+def only_run(folder: pathlib.Path) -> pathlib.Path:
+    runs = [entry for entry in folder.iterdir() if (entry / "metrics.csv").exists()]
+    assert len(runs) == 1
+    return runs[0]
+
+
+def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Cluster):
+    for agent in on_two_hosts(cluster, "hosts"):
+        assert agent.exit_code() == 0, agent.errors
+    alone = train(cluster, 2, "alone", "--ranks", "4")
+    assert alone.exit_code() == 0, alone.errors
+    spread, single = only_run(cluster.folder / "hosts-0"), only_run(cluster.folder / "alone")
+    assert losses(spread) == losses(single) and len(losses(single)) == 6
+    weights = [(run / "model" / "model.safetensors").read_bytes() for run in (spread, single)]
+    assert weights[0] == weights[1]
+    assert not (cluster.folder / "hosts-1").exists()  # the run's folder is host 0's
+
+
+def test_a_run_of_two_hosts_goes_on_from_the_checkpoint_of_host_0(cluster: Cluster):
+    for agent in on_two_hosts(cluster, "hosts", "training.max_steps=3"):
+        assert agent.exit_code() == 0, agent.errors
+    for agent in on_two_hosts(cluster, "hosts", "--resume", "auto"):
+        assert agent.exit_code() == 0, agent.errors
+    run = only_run(cluster.folder / "hosts-0")
+    assert [step for step, _ in losses(run)] == [str(step) for step in range(1, 7)]
+    assert json.loads((run / "result.json").read_text())["steps"] == 6
