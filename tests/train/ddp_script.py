@@ -16,7 +16,7 @@ rank, ranks = distributed.get_rank(), distributed.get_world_size()
 torch.set_num_threads(1)
 model = transformers.AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
 parallel = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.1, betas=(0.9, 0.98), eps=1e-5)
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.1, betas=(0.9, 0.98), eps=1e-8)
 schedule = transformers.get_linear_schedule_with_warmup(optimizer, 10, len(prepared["batches"]))
 curve = []
 for step in prepared["batches"]:

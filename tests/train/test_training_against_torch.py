@@ -15,9 +15,10 @@ import torch_training
 import train_runs
 
 STEPS = 50
-# Gradients of some biases are 0 but for rounding (a softmax does not see what is added to all of its scores), and Adam
-# makes full steps of rounding: with this epsilon it does not.
-EPSILON = 1e-5
+# Adam's first step is the sign of a gradient wherever that is far above epsilon, and so are all steps of gradients that
+# are nothing but rounding: those of the biases of gpt2's keys (a softmax does not see what is added to all its scores).
+# There the sign is chance with torch's own 1e-8.
+USUAL_EPSILON, SAFE_EPSILON = 1e-8, 1e-5
 
 
 def assert_weights_equal(run, oracle, before, bound=1e-5):
@@ -49,11 +50,11 @@ def compare(classroom, name, steps, settings, optimizer_of, warmup=0, most_norm=
     return run
 
 
-def adamw(parameters):
-    return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=EPSILON)
+def adamw(parameters, epsilon=SAFE_EPSILON):
+    return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=epsilon)
 
 
-ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=EPSILON)
+ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON)
 
 
 @pytest.mark.parametrize("family", train_runs.FAMILIES)
@@ -64,7 +65,9 @@ def test_one_step_of_adamw_gives_the_weights_of_torch(classroom, family):
 @pytest.mark.parametrize("family", train_runs.FAMILIES)
 def test_fifty_steps_of_adamw_give_the_weights_of_torch(classroom, family):
     """With warm-up, cosine, decay of all parameters, clipping, over several epochs with an uneven tail."""
-    run = compare(classroom, family, STEPS, ADAMW, adamw, warmup=5)
+    epsilon = SAFE_EPSILON if family == "gpt2" else USUAL_EPSILON
+    run = compare(classroom, family, STEPS, ADAMW | dict(adam_epsilon=epsilon),
+                  lambda parameters: adamw(parameters, epsilon), warmup=5)
     assert run.losses()[-5:].mean() < 0.7 * run.losses()[0]
 
 
@@ -112,7 +115,7 @@ def test_the_loss_curve_is_that_of_a_torch_ddp_script(classroom, tmp_path):
     data = classroom.data(train_runs.pairs(48, most_words=2))
     steps = 200
     run = classroom.train(model, data, ranks=2, max_steps=steps, batch_size=4, lr_scheduler="linear", warmup_steps=10,
-                          **ADAMW | dict(learning_rate=5e-4))
+                          **ADAMW | dict(learning_rate=5e-4, adam_epsilon=USUAL_EPSILON))
     lessons = tmp_path / "lessons.json"
     lessons.write_text(json.dumps(classroom.samples(model, data, steps=steps, batch_size=4)))
     script = pathlib.Path(__file__).with_name("ddp_script.py")
