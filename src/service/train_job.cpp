@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "service/model_flops.hpp"
+
 namespace muster::service {
 namespace {
 
