@@ -6,8 +6,6 @@
 #include <limits>
 
 #include "base/allotted_cores.hpp"
-#include "base/files.hpp"
-#include "base/sha256.hpp"
 #include "chat/model_text.hpp"
 #include "data/row_questions.hpp"
 #include "service/arithmetic_data.hpp"
@@ -16,6 +14,7 @@
 #include "service/evaluate.hpp"
 #include "service/generate_placement.hpp"
 #include "service/plan.hpp"
+#include "service/question_file.hpp"
 
 namespace muster::service {
 namespace {
@@ -59,6 +58,10 @@ std::vector<Problem> problems_of(const EvaluateWish& wish) {
   if (spec.model.device_map || spec.model.auto_device_map)
     report(spec.model.device_map ? "model.device_map" : "model.auto_device_map",
            "evaluation gives each rank the whole model", "leave the device map out");
+  const auto nodes = wish.settings.origins.find("distributed.num_nodes");
+  if (spec.distributed.num_nodes > 1 && nodes != wish.settings.origins.end() &&
+      nodes->second.kind == spec::Origin::Kind::command_line)
+    report("distributed.num_nodes", "an evaluation is one host's work", "leave it out");
   const bool gpus = spec.distributed.num_gpus || !spec.distributed.gpu_ids.empty();
   if (spec.distributed.device == spec::Device::cpu && gpus)
     report(spec.distributed.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids",
@@ -103,33 +106,9 @@ Result<std::vector<data::RowQuestion>> find_questions(const EvaluateWish& wish, 
   if (wish.questions) return data::questions_of_file(*wish.questions, text);
   const spec::RunSpec& spec = wish.settings.spec;
   const auto data = data_of(spec.data);
-  std::vector<data::RowQuestion> questions;
-  if (data == data::arithmetic_name) {
-    const auto made = data::arithmetic_questions(arithmetic_settings(spec));
-    if (!made) return made.error();
-    for (const auto& [prompt, answer] : made->held_out) questions.push_back({prompt, answer, false});
-    return questions;
-  }
-  if (!wish.exact_match) return questions;
+  if (data == data::arithmetic_name) return held_out_questions(spec);
+  if (!wish.exact_match) return std::vector<data::RowQuestion>();
   return data::questions_of_rows(*data, text);
-}
-
-// Under a name that follows from the questions, so that several processes may write the same.
-Result<std::string> write_questions(const std::vector<data::RowQuestion>& questions,
-                                    const std::filesystem::path& cache) {
-  std::string lines;
-  for (const data::RowQuestion& question : questions) {
-    nlohmann::ordered_json row{{"prompt", question.prompt}, {"answer", question.answer}};
-    if (question.rendered) row["rendered"] = true;
-    lines += row.dump() + "\n";
-  }
-  Sha256 digest;
-  digest.add(std::as_bytes(std::span(lines)));
-  const std::filesystem::path path = cache / "data" / (digest.finish().substr(0, 40) + ".questions");
-  std::error_code failure;
-  std::filesystem::create_directories(path.parent_path(), failure);
-  if (auto written = write_file_atomically(path, lines); !written) return written.error();
-  return path.string();
 }
 
 Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& wish, const chat::ModelText& text,
@@ -154,9 +133,9 @@ Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& w
     prepared.longest = std::max(prepared.longest, std::min(std::ssize(*prompt) + waited, positions));
     prepared.longest_answer = std::max(prepared.longest_answer, std::min(waited, positions - 1));
   }
-  auto path = write_questions(*questions, cache);
+  const auto path = keep_questions(*questions, cache);
   if (!path) return path.error();
-  prepared.path = std::move(*path);
+  prepared.path = path->string();
   return std::optional(std::move(prepared));
 }
 

@@ -15,6 +15,7 @@
 #include "service/device_choice.hpp"
 #include "service/model_fingerprint.hpp"
 #include "service/plan.hpp"
+#include "service/question_file.hpp"
 #include "service/train.hpp"
 #include "service/train_resume.hpp"
 
@@ -72,19 +73,11 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
 Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
                                                              const std::filesystem::path& cache) {
   if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
-  const auto questions = data::arithmetic_questions(arithmetic_settings(spec));
+  const auto questions = held_out_questions(spec);
   if (!questions) return questions.error();
-  std::string lines;
-  for (const auto& [prompt, answer] : questions->held_out)
-    lines += nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump() + "\n";
-  Sha256 digest;
-  digest.add(std::as_bytes(std::span(lines)));
-  std::error_code ignored;
-  std::filesystem::create_directories(cache / "questions", ignored);
-  const std::filesystem::path path = cache / "questions" / (digest.finish() + ".jsonl");
-  if (!std::filesystem::exists(path))
-    if (auto written = write_file_atomically(path, lines); !written) return written.error();
-  return std::optional(path);
+  auto path = keep_questions(*questions, cache);
+  if (!path) return path.error();
+  return std::optional(std::move(*path));
 }
 
 // One optimizer step's sequences: over all ranks, and of one pass.

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import muster
-from machine import python
+from machine import python, python_output
 from muster import DistributedTrainer, FastLanguageModel, MultiGPUConfig
 from muster._training_arguments import settings_of
 
@@ -296,6 +297,18 @@ def test_ranks_hear_that_the_first_one_failed(fake):
     errors = [rank.communicate(timeout=60)[1] for rank in ranks]
     assert "rank 0 failed: muster train ended with exit code 2" in errors[0]
     assert "ValueError" in errors[1]
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="muster is not built")
+def test_the_script_of_the_page_trains(tmp_path, monkeypatch):
+    page = (ROOT / "docs/python.md").read_text()
+    (block,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    monkeypatch.setenv("MUSTER_PROGRAM", str(REAL))
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    first, second = python_output(block, cwd=tmp_path).splitlines()
+    assert first.startswith("5 outputs/")
+    assert second.startswith("CPU rank 0: 0.")
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="muster is not built")

@@ -220,15 +220,16 @@ def record_torch(tree):
     (tree.root / ".muster/torch-location").write_text("/somewhere/torch\n")
 
 
-def test_a_command_that_computes_builds_the_worker_too_and_once(with_torch):
-    result = with_torch.muster("generate", "-m", "model")
+@pytest.mark.parametrize("command", ["evaluate", "generate", "train"])
+def test_a_command_that_computes_builds_the_worker_too_and_once(with_torch, command):
+    result = with_torch.muster(command, "-m", "model")
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"<generate><-m><model> in {with_torch.root}\n"
+    assert result.stdout == f"<{command}><-m><model> in {with_torch.root}\n"
     assert with_torch.calls() == [
         "setup --quiet control", "configure release", "build release",
         "setup --quiet control engine", "configure worker", "build worker",
     ]  # fmt: skip
-    with_torch.muster("generate", "-m", "model")
+    with_torch.muster(command, "-m", "model")
     assert with_torch.calls().count("build worker") == 1
 
 
