@@ -136,8 +136,6 @@ class Unwanted final : public model::Residence {
   void gradients_complete(model::UnitId) override {}
 };
 
-double loss_of(const at::Tensor& exact) { return train::loss_of(exact).value; }
-
 json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& arithmetic) {
   data::MicroBatch batch;
   std::vector<std::size_t> counts;
@@ -163,14 +161,14 @@ json lessons(const json& asked, model::CausalModel& model, tensor::Arithmetic& a
       data::MicroBatch one = batch;
       one.trained_rows = {batch.trained_rows[next]};
       one.targets = {batch.targets[next]};
-      each.push_back(loss_of(objective->measure(one)));
+      each.push_back(train::loss_of(objective->measure(one)).value);
     }
     losses.push_back(std::move(each));
   }
   Unwanted residence;
   return {{"losses", losses},
-          {"learnt", loss_of(objective->learn(batch, {}, residence))},
-          {"measured", loss_of(objective->measure(batch))}};
+          {"learnt", train::loss_of(objective->learn(batch, {}, residence)).value},
+          {"measured", train::loss_of(objective->measure(batch)).value}};
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ def test_a_bad_number_of_one_rank_alone_is_named_with_its_rank(classroom, tmp_pa
     model = classroom.model("llama-untied")
     units = classroom.samples(model, classroom.data(rows), steps=1, batch_size=4)["batches"][0]
     of_second_rank = units[1][0]
-    rows[of_second_rank] = {"prompt": "~ stone?", "completion": " it"}
+    rows[of_second_rank] = {"prompt": "~ stone?", "completion": " paper and grey"}
     bad = copy_with(model, tmp_path / "model", overflow_at_tilde)
     run = classroom.start(bad, classroom.data(rows), ranks=2, max_steps=2, batch_size=4)
     assert_stopped(run, 1, "on rank 1: the loss")
