@@ -33,6 +33,13 @@ bool concerns_evaluation(const std::string& key) {
 
 std::optional<std::string> data_of(const spec::DataSpec& data) { return data.eval_path ? data.eval_path : data.path; }
 
+// A run's configuration may say that its training began from random weights; what is evaluated is what came of it.
+void forget_how_training_began(spec::ResolvedSpec& settings) {
+  const auto found = settings.origins.find("model.init");
+  if (found == settings.origins.end() || found->second.kind == spec::Origin::Kind::command_line) return;
+  settings.spec.model.init = spec::WeightSource::checkpoint;
+}
+
 std::vector<Problem> problems_of(const EvaluateWish& wish) {
   const spec::RunSpec& spec = wish.settings.spec;
   spec::ResolvedSpec concerning = wish.settings;
@@ -319,7 +326,9 @@ std::optional<std::string> translate(const plan::Remedy& remedy) {
 
 }  // namespace
 
-Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress) {
+Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& asked, const data::OnPreparation& progress) {
+  EvaluateWish wish = asked;
+  forget_how_training_began(wish.settings);
   if (const auto problems = problems_of(wish); !problems.empty()) return to_error(problems);
   return Planning(host, wish, progress).make();
 }

@@ -89,6 +89,12 @@ def test_one_rank_and_three_write_the_same_bytes(evaluate):
         assert (evaluate.folder / f"1.{kind}").read_bytes() == (evaluate.folder / f"3.{kind}").read_bytes()
 
 
+def test_the_configuration_of_a_run_that_began_from_nothing_evaluates_what_came_of_it(evaluate):
+    data = evaluate.rows("pairs.jsonl", *PAIRS)
+    (evaluate.folder / "spec.yaml").write_text(f"model: {{path: elsewhere, init: random}}\ndata: {{eval_path: {data}}}\n")
+    assert evaluate.json("-c", "spec.yaml", "-m", "model") == evaluate.json("-m", "model", "--data", data)
+
+
 def test_arithmetic_asks_its_held_out_questions(evaluate):
     found = evaluate.json("-m", "model", "--data", "builtin:arithmetic", "data.digits=1", "data.held_out=0.3")
     assert 10 < found["questions"] < 60

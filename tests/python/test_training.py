@@ -307,7 +307,7 @@ def test_the_script_of_the_page_trains(tmp_path, monkeypatch):
     monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     first, second = python_output(block, cwd=tmp_path).splitlines()
-    assert first.startswith("5 outputs/")
+    assert first.startswith(f"5 {tmp_path}/outputs/train-")
     assert second.startswith("CPU rank 0: 0.")
 
 
