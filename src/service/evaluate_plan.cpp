@@ -69,10 +69,6 @@ std::vector<Problem> problems_of(const EvaluateWish& wish) {
   if (spec.distributed.num_nodes > 1 && nodes != wish.settings.origins.end() &&
       nodes->second.kind == spec::Origin::Kind::command_line)
     report("distributed.num_nodes", "an evaluation is one host's work", "leave it out");
-  const bool gpus = spec.distributed.num_gpus || !spec.distributed.gpu_ids.empty();
-  if (spec.distributed.device == spec::Device::cpu && gpus)
-    report(spec.distributed.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids",
-           "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
   return problems;
 }
 

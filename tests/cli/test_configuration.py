@@ -4,7 +4,7 @@ import json
 def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
     result = muster("train", "--print-config", MUSTER_CACHE=str(tmp_path))
     assert result.returncode == 0, result.stderr
-    for line in ("path: builtin:llama-0.6m", "path: builtin:arithmetic", "max_steps: 1200", "batch_size: 128"):
+    for line in ('path: "builtin:llama-0.6m"', 'path: "builtin:arithmetic"', "max_steps: 1200", "batch_size: 128"):
         assert line in result.stdout
 
 
