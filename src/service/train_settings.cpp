@@ -49,7 +49,8 @@ class Settling {
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(1200));
     if (!is_given("training.micro_batch_size") && !is_given("training.gradient_accumulation_steps"))
       otherwise("training.batch_size", training.batch_size, std::optional<std::int64_t>(128));
-    otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 64);
+    // Two numbers, an operation, "=", a number of twice their digits, a begin and an end, with some room.
+    otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);
     otherwise("training.learning_rate", training.learning_rate, 2e-3);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 60);
     otherwise("training.lr_scheduler", training.lr_scheduler, spec::RateSchedule::cosine);

@@ -115,12 +115,11 @@ TEST(Event, TextThatIsNoUtf8StillMakesALineThatCanBeRead) {
 }
 
 TEST(Event, ANumberWithoutAnEndArrivesAsOneThatIsNone) {
-  TrainStep skipped;
-  skipped.gradient_norm = std::numeric_limits<double>::infinity();
-  skipped.skipped = true;
-  const auto back = parse_event(print(Event{{}, 0, skipped}));
+  TrainStep step;
+  step.loss = std::numeric_limits<double>::infinity();
+  const auto back = parse_event(print(Event{{}, 0, step}));
   ASSERT_TRUE(back) << back.error().what;
-  EXPECT_TRUE(std::isnan(std::get<TrainStep>(back->body).gradient_norm));
+  EXPECT_TRUE(std::isnan(std::get<TrainStep>(back->body).loss));
 }
 
 TEST(Event, ATimeThatIsNoneAndAnUnknownEventAreRefused) {
