@@ -47,7 +47,11 @@ def plan_of(muster, *words: str) -> dict:
 def test_the_builtin_job_written_out_is_the_one_without_settings(muster, tmp_path):
     muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
     plan = plan_of(muster, "--config", "examples/arithmetic.yaml", "--device", "cpu")
-    assert plan["fits"] and plan == plan_of(muster, "--device", "cpu")
+    same = plan_of(muster, "--device", "cpu")
+    for answer in (plan, same):
+        for rank in answer["ranks"]:
+            rank.pop("limit_bytes")  # the host's free memory moves
+    assert plan["fits"] and plan == same
     assert plan["parameters"] == 636160 and len(plan["ranks"]) == 2
 
 

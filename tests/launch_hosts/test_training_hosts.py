@@ -7,19 +7,20 @@ import pathlib
 from cluster import Cluster
 
 SETTINGS = (
-    "--device", "cpu", "training.max_steps=6", "training.batch_size=12", "training.deterministic=true",
+    "--device", "cpu", "training.batch_size=12", "training.deterministic=true",
     "training.save_steps=3", "training.eval_steps=100", "data.held_out=0",
 )  # fmt: skip
 
 
-def train(cluster: Cluster, host: int, output: str, *words: str):
+def train(cluster: Cluster, host: int, output: str, steps: int, *words: str):
+    folder = str(cluster.folder / output)  # a host has a working folder of its own
     variables = {"MUSTER_CACHE": str(cluster.folder / f"cache-{host}"), "HOME": str(cluster.folder)}
-    return cluster.start_command(host, "train", *SETTINGS, "--output", output, *words, **variables)
+    return cluster.start_command(host, "train", *SETTINGS, f"training.max_steps={steps}", "--output", folder, *words, **variables)
 
 
-def on_two_hosts(cluster: Cluster, output: str, *words: str):
+def on_two_hosts(cluster: Cluster, output: str, steps: int, *words: str):
     meeting = ("--nnodes", "2", "--master-addr", cluster.hosts[0].address, "--master-port", str(cluster.port))
-    return [train(cluster, host, f"{output}-{host}", "--ranks", "2", "--node-rank", str(host), *meeting, *words) for host in (0, 1)]
+    return [train(cluster, host, f"{output}-{host}", steps, "--ranks", "2", "--node-rank", str(host), *meeting, *words) for host in (0, 1)]
 
 
 def losses(run: pathlib.Path) -> list[tuple[str, str]]:
@@ -34,9 +35,9 @@ def only_run(folder: pathlib.Path) -> pathlib.Path:
 
 
 def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Cluster):
-    for agent in on_two_hosts(cluster, "hosts"):
+    for agent in on_two_hosts(cluster, "hosts", 6):
         assert agent.exit_code() == 0, agent.errors
-    alone = train(cluster, 2, "alone", "--ranks", "4")
+    alone = train(cluster, 2, "alone", 6, "--ranks", "4")
     assert alone.exit_code() == 0, alone.errors
     spread, single = only_run(cluster.folder / "hosts-0"), only_run(cluster.folder / "alone")
     assert losses(spread) == losses(single) and len(losses(single)) == 6
@@ -46,9 +47,9 @@ def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Clus
 
 
 def test_a_run_of_two_hosts_goes_on_from_the_checkpoint_of_host_0(cluster: Cluster):
-    for agent in on_two_hosts(cluster, "hosts", "training.max_steps=3"):
+    for agent in on_two_hosts(cluster, "hosts", 3):
         assert agent.exit_code() == 0, agent.errors
-    for agent in on_two_hosts(cluster, "hosts", "--resume", "auto"):
+    for agent in on_two_hosts(cluster, "hosts", 6, "--resume", "auto"):
         assert agent.exit_code() == 0, agent.errors
     run = only_run(cluster.folder / "hosts-0")
     assert [step for step, _ in losses(run)] == [str(step) for step in range(1, 7)]

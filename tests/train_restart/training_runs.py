@@ -99,7 +99,7 @@ class Training:
 
     def runs(self) -> list[Run]:
         """Oldest first."""
-        found = [path for path in (self.folder / "runs").glob("*") if (path / "run.json").exists()]
+        found = [path for path in (self.folder / "runs").glob("[!.]*") if (path / "run.json").exists()]
         return [Run(path) for path in sorted(found, key=lambda path: (json.loads((path / "run.json").read_text())["created"], path.name))]
 
     def run(self) -> Run:
@@ -165,7 +165,9 @@ class Chaos:
             if not self.lives_until_its_moment(process):
                 process = self.next_run(process)
                 continue
-            if self.chance.random() < 0.5:
+            # By turns, in an order of chance.
+            ahead = self.kills["launcher"] - self.kills["rank"]
+            if ahead < 0 or (ahead == 0 and self.chance.random() < 0.5):
                 process.kill()
                 finish(process)
                 self.kills["launcher"] += 1
