@@ -23,7 +23,7 @@ Result<Arithmetic> make_arithmetic(const ArithmeticWish& wish) {
   if (wish.attention != spec::Attention::sdpa)
     return Error{Error::Kind::bad_input, "system.attn_impl: CPU ranks have one attention, muster's own, which is sdpa",
                  "leave system.attn_impl out, or write sdpa"};
-  keep_freed_memory();
+  if (wish.keeps_memory) keep_freed_memory();
   const auto team = std::make_shared<kernels::ThreadTeam>(wish.threads);
   return Arithmetic{wish.device,
                     false,

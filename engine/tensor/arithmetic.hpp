@@ -19,6 +19,7 @@ struct ArithmeticWish {
   int threads = 1;  // of a CPU rank
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;  // GPU: the same bits whatever is computed beside
+  bool keeps_memory = true;    // CPU: what is freed stays with the process. Not where parameters come and go
 };
 
 struct Arithmetic {

@@ -52,7 +52,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
   auto text = chat::read_model_text(task.tokenizer.value_or(task.model), search);
   if (!text) return text.error();
   loaded->text.emplace(std::move(*text));
-  auto arithmetic = tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic});
+  const bool all_stays = task.in_host_memory.empty() && task.on_disk.empty();
+  auto arithmetic =
+      tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic, all_stays});
   if (!arithmetic) return arithmetic.error();
   loaded->arithmetic = std::move(*arithmetic);
   auto source = open_weights(task, *description, search, assignment.seed);
