@@ -66,4 +66,21 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
   return chosen;
 }
 
+void name_devices(spec::DistributedSpec& asked, const ChosenDevices& chosen) {
+  asked.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
+  asked.num_gpus.reset();
+  asked.gpu_ids.clear();
+  for (const gpu::VisibleIndex gpu : chosen.gpus) asked.gpu_ids.push_back(std::to_string(number(gpu)));
+}
+
+spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& devices) {
+  if (asked != spec::DataType::automatic) return asked;
+  return devices.has_bfloat16 ? spec::DataType::bfloat16 : spec::DataType::float32;
+}
+
+spec::ElementType element_type(spec::DataType type) {
+  if (type == spec::DataType::bfloat16) return spec::ElementType::bfloat16;
+  return type == spec::DataType::float16 ? spec::ElementType::float16 : spec::ElementType::float32;
+}
+
 }  // namespace muster::service

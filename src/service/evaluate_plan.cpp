@@ -72,22 +72,9 @@ std::vector<Problem> problems_of(const EvaluateWish& wish) {
   return problems;
 }
 
-spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& devices) {
-  if (asked != spec::DataType::automatic) return asked;
-  return devices.has_bfloat16 ? spec::DataType::bfloat16 : spec::DataType::float32;
-}
-
-spec::ElementType element_type(spec::DataType type) {
-  if (type == spec::DataType::bfloat16) return spec::ElementType::bfloat16;
-  return type == spec::DataType::float16 ? spec::ElementType::float16 : spec::ElementType::float32;
-}
-
 Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen) {
-  settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
-  settings.distributed.num_gpus.reset();
-  settings.distributed.gpu_ids.clear();
+  name_devices(settings.distributed, chosen);
   settings.distributed.strategy = spec::Strategy::automatic;
-  for (const gpu::VisibleIndex gpu : chosen.gpus) settings.distributed.gpu_ids.push_back(std::to_string(number(gpu)));
   PlanWish wish;
   wish.spec = std::move(settings);
   wish.implementation = plan::Implementation::muster;

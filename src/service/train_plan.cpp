@@ -33,23 +33,14 @@ bool is_builtin_job(const spec::RunSpec& spec) {
 }
 
 // What is computed in; masters are float32.
-Result<spec::ElementType> compute_type(const spec::RunSpec& spec, const ChosenDevices& devices) {
+spec::ElementType compute_type(const spec::RunSpec& spec, const ChosenDevices& devices) {
   const bool on_gpu = !devices.gpus.empty();
   if (spec.training.fp16 || spec.training.mixed_precision == spec::MixedPrecision::float16)
     return spec::ElementType::float16;
   if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
     return spec::ElementType::bfloat16;
   if (spec.training.mixed_precision == spec::MixedPrecision::off) return spec::ElementType::float32;
-  switch (spec.model.dtype) {
-    case spec::DataType::float32:
-      return spec::ElementType::float32;
-    case spec::DataType::bfloat16:
-      return spec::ElementType::bfloat16;
-    case spec::DataType::float16:
-      return spec::ElementType::float16;
-    case spec::DataType::automatic:
-      break;
-  }
+  if (spec.model.dtype != spec::DataType::automatic) return element_type(spec.model.dtype);
   if (!on_gpu) return spec::ElementType::float32;
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
 }
@@ -109,10 +100,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
                                       : compute == spec::ElementType::bfloat16 ? spec::MixedPrecision::bfloat16
                                                                                : spec::MixedPrecision::float16;
   settings.training.fp16 = settings.training.bf16 = false;
-  settings.distributed.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
-  settings.distributed.num_gpus.reset();
-  settings.distributed.gpu_ids.clear();
-  for (const gpu::VisibleIndex gpu : chosen.gpus) settings.distributed.gpu_ids.push_back(std::to_string(number(gpu)));
+  name_devices(settings.distributed, chosen);
   PlanWish wish;
   wish.spec = std::move(settings);
   wish.work = plan::Work::training;
@@ -272,8 +260,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (!devices) return devices.error();
   if (devices->gpus.empty() && !spec.distributed.ranks && is_builtin_job(spec))
     devices->ranks = std::min(2, allotted_cores());
-  const auto compute = compute_type(spec, *devices);
-  if (!compute) return compute.error();
+  const spec::ElementType compute = compute_type(spec, *devices);
   const std::filesystem::path cache = data::cache_folder_from_environment();
   Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
   if (spec.model.path == builtin_model_name) model = builtin_model_folder(cache);
@@ -283,14 +270,14 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
-  auto question = ask(host, spec, *devices, *model, *compute, *sizes);
+  auto question = ask(host, spec, *devices, *model, compute, *sizes);
   if (!question) return question.error();
   plan.question = std::move(*question);
   if (auto checked = check_weights(plan.question, spec.model); !checked) return checked.error();
   auto made = plan::make_plan(plan.question);
   if (!made) return in_words_of_training(made.error());
   plan.plan = std::move(*made);
-  plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(*compute)));
+  plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(compute)));
   if (!plan.plan.fits()) return plan;
 
   const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
@@ -303,7 +290,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (!steps) return steps.error();
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
-  task.compute = *compute;
+  task.compute = compute;
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.job.name = "train";
