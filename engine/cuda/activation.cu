@@ -1,16 +1,11 @@
 // The feed-forward block's activation.
 #include "cuda/dispatch.cuh"
+#include "cuda/pack.cuh"
 
 namespace muster::cuda {
 namespace {
 
 constexpr int threads = 256;
-
-// As many elements as one load takes.
-template <class T, int count>
-struct alignas(sizeof(T) * count) Pack {
-  T values[count];
-};
 
 template <class T>
 __device__ T gated(T gate, T up) {
@@ -40,8 +35,6 @@ void launch(cudaStream_t stream, const void* gate, const void* up, std::int64_t 
       static_cast<const T*>(gate), static_cast<const T*>(up), stride, packs, width, static_cast<T*>(output));
 }
 
-bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
-
 }  // namespace
 
 LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
@@ -51,7 +44,7 @@ LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const voi
     using T = decltype(element);
     constexpr int count = 16 / sizeof(T);
     const auto on = static_cast<cudaStream_t>(stream);
-    if (width % count == 0 && stride % count == 0 && is_aligned(gate) && is_aligned(up) && is_aligned(output))
+    if (width % count == 0 && stride % count == 0 && is_aligned(gate, 16) && is_aligned(up, 16) && is_aligned(output, 16))
       launch<T, count>(on, gate, up, stride, rows, width, output);
     else
       launch<T, 1>(on, gate, up, stride, rows, width, output);
