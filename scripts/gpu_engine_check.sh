@@ -28,15 +28,20 @@ carried=${MUSTER_CARRIED:-}
 options=("-DMUSTER_TORCH=$torch")
 if [[ -n $carried ]]; then options+=("-DPCRE2_INCLUDE=$(readlink -f "$carried")/include"); fi
 step "configure" cmake --preset engine "${options[@]}"
-step "build" ninja -C build/engine muster muster-worker communicate_tests kernels_tests logits_speaker bench_score_bench
+step "build" ninja -C build/engine muster muster-worker communicate_tests kernels_tests tensor_tests logits_speaker bench_score_bench \
+  bench_generate_bench
 # Real NCCL with several ranks on one GPU wants every rank to look like another host.
 step "communicators" env NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MAX_NCHANNELS=1 NCCL_MAX_CTAS=1 \
   timeout 240 build/engine/tests/communicate_tests --gtest_brief=1
 step "kernels" build/engine/tests/kernels_tests --gtest_brief=1
+step "operations" build/engine/tests/tensor_tests --gtest_brief=1
 step "doctor" build/engine/apps/cli/muster doctor
-step "first token" python3 bench/compute/first_token_peer.py --program build/engine/apps/cli/muster --device cuda
-step "scoring" python3 bench/compute/score_peer.py --program build/engine/bench/compute/score_bench --device cuda:0 \
+step "first token" python3 bench/generate/first_token_peer.py --program build/engine/apps/cli/muster --device cuda
+step "scoring" python3 bench/generate/score_peer.py --program build/engine/bench/generate/score_bench --device cuda:0 \
   --dtype bfloat16 --length 1024 --batches 8
+step "generation" python3 scripts/gpu_generate_check.py --program build/engine/apps/cli/muster
+step "speed" python3 bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench --device cuda:0 \
+  --dtype bfloat16 --threads 16 --shapes qwen2.5-0.5b qwen2.5-7b --batches 1 64 --repeats 2 --peer-repeats 1
 step "logits on the GPU" python3 -m pytest -q tests/engine/test_gpu_logits.py "$@"
 echo "--- results"
 printf '%s\n' "${table[@]}"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/compute"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/generate"))
 from first_token_peer import make_model  # noqa: E402
 
 

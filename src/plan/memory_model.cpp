@@ -312,9 +312,10 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
         memory, (memo != nullptr ? *memo : alone).training(workload.implementation, request), gradients);
     if (!layout.offload) consider_optimizer_step(memory, above, temporaries);
   } else {
-    if (workload.new_tokens > 0)
-      memory[Component::kv_cache] =
-          2 * share.layers * request.kv * request.types.compute * workload.micro_batch * workload.sequence;
+    const bool own = workload.implementation == Implementation::muster;
+    if (workload.new_tokens > 0 || own)
+      memory[Component::kv_cache] = 2 * share.layers * request.kv * request.types.compute * workload.micro_batch *
+                                    (own ? muster_cached_tokens(workload.sequence) : workload.sequence);
     add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens), {});
   }
   memory[Component::slack] = allocator_slack(memory, workload, constants);

@@ -10,6 +10,11 @@ namespace {
 constexpr std::int64_t wide = 4;
 // Tokens whose logits are alive at once while the loss is computed.
 constexpr std::int64_t loss_chunk = 2048;
+// Of the engine's generator: rows that are read in one step, rows whose logits are alive at once while texts are
+// scored, tokens of a block of the cache.
+constexpr std::int64_t most_read = 2048;
+constexpr std::int64_t most_drawn = 128;
+constexpr std::int64_t cache_block = 64;
 
 struct StepBytes {
   explicit StepBytes(const StepRequest& request)
@@ -64,15 +69,21 @@ std::vector<Moment> muster_training(const StepRequest& request) {
   return moments;
 }
 
+std::int64_t muster_cached_tokens(std::int64_t sequence) {
+  return (sequence + cache_block - 1) / cache_block * cache_block;
+}
+
+// The cache is made at the start, for scoring as for answers. Of a block's temporaries all are there at its end.
 std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t new_tokens) {
-  const StepBytes bytes(request);
-  const std::int64_t cached =
-      new_tokens > 0 ? 2 * request.layers * request.kv * request.types.compute * request.batch : 0;
-  const std::int64_t positions = new_tokens > 0 ? request.batch : std::min(bytes.tokens, loss_chunk);
-  const std::int64_t logits = request.has_head ? positions * request.vocabulary * (bytes.width + wide) : 0;
-  const std::int64_t step = request.batch * (2 * request.hidden + 3 * request.intermediate) * bytes.width;
-  return {{"reading the prompt", {2 * bytes.stream + bytes.working, logits, 0, cached * request.sequence}},
-          {"writing the last token", {step, logits, 0, cached * (request.sequence + new_tokens)}}};
+  const std::int64_t width = request.types.compute, tokens = request.batch * request.sequence;
+  const std::int64_t row =
+      (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv) * width + request.heads * wide;
+  const std::int64_t drawn = new_tokens > 0 ? request.batch : std::min(tokens, most_drawn);
+  const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + wide) : 0;
+  const std::int64_t cache =
+      2 * request.layers * request.kv * width * request.batch * muster_cached_tokens(request.sequence + new_tokens);
+  return {{"reading the prompt", {std::min(tokens, most_read) * row, logits, 0, cache}},
+          {"writing the last token", {request.batch * row, logits, 0, cache}}};
 }
 
 }  // namespace muster::plan

@@ -67,5 +67,7 @@ std::vector<Moment> transformers_training(const StepRequest& request);
 std::vector<Moment> transformers_inference(const StepRequest& request, std::int64_t new_tokens);
 std::vector<Moment> muster_training(const StepRequest& request);
 std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t new_tokens);
+// Tokens that a sequence of this length takes in muster's cache.
+std::int64_t muster_cached_tokens(std::int64_t sequence);
 
 }  // namespace muster::plan

@@ -31,7 +31,7 @@ void compare(const Json& before, const Json& now, const std::string& prefix, std
   for (const auto& [key, value] : now.items()) {
     const auto found = before.is_object() ? before.find(key) : before.end();
     if (value.is_object())
-      compare(found == before.end() ? Json() : *found, value, prefix + key + ".", differences);
+      compare(found == before.end() ? Json() : *found, value, key == "task" ? prefix : prefix + key + ".", differences);
     else if (found == before.end() || *found != value)
       differences.push_back(fmt::format("{}{} was {} and is {}", prefix, key,
                                         found == before.end() ? "not there" : found->dump(), value.dump()));

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,8 @@ class Machine:
 
 
 def python(code: str, **options: Any) -> subprocess.Popen:
+    # Where this runs in the background of a shell, interrupts are ignored, and a child would inherit that.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,

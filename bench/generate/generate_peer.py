@@ -1,6 +1,6 @@
 """Generation beside transformers: the same shape, threads, prompts and answers, in turn, in one run.
 
-    python bench/compute/generate_peer.py --program build/engine/bench/compute/generate_bench [--device cuda:0]
+    python bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench [--device cuda:0]
         [--dtype bfloat16] [--shapes smollm2 llama-110m] [--batches 1 8] [--prompt 128] [--new 128]
     ... --ragged 2000 --sample 512 --batches 256    prompts and answers of 16 to 512 tokens, transformers on a sample
 

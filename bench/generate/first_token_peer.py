@@ -1,6 +1,6 @@
 """From the command to the first token, beside what transformers takes to be imported.
 
-    python bench/compute/first_token_peer.py --program build/engine/apps/cli/muster [--device cuda] [--model FOLDER|GGUF]
+    python bench/generate/first_token_peer.py --program build/engine/apps/cli/muster [--device cuda] [--model FOLDER|GGUF]
 
 Without --model: the shape of SmolLM2-135M with random weights and a small tokenizer. Prints one JSON line, in seconds: the
 whole command (lease, launch, load, first token, end), and `import` of what a script needs before it can load anything.

@@ -1,6 +1,6 @@
 """Reading and scoring beside transformers: the same shape, threads, batch and length, in turn, in one run.
 
-    python bench/compute/score_peer.py --program build/engine/bench/compute/score_bench [--device cuda:0] [--dtype bfloat16]
+    python bench/generate/score_peer.py --program build/engine/bench/generate/score_bench [--device cuda:0] [--dtype bfloat16]
 
 Prints one JSON line for each batch: tokens per second of both and their ratio.
 """
