@@ -50,8 +50,11 @@ def main():
             planned = subprocess.run([program, "generate", *model, "-p", str(prompts), "--device", "cuda", "--dry-run",
                                       "--json", *options], text=True, capture_output=True)
             summary = generate(program, model, prompts, folder / "out.jsonl", *options)
-            print("plan", *options, planned.stdout[:1500].replace("\n", " "), planned.stderr[-300:])
-            print("summary", json.dumps(summary))
+            components = [rank["components"] for rank in json.loads(planned.stdout)["ranks"]]
+            most = max(sum(parts.values()) - parts["allocator_slack"] - parts["cuda_context"] for parts in components)
+            error = summary["peak_memory_bytes"] / most - 1 if summary else 1.0
+            print(f"memory {100 * error:+.2f} % of the plan's {most} bytes", *options, flush=True)
+            failures += abs(error) > 0.03
     return failures > 0
 
 

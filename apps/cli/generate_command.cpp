@@ -88,7 +88,10 @@ Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   wish.prompts = given.prompts.value_or("-");
   wish.output = given.output.value_or("-");
   const auto resume = wish.settings.origins.find("experiment.resume");
-  wish.resume = resume != wish.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
+  const bool typed = resume != wish.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
+  // Of a file or the environment it may be meant for a run of another kind, and says how where it fits.
+  const bool fits = wish.settings.spec.experiment.resume == "auto" && wish.output != "-" && wish.prompts != "-";
+  wish.resume = typed || fits;
   return wish;
 }
 

@@ -163,7 +163,7 @@ bool SequenceBooks::give_blocks(Sequence& prompt, Sequence& branch) {
     return true;
   }
   branch.blocks.share(std::span(prompt.blocks.blocks()).first(full));
-  branch.blocks.reserve(prompt.computed);
+  if (!branch.blocks.reserve(prompt.computed)) throw std::logic_error("a block that was free is not");
   if (copies) traffic_.copy(prompt.blocks.blocks()[full], branch.blocks.blocks()[full]);
   return true;
 }

@@ -15,6 +15,13 @@ using tensor::Primitives;
 
 constexpr std::int64_t slice_bytes = 4 << 20;
 
+// What is thrown on a thread of its own would end the process.
+Result<void> read_piece(const std::function<Result<void>()>& read) try {
+  return read();
+} catch (const std::exception& problem) {
+  return Error{Error::Kind::failed, std::string("a part of the model cannot be loaded: ") + problem.what(), ""};
+}
+
 std::span<std::byte> bytes_of(at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
@@ -112,7 +119,7 @@ Result<void> ParameterLoader::run(int threads, const std::function<void(const Lo
   std::optional<Error> failure;
   const auto work = [&] {
     for (std::size_t i = next++; i < pieces_.size(); i = next++) {
-      const auto read = pieces_[i].read();
+      const auto read = read_piece(pieces_[i].read);
       const std::lock_guard lock(mutex);
       if (!read && !failure) failure = read.error();
       if (failure) return;

@@ -1,5 +1,7 @@
 #include "tensor/cpu_primitives.hpp"
 
+#include <stdexcept>
+
 #include "kernels/attention.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/packed_matrix.hpp"
@@ -58,6 +60,7 @@ class CpuPrimitives final : public Primitives {
     const kernels::PackedMatrix matrix = packed(weight);
     const auto* rows = indices.const_data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < indices.numel(); ++i) {
+      if (rows[i] < 0 || rows[i] >= weight.outputs) throw std::out_of_range("a row that the weight does not have");
       matrix.copy_row(rows[i], out, scalar_of(weight.type));
       out += row_bytes;
     }

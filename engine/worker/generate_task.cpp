@@ -38,8 +38,10 @@ tensor::SamplingRules sampling_rules(const GenerateTask& task) {
           .log_probabilities = task.log_probabilities};
 }
 
+bool is_split(const GenerateTask& task) { return task.stages.size() > 1; }
+
 Result<std::unique_ptr<Pipeline>> join_pipeline(const GenerateTask& task, Job& job) {
-  if (task.stages.size() < 2) return std::unique_ptr<Pipeline>();
+  if (!is_split(task)) return std::unique_ptr<Pipeline>();
   return Pipeline::join(job, task.stages);
 }
 
@@ -56,11 +58,13 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const at::NoGradGuard forward_only;
   // muster's own kernels have their own threads; two teams on the same cores would only wait for each other.
   if (job.device.is_cpu()) at::set_num_threads(1);
+  const auto loaded =
+      load_model(task, job, is_split(task) ? std::optional(Pipeline::layers_of(job, task.stages)) : std::nullopt);
+  if (!loaded) return loaded.error();
+  // After loading, for which stages take different times.
   const auto pipeline = join_pipeline(task, job);
   if (!pipeline) return pipeline.error();
   Pipeline* const stages = pipeline->get();
-  const auto loaded = load_model(task, job, stages != nullptr ? std::optional(stages->layers()) : std::nullopt);
-  if (!loaded) return loaded.error();
   const auto shape = cache_shape(task, **loaded);
   if (!shape) return shape.error();
   model::CausalModel& model = *(*loaded)->model;

@@ -10,6 +10,11 @@ constexpr int signs_in_timeout = 4;
 
 }  // namespace
 
+model::LayerRange Pipeline::layers_of(const Job& job, const std::vector<wire::Stage>& stages) {
+  const wire::Stage& own = stages[static_cast<std::size_t>(job.place.rank) % stages.size()];
+  return {own.first_layer, own.last_layer + 1};
+}
+
 Result<std::unique_ptr<Pipeline>> Pipeline::join(const Job& job, const std::vector<wire::Stage>& stages) {
   const int count = static_cast<int>(stages.size());
   const auto place = communicate::place_in_group(job.place, job.place.rank / count * count, count);
@@ -23,8 +28,6 @@ Result<std::unique_ptr<Pipeline>> Pipeline::join(const Job& job, const std::vect
     if (!rows) return rows.error();
     pipeline->rows_ = std::move(*rows);
   }
-  const wire::Stage& own = stages[static_cast<std::size_t>(place.rank)];
-  pipeline->layers_ = {own.first_layer, own.last_layer + 1};
   pipeline->silence_ = timeout / signs_in_timeout;
   return pipeline;
 }

@@ -14,11 +14,11 @@ namespace muster::worker {
 
 class Pipeline {
  public:
-  // Joins the ranks that this one shares the model with. stages: at least two; the job's ranks are a multiple.
+  // What this rank holds. stages: at least two; the job's ranks are a multiple.
+  static model::LayerRange layers_of(const Job& job, const std::vector<wire::Stage>& stages);
+  // Joins the ranks that this one shares the model with.
   static Result<std::unique_ptr<Pipeline>> join(const Job& job, const std::vector<wire::Stage>& stages);
 
-  // What this rank holds.
-  model::LayerRange layers() const { return layers_; }
   bool is_first() const { return messages_->rank() == 0; }
 
   // The first stage: what carries out steps over all of them. All must outlive this.
@@ -38,7 +38,6 @@ class Pipeline {
   std::unique_ptr<communicate::Communicator> messages_;
   std::unique_ptr<communicate::Communicator> rows_;  // absent: rows go with the messages
   std::chrono::milliseconds silence_{0};
-  model::LayerRange layers_;
   std::optional<ModelStage> stage_;
   std::optional<PipelineLink> link_;
   std::optional<PipelineRunner> runner_;

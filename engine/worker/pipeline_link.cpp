@@ -28,11 +28,14 @@ void PipelineLink::post_numbers(const std::vector<std::int64_t>& numbers) {
 }
 
 void PipelineLink::pass_on(const generate::Step& step, const at::Tensor& hidden) {
-  post_numbers(generate::encode_step(step));
-  if (ranks_.rows != nullptr)
+  if (ranks_.rows != nullptr) {
+    post_numbers(generate::encode_step(step));
     ranks_.rows->send(hidden.contiguous(), stage() + 1);
-  else
-    outbox_.post(hidden.to(at::kCPU).contiguous());
+    return;
+  }
+  const at::Tensor rows = hidden.to(at::kCPU).contiguous();  // first: nothing may come between a step and its rows
+  post_numbers(generate::encode_step(step));
+  outbox_.post(rows);
 }
 
 // One number more than the tokens need, so that a step without draws has an answer, too.

@@ -39,6 +39,15 @@ Result<std::vector<std::int32_t>> encode_row(const chat::ModelText& text, const 
   return tokens;
 }
 
+// A tokenizer may have more tokens than the model, or be another model's.
+Result<void> check_known(const wire::Request& request, const std::vector<std::int32_t>& tokens,
+                         std::int64_t vocabulary) {
+  const auto most = std::ranges::max_element(tokens);
+  if (most == tokens.end() || *most < vocabulary) return {};
+  return bad_row(request, fmt::format("it has token {}, and the model knows {} tokens", *most, vocabulary),
+                 "use the model's own tokenizer: leave model.tokenizer out");
+}
+
 // Keeps the last ones; how many were left out.
 std::int64_t keep_last(std::vector<std::int32_t>& tokens, std::int64_t count) {
   const std::int64_t dropped = std::max<std::int64_t>(0, static_cast<std::int64_t>(tokens.size()) - count);
@@ -53,6 +62,7 @@ Result<EncodedPrompt> PromptEncoder::encode(const wire::Request& request) const 
   if (!row) return row.error();
   auto tokens = encode_row(text_, request, *row);
   if (!tokens) return tokens.error();
+  if (auto known = check_known(request, *tokens, room_.vocabulary); !known) return known.error();
   EncodedPrompt prompt{std::move(*tokens), row->value("max_new_tokens", room_.most_new_tokens), 0};
   if (prompt.most_new_tokens >= room_.longest)
     return bad_row(
@@ -81,6 +91,7 @@ Result<EncodedPair> PromptEncoder::encode_pair(const wire::Request& request) con
   pair.context = static_cast<std::int64_t>(context->size());
   pair.tokens = std::move(*context);
   pair.tokens.insert(pair.tokens.end(), completion->begin(), completion->end());
+  if (auto known = check_known(request, pair.tokens, room_.vocabulary); !known) return known.error();
   return pair;
 }
 

@@ -13,6 +13,7 @@ namespace muster::worker {
 struct SequenceRoom {
   std::int64_t longest = 0;          // prompt and answer together
   std::int64_t most_new_tokens = 0;  // where a row does not say
+  std::int64_t vocabulary = 0;       // tokens that the model knows
 };
 
 struct EncodedPrompt {

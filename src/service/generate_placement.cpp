@@ -39,6 +39,9 @@ class Placing {
   }
 
   Result<Placement> place() {
+    if (on_cpus() && question_.map && *question_.map == spec::DeviceMap{spec::MapRule::cuda})
+      return Error{Error::Kind::bad_input, "the device map is cuda, and CPU ranks compute",
+                   "leave --device-map out, or compute on GPUs: --device cuda"};
     if (is_plain()) return one_cpu_rank();
     if (auto seated = take_seats(); !seated) return seated.error();
     if (auto allowed = allow_what_the_map_names(); !allowed) return allowed.error();
@@ -62,7 +65,9 @@ class Placing {
 
   bool is_plain() const {
     const bool written = question_.map && std::holds_alternative<CustomMap>(*question_.map);
-    return on_cpus() && wish_.ranks == 1 && !written && !question_.disk_limit && !wish_.limits.contains("0");
+    return on_cpus() && wish_.ranks == 1 && !written && !question_.disk_limit &&
+           std::ranges::none_of(wish_.limits,
+                                [](const auto& limit) { return parse_number<int>(limit.first).has_value(); });
   }
   Result<Placement> one_cpu_rank() const {
     plan::Question question = wish_.question;
@@ -147,11 +152,26 @@ class Placing {
     return most_stages();
   }
 
+  // Where devices hold all of it alone, the smaller ones take no part.
+  void keep_roomy_seats() {
+    std::vector<Seat> roomy;
+    for (const Seat& seat : seats_) {
+      plan::Question alone = question_;
+      alone.devices = {seat.device};
+      alone.scheme = plan::Scheme::single;
+      if (const auto plan = plan::plan_inference(alone); plan && plan->fits()) roomy.push_back(seat);
+    }
+    if (roomy.empty()) return;
+    idle_ += seats_.size() - roomy.size();
+    seats_ = std::move(roomy);
+  }
+
   // Whole on each device where that fits; else over as few as it takes.
   Result<Placement> fewest_devices() {
     const auto cpu_limit = std::exchange(question_.cpu_limit, std::nullopt);
     const auto disk_limit = std::exchange(question_.disk_limit, std::nullopt);
     question_.map.reset();
+    keep_roomy_seats();
     std::size_t most = most_stages();
     for (std::size_t stages = 1; stages <= most; ++stages) {
       const auto plan = plan::plan_inference(question_of(stages, replicas_with(stages)));

@@ -357,9 +357,10 @@ struct Translation {
   std::string_view of_plan;
   std::string_view here;  // what the value is put behind
 };
-constexpr std::array translations{Translation{"--batch", "--batch-size "},
-                                  Translation{"--seq-len", "generation.sequence_length="},
-                                  Translation{"--dtype", "--dtype "}, Translation{"--attention", "system.attn_impl="}};
+constexpr std::array translations{
+    Translation{"--batch", "--batch-size "},      Translation{"--seq-len", "generation.sequence_length="},
+    Translation{"--dtype", "--dtype "},           Translation{"--attention", "system.attn_impl="},
+    Translation{"--max-memory", "--max-memory "}, Translation{"--device-map", "--device-map "}};
 
 // A plan's remedy in this command's words; nothing where this command cannot do it.
 std::optional<std::string> translate(const plan::Remedy& remedy) {
@@ -399,6 +400,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
   plan.job.survives_losses = placed->replicas() > 1;
   plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
+  plan.job.assignment.timeout = std::chrono::minutes(spec.distributed.timeout_minutes);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   plan.job.selection = selection_of(placed->plan);
   const std::size_t gpus = plan.job.selection ? plan.job.selection->ids.size() : 0;

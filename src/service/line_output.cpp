@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -27,6 +28,9 @@ Result<LineOutput> LineOutput::open(const std::string& path) {
   }
   struct stat facts = {};
   const bool regular = ::fstat(file.number(), &facts) == 0 && S_ISREG(facts.st_mode);
+  if (regular && ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return Error{Error::Kind::refused, fmt::format("another run writes {}", path),
+                 "wait for it, or name another file with -o"};
   return LineOutput(std::move(file), path, regular, made);
 }
 

@@ -10,6 +10,7 @@
 #include "base/files.hpp"
 #include "base/line_reader.hpp"
 #include "base/text.hpp"
+#include "service/model_fingerprint.hpp"
 #include "spec/json_text.hpp"
 #include "wire/fields.hpp"
 
@@ -93,11 +94,14 @@ Result<AnsweredRows> count_rows(const std::string& output, int file, std::int64_
 
 nlohmann::ordered_json output_record(const wire::Assignment& assignment, bool gpu, std::int64_t count,
                                      const std::string& sha256) {
-  Json task = wire::to_json(std::get<wire::GenerateTask>(assignment.task));
+  const auto& generation = std::get<wire::GenerateTask>(assignment.task);
+  Json task = wire::to_json(generation);
   for (const char* layout : {"batch_size", "cache_blocks", "stages", "in_host_memory", "on_disk", "stream"})
     task.erase(layout);
   return {{"version", version},
           {"task", std::move(task)},
+          {"files", model_fingerprint(generation.model)},
+          {"tokenizer_files", generation.tokenizer ? model_fingerprint(*generation.tokenizer) : Json::object()},
           {"seed", assignment.seed},
           {"device", gpu ? "cuda" : "cpu"},
           {"prompts", {{"count", count}, {"sha256", sha256}}}};

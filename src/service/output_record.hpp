@@ -1,7 +1,8 @@
 // What an output file was made from, kept beside it, so that a run that was cut short can be gone on with.
 //
 //   out.jsonl       rows, in the order of the prompts
-//   out.jsonl.job   the record: {"version", "task": {…}, "seed", "device", "prompts": {"count", "sha256"}}
+//   out.jsonl.job   the record: {"version", "task": {…}, "files": {…}, "tokenizer_files", "seed", "device",
+//                   "prompts": {"count", "sha256"}}
 //
 // Note [Order of writing]
 // The output is emptied first, then the record replaces an older one, then rows are added. Killed in between, an empty

@@ -67,7 +67,8 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
 // Passes everything on, and remembers what is needed to tell how the job went.
 class JobRecord : public wire::ControlListener {
  public:
-  JobRecord(const WorkerJob& job, WorkerListener& listener) : job_(job), listener_(listener) {}
+  JobRecord(const WorkerJob& job, WorkerListener& listener, const std::function<void(const std::string&)>& note)
+      : job_(job), listener_(listener), note_(note) {}
 
   Result<void> happened(const wire::Event& event) override {
     if (std::holds_alternative<wire::Hello>(event.body)) greeted_.insert(event.rank);
@@ -76,6 +77,7 @@ class JobRecord : public wire::ControlListener {
       failures_.emplace(event.rank, *failed);
       if (job_.survives_losses && failed->error.kind != Error::Kind::failed && !failed->consequence)
         return given_up(named(event.rank, failed->error));
+      if (job_.survives_losses && !failed->consequence && !ending_) note_(to_string(named(event.rank, failed->error)));
     }
     return given_up(listener_.happened(event));
   }
@@ -124,6 +126,7 @@ class JobRecord : public wire::ControlListener {
 
   const WorkerJob& job_;
   WorkerListener& listener_;
+  const std::function<void(const std::string&)>& note_;
   std::atomic<bool> ending_ = false, gave_up_ = false;
   std::map<int, wire::Failed> failures_;
   std::set<int> greeted_;
@@ -163,7 +166,7 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   const wire::Assignment assignment = complete(job);
   const LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
 
-  JobRecord record(job, listener);
+  JobRecord record(job, listener, note);
   std::optional<launch::FailureReport> failure;
   const LaunchListener hooks{.note =
                                  [&](const std::string& text) {

@@ -165,6 +165,16 @@ class TestTheModel:
         assert len(rows(first)[0]["tokens"]) <= 8
         assert generate(*words).stdout == first.stdout
 
+    def test_refuses_tokens_that_the_model_does_not_know(self, generate):
+        small = generate.folder / "small"
+        small.mkdir()
+        (small / "config.json").write_text(json.dumps({**TINY, "vocab_size": 16}))
+        for arguments in ((), ("--score",)):
+            row = json.dumps({"prompt": "The capital of France", "completion": " is"})
+            result = generate("-m", "small", "model.init=random", "model.tokenizer=model", "--device", "cpu", "--max-new-tokens", "8", "-p", "-",
+                              *arguments, input=row + "\n")
+            assert result.returncode == 2 and "the model knows 16 tokens" in result.stderr, result.stderr
+
     def test_refuses_an_attention_that_the_device_lacks(self, generate):
         result = generate(*CPU, "-p", generate.prompts("p.txt", "a"), "system.attn_impl=flash_attention_2")
         assert result.returncode == 2 and "system.attn_impl" in result.stderr and result.stdout == ""

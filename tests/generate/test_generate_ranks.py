@@ -1,5 +1,6 @@
 """muster generate over several ranks, with scripted workers: who gets which prompts, and what becomes of a dead rank's."""
 
+import fcntl
 import json
 import pathlib
 import signal
@@ -262,6 +263,23 @@ class TestResuming:
         result = self.resume(half)
         assert result.returncode == 2 and "no out.jsonl.job says what they were made from" in result.stderr
         assert (half.folder / "out.jsonl").read_bytes() == before
+
+    def test_is_refused_for_a_model_that_is_another_one_now(self, half):
+        half.model(rms_norm_eps=1e-6)
+        result = self.resume(half)
+        assert result.returncode == 2 and "files.config.json was" in result.stderr, result.stderr
+
+    def test_is_asked_for_by_the_environment_too(self, half):
+        there = (half.folder / "out.jsonl").read_bytes().count(b"\n") // 2
+        half.environment["MUSTER_EXPERIMENT_RESUME"] = "auto"
+        assert half(*BARE, "--samples", "2", "-p", "p.txt", "-o", "out.jsonl").returncode == 0
+        assert [index for indices in taken(half).values() for index in indices] == list(range(there, 40))
+
+    def test_is_refused_while_another_run_writes_the_file(self, half):
+        with open(half.folder / "out.jsonl") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            result = self.resume(half)
+        assert result.returncode == 3 and "another run writes out.jsonl" in result.stderr
 
     def test_is_refused_for_rows_of_a_stream_that_were_written_over_it(self, half):
         assert half(*BARE, "--samples", "2", "-p", "-", "-o", "out.jsonl", input="other\n").returncode == 0

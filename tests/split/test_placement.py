@@ -67,6 +67,18 @@ def test_a_rank_that_may_hold_nothing_takes_no_part(generate: Generate):
         assert layers(plan) == [None] * (ranks - 1), plan["reasons"]
 
 
+def test_a_rank_that_is_too_small_leaves_the_whole_model_to_the_others(generate: Generate):
+    for small in range(4):
+        plan = plan_of(generate, *BASE, "--ranks", "4", "--max-memory", f"{small}=1MiB")
+        assert layers(plan) == [None] * 3, plan["reasons"]
+
+
+def test_limits_and_maps_of_devices_that_are_not_there_are_refused(generate: Generate):
+    assert "max_memory names rank 1" in refused(generate, "--max-memory", "1=5MB")
+    for ranks in ("1", "2"):
+        assert "the device map is cuda, and CPU ranks compute" in refused(generate, "--ranks", ranks, "--device-map", "cuda")
+
+
 def test_a_map_as_written_is_kept_to(generate: Generate):
     assert layers(plan_of(generate, *BASE, "--ranks", "2", *map_of())) == [(0, 3), (3, 6)]
 

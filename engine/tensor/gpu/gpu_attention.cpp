@@ -1,5 +1,6 @@
 #include "tensor/gpu/gpu_attention.hpp"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -76,7 +77,9 @@ cuda::AttentionShape kernel_shape(const AttentionShape& shape) {
 
 // Torch's packed kernels: half precision, heads of at most 256 in steps of 8.
 bool GpuAttention::has_packed(const AttentionShape& shape, at::ScalarType type) const {
-  return wish_ != spec::Attention::eager && type != at::kFloat && shape.head_size % 8 == 0 && shape.head_size <= 256;
+  constexpr int first_with_packed = 8;  // Ampere
+  return wish_ != spec::Attention::eager && type != at::kFloat && shape.head_size % 8 == 0 && shape.head_size <= 256 &&
+         at::cuda::getCurrentDeviceProperties()->major >= first_with_packed;
 }
 
 bool GpuAttention::has_single(const AttentionShape& shape) const {
@@ -95,12 +98,14 @@ void GpuAttention::single_rows(const AttentionShape& shape, const AttentionTable
                             cache.keys.const_data_ptr(),
                             cache.values.const_data_ptr()};
   const std::int64_t counters = cuda::decode_counters(kernel, decode);
-  if (!counters_.defined() || counters_.numel() < counters)
-    counters_ = at::zeros({std::max<std::int64_t>(counters, 1 << 16)}, heads.queries.options().dtype(at::kInt));
+  if (counters_.empty() || counters_.back().numel() < counters)
+    counters_.push_back(
+        at::zeros({std::max<std::int64_t>(counters, 1 << 16)}, heads.queries.options().dtype(at::kInt)));
   at::Tensor scratch = at::empty({cuda::decode_scratch(kernel, decode)}, heads.queries.options().dtype(at::kFloat));
   check_launch(cuda::decode_attention(current_stream(output), scalar_of(output), kernel, decode,
                                       heads.queries.const_data_ptr(), scratch.mutable_data_ptr<float>(),
-                                      static_cast<unsigned*>(counters_.mutable_data_ptr()), output.mutable_data_ptr()));
+                                      static_cast<unsigned*>(counters_.back().mutable_data_ptr()),
+                                      output.mutable_data_ptr()));
 }
 
 void GpuAttention::packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts,

@@ -24,7 +24,8 @@ class GpuAttention {
                     at::Tensor& output) const;
 
   spec::Attention wish_;
-  at::Tensor counters_;  // 0 between calls
+  // The last one is used, 0 between calls. Steps that were recorded with an earlier one go on with that.
+  std::vector<at::Tensor> counters_;
 };
 
 AttentionGradient library_attention_gradient(const AttentionShape& shape, const AttentionTables& tables,

@@ -61,6 +61,9 @@ class GpuPointwise final : public Pointwise {
   HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
                        const LayerCache& cache) override {
     const AttentionShape& shape = split.shape;
+    if (shape.head_size % 2 != 0 || shape.head_size > 256)
+      throw std::runtime_error("heads of " + std::to_string(shape.head_size) +
+                               " elements: GPUs compute even numbers up to 256; use --device cpu");
     const std::int64_t rows = joined.size(0), kv_width = shape.kv_heads * shape.head_size;
     HeadRows heads{at::empty({rows, shape.heads * shape.head_size}, joined.options()),
                    at::empty({rows, kv_width}, joined.options()), at::empty({rows, kv_width}, joined.options())};
