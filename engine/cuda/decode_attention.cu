@@ -1,24 +1,19 @@
-// Attention of single rows over cached keys. One block of threads takes 128 keys of one sequence for all query heads
+// Attention of single rows over cached keys. One block of threads takes 64 keys of one sequence for all query heads
 // that share a key head; the last one to finish joins the parts in order.
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
+#include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 
 namespace muster::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr int part_keys = 128;
+constexpr int part_keys = 64;
 constexpr int most_group = 8;  // query heads of one block of threads
 constexpr int key_lanes = 8;  // share a key, eight elements each at a time
 constexpr int keys_at_once = threads / key_lanes;
-
-// Eight elements of one row.
-template <class T>
-struct alignas(16) Eight {
-  T values[8];
-};
 
 struct Place {
   std::int64_t row, position, first_part, last_part;
@@ -81,12 +76,12 @@ __device__ void score_keys(const T* keys, const std::int64_t* places, const floa
   const int lane = static_cast<int>(threadIdx.x) % key_lanes, first_key = static_cast<int>(threadIdx.x) / key_lanes;
 #pragma unroll 4
   for (int at = first_key; at < part_keys; at += keys_at_once) {
-    Eight<T> elements[chunks] = {};
+    Pack<T, 8> elements[chunks] = {};
     if (places[at] >= 0) {
 #pragma unroll
       for (int chunk = 0; chunk < chunks; ++chunk)
         if (const int first = (chunk * key_lanes + lane) * 8; first < size)
-          elements[chunk] = *reinterpret_cast<const Eight<T>*>(keys + places[at] + first);
+          elements[chunk] = *reinterpret_cast<const Pack<T, 8>*>(keys + places[at] + first);
     }
     float sums[group];
 #pragma unroll
@@ -110,12 +105,6 @@ __device__ void score_keys(const T* keys, const std::int64_t* places, const floa
   }
 }
 
-// Two elements of a row at once.
-template <class T>
-struct alignas(2 * sizeof(T)) Two {
-  T values[2];
-};
-
 // sums[slices, group, size] in shared memory: each slice of the threads adds up every slices-th key.
 template <class T, int group>
 __device__ void weigh_values(const T* values, const std::int64_t* places, const float* weights, int size, int slices,
@@ -126,10 +115,10 @@ __device__ void weigh_values(const T* values, const std::int64_t* places, const 
   float first[group], second[group];
 #pragma unroll
   for (int head = 0; head < group; ++head) first[head] = second[head] = 0;
-#pragma unroll 8
+#pragma unroll 16
   for (int at = slice; at < part_keys; at += slices) {
     if (places[at] < 0) continue;
-    const auto two = *reinterpret_cast<const Two<T>*>(values + places[at] + element);
+    const auto two = *reinterpret_cast<const Pack<T, 2>*>(values + places[at] + element);
     const float a = widen(two.values[0]), b = widen(two.values[1]);
 #pragma unroll
     for (int head = 0; head < group; ++head) {

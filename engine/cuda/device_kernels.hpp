@@ -19,6 +19,13 @@ LaunchError rms_norm(Stream stream, Scalar scalar, const void* input, const void
 LaunchError layer_norm(Stream stream, Scalar scalar, const void* input, const void* weight, const void* bias,
                        float epsilon, std::int64_t rows, std::int64_t width, void* output);
 
+// input [rows, inputs] times the transposed weight [outputs, inputs], plus bias (or null), plus what output has where it
+// adds; rounded once. Where memory gives the weight, not arithmetic, is what takes the time.
+constexpr std::int64_t most_skinny_rows = 4;
+bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
+LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
+                           std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output);
+
 // activation(gate) * up with silu, rounded after each of the two. gate, up: [rows, width], rows stride elements apart.
 LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
                        std::int64_t rows, std::int64_t width, void* output);
@@ -81,7 +88,7 @@ struct DecodeTables {
 // Floats of scratch that decode_attention needs, and counters, which must be 0 and are left so.
 std::int64_t decode_scratch(const AttentionShape& shape, const DecodeTables& tables);
 std::int64_t decode_counters(const AttentionShape& shape, const DecodeTables& tables);
-// Keys are taken in parts of 128, whose results are joined in order: a row's bits depend on that row alone. head_size: a
+// Keys are taken in parts of 64, whose results are joined in order: a row's bits depend on that row alone. head_size: a
 // multiple of 8, at most 256.
 LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape& shape, const DecodeTables& tables,
                              const void* queries, float* scratch, unsigned* counters, void* output);

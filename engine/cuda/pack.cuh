@@ -1,11 +1,11 @@
-// Several elements in one load.
+// Several consecutive elements in one load.
 #pragma once
 
 #include <cstdint>
 
 namespace muster::cuda {
 
-template <class T, int count>
+template <class T, int count = 16 / sizeof(T)>
 struct alignas(sizeof(T) * count) Pack {
   T values[count];
 };

@@ -1,6 +1,7 @@
 // From logits to tokens: one block of threads for each row. Weights are whole numbers, so that sums do not depend on the
 // order in which threads add.
 #include "cuda/dispatch.cuh"
+#include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 #include "kernels/draw_weight.hpp"
 
@@ -216,12 +217,7 @@ __device__ std::int64_t draw(const Row& row, double uniform, std::int64_t likeli
   return drawn;
 }
 
-// Only the likeliest token is wanted: the logits are read once, as they are. Pack: eight of them in one load.
-template <class T>
-struct alignas(16) Pack {
-  T values[16 / sizeof(T)];
-};
-
+// Only the likeliest token is wanted: the logits are read once, as they are.
 template <class T>
 __global__ void __launch_bounds__(threads) take_likeliest(ChoiceRows rows, bool packed, ChoiceResults results) {
   constexpr int count = 16 / sizeof(T);
@@ -305,7 +301,7 @@ LaunchError choose_tokens(Stream stream, Scalar scalar, const ChoiceRules& rules
     const auto on = static_cast<cudaStream_t>(stream);
     const auto blocks = static_cast<unsigned>(rows.rows);
     if (rows.judged == nullptr) {
-      const bool packed = reinterpret_cast<std::uintptr_t>(rows.logits) % 16 == 0 && rows.width * sizeof(T) % 16 == 0;
+      const bool packed = is_aligned(rows.logits, 16) && rows.width * sizeof(T) % 16 == 0;
       take_likeliest<T><<<blocks, threads, 0, on>>>(rows, packed, results);
       return;
     }

@@ -1,4 +1,5 @@
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ struct Record {
   at::cuda::CUDAGraph graph;
   at::Tensor staging;  // on the host, pinned
   at::Tensor values;   // PassNumbers' on the device
-  at::Tensor logits;
+  at::Tensor logits;   // a view: the memory is the pool's, and all records write their logits there
 };
 
 class RecordedSteps final : public DecodeGraphs {
@@ -70,14 +71,17 @@ class RecordedSteps final : public DecodeGraphs {
     };
     const auto before = c10::cuda::getCurrentCUDAStream();
     before.synchronize();
-    const auto stream = c10::cuda::getStreamFromPool();
-    const c10::cuda::CUDAStreamGuard recording(stream);
+    const c10::cuda::CUDAStreamGuard recording(stream_);
     run();  // libraries set themselves up the first time
-    stream.synchronize();
+    stream_.synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();  // a recording cannot take what lies idle
     // Records are never played at the same time, so that they share their memory.
     if (records_in_pool_++ == 0) pool_ = at::cuda::graph_pool_handle();
     record->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
-    record->logits = run();
+    {
+      const at::Tensor logits = run();
+      record->logits = at::from_blob(logits.mutable_data_ptr(), logits.sizes(), logits.options());
+    }
     record->graph.capture_end();
     return record;
   }
@@ -85,6 +89,8 @@ class RecordedSteps final : public DecodeGraphs {
   model::CausalModel& model_;
   model::KeyValueCache& cache_;
   std::int64_t most_blocks_;
+  // One for all: libraries keep a workspace for each stream.
+  const c10::cuda::CUDAStream stream_ = c10::cuda::getStreamFromPool();
   std::map<Size, std::unique_ptr<Record>> records_;
   at::cuda::MempoolId_t pool_{0, 0};
   int records_in_pool_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/gpu/gpu_attention.hpp"
+#include "tensor/gpu/gpu_scalar.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -32,6 +33,11 @@ class GpuPrimitives final : public Primitives {
 
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
     if (deterministic_) return fixed_linear(weight, bias, input);
+    if (is_skinny(weight, input)) {
+      at::Tensor output = at::empty({input.size(0), weight.outputs}, input.options());
+      skinny_linear(weight, bias, input, false, output);
+      return output;
+    }
     return at::linear(input, weight.storage, bias.defined() ? std::optional(bias) : std::nullopt);
   }
 
@@ -39,6 +45,10 @@ class GpuPrimitives final : public Primitives {
   void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) override {
     if (deterministic_) {
       sum.add_(fixed_linear(weight, bias, input));
+      return;
+    }
+    if (is_skinny(weight, input)) {
+      skinny_linear(weight, bias, input, true, sum);
       return;
     }
     sum.addmm_(input, weight.storage.t());
@@ -62,6 +72,16 @@ class GpuPrimitives final : public Primitives {
   }
 
  private:
+  static bool is_skinny(const Weight& weight, const at::Tensor& input) {
+    return input.is_contiguous() && cuda::has_skinny_product(scalar_of(input), input.size(0), weight.inputs);
+  }
+  static void skinny_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, bool adds,
+                            at::Tensor& output) {
+    check_launch(cuda::skinny_product(current_stream(input), scalar_of(input), weight.storage.const_data_ptr(),
+                                      bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(),
+                                      input.size(0), weight.outputs, weight.inputs, adds, output.mutable_data_ptr()));
+  }
+
   static at::Tensor fixed_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) {
     const at::Tensor output = fixed_product(input, weight.storage.t());
     return bias.defined() ? output + bias : output;

@@ -1,0 +1,177 @@
+// Where the time of a decoding step goes on a GPU: each operation of a block, recorded many times over and played.
+//
+//   device_bench CONFIG BATCH CONTEXT
+//
+// Prints a JSON line for each operation: microseconds of one call, and terabytes a second where a weight is read.
+// Weights of several layers take turns, so that none is still in the chip's cache.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/model_source.hpp"
+#include "tensor/arithmetic.hpp"
+
+#ifdef MUSTER_CUDA
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <chrono>
+#include <functional>
+
+namespace {
+
+using namespace muster;
+using Clock = std::chrono::steady_clock;
+
+constexpr int turns = 16;  // weights that take turns
+constexpr std::int64_t block_tokens = 64;
+
+double microseconds(const std::function<void(int)>& call) {
+  const auto stream = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard recording(stream);
+  for (int i = 0; i < 2; ++i) call(i);
+  stream.synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  for (int i = 0; i < turns; ++i) call(i);
+  graph.capture_end();
+  graph.replay();
+  stream.synchronize();
+  constexpr int replays = 20;
+  const auto start = Clock::now();
+  for (int i = 0; i < replays; ++i) graph.replay();
+  stream.synchronize();
+  return std::chrono::duration<double>(Clock::now() - start).count() / (replays * turns) * 1e6;
+}
+
+class DeviceBench {
+ public:
+  DeviceBench(const spec::ModelConfig& config, std::int64_t batch, std::int64_t context)
+      : config_(config), batch_(batch), context_(context) {
+    auto made = tensor::make_arithmetic({at::Device(at::kCUDA, 0), 1, spec::Attention::sdpa, false});
+    if (!made) throw std::runtime_error(made.error().what);
+    arithmetic_ = std::move(*made);
+  }
+
+  void run() {
+    const std::int64_t hidden = config_.hidden, joined = config_.query_width() + 2 * config_.kv_width();
+    product("queries, keys, values", joined, hidden, config_.qkv_bias, false);
+    product("output", hidden, config_.query_width(), false, true);
+    product("gate and up", 2 * config_.intermediate, hidden, false, false);
+    product("down", hidden, config_.intermediate, false, true);
+    product("head", config_.vocabulary, hidden, false, false, 2);
+    const at::Tensor rows = random({batch_, hidden}), norm = random({hidden});
+    print("norm", microseconds([&](int) { arithmetic_.pointwise->rms_norm(rows, norm, 1e-6); }));
+    const at::Tensor gate = random({batch_, 2 * config_.intermediate});
+    print("activation", microseconds([&](int) {
+            arithmetic_.pointwise->activate(config_.activation, gate.narrow(1, 0, config_.intermediate),
+                                            gate.narrow(1, config_.intermediate, config_.intermediate));
+          }));
+    heads_and_attention();
+    const at::Tensor logits = random({batch_, config_.vocabulary});
+    const std::vector<tensor::TokenQuery> queries(static_cast<std::size_t>(batch_));
+    choose("the likeliest token", {.temperature = 0}, logits, queries);
+    choose("a drawn token", {.temperature = 0.8, .top_k = 50, .top_p = 0.95}, logits, queries);
+  }
+
+ private:
+  static at::TensorOptions options() { return at::dtype(at::kBFloat16).device(at::kCUDA, 0); }
+  static at::Tensor random(at::IntArrayRef sizes) { return at::randn(sizes, options()); }
+  static at::Tensor numbers(const std::vector<std::int64_t>& values) {
+    return at::tensor(values, at::kLong).to(at::Device(at::kCUDA, 0));
+  }
+
+  void print(const std::string& operation, double time, double bytes = 0) const {
+    nlohmann::ordered_json line{{"operation", operation}, {"batch", batch_}, {"microseconds", time}};
+    if (bytes > 0) line["terabytes_per_second"] = bytes / time * 1e-6;
+    fmt::print("{}\n", line.dump());
+  }
+
+  void product(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool biased, bool adds,
+               int copies = turns) {
+    std::vector<tensor::Weight> weights;
+    for (int i = 0; i < copies; ++i) weights.push_back({outputs, inputs, at::kBFloat16, random({outputs, inputs})});
+    const at::Tensor input = random({batch_, inputs}), bias = biased ? random({outputs}) : at::Tensor();
+    at::Tensor sum = random({batch_, outputs});
+    auto& primitives = *arithmetic_.primitives;
+    const double time = microseconds([&](int turn) {
+      const tensor::Weight& weight = weights[static_cast<std::size_t>(turn % copies)];
+      if (adds)
+        primitives.linear_add(weight, bias, input, sum);
+      else
+        primitives.linear(weight, bias, input);
+    });
+    print(name, time, static_cast<double>(outputs * inputs * 2));
+  }
+
+  void heads_and_attention() {
+    const tensor::AttentionShape shape{config_.heads, config_.kv_heads, config_.head_size, 0.1, std::nullopt};
+    const std::int64_t each = (context_ + block_tokens) / block_tokens, most = std::max<std::int64_t>(each, 8);
+    std::vector<tensor::LayerCache> caches;
+    for (int i = 0; i < turns; ++i) {
+      const std::vector<std::int64_t> sizes{batch_ * each, block_tokens, config_.kv_heads, config_.head_size};
+      caches.push_back({random(sizes), random(sizes)});
+    }
+    tensor::AttentionTables tables;
+    tables.block_tokens = block_tokens;
+    std::vector<std::int64_t> positions, slots, rows, blocks;
+    for (std::int64_t row = 0; row < batch_; ++row) {
+      tables.parts.push_back({row, 1, context_, std::vector<std::int64_t>(static_cast<std::size_t>(each), row * each)});
+      positions.push_back(context_);
+      slots.push_back((row * each + each - 1) * block_tokens + context_ % block_tokens);
+      rows.push_back(row);
+      for (std::int64_t block = 0; block < most; ++block) blocks.push_back(block < each ? row * each + block : 0);
+    }
+    tables.positions = numbers(positions);
+    tables.slots = numbers(slots);
+    tables.single_rows = numbers(rows);
+    tables.single_blocks = numbers(blocks).view({batch_, most});
+    const at::Tensor joined = random({batch_, (shape.heads + 2 * shape.kv_heads) * shape.head_size});
+    const auto angles = at::ones({batch_, shape.head_size / 2}, options().dtype(at::kFloat));
+    const tensor::HeadSplit split{shape, {}, {}, 1e-6, angles, angles};
+    print("heads", microseconds([&](int turn) {
+            arithmetic_.pointwise->split_heads(split, joined, tables.slots, caches[static_cast<std::size_t>(turn)]);
+          }));
+    const tensor::HeadRows heads = arithmetic_.pointwise->split_heads(split, joined, tables.slots, caches[0]);
+    print("attention", microseconds([&](int turn) {
+            arithmetic_.primitives->attention(shape, tables, heads, caches[static_cast<std::size_t>(turn)], nullptr);
+          }));
+  }
+
+  // With the host's part: what is asked goes down, what was chosen comes up.
+  void choose(const std::string& name, const tensor::SamplingRules& rules, const at::Tensor& logits,
+              const std::vector<tensor::TokenQuery>& queries) {
+    arithmetic_.token_choice->choose(rules, logits, queries);
+    constexpr int calls = 50;
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) arithmetic_.token_choice->choose(rules, logits, queries);
+    print(name, std::chrono::duration<double>(Clock::now() - start).count() / calls * 1e6);
+  }
+
+  spec::ModelConfig config_;
+  std::int64_t batch_;
+  std::int64_t context_;
+  tensor::Arithmetic arithmetic_;
+};
+
+}  // namespace
+
+int main(int, char** argv) {
+  const at::NoGradGuard forward_only;
+  const auto description = spec::read_model(argv[1], spec::model_search_from_environment(), std::nullopt);
+  if (!description) {
+    fmt::print(stderr, "{}\n", description.error().what);
+    return 2;
+  }
+  DeviceBench(description->config, std::stoll(argv[2]), std::stoll(argv[3])).run();
+}
+
+#else
+
+int main() {
+  fmt::print(stderr, "this torch has no CUDA\n");
+  return 3;
+}
+
+#endif
