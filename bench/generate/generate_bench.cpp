@@ -85,8 +85,7 @@ int main(int argc, char** argv) {
   model::KeyValueCache cache(bench.model().cache_shape(blocks, block_tokens));
   generate::LocalRunner runner(bench.model(), bench.arithmetic(), cache, {.temperature = 0}, longest);
   generate::BlockPool pool(blocks, block_tokens);
-  const generate::GeneratorSettings settings{
-      .most_sequences = batch, .most_prompt_rows = on_gpu ? 8192 : 2048, .prefill_patience = on_gpu ? 0.25 : 0.0};
+  const generate::GeneratorSettings settings{.most_sequences = batch, .prefill_patience = on_gpu ? 0.25 : 0.0};
   run(runner, pool, settings, lengths, bench.vocabulary());  // warm
   Measured best;
   for (int i = 0; i < repeats; ++i) {

@@ -1,11 +1,12 @@
 """Training beside PyTorch: the same shape, data, batch and threads, in turn, in one run.
 
     python bench/train/train_peer.py [--muster build/engine/apps/cli/muster] [--shapes arithmetic smollm2] [--ranks 1 2]
-        [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3]
+        [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3] [--peer-parameters float32] [--alone]
 
 The peer is transformers' model in eager mode, cross-entropy of its logits, clipping and torch.optim.AdamW; with several ranks
 torchrun and DistributedDataParallel. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
-median step, and their ratio; on a GPU also the peak memory. Weights are random.
+median step, and their ratio; on a GPU also the peak memory. Weights are random. The peer computes in bfloat16 by autocast over
+float32 parameters; with --peer-parameters bfloat16 its parameters and moments are bfloat16, which muster's never are.
 """
 
 import argparse
@@ -35,22 +36,22 @@ SHAPES = {
 USUAL = {"arithmetic": (128, 11), "smollm2": (2, 256)}  # sequences of a step, tokens of each
 
 
-def byte_model(folder: pathlib.Path, shape: str) -> None:
-    """A folder with the shape and a tokenizer whose tokens are the bytes."""
-    (folder / "config.json").write_text(json.dumps(SHAPES[shape]))
-
-
-def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, folder: pathlib.Path) -> dict:
-    model, output = folder / "model", folder / "runs"
+def write_inputs(folder: pathlib.Path, shape: str, rows: int, length: int) -> tuple[pathlib.Path, pathlib.Path]:
+    """A folder with the shape and a tokenizer whose tokens are the bytes; a file of so many texts."""
+    model, data = folder / "model", folder / "data.jsonl"
     model.mkdir(exist_ok=True)
-    byte_model(model, shape)
+    (model / "config.json").write_text(json.dumps(SHAPES[shape]))
     cache = pathlib.Path(os.environ.get("MUSTER_CACHE", pathlib.Path.home() / ".cache" / "muster"))
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (model / name).write_text((cache / "models" / "llama-0.6m-1" / name).read_text())
-    data = folder / "data.jsonl"
     # A begin token before, an end token behind; a sequence of n tokens has n - 1 rows.
-    row = json.dumps({"text": "x" * (length - 1)})
-    data.write_text((row + "\n") * (batch * (arguments.steps + 1)))
+    data.write_text((json.dumps({"text": "x" * (length - 1)}) + "\n") * rows)
+    return model, data
+
+
+def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, folder: pathlib.Path) -> dict:
+    model, data = write_inputs(folder, shape, batch * (arguments.steps + 1), length)
+    output = folder / "runs"
     command = [arguments.muster, "train", "-m", str(model), "model.init=random", f"data.path={data}", "--output", str(output),
                f"training.max_steps={arguments.steps}", f"training.batch_size={batch}", f"training.sequence_length={length + 1}",
                f"--dtype={arguments.dtype}", "--device", arguments.device.split(":")[0], *arguments.settings]
@@ -69,12 +70,12 @@ def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, fol
 PEER = '''
 import json, os, statistics, sys, time
 import torch, transformers
-shape, batch, length, steps, threads, device, dtype, ranks = json.loads(sys.argv[1])
+shape, batch, length, steps, threads, device, dtype, ranks, stored = json.loads(sys.argv[1])
 torch.set_num_threads(max(threads // ranks, 1))
 if ranks > 1:
     torch.distributed.init_process_group("gloo" if device == "cpu" else "nccl")
 config = transformers.AutoConfig.for_model(shape.pop("model_type"), **shape)
-model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).to(device).train()
+model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, stored)).to(device).train()
 model.config.use_cache = False
 wrapped = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device != "cpu")
@@ -83,7 +84,7 @@ times = []
 for step in range(steps):
     start = time.perf_counter()
     optimizer.zero_grad()
-    with torch.autocast("cuda" if device != "cpu" else "cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+    with torch.autocast("cuda" if device != "cpu" else "cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16" and stored == "float32"):
         logits = wrapped(ids[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
     loss.backward()
@@ -100,7 +101,8 @@ if int(os.environ.get("RANK", 0)) == 0:
 def measure_peer(arguments, shape: str, ranks: int, batch: int, length: int, folder: pathlib.Path) -> dict:
     script = folder / "peer.py"
     script.write_text(PEER)
-    settings = json.dumps([SHAPES[shape], batch, length, arguments.steps, arguments.threads, arguments.device, arguments.dtype, ranks])
+    settings = json.dumps([SHAPES[shape], batch, length, arguments.steps, arguments.threads, arguments.device, arguments.dtype, ranks,
+                           arguments.peer_parameters])
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks > 1 else [sys.executable]
     environment = {**os.environ, "OMP_NUM_THREADS": str(max(arguments.threads // ranks, 1)), "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     done = subprocess.run([*start, str(script), settings], capture_output=True, text=True, env=environment)
@@ -121,6 +123,8 @@ def main() -> None:
     parser.add_argument("--length", type=int)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--peer-parameters", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--alone", action="store_true", help="without the peer")
     parser.add_argument("--settings", nargs="*", default=[], help="further settings of muster train")
     arguments = parser.parse_args()
     for shape in arguments.shapes:
@@ -130,13 +134,18 @@ def main() -> None:
             for _ in range(arguments.rounds):  # in turn, so that a busy minute hits both
                 with tempfile.TemporaryDirectory() as folder:
                     ours.append(measure_ours(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
-                    peers.append(measure_peer(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
-            best, peer = (max(side, key=lambda entry: entry["tokens"]) for side in (ours, peers))
-            print(json.dumps({"question": "training", "shape": shape, "ranks": ranks, "batch": batch, "length": length,
-                              "device": arguments.device, "dtype": arguments.dtype, "threads": arguments.threads,
-                              "settings": arguments.settings, "muster": round(best["tokens"], 1), "pytorch": round(peer["tokens"], 1),
-                              "ratio": round(best["tokens"] / peer["tokens"], 3), "muster_peak": best["peak"],
-                              "pytorch_peak": peer["peak"]}), flush=True)
+                    if not arguments.alone:
+                        peers.append(measure_peer(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
+            best = max(ours, key=lambda entry: entry["tokens"])
+            row = {"question": "training", "shape": shape, "ranks": ranks, "batch": batch, "length": length,
+                   "device": arguments.device, "dtype": arguments.dtype, "threads": arguments.threads,
+                   "settings": arguments.settings, "muster": round(best["tokens"], 1),
+                   "muster_peak": best["peak"]}
+            if peers:
+                peer = max(peers, key=lambda entry: entry["tokens"])
+                row |= {"pytorch": round(peer["tokens"], 1), "ratio": round(best["tokens"] / peer["tokens"], 3),
+                        "pytorch_peak": peer["peak"], "peer_parameters": arguments.peer_parameters}
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

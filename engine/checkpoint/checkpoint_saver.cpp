@@ -167,11 +167,14 @@ Result<void> CheckpointSaver::check_begin(const TrainingState& state) const {
   return {};
 }
 
-Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<const HostCopy> copy) {
+Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<const HostCopy> copy,
+                                    std::function<void()> arrived) {
   if (step_ == state.step) return {};
   if (auto checked = check_begin(state); !checked) return checked;
   std::packaged_task<Result<SaveReport>(std::stop_token)> task(
-      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy))](std::stop_token stop) {
+      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy)),
+       arrived = std::move(arrived)](std::stop_token stop) {
+        arrived();
         return save->run(std::move(stop));
       });
   step_ = state.step;

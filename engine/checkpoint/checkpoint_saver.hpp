@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -47,10 +48,11 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // Starts a save and returns. The copy must stay as it is until finished(). Every rank begins the same saves in the
-  // same order. Refused while another one is under way. A step is saved once: beginning it again starts nothing, and
-  // wait() tells the same result again.
-  Result<void> begin(const TrainingState& state, std::shared_ptr<const HostCopy> copy);
+  // Starts a save and returns. The copy must stay as it is from when `arrived` returns, which the save calls first,
+  // until finished(). Every rank begins the same saves in the same order. Refused while another one is under way. A
+  // step is saved once: beginning it again starts nothing, and wait() tells the same result again.
+  Result<void> begin(
+      const TrainingState& state, std::shared_ptr<const HostCopy> copy, std::function<void()> arrived = [] {});
   // Whether nothing is being written: wait() would return at once.
   bool finished() const;
   // The result of the save that was begun last; an error where none was. Rank 0's success means that the checkpoint is

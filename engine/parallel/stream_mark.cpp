@@ -27,6 +27,10 @@ void StreamMark::order_current_stream() const {
   if (point_) point_->event.block(c10::cuda::getCurrentCUDAStream(point_->device.index()));
 }
 
+void StreamMark::wait() const {
+  if (point_) point_->event.synchronize();
+}
+
 struct SideStream::Guard {
   explicit Guard(at::Device device) : stream(c10::cuda::getStreamFromPool(false, device.index())) {}
   c10::cuda::CUDAStreamGuard stream;
@@ -41,6 +45,7 @@ SideStream::SideStream(at::Device device) {
 struct StreamMark::Point {};
 StreamMark StreamMark::of_current_stream(at::Device) { return {}; }
 void StreamMark::order_current_stream() const {}
+void StreamMark::wait() const {}
 struct SideStream::Guard {};
 SideStream::SideStream(at::Device) {}
 

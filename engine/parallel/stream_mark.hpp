@@ -14,6 +14,8 @@ class StreamMark {
   static StreamMark of_current_stream(at::Device device);
   // What this thread orders from now on comes after that point.
   void order_current_stream() const;
+  // Returns when the device has reached it.
+  void wait() const;
 
  private:
   struct Point;

@@ -1,5 +1,7 @@
 #include "train/checkpoints.hpp"
 
+#include "tensor/host_memory.hpp"
+
 namespace muster::train {
 namespace {
 
@@ -15,11 +17,15 @@ checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state) : state_(state) {
+Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, at::Device device, const StateTensors& state)
+    : state_(state), device_(device) {
   if (rank >= task.saving_ranks) return;
   saver_.emplace(saver_place(task, rank), state.tensors());
-  copy_ = std::make_shared<checkpoint::HostCopy>(
-      checkpoint::share_of(state.tensors(), static_cast<int>(task.saving_ranks), rank));
+  copy_ = std::async(std::launch::async, [device, pieces = checkpoint::share_of(
+                                                      state.tensors(), static_cast<int>(task.saving_ranks), rank)] {
+    auto memory = tensor::host_memory(device, static_cast<std::size_t>(checkpoint::element_count(pieces)));
+    return std::make_shared<checkpoint::HostCopy>(pieces, std::move(memory));
+  });
 }
 
 Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
@@ -27,8 +33,14 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
   if (begun_)
     if (auto before = saver_->wait(); !before) return before.error();
   since_ = std::chrono::steady_clock::now();
-  state_.copy_to(*copy_);
-  if (auto started = saver_->begin(facts, copy_); !started) return started;
+  const auto changed = parallel::StreamMark::of_current_stream(device_);
+  {
+    const parallel::SideStream beside(device_);
+    changed.order_current_stream();
+    state_.copy_to(*copy_.get());
+    copied_ = parallel::StreamMark::of_current_stream(device_);
+  }
+  if (auto started = saver_->begin(facts, copy_.get(), [copied = copied_] { copied.wait(); }); !started) return started;
   begun_ = facts.step;
   told_ = false;
   return {};

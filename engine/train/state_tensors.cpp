@@ -51,7 +51,7 @@ void StateTensors::copy_to(checkpoint::HostCopy& copy) const {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::span<float> to = copy.numbers(i);
     at::Tensor target = at::from_blob(to.data(), {pieces[i].count}, at::kFloat);
-    target.copy_(values(pieces[i].tensor, pieces[i].state).narrow(0, pieces[i].first, pieces[i].count));
+    target.copy_(values(pieces[i].tensor, pieces[i].state).narrow(0, pieces[i].first, pieces[i].count), true);
   }
 }
 

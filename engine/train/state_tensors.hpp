@@ -23,7 +23,7 @@ class StateTensors {
   const std::vector<checkpoint::LogicalTensor>& tensors() const { return tensors_; }
   // A whole tensor in a checkpoint's order: flat, float32, on the device.
   at::Tensor values(const std::string& tensor, const std::string& state) const;
-  // The numbers of the copy's pieces as they are now.
+  // The numbers of the copy's pieces as they are now. Ordered from the device: they are there when it is done.
   void copy_to(checkpoint::HostCopy& copy) const;
   // Masters and optimizer states as the checkpoint has them.
   Result<void> read(const checkpoint::TrainingCheckpoint& checkpoint);

@@ -66,7 +66,7 @@ class Loop final : public Trainer {
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
         state_(*strategy_, *optimizer_),
         objective_(make_supervised(model_, arithmetic_, task.pinned)),
-        checkpoints_(task, place_.ranks.rank(), state_),
+        checkpoints_(task, place_.ranks.rank(), place_.device, state_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps} {}
 
@@ -252,6 +252,7 @@ void Loop::update(const StepOutcome& outcome, double rate) {
   const double most = task_.optimizer.max_gradient_norm;
   const double clip = std::min(1.0, most / (outcome.norm + 1e-6));
   ++updates_;
+  checkpoints_.before_change();
   optimizer_->step(updates_, rate, clip / (scales_loss() ? scaler_.scale() : 1));
   strategy_->publish();
 }

@@ -29,7 +29,7 @@ int visible_gpus() {
 Result<at::Device> choose_device(const wire::Assignment& assignment, const communicate::Place& place) {
   if (assignment.device == wire::DeviceKind::cpu) return at::Device(at::kCPU);
   const int gpus = visible_gpus();
-  const bool shared = assignment.backend == wire::Backend::gloo;
+  const bool shared = assignment.backend != wire::Backend::nccl;
   if (gpus == 0 || (!shared && place.local_rank >= gpus))
     return Error{Error::Kind::refused,
                  fmt::format("local rank {} needs a GPU of its own, and torch sees {}", place.local_rank, gpus),
@@ -39,6 +39,16 @@ Result<at::Device> choose_device(const wire::Assignment& assignment, const commu
   c10::cuda::set_device(device.index());
 #endif
   return device;
+}
+
+// NCCL refuses two ranks of a host on one GPU. What the user has set stays.
+void pass_for_a_host(const communicate::Place& place) {
+  constexpr int keep = 0;
+  ::setenv("NCCL_HOSTID", fmt::format("rank{}", place.rank).c_str(), keep);
+  for (const auto& [name, value] :
+       {std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_SOCKET_IFNAME", "lo"},
+        std::pair{"NCCL_MAX_NCHANNELS", "1"}, std::pair{"NCCL_MAX_CTAS", "1"}})
+    ::setenv(name, value, keep);
 }
 
 Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& place) {
@@ -52,8 +62,9 @@ Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& p
 }  // namespace
 
 Result<std::unique_ptr<communicate::Communicator>> Job::join_ranks() const {
+  if (assignment().backend == wire::Backend::nccl_on_shared_gpus) pass_for_a_host(place);
   const auto backend =
-      assignment().backend == wire::Backend::nccl ? communicate::Backend::nccl : communicate::Backend::gloo;
+      assignment().backend == wire::Backend::gloo ? communicate::Backend::gloo : communicate::Backend::nccl;
   return communicate::make_communicator(backend, place, device, assignment().timeout);
 }
 

@@ -159,6 +159,7 @@ class Planning {
     if (auto placed = place(); !placed) return placed.error();
     plan_.job.name = "evaluate";
     plan_.job.ranks = static_cast<int>(plan_.plan.ranks.size());
+    plan_.job.backend = spec_.distributed.backend;
     plan_.job.assignment.task = task_;
     plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
     plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);

@@ -323,6 +323,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.job.name = "generate";
   plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
   plan.job.survives_losses = placed->replicas() > 1;
+  plan.job.backend = spec.distributed.backend;
   plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.timeout = std::chrono::minutes(spec.distributed.timeout_minutes);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);

@@ -301,6 +301,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
                               static_cast<std::uint16_t>(spec.distributed.master_port.value_or(29500))};
   plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to leave save first
   plan.job.grace_after_failure = grace_after_failure;
+  plan.job.backend = spec.distributed.backend;
   plan.job.assignment.task = std::move(task);
   plan.job.assignment.timeout =
       spec.distributed.watchdog_seconds

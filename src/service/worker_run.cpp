@@ -31,13 +31,21 @@ std::optional<std::size_t> gpus_asked_for(const gpu::SelectionRequest& request) 
   return std::nullopt;
 }
 
-wire::Assignment complete(const WorkerJob& job) {
+wire::Backend backend_of(const WorkerJob& job) {
+  const auto gpus = job.selection ? gpus_asked_for(*job.selection) : std::nullopt;
+  const bool own_gpus = job.selection && (!gpus || *gpus >= static_cast<std::size_t>(job.ranks));
+  if (job.backend == spec::Backend::nccl) return own_gpus ? wire::Backend::nccl : wire::Backend::nccl_on_shared_gpus;
+  return own_gpus && job.backend == spec::Backend::automatic ? wire::Backend::nccl : wire::Backend::gloo;
+}
+
+Result<wire::Assignment> complete(const WorkerJob& job) {
+  if (job.backend == spec::Backend::nccl && !job.selection)
+    return Error{Error::Kind::bad_input, "distributed.backend is nccl, which takes GPUs, and these are CPU ranks",
+                 "leave distributed.backend at auto, or write gloo"};
   wire::Assignment assignment = job.assignment;
   assignment.threads = threads_of(job);
   assignment.device = job.selection ? wire::DeviceKind::cuda : wire::DeviceKind::cpu;
-  const auto gpus = job.selection ? gpus_asked_for(*job.selection) : std::nullopt;
-  const bool own_gpus = job.selection && (!gpus || *gpus >= static_cast<std::size_t>(job.ranks));
-  assignment.backend = own_gpus ? wire::Backend::nccl : wire::Backend::gloo;
+  assignment.backend = backend_of(job);
   return assignment;
 }
 
@@ -210,8 +218,9 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   if (!program) return program.error();
   auto server = wire::ControlServer::open();
   if (!server) return server.error();
-  const wire::Assignment assignment = complete(job);
-  const LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
+  const auto assignment = complete(job);
+  if (!assignment) return assignment.error();
+  const LaunchWish wish = launch_wish(job, *program, *server, assignment->threads);
 
   JobRecord record(job, listener, note);
   std::optional<launch::FailureReport> failure;
@@ -220,7 +229,7 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
                                    // Of ranks that end because the job does, nothing need be told.
                                    if (!record.gave_up()) note(text);
                                  },
-                             .started = [&] { server->serve(assignment, ranks_of(job), record); },
+                             .started = [&] { server->serve(*assignment, ranks_of(job), record); },
                              .failed = [&](const launch::FailureReport& report) { failure = report; },
                              .interrupted = [&](int signal) { record.end(signal); }};
   const auto code = run_launch(host, wish, hooks);

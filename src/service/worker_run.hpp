@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "gpu/selection.hpp"
 #include "service/host.hpp"
+#include "spec/values.hpp"
 #include "wire/control_server.hpp"
 
 namespace muster::service {
@@ -34,8 +35,9 @@ struct WorkerJob {
   wire::Assignment assignment;
   int ranks = 1;                  // on this host
   std::optional<JobHosts> hosts;  // absent: this one alone
-  // The GPUs of the ranks, one for each; absent: CPU ranks. Fewer GPUs than ranks are shared among them, over Gloo.
+  // The GPUs of the ranks, one for each; absent: CPU ranks. Fewer GPUs than ranks are shared among them.
   std::optional<gpu::SelectionRequest> selection;
+  spec::Backend backend = spec::Backend::automatic;  // NCCL where every rank has a GPU of its own, else Gloo
   LeaseWish lease;
   std::optional<int> threads;                 // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
   std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only where they fail

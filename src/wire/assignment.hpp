@@ -21,8 +21,9 @@ inline constexpr int protocol_version = 1;
 
 enum class DeviceKind { cpu, cuda };
 enum class Backend {
-  gloo,  // CPU ranks, and several ranks that share a GPU
-  nccl,  // one GPU for each rank
+  gloo,                 // CPU ranks, and several ranks that share a GPU
+  nccl,                 // one GPU for each rank
+  nccl_on_shared_gpus,  // each rank passes for a host of its own: slow, and a proof of what runs on many GPUs
 };
 std::string_view to_word(DeviceKind device);
 std::string_view to_word(Backend backend);

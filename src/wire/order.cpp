@@ -14,7 +14,8 @@ struct Words<DeviceKind> {
 template <>
 struct Words<Backend> {
   static constexpr std::array table{std::pair{Backend::gloo, std::string_view("gloo")},
-                                    std::pair{Backend::nccl, std::string_view("nccl")}};
+                                    std::pair{Backend::nccl, std::string_view("nccl")},
+                                    std::pair{Backend::nccl_on_shared_gpus, std::string_view("nccl-on-shared-gpus")}};
 };
 
 namespace {

@@ -1,0 +1,23 @@
+#include "tensor/host_memory.hpp"
+
+#ifdef MUSTER_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
+namespace muster::tensor {
+
+std::shared_ptr<float[]> host_memory(at::Device device, std::size_t count) {
+#ifdef MUSTER_CUDA
+  if (device.is_cuda()) {
+    const c10::cuda::CUDAGuard on_device(device);
+    void* memory = nullptr;
+    C10_CUDA_CHECK(cudaHostAlloc(&memory, std::max<std::size_t>(count, 1) * sizeof(float), cudaHostAllocDefault));
+    return {static_cast<float*>(memory), [](float* locked) { cudaFreeHost(locked); }};
+  }
+#endif
+  static_cast<void>(device);
+  return std::make_unique_for_overwrite<float[]>(count);
+}
+
+}  // namespace muster::tensor

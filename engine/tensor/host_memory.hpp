@@ -1,0 +1,15 @@
+// Memory of the host that a device copies to while it computes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "tensor/torch.hpp"
+
+namespace muster::tensor {
+
+// Room for so many numbers, with nothing in it yet; page-locked where the device is a GPU, which takes about a second
+// for a few gigabytes.
+std::shared_ptr<float[]> host_memory(at::Device device, std::size_t count);
+
+}  // namespace muster::tensor

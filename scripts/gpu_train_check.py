@@ -1,0 +1,113 @@
+"""On a host with a GPU: muster train gives the same bits when it is run again and when a batch is split otherwise (deterministic
+mode), nearly the same losses on 2 and 4 ranks that share the GPU, over Gloo and over NCCL, and saving hardly holds a step up.
+
+    python scripts/gpu_train_check.py --program build/engine/apps/cli/muster [--large]
+
+Prints one line for each question, `ok` or `FAILED` first. --large: saving, with a model of 0.5 billion parameters.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/train"))
+import train_peer  # noqa: E402
+
+# How far the loss of a step may be from that of one rank: sums of bfloat16 products are cut where the batch is.
+BOUND = 2e-3
+failures = 0
+
+
+def report(good: bool, *words) -> None:
+    global failures
+    failures += not good
+    print("ok    " if good else "FAILED", *words, flush=True)
+
+
+class Run:
+    def __init__(self, program: str, output: pathlib.Path, *options: str):
+        command = [program, "train", "--device", "cuda", "--output", str(output), *options]
+        self.done = subprocess.run(command, capture_output=True, text=True)
+        self.good = self.done.returncode == 0
+        if not self.good:
+            print(self.done.stderr[-1500:])
+            return
+        self.folder = max(output.iterdir(), key=lambda entry: entry.stat().st_mtime)
+        with (self.folder / "metrics.csv").open() as table:
+            self.rows = list(csv.DictReader(table))
+        self.losses = [row["loss"] for row in self.rows]
+        weights = sorted((self.folder / "model").glob("*.safetensors"))
+        self.weights = hashlib.sha256(b"".join(file.read_bytes() for file in weights)).hexdigest()
+
+
+def largest_difference(a: Run, b: Run) -> float:
+    return max(abs(float(x) - float(y)) for x, y in zip(a.losses, b.losses, strict=True))
+
+
+def check_bits(program: str, folder: pathlib.Path) -> None:
+    for dtype in ("float32", "bfloat16"):
+        usual = ["training.max_steps=30", f"--dtype={dtype}", "training.deterministic=true"]
+        first = Run(program, folder, *usual)
+        if not first.good:
+            report(False, dtype, "does not train")
+            continue
+        for words in (["again"], ["split in two", "training.micro_batch_size=64"], ["split in eight", "training.micro_batch_size=16"],
+                      ["recomputed", "training.gradient_checkpointing=full"]):
+            other = Run(program, folder, *usual, *words[1:])
+            same = other.good and other.losses == first.losses and other.weights == first.weights
+            report(same, f"deterministic {dtype}:", words[0], "same bits" if same else "OTHER BITS")
+        for ranks in (2, 4):
+            for backend in ("gloo", "nccl"):
+                other = Run(program, folder, *usual, "--ranks", str(ranks), f"distributed.backend={backend}")
+                apart = largest_difference(first, other) if other.good else float("inf")
+                report(apart <= BOUND, f"deterministic {dtype}: {ranks} ranks over {backend}, losses apart by at most {apart:.2e}",
+                       "same weights" if other.good and other.weights == first.weights else "other weights")
+
+
+def check_plain(program: str, folder: pathlib.Path) -> None:
+    first = Run(program, folder, "training.max_steps=30")
+    for ranks, backend in ((2, "gloo"), (2, "nccl")):
+        other = Run(program, folder, "training.max_steps=30", "--ranks", str(ranks), f"distributed.backend={backend}")
+        apart = largest_difference(first, other) if first.good and other.good else float("inf")
+        report(apart <= BOUND, f"as usual: {ranks} ranks over {backend}, losses apart by at most {apart:.2e}")
+
+
+def check_saving(program: str, folder: pathlib.Path) -> None:
+    batch, length, steps = 8, 2048, 60
+    model, data = train_peer.write_inputs(folder, "qwen2.5-0.5b", batch * (steps + 1), length)
+    run = Run(program, folder / "runs", "-m", str(model), "model.init=random", f"data.path={data}", f"training.max_steps={steps}",
+              f"training.batch_size={batch}", f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.save_steps=20",
+              "training.save_total_limit=1")
+    if not run.good:
+        return report(False, "saving: does not train")
+    seconds = {int(row["step"]): float(row["seconds"]) for row in run.rows}
+    median = statistics.median(seconds.values())
+    near = {step: seconds[step] for saved in (20, 40) for step in range(saved, saved + 16)}
+    worst = max(near, key=near.get)
+    report(near[worst] <= 1.05 * median, f"saving: median step {1000 * median:.1f} ms, slowest near a save {1000 * near[worst]:.1f} ms",
+           f"(step {worst}, {near[worst] / median:.3f} times)", json.dumps({s: round(1000 * t, 1) for s, t in near.items()}))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--large", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        if arguments.large:
+            check_saving(arguments.program, folder)
+        else:
+            check_bits(arguments.program, folder / "runs")
+            check_plain(arguments.program, folder / "runs")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
