@@ -91,7 +91,8 @@ LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const voi
     using T = decltype(element);
     constexpr int count = 16 / sizeof(T);
     const auto on = static_cast<cudaStream_t>(stream);
-    if (width % count == 0 && stride % count == 0 && is_aligned(gate, 16) && is_aligned(up, 16) && is_aligned(output, 16))
+    if (width % count == 0 && stride % count == 0 && is_aligned(gate, 16) && is_aligned(up, 16) &&
+        is_aligned(output, 16))
       launch<T, count>(on, gate, up, stride, rows, width, output);
     else
       launch<T, 1>(on, gate, up, stride, rows, width, output);

@@ -10,9 +10,8 @@ constexpr int chunk = 64;  // keys whose weights are made together
 constexpr int most_per_lane = 256 / lanes;
 
 template <class T>
-__global__ void __launch_bounds__(lanes* warps)
-    attend(AttentionShape shape, AttentionTables tables, const T* queries, std::int64_t rows, T* output,
-           float* log_sums) {
+__global__ void __launch_bounds__(lanes* warps) attend(AttentionShape shape, AttentionTables tables, const T* queries,
+                                                       std::int64_t rows, T* output, float* log_sums) {
   const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / lanes;
   if (task >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % lanes;

@@ -12,8 +12,7 @@ namespace {
 constexpr int threads = 128;
 constexpr int part_keys = 64;
 constexpr int most_group = 8;  // query heads of one block of threads
-constexpr int key_lanes = 8;  // share a key, eight elements each at a time
-constexpr int keys_at_once = threads / key_lanes;
+constexpr int eight = 8;       // elements of a head that a thread has
 
 struct Place {
   std::int64_t row, position, first_part, last_part;
@@ -55,113 +54,170 @@ __device__ void join_parts(const AttentionShape& shape, std::int64_t parts, floa
   }
 }
 
-// Where the keys of a part lie, in elements from the cache's beginning; -1: the row does not see it.
-__device__ void find_places(const AttentionShape& shape, const DecodeTables& tables, const Place& place,
-                            std::int64_t index, std::int64_t begin, std::int64_t kv_head, std::int64_t* places) {
-  const std::int64_t least = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
-  for (int at = static_cast<int>(threadIdx.x); at < part_keys; at += threads) {
-    const std::int64_t key = begin + at;
-    places[at] = -1;
-    if (key < least || key > place.position) continue;
+// Sums each value over `width` neighbouring lanes. Lane i has the total of value i / (width / count) then: half of the
+// values change hands in each step, instead of all of them.
+template <int width, int count>
+__device__ float spread_sums(float (&values)[count]) {
+  int offset = width / 2;
+#pragma unroll
+  for (int half = count / 2; half > 0; half /= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(offset)) != 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float kept = upper ? values[i + half] : values[i], given = upper ? values[i] : values[i + half];
+      values[i] = kept + __shfl_xor_sync(whole_warp, given, offset);
+    }
+    offset /= 2;
+  }
+  for (; offset > 0; offset /= 2) values[0] += __shfl_xor_sync(whole_warp, values[0], offset);
+  return values[0];
+}
+
+constexpr int power_of_two_from(int count) { return count <= 1 ? 1 : 2 * power_of_two_from((count + 1) / 2); }
+
+// Eight elements as they lie in memory, each widened when it is asked for: they take half the registers.
+template <class T>
+struct alignas(eight * sizeof(T)) Eight {
+  unsigned words[eight * sizeof(T) / sizeof(unsigned)];
+
+  __device__ float operator[](int index) const {
+    if constexpr (sizeof(T) == sizeof(unsigned)) {
+      return __uint_as_float(words[index]);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the upper half of a float
+      const unsigned word = words[index / 2];
+      return __uint_as_float(index % 2 == 0 ? word << 16 : word & 0xffff0000u);
+    } else {
+      const unsigned word = words[index / 2];
+      return __half2float(__ushort_as_half(static_cast<unsigned short>(index % 2 == 0 ? word : word >> 16)));
+    }
+  }
+};
+
+// How the threads share a part: `width` of them have a key, eight elements each, and take every at_once-th one.
+template <int group, int width>
+struct Sharing {
+  static constexpr int at_once = threads / width;
+  static constexpr int passes = part_keys / at_once;
+  static constexpr int heads = power_of_two_from(group);  // weights lie in rows of so many
+};
+
+// Keys and values of a thread, all on their way before any is waited for. Zeros where the row does not see a key.
+template <class T, class Share, int width>
+struct OwnRows {
+  Eight<T> keys[Share::passes] = {};
+  Eight<T> values[Share::passes] = {};
+  unsigned seen = 0;  // a bit for each
+
+  __device__ OwnRows(const AttentionShape& shape, const DecodeTables& tables, const Place& place, std::int64_t index,
+                     std::int64_t part, std::int64_t kv_head) {
+    const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
+    const std::int64_t least =
+        shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
     const auto tokens = static_cast<unsigned>(tables.block_tokens);
-    const auto number = static_cast<unsigned>(key);
-    const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
-    places[at] = ((block * tables.block_tokens + number % tokens) * shape.kv_heads + kv_head) * shape.head_size;
+    const bool has_elements = lane * eight < shape.head_size;
+#pragma unroll
+    for (int pass = 0; pass < Share::passes; ++pass) {
+      const std::int64_t key = part * part_keys + first + pass * Share::at_once;
+      if (key < least || key > place.position) continue;
+      seen |= 1u << pass;
+      if (!has_elements) continue;
+      const auto number = static_cast<unsigned>(key);
+      const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
+      const std::int64_t row = (block * tables.block_tokens + number % tokens) * shape.kv_heads + kv_head;
+      const std::int64_t from = row * shape.head_size + lane * eight;
+      keys[pass] = *reinterpret_cast<const Eight<T>*>(static_cast<const T*>(tables.keys) + from);
+      values[pass] = *reinterpret_cast<const Eight<T>*>(static_cast<const T*>(tables.values) + from);
+    }
   }
-}
+};
 
-// scores[group, part_keys]: queries · keys; -infinity where a key is not seen. chunks: eights of a lane.
-template <class T, int group, int chunks>
-__device__ void score_keys(const T* keys, const std::int64_t* places, const float* query, int size, float* scores) {
-  const int lane = static_cast<int>(threadIdx.x) % key_lanes, first_key = static_cast<int>(threadIdx.x) / key_lanes;
-#pragma unroll 4
-  for (int at = first_key; at < part_keys; at += keys_at_once) {
-    Pack<T, 8> elements[chunks] = {};
-    if (places[at] >= 0) {
-#pragma unroll
-      for (int chunk = 0; chunk < chunks; ++chunk)
-        if (const int first = (chunk * key_lanes + lane) * 8; first < size)
-          elements[chunk] = *reinterpret_cast<const Pack<T, 8>*>(keys + places[at] + first);
-    }
-    float sums[group];
-#pragma unroll
-    for (int head = 0; head < group; ++head) {
-      sums[head] = 0;
-#pragma unroll
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        const int first = (chunk * key_lanes + lane) * 8;
-        if (first >= size) continue;
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          sums[head] = __fmaf_rn(query[head * size + first + i], widen(elements[chunk].values[i]), sums[head]);
-      }
-    }
-#pragma unroll
-    for (int head = 0; head < group; ++head) {
-      for (int offset = key_lanes / 2; offset > 0; offset /= 2)
-        sums[head] += __shfl_xor_sync(whole_warp, sums[head], offset);
-      if (lane == 0) scores[head * part_keys + at] = places[at] >= 0 ? sums[head] : -INFINITY;
-    }
-  }
-}
-
-// sums[slices, group, size] in shared memory: each slice of the threads adds up every slices-th key.
-template <class T, int group>
-__device__ void weigh_values(const T* values, const std::int64_t* places, const float* weights, int size, int slices,
-                             float* sums) {
-  const int pairs = size / 2, slice = static_cast<int>(threadIdx.x) / pairs;
-  if (slice >= slices) return;
-  const int element = 2 * (static_cast<int>(threadIdx.x) % pairs);
-  float first[group], second[group];
-#pragma unroll
-  for (int head = 0; head < group; ++head) first[head] = second[head] = 0;
-#pragma unroll 16
-  for (int at = slice; at < part_keys; at += slices) {
-    if (places[at] < 0) continue;
-    const auto two = *reinterpret_cast<const Pack<T, 2>*>(values + places[at] + element);
-    const float a = widen(two.values[0]), b = widen(two.values[1]);
-#pragma unroll
-    for (int head = 0; head < group; ++head) {
-      const float weight = weights[head * part_keys + at];
-      first[head] = __fmaf_rn(weight, a, first[head]);
-      second[head] = __fmaf_rn(weight, b, second[head]);
-    }
-  }
+// scores[part_keys, heads]: queries · keys; -infinity where a key is not seen. queries: of the first head.
+template <class T, int group, int width, class Share>
+__device__ void score_keys(const OwnRows<T, Share, width>& own, const T* queries, int count, float scale, int size,
+                           float* scores) {
+  const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
+  float query[group][eight];
 #pragma unroll
   for (int head = 0; head < group; ++head) {
-    float* to = sums + (slice * group + head) * size + element;
-    to[0] = first[head];
-    to[1] = second[head];
+    Eight<T> pack = {};
+    if (head < count && lane * eight < size)
+      pack = *reinterpret_cast<const Eight<T>*>(queries + head * size + lane * eight);
+#pragma unroll
+    for (int i = 0; i < eight; ++i) query[head][i] = pack[i] * scale;
+  }
+#pragma unroll
+  for (int pass = 0; pass < Share::passes; ++pass) {
+    float sums[Share::heads] = {};
+#pragma unroll
+    for (int i = 0; i < eight; ++i) {
+      const float key = own.keys[pass][i];
+#pragma unroll
+      for (int head = 0; head < group; ++head) sums[head] = __fmaf_rn(query[head][i], key, sums[head]);
+    }
+    const float score = spread_sums<width>(sums);
+    constexpr int lanes_of_head = width / Share::heads;
+    if (lane % lanes_of_head == 0)
+      scores[(first + pass * Share::at_once) * Share::heads + lane / lanes_of_head] =
+          (own.seen >> pass & 1) != 0 ? score : -INFINITY;
   }
 }
 
 // A warp for each head: scores become weights.
-template <int group>
+template <int group, int heads>
 __device__ void weigh_keys(float* scores, float* highest, float* total) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   for (int head = static_cast<int>(threadIdx.x) / lanes; head < group; head += threads / lanes) {
-    float* own = scores + head * part_keys;
-    float most = -INFINITY, sum = 0;
-    for (int at = lane; at < part_keys; at += lanes) most = fmaxf(most, own[at]);
+    float own[part_keys / lanes], most = -INFINITY, sum = 0;
+#pragma unroll
+    for (int i = 0; i < part_keys / lanes; ++i) {
+      own[i] = scores[(lane + i * lanes) * heads + head];
+      most = fmaxf(most, own[i]);
+    }
     most = warp_max(most);
-    for (int at = lane; at < part_keys; at += lanes) {
-      own[at] = expf(own[at] - most);
-      sum += own[at];
+#pragma unroll
+    for (int i = 0; i < part_keys / lanes; ++i) {
+      own[i] = expf(own[i] - most);
+      sum += own[i];
+      scores[(lane + i * lanes) * heads + head] = own[i];
     }
     sum = warp_sum(sum);
     if (lane == 0) highest[head] = most, total[head] = sum;
   }
 }
 
-// At most as many threads as there are.
-__host__ __device__ int slices_of(int size) { return size / 2 >= threads ? 1 : threads / (size / 2); }
+// sums[at_once, group, size]: each thread adds up its own keys' values.
+template <class T, int group, int width, class Share>
+__device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* weights, int size, float* sums) {
+  const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
+  float added[group][eight] = {};
+#pragma unroll
+  for (int pass = 0; pass < Share::passes; ++pass) {
+    const auto row =
+        *reinterpret_cast<const Pack<float, Share::heads>*>(weights + (first + pass * Share::at_once) * Share::heads);
+#pragma unroll
+    for (int i = 0; i < eight; ++i) {
+      const float value = own.values[pass][i];
+#pragma unroll
+      for (int head = 0; head < group; ++head) added[head][i] = __fmaf_rn(row.values[head], value, added[head][i]);
+    }
+  }
+  if (lane * eight >= size) return;
+#pragma unroll
+  for (int head = 0; head < group; ++head)
+#pragma unroll
+    for (int i = 0; i < eight; ++i) sums[(first * group + head) * size + lane * eight + i] = added[head][i];
+}
 
-template <class T, int group, int chunks>
-__global__ void __launch_bounds__(threads)
+// What is on its way is kept as it came until it is used: registers for three blocks of threads on a multiprocessor.
+constexpr int resident(int width) { return width <= 8 ? 4 : width <= 16 ? 3 : 2; }
+
+template <class T, int group, int width>
+__global__ void __launch_bounds__(threads, resident(width))
     decode(AttentionShape shape, DecodeTables tables, const T* queries, float* scratch, unsigned* counters,
            int group_blocks, T* output) {
-  extern __shared__ float shared[];  // queries [group, size], then scores [group, part_keys], then sums
-  __shared__ std::int64_t places[part_keys];
+  using Share = Sharing<group, width>;
+  extern __shared__ float sums[];
+  __shared__ alignas(32) float scores[part_keys * Share::heads];
   __shared__ float highest[group], total[group];
   __shared__ bool is_last;
   const std::int64_t index = blockIdx.z, part = blockIdx.x, parts = gridDim.x;
@@ -173,34 +229,28 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t all = shape.heads / shape.kv_heads;  // query heads of a key head
   const std::int64_t first_head = kv_head * all + group_block * group;
   const std::int64_t left = all - group_block * group;
-  const int own = static_cast<int>(left < group ? left : group);
-  float* query = shared;
-  float* scores = query + group * size;
-  float* sums = scores + group * part_keys;
-  for (int at = thread; at < group * size; at += threads)
-    query[at] = at / size < own ? widen(queries[(place.row * shape.heads + first_head) * size + at]) * shape.scale : 0;
-  find_places(shape, tables, place, index, part * part_keys, kv_head, places);
+  const int count = static_cast<int>(left < group ? left : group);
+  const OwnRows<T, Share, width> own(shape, tables, place, index, part, kv_head);
+  score_keys<T, group>(own, queries + (place.row * shape.heads + first_head) * size, count, shape.scale, size, scores);
   __syncthreads();
-  score_keys<T, group, chunks>(static_cast<const T*>(tables.keys), places, query, size, scores);
+  weigh_keys<group, Share::heads>(scores, highest, total);
   __syncthreads();
-  weigh_keys<group>(scores, highest, total);
-  __syncthreads();
-  const int slices = slices_of(size);
-  weigh_values<T, group>(static_cast<const T*>(tables.values), places, scores, size, slices, sums);
+  weigh_values<T, group>(own, scores, size, sums);
   __syncthreads();
 
   const bool alone = place.first_part == place.last_part;
-  for (int at = thread; at < own * size; at += threads) {
+  for (int at = thread; at < count * size; at += threads) {
     const int head = at / size, element = at % size;
     float sum = 0;
-    for (int slice = 0; slice < slices; ++slice) sum += sums[(slice * group + head) * size + element];
+#pragma unroll
+    for (int slice = 0; slice < Share::at_once; ++slice) sum += sums[(slice * group + head) * size + element];
     if (alone)
       output[(place.row * shape.heads + first_head) * size + at] = narrow<T>(sum / total[head]);
     else
       partial_of(shape, parts, scratch, index, first_head + head, part)[2 + element] = sum;
   }
   if (alone) return;
-  if (thread < own) {
+  if (thread < count) {
     float* partial = partial_of(shape, parts, scratch, index, first_head + thread, part);
     partial[0] = highest[thread];
     partial[1] = total[thread];
@@ -216,7 +266,7 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  join_parts(shape, parts, scratch, index, place, first_head, own, output);
+  join_parts(shape, parts, scratch, index, place, first_head, count, output);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {
@@ -249,20 +299,20 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
                   static_cast<unsigned>(tables.count));
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    const auto launch_chunks = [&](auto group, auto chunks) {
-      constexpr int heads = decltype(group)::value;
-      const int size = static_cast<int>(shape.head_size);
-      const auto bytes = static_cast<unsigned>(heads * (size + part_keys + slices_of(size) * size)) * sizeof(float);
-      decode<T, heads, decltype(chunks)::value><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
+    const auto launch_width = [&](auto group, auto width) {
+      constexpr int heads = decltype(group)::value, lanes_of_key = decltype(width)::value;
+      const auto bytes =
+          static_cast<std::size_t>(Sharing<heads, lanes_of_key>::at_once * heads * shape.head_size) * sizeof(float);
+      decode<T, heads, lanes_of_key><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
           shape, tables, static_cast<const T*>(queries), scratch, counters, group_blocks, static_cast<T*>(output));
     };
     const auto launch = [&](auto group) {
       if (shape.head_size <= 64)
-        launch_chunks(group, std::integral_constant<int, 1>());
+        launch_width(group, std::integral_constant<int, 8>());
       else if (shape.head_size <= 128)
-        launch_chunks(group, std::integral_constant<int, 2>());
+        launch_width(group, std::integral_constant<int, 16>());
       else
-        launch_chunks(group, std::integral_constant<int, 4>());
+        launch_width(group, std::integral_constant<int, 32>());
     };
     switch (group_of(shape)) {
       case 1:

@@ -96,8 +96,9 @@ LaunchError split_heads(Stream stream, Scalar scalar, const AttentionShape& shap
   const std::int64_t tasks = rows * (shape.heads + 2 * shape.kv_heads);
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    split<T><<<static_cast<unsigned>((tasks + warps - 1) / warps), lanes * warps, 0,
-               static_cast<cudaStream_t>(stream)>>>(shape, parts, tasks);
+    split<T>
+        <<<static_cast<unsigned>((tasks + warps - 1) / warps), lanes * warps, 0, static_cast<cudaStream_t>(stream)>>>(
+            shape, parts, tasks);
   });
 }
 

@@ -1,5 +1,6 @@
-// Products of few rows: the weight is read once, as fast as memory gives it, one warp for two outputs. An output is the
-// same sum in the same order for any number of rows.
+// Products of few rows: the weight is read once, as fast as memory gives it. One to eight warps of a block share two
+// outputs, so that small weights keep the whole chip busy too. An output is the same sum in the same order for any
+// number of rows.
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
@@ -11,22 +12,28 @@ namespace {
 
 constexpr int warps = 8;
 constexpr int eight = 8;
-constexpr int at_once = 2;  // outputs of a warp: what was read of the rows serves both
+constexpr int at_once = 2;                   // outputs of a warp: what was read of the rows serves both
+constexpr std::int64_t enough_blocks = 528;  // four for each of 132 multiprocessors
 
-template <class T, int rows>
+// sharing: warps that have the same outputs.
+template <class T, int rows, int sharing>
 __global__ void __launch_bounds__(warps* lanes)
     multiply(const T* weight, const T* bias, const T* input, std::int64_t outputs, std::int64_t packs, bool adds,
              T* output) {
-  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / lanes) * at_once;
-  if (first >= outputs) return;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const std::int64_t second = first + 1 < outputs ? first + 1 : first;
+  constexpr int teams = warps / sharing;
+  __shared__ float partial[sharing][teams][at_once][rows];
+  const int warp = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
+  const int team = warp / sharing, member = warp % sharing;
+  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * teams + team) * at_once;
+  const std::int64_t last = outputs - 1;
   const auto* weights = reinterpret_cast<const Pack<T, eight>*>(weight);
+  const auto* one = weights + (first < last ? first : last) * packs;
+  const auto* two = weights + (first + 1 < last ? first + 1 : last) * packs;
   const auto* inputs = reinterpret_cast<const Pack<T, eight>*>(input);
   float sums[at_once][rows] = {};
 #pragma unroll 4
-  for (std::int64_t pack = lane; pack < packs; pack += lanes) {
-    const Pack<T, eight> a = weights[first * packs + pack], b = weights[second * packs + pack];
+  for (std::int64_t pack = member * lanes + lane; pack < packs; pack += sharing * lanes) {
+    const Pack<T, eight> a = one[pack], b = two[pack];
 #pragma unroll
     for (int row = 0; row < rows; ++row) {
       const Pack<T, eight> x = inputs[row * packs + pack];
@@ -39,19 +46,41 @@ __global__ void __launch_bounds__(warps* lanes)
     }
   }
 #pragma unroll
-  for (int at = 0; at < at_once; ++at) {
-    const std::int64_t column = first + at;
-    if (column >= outputs) return;
+  for (int at = 0; at < at_once; ++at)
 #pragma unroll
-    for (int row = 0; row < rows; ++row) {
-      float sum = warp_sum(sums[at][row]);
-      if (lane != 0) continue;
-      T* to = output + row * outputs + column;
-      if (bias != nullptr) sum += widen(bias[column]);
-      if (adds) sum += widen(*to);
-      *to = narrow<T>(sum);
-    }
-  }
+    for (int row = 0; row < rows; ++row)
+      if (const float sum = warp_sum(sums[at][row]); lane == 0) partial[member][team][at][row] = sum;
+  if constexpr (sharing > 1)
+    __syncthreads();
+  else
+    __syncwarp();
+  if (member != 0 || lane >= at_once * rows) return;
+  const int at = lane / rows, row = lane % rows;
+  const std::int64_t column = first + at;
+  if (column >= outputs) return;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < sharing; ++i) sum += partial[i][team][at][row];
+  T* to = output + row * outputs + column;
+  if (bias != nullptr) sum += widen(bias[column]);
+  if (adds) sum += widen(*to);
+  *to = narrow<T>(sum);
+}
+
+// The least that fills the chip, as long as every lane has something to read.
+int sharing_for(std::int64_t outputs, std::int64_t packs) {
+  int sharing = 1;
+  while (sharing < warps && outputs * sharing / (warps * at_once) < enough_blocks && packs >= 2 * sharing * lanes)
+    sharing *= 2;
+  return sharing;
+}
+
+template <class T, int rows, int sharing>
+void launch(cudaStream_t stream, const T* weight, const T* bias, const T* input, std::int64_t outputs,
+            std::int64_t inputs, bool adds, T* output) {
+  constexpr std::int64_t of_block = warps / sharing * at_once;
+  multiply<T, rows, sharing><<<static_cast<unsigned>((outputs + of_block - 1) / of_block), warps * lanes, 0, stream>>>(
+      weight, bias, input, outputs, inputs / eight, adds, output);
 }
 
 }  // namespace
@@ -62,23 +91,35 @@ bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs) {
 
 LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
                            std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output) {
-  const auto blocks = static_cast<unsigned>((outputs + warps * at_once - 1) / (warps * at_once));
+  const int sharing = sharing_for(outputs, inputs / eight);
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    const auto launch = [&](auto count) {
-      multiply<T, decltype(count)::value><<<blocks, warps * lanes, 0, static_cast<cudaStream_t>(stream)>>>(
-          static_cast<const T*>(weight), static_cast<const T*>(bias), static_cast<const T*>(input), outputs,
-          inputs / eight, adds, static_cast<T*>(output));
+    const auto with_rows = [&](auto count) {
+      const auto with_sharing = [&](auto warps_of_team) {
+        launch<T, decltype(count)::value, decltype(warps_of_team)::value>(
+            static_cast<cudaStream_t>(stream), static_cast<const T*>(weight), static_cast<const T*>(bias),
+            static_cast<const T*>(input), outputs, inputs, adds, static_cast<T*>(output));
+      };
+      switch (sharing) {
+        case 1:
+          return with_sharing(std::integral_constant<int, 1>());
+        case 2:
+          return with_sharing(std::integral_constant<int, 2>());
+        case 4:
+          return with_sharing(std::integral_constant<int, 4>());
+        default:
+          return with_sharing(std::integral_constant<int, 8>());
+      }
     };
     switch (rows) {
       case 1:
-        return launch(std::integral_constant<int, 1>());
+        return with_rows(std::integral_constant<int, 1>());
       case 2:
-        return launch(std::integral_constant<int, 2>());
+        return with_rows(std::integral_constant<int, 2>());
       case 3:
-        return launch(std::integral_constant<int, 3>());
+        return with_rows(std::integral_constant<int, 3>());
       default:
-        return launch(std::integral_constant<int, 4>());
+        return with_rows(std::integral_constant<int, 4>());
     }
   });
 }

@@ -1,23 +1,14 @@
-// From logits to tokens: one block of threads for each row. Weights are whole numbers, so that sums do not depend on the
-// order in which threads add.
+// From logits to tokens: one block of threads for each row. Weights are whole numbers, so that sums do not depend on
+// the order in which threads add.
 #include "cuda/dispatch.cuh"
+#include "cuda/few_tokens.cuh"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
-#include "kernels/draw_weight.hpp"
 
 namespace muster::cuda {
 namespace {
 
-constexpr int threads = 1024;
 constexpr int digits = 256;
-
-using Count = unsigned long long;  // what atomicAdd takes
-
-// Rises with the logit; of equal ones, both zeros among them, it is the same.
-__device__ std::uint32_t ordered(float logit) {
-  const std::uint32_t bits = __float_as_uint(logit + 0.0f);
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
 
 struct Likeliest {
   float logit = -INFINITY;
@@ -49,11 +40,12 @@ __device__ Likeliest join_likeliest(Likeliest own) {
   return own;
 }
 
-__device__ Likeliest find_likeliest(const float* judged, std::int64_t width) {
+// Of the tokens that this thread looks at.
+__device__ Likeliest own_likeliest(const float* judged, std::int64_t width) {
   Likeliest own;
   for (std::int64_t token = threadIdx.x; token < width; token += threads)
     if (!isnan(judged[token])) own = likelier(own, {judged[token], token});
-  return join_likeliest(own);
+  return own;
 }
 
 // ln of Σ e^((logit - highest) / temperature)
@@ -64,36 +56,6 @@ __device__ float log_sum(const float* logits, std::int64_t width, float highest,
   return logf(block_sum<threads>(sum));
 }
 
-// Which tokens of a row may be drawn.
-struct Row {
-  const float* judged;
-  std::int64_t width;
-  float highest;
-  double temperature;
-  std::uint32_t least = 0;        // keys below it are cut off
-  std::uint32_t last = 0;         // of this key only the first `ties` tokens stay; keys below it are cut off
-  std::int64_t ties = INT64_MAX;
-  double least_weight = 0;
-
-  __device__ Count weight(std::int64_t token) const {
-    const float logit = judged[token];
-    if (isnan(logit)) return 0;
-    return kernels::draw_weight(kernels::draw_exponent(logit, highest, temperature));
-  }
-  // Of a token that top_k leaves.
-  __device__ Count weight_after_top_k(std::int64_t token) const {
-    return ordered(judged[token]) >= least ? weight(token) : 0;
-  }
-  __device__ bool is_tie(std::int64_t token) const { return !isnan(judged[token]) && ordered(judged[token]) == last; }
-  // ties_before: tokens of the key `last` before this one.
-  __device__ Count final_weight(std::int64_t token, std::int64_t ties_before) const {
-    const std::uint32_t key = ordered(judged[token]);
-    if (key < last || (key == last && ties_before >= ties)) return 0;
-    const Count found = weight_after_top_k(token);
-    return static_cast<double>(found) >= least_weight ? found : 0;
-  }
-};
-
 // Walks down the digits of the keys. value(token) is what a token counts for; enough(sum) says whether what was counted
 // from the top suffices. Returns the key at which it does, and what was counted above it; key 0 where it never does.
 struct Cut {
@@ -102,7 +64,7 @@ struct Cut {
 };
 
 template <class Value, class Enough>
-__device__ Cut find_cut(const Row& row, Value value, Enough enough) {
+__device__ Cut find_cut(const TokenRow& row, Value value, Enough enough) {
   __shared__ Count counts[digits];
   __shared__ Cut cut;
   __shared__ bool found;
@@ -131,54 +93,30 @@ __device__ Cut find_cut(const Row& row, Value value, Enough enough) {
   return cut;
 }
 
-__device__ void keep_highest(Row& row, std::int64_t count) {
+__device__ void keep_highest(TokenRow& row, std::int64_t count) {
   if (count <= 0 || count >= row.width) return;
-  row.least = find_cut(row, [](std::int64_t) { return Count{1}; },
-                       [&](Count sum) { return sum >= static_cast<Count>(count); })
-                  .key;
+  row.least =
+      find_cut(
+          row, [](std::int64_t) { return Count{1}; }, [&](Count sum) { return sum >= static_cast<Count>(count); })
+          .key;
 }
 
-__device__ void keep_likely(Row& row, double share) {
+__device__ void keep_likely(TokenRow& row, double share) {
   if (share >= 1) return;
   Count own = 0;
   for (std::int64_t token = threadIdx.x; token < row.width; token += threads) own += row.weight_after_top_k(token);
   const double wanted = share * static_cast<double>(block_sum<threads>(own));
-  const Cut cut = find_cut(row, [&](std::int64_t token) { return row.weight_after_top_k(token); },
-                           [&](Count sum) { return static_cast<double>(sum) >= wanted; });
-  __shared__ std::int64_t ties;
-  if (threadIdx.x == 0) {
-    const std::uint32_t bits = (cut.key >> 31) != 0 ? cut.key & 0x7fffffffu : ~cut.key;
-    const Count each = kernels::draw_weight(kernels::draw_exponent(__uint_as_float(bits), row.highest, row.temperature));
-    Count before = cut.above;
-    ties = 0;
-    while (each > 0 && ties < row.width && (before == 0 || static_cast<double>(before) < wanted)) before += each, ++ties;
-  }
-  __syncthreads();
+  const Cut cut = find_cut(
+      row, [&](std::int64_t token) { return row.weight_after_top_k(token); },
+      [&](Count sum) { return static_cast<double>(sum) >= wanted; });
+  const std::int64_t ties = ties_within(row, cut.key, cut.above, wanted);
   if (cut.key == 0) return;
   row.last = cut.key;
   row.ties = ties;
 }
 
-// What all threads before this one have.
-template <class T>
-__device__ T exclusive_sum(T value) {
-  __shared__ T warps[threads / lanes];
-  const int lane = static_cast<int>(threadIdx.x) % lanes, warp = static_cast<int>(threadIdx.x) / lanes;
-  T sum = value;
-  for (int offset = 1; offset < lanes; offset *= 2) {
-    const T other = __shfl_up_sync(whole_warp, sum, static_cast<unsigned>(offset));
-    if (lane >= offset) sum += other;
-  }
-  __syncthreads();
-  if (lane == lanes - 1) warps[warp] = sum;
-  __syncthreads();
-  T before = 0;
-  for (int i = 0; i < warp; ++i) before += warps[i];
-  return before + sum - value;
-}
-
 // Each thread has consecutive tokens, so that sums run in the order of the vocabulary.
-__device__ std::int64_t draw(const Row& row, double uniform, std::int64_t likeliest) {
+__device__ std::int64_t draw(const TokenRow& row, double uniform, std::int64_t likeliest) {
   const std::int64_t share = (row.width + threads - 1) / threads;
   const std::int64_t begin = min(row.width, share * static_cast<std::int64_t>(threadIdx.x));
   const std::int64_t end = min(row.width, begin + share);
@@ -202,8 +140,7 @@ __device__ std::int64_t draw(const Row& row, double uniform, std::int64_t likeli
   const Count total = block_sum<threads>(own);
   const Count before = exclusive_sum(own);
   if (total == 0) return likeliest;
-  const auto wanted = static_cast<Count>(uniform * static_cast<double>(total));
-  const Count target = wanted < total - 1 ? wanted : total - 1;
+  const Count target = target_of(uniform, total);
   __shared__ std::int64_t drawn;
   if (before <= target && target < before + own) {
     Count sum = before;
@@ -215,6 +152,13 @@ __device__ std::int64_t draw(const Row& row, double uniform, std::int64_t likeli
   }
   __syncthreads();
   return drawn;
+}
+
+__device__ std::int64_t draw_from_all(TokenRow row, const ChoiceRules& rules, double uniform, std::int64_t likeliest) {
+  keep_highest(row, rules.top_k);
+  keep_likely(row, rules.top_p);
+  row.least_weight = rules.min_p * kernels::certain_weight;
+  return draw(row, uniform, likeliest);
 }
 
 // Only the likeliest token is wanted: the logits are read once, as they are.
@@ -260,7 +204,7 @@ __device__ float log_probability(const T* logits, float* scratch, std::int64_t w
   __syncthreads();
   for (std::int64_t i = threadIdx.x; i < width; i += threads) scratch[i] = widen(logits[i]);
   __syncthreads();
-  const float highest = find_likeliest(scratch, width).logit;
+  const float highest = join_likeliest(own_likeliest(scratch, width)).logit;
   return (scratch[token] - highest) / temperature - log_sum(scratch, width, highest, temperature);
 }
 
@@ -271,14 +215,13 @@ __global__ void __launch_bounds__(threads) choose(ChoiceRules rules, ChoiceRows 
   std::int64_t token = rows.given[index];
   const bool given = token >= 0;
   if (!given) {
-    const Likeliest likeliest = find_likeliest(judged, rows.width);
+    const Likeliest own = own_likeliest(judged, rows.width), likeliest = join_likeliest(own);
     token = likeliest.token;
     if (token >= 0 && rules.temperature > 0) {
-      Row row{judged, rows.width, likeliest.logit, rules.temperature};
-      keep_highest(row, rules.top_k);
-      keep_likely(row, rules.top_p);
-      row.least_weight = rules.min_p * kernels::certain_weight;
-      token = draw(row, rows.uniforms[index], likeliest.token);
+      const TokenRow row{judged, rows.width, likeliest.logit, rules.temperature};
+      const std::uint32_t highest = own.token < 0 ? 0 : ordered(own.logit);
+      token = draw_from_few(row, rules, highest, rows.uniforms[index], likeliest.token);
+      if (token < 0) token = draw_from_all(row, rules, rows.uniforms[index], likeliest.token);
     }
   }
   float found = 0;

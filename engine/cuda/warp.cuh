@@ -25,8 +25,7 @@ template <int threads, class T, class Join>
 __device__ T block_join(T value, Join join) {
   __shared__ T partial[threads / lanes];
   __syncthreads();  // an earlier one may still be read
-  for (int offset = lanes / 2; offset > 0; offset /= 2)
-    value = join(value, __shfl_xor_sync(whole_warp, value, offset));
+  for (int offset = lanes / 2; offset > 0; offset /= 2) value = join(value, __shfl_xor_sync(whole_warp, value, offset));
   if (threadIdx.x % lanes == 0) partial[threadIdx.x / lanes] = value;
   __syncthreads();
   T joined = partial[0];

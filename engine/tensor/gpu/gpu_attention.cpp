@@ -178,11 +178,12 @@ at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTab
 
 namespace {
 
-// Plain operations one after another: the same bits every time.
+// Plain operations one after another: the same bits every time. They add what they are given as a mask.
 at::Tensor attend_plainly(const AttentionShape& shape, const AttentionPart& part, const at::Tensor& queries,
                           const at::Tensor& keys, const at::Tensor& values) {
-  const at::Tensor mask = visibility(shape, part, 0, keys.size(2), queries.device());
+  at::Tensor mask = visibility(shape, part, 0, keys.size(2), queries.device());
   const bool causal = !mask.defined() && part.rows > 1;
+  if (mask.defined()) mask = at::zeros_like(mask, queries.scalar_type()).masked_fill_(mask.logical_not(), -INFINITY);
   return std::get<0>(
       at::_scaled_dot_product_attention_math(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt,
                                              0.0, causal, std::nullopt, shape.scale, shape.heads != shape.kv_heads));
