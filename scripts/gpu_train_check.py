@@ -52,7 +52,7 @@ def largest_difference(a: Run, b: Run) -> float:
 
 def check_bits(program: str, folder: pathlib.Path) -> None:
     for dtype in ("float32", "bfloat16"):
-        usual = ["training.max_steps=30", f"--dtype={dtype}", "training.deterministic=true"]
+        usual = ["training.max_steps=30", "training.batch_size=128", f"--dtype={dtype}", "training.deterministic=true"]
         first = Run(program, folder, *usual)
         if not first.good:
             report(False, dtype, "does not train")
@@ -79,16 +79,16 @@ def check_plain(program: str, folder: pathlib.Path) -> None:
 
 
 def check_saving(program: str, folder: pathlib.Path) -> None:
-    batch, length, steps = 8, 2048, 60
+    batch, length, steps = 8, 2048, 100
     model, data = train_peer.write_inputs(folder, "qwen2.5-0.5b", batch * (steps + 1), length)
     run = Run(program, folder / "runs", "-m", str(model), "model.init=random", f"data.path={data}", f"training.max_steps={steps}",
-              f"training.batch_size={batch}", f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.save_steps=20",
+              f"training.batch_size={batch}", f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.save_steps=45",
               "training.save_total_limit=1")
     if not run.good:
         return report(False, "saving: does not train")
     seconds = {int(row["step"]): float(row["seconds"]) for row in run.rows}
     median = statistics.median(seconds.values())
-    near = {step: seconds[step] for saved in (20, 40) for step in range(saved, saved + 16)}
+    near = {step: seconds[step] for saved in (45, 90) for step in range(saved, saved + 10)}
     worst = max(near, key=near.get)
     report(near[worst] <= 1.05 * median, f"saving: median step {1000 * median:.1f} ms, slowest near a save {1000 * near[worst]:.1f} ms",
            f"(step {worst}, {near[worst] / median:.3f} times)", json.dumps({s: round(1000 * t, 1) for s, t in near.items()}))

@@ -173,9 +173,10 @@ int run_train(const TrainCommand& given) {
   if (!plan->plan.fits()) return report(service::refusal_of(*plan));
   if (plan->finished) return tell_finished(*plan, given.json);
   const wire::TrainTask& task = plan->task();
+  const std::int64_t ranks = plan->job.ranks * (plan->job.hosts ? plan->job.hosts->count : 1);
   note(fmt::format("{} parameters on {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
                    plan->plan.parameters, plan->device, plan->data.training.counts.samples, task.steps, task.batch_size,
-                   task.micro_batch, plan->plan.workload.accumulation, plan->job.ranks));
+                   task.micro_batch, task.batch_size / ranks / task.micro_batch, ranks));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
                                           : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));

@@ -85,7 +85,7 @@ class NcclCommunicator : public Communicator {
   // Else the first send between two ranks would wait for its peer on the host, where an abort does not always reach it.
   void connect_pairs() {
     const std::vector<std::int64_t> one_each(static_cast<std::size_t>(size()), 1);
-    const at::Tensor sent = at::zeros({size()}, at::TensorOptions().dtype(at::kInt).device(device_));
+    const at::Tensor sent = at::zeros({size()}, at::TensorOptions().dtype(at::kLong).device(device_));
     at::Tensor received = at::empty_like(sent);
     all_to_all(sent, one_each, received, one_each);
     barrier();

@@ -33,27 +33,6 @@ __device__ float* partial_of(const AttentionShape& shape, std::int64_t parts, fl
   return scratch + ((index * shape.heads + head) * parts + part) * (shape.head_size + 2);
 }
 
-// sums: [group, size] of the whole sequence, divided by their totals.
-template <class T>
-__device__ void join_parts(const AttentionShape& shape, std::int64_t parts, float* scratch, std::int64_t index,
-                           const Place& place, std::int64_t first_head, int group, T* output) {
-  const int size = static_cast<int>(shape.head_size);
-  for (int at = static_cast<int>(threadIdx.x); at < group * size; at += threads) {
-    const std::int64_t head = first_head + at / size;
-    float highest = -INFINITY;
-    for (std::int64_t part = place.first_part; part <= place.last_part; ++part)
-      highest = fmaxf(highest, *partial_of(shape, parts, scratch, index, head, part));
-    float total = 0, sum = 0;
-    for (std::int64_t part = place.first_part; part <= place.last_part; ++part) {
-      const float* partial = partial_of(shape, parts, scratch, index, head, part);
-      const float shrink = expf(partial[0] - highest);
-      total = __fmaf_rn(partial[1], shrink, total);
-      sum = __fmaf_rn(partial[2 + at % size], shrink, sum);
-    }
-    output[(place.row * shape.heads + head) * size + at % size] = narrow<T>(sum / total);
-  }
-}
-
 // Sums each value over `width` neighbouring lanes. Lane i has the total of value i / (width / count) then: half of the
 // values change hands in each step, instead of all of them.
 template <int width, int count>
@@ -208,6 +187,56 @@ __device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* w
     for (int i = 0; i < eight; ++i) sums[(first * group + head) * size + lane * eight + i] = added[head][i];
 }
 
+// What the parts found, each weighed, summed in order. Read past the nearest cache, which may hold a line from before
+// another block of threads wrote into it. memory: room for as many numbers, which nobody else uses now.
+template <class T, int group, int width>
+__device__ void join_parts(const AttentionShape& shape, std::int64_t parts, float* scratch, std::int64_t index,
+                           const Place& place, std::int64_t first_head, int count, float* memory, int room, T* output) {
+  __shared__ float highest[group], total[group];
+  const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
+  const int all = static_cast<int>(place.last_part - place.first_part) + 1;
+  const std::int64_t stride = shape.head_size + 2;
+  const auto partial = [&](int head) {
+    return partial_of(shape, parts, scratch, index, first_head + head, place.first_part);
+  };
+  for (int head = thread / lanes; head < count; head += threads / lanes) {
+    const float* own = partial(head);
+    float most = -INFINITY, sum = 0;
+    for (int part = lane; part < all; part += lanes) most = fmaxf(most, __ldcg(own + part * stride));
+    most = warp_max(most);
+    for (int part = lane; part < all; part += lanes)
+      sum = __fmaf_rn(__ldcg(own + part * stride + 1), expf(__ldcg(own + part * stride) - most), sum);
+    sum = warp_sum(sum);
+    if (lane == 0) highest[head] = most, total[head] = sum;
+  }
+  __syncthreads();
+  constexpr int each = (group * width * eight + threads - 1) / threads;  // elements of a thread
+  const float* from[each];
+  float sums[each] = {};
+#pragma unroll
+  for (int i = 0; i < each; ++i)
+    if (const int at = thread + i * threads; at < count * size) from[i] = partial(at / size) + 2 + at % size;
+  for (int begin = 0; begin < all; begin += room / group) {
+    const int some = min(room / group, all - begin);
+    for (int at = thread; at < count * some; at += threads) {
+      const int head = at / some, part = begin + at % some;
+      memory[at] = expf(__ldcg(partial(head) + part * stride) - highest[head]) / total[head];
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int part = 0; part < some; ++part)
+#pragma unroll
+      for (int i = 0; i < each; ++i)
+        if (const int at = thread + i * threads; at < count * size)
+          sums[i] = __fmaf_rn(memory[at / size * some + part], __ldcg(from[i] + (begin + part) * stride), sums[i]);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < each; ++i)
+    if (const int at = thread + i * threads; at < count * size)
+      output[(place.row * shape.heads + first_head) * size + at] = narrow<T>(sums[i]);
+}
+
 // What is on its way is kept as it came until it is used: registers for three blocks of threads on a multiprocessor.
 constexpr int resident(int width) { return width <= 8 ? 4 : width <= 16 ? 3 : 2; }
 
@@ -266,7 +295,8 @@ __global__ void __launch_bounds__(threads, resident(width))
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  join_parts(shape, parts, scratch, index, place, first_head, count, output);
+  join_parts<T, group, width>(shape, parts, scratch, index, place, first_head, count, sums,
+                              Share::at_once * group * size, output);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {

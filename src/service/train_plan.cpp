@@ -291,6 +291,8 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = compute;
+  // Ranks that share a GPU are planned as one.
+  task.micro_batch = std::min(task.micro_batch, std::max<std::int64_t>(sizes->all / (devices->ranks * hosts), 1));
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.job.name = "train";
