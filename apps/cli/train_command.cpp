@@ -174,9 +174,10 @@ int run_train(const TrainCommand& given) {
   if (plan->finished) return tell_finished(*plan, given.json);
   const wire::TrainTask& task = plan->task();
   const std::int64_t ranks = plan->job.ranks * (plan->job.hosts ? plan->job.hosts->count : 1);
+  const std::int64_t of_pass = ranks * task.micro_batch;
   note(fmt::format("{} parameters on {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
                    plan->plan.parameters, plan->device, plan->data.training.counts.samples, task.steps, task.batch_size,
-                   task.micro_batch, task.batch_size / ranks / task.micro_batch, ranks));
+                   task.micro_batch, (task.batch_size + of_pass - 1) / of_pass, ranks));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
                                           : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));
