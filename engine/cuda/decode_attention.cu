@@ -1,5 +1,6 @@
-// Attention of single rows over cached keys. One block of threads takes 64 keys of one sequence for all query heads
-// that share a key head; the last one to finish joins the parts in order.
+// Attention of single rows over cached keys. One block of threads takes a stretch of one sequence, 64 keys at a time,
+// for all query heads that share a key head. Long sequences of small batches have several stretches; the last one to
+// finish joins what they found, in order.
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
@@ -14,23 +15,31 @@ constexpr int part_keys = 64;
 constexpr int most_group = 8;  // query heads of one block of threads
 constexpr int eight = 8;       // elements of a head that a thread has
 
+// What one block of threads looks at.
 struct Place {
-  std::int64_t row, position, first_part, last_part;
+  std::int64_t row, position;
+  std::int64_t least;               // the first key that the row sees
+  int first_stretch, last_stretch;  // of the row
 };
 
-__device__ Place place_of(const AttentionShape& shape, const DecodeTables& tables, std::int64_t index) {
+__device__ Place place_of(const AttentionShape& shape, const DecodeTables& tables, std::int64_t index,
+                          int stretch_keys) {
   Place place;
   place.row = tables.rows[index];
   place.position = tables.positions[place.row];
-  const std::int64_t first = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
-  place.first_part = first / part_keys;
-  place.last_part = place.position / part_keys;
+  place.least = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
+  place.first_stretch = static_cast<int>(static_cast<unsigned>(place.least) / static_cast<unsigned>(stretch_keys));
+  place.last_stretch = static_cast<int>(static_cast<unsigned>(place.position) / static_cast<unsigned>(stretch_keys));
   return place;
 }
 
-__device__ float* partial_of(const AttentionShape& shape, std::int64_t parts, float* scratch, std::int64_t index,
-                             std::int64_t head, std::int64_t part) {
-  return scratch + ((index * shape.heads + head) * parts + part) * (shape.head_size + 2);
+// What a stretch gave for a head: the sum of weighed values, then the highest score and the sum of the weights.
+__host__ __device__ std::int64_t partial_size(const AttentionShape& shape) { return shape.head_size + 4; }
+
+// Of the first stretch.
+__device__ float* partial_of(const AttentionShape& shape, std::int64_t stretches, float* scratch, std::int64_t index,
+                             std::int64_t head) {
+  return scratch + (index * shape.heads + head) * stretches * partial_size(shape);
 }
 
 // Sums each value over `width` neighbouring lanes. Lane i has the total of value i / (width / count) then: half of the
@@ -72,6 +81,8 @@ struct alignas(eight * sizeof(T)) Eight {
   }
 };
 
+using Floats = Pack<float, eight>;
+
 // How the threads share a part: `width` of them have a key, eight elements each, and take every at_once-th one.
 template <int group, int width>
 struct Sharing {
@@ -80,30 +91,34 @@ struct Sharing {
   static constexpr int heads = power_of_two_from(group);  // weights lie in rows of so many
 };
 
+// rows[part_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
+__device__ void find_rows(const AttentionShape& shape, const DecodeTables& tables, const Place& place,
+                          std::int64_t index, std::int64_t first_key, std::int64_t* rows) {
+  const int at = static_cast<int>(threadIdx.x);
+  if (at >= part_keys) return;
+  const std::int64_t key = first_key + at;
+  rows[at] = -1;
+  if (key < place.least || key > place.position) return;
+  const auto tokens = static_cast<unsigned>(tables.block_tokens), number = static_cast<unsigned>(key);
+  const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
+  rows[at] = (block * tables.block_tokens + number % tokens) * shape.kv_heads;
+}
+
 // Keys and values of a thread, all on their way before any is waited for. Zeros where the row does not see a key.
 template <class T, class Share, int width>
 struct OwnRows {
   Eight<T> keys[Share::passes] = {};
   Eight<T> values[Share::passes] = {};
-  unsigned seen = 0;  // a bit for each
 
-  __device__ OwnRows(const AttentionShape& shape, const DecodeTables& tables, const Place& place, std::int64_t index,
-                     std::int64_t part, std::int64_t kv_head) {
+  __device__ OwnRows(const AttentionShape& shape, const DecodeTables& tables, const std::int64_t* rows,
+                     std::int64_t kv_head) {
     const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
-    const std::int64_t least =
-        shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
-    const auto tokens = static_cast<unsigned>(tables.block_tokens);
-    const bool has_elements = lane * eight < shape.head_size;
+    if (lane * eight >= shape.head_size) return;
 #pragma unroll
     for (int pass = 0; pass < Share::passes; ++pass) {
-      const std::int64_t key = part * part_keys + first + pass * Share::at_once;
-      if (key < least || key > place.position) continue;
-      seen |= 1u << pass;
-      if (!has_elements) continue;
-      const auto number = static_cast<unsigned>(key);
-      const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
-      const std::int64_t row = (block * tables.block_tokens + number % tokens) * shape.kv_heads + kv_head;
-      const std::int64_t from = row * shape.head_size + lane * eight;
+      const std::int64_t row = rows[first + pass * Share::at_once];
+      if (row < 0) continue;
+      const std::int64_t from = (row + kv_head) * shape.head_size + lane * eight;
       keys[pass] = *reinterpret_cast<const Eight<T>*>(static_cast<const T*>(tables.keys) + from);
       values[pass] = *reinterpret_cast<const Eight<T>*>(static_cast<const T*>(tables.values) + from);
     }
@@ -112,8 +127,8 @@ struct OwnRows {
 
 // scores[part_keys, heads]: queries · keys; -infinity where a key is not seen. queries: of the first head.
 template <class T, int group, int width, class Share>
-__device__ void score_keys(const OwnRows<T, Share, width>& own, const T* queries, int count, float scale, int size,
-                           float* scores) {
+__device__ void score_keys(const OwnRows<T, Share, width>& own, const std::int64_t* rows, const T* queries, int count,
+                           float scale, int size, float* scores) {
   const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
   float query[group][eight];
 #pragma unroll
@@ -135,40 +150,65 @@ __device__ void score_keys(const OwnRows<T, Share, width>& own, const T* queries
     }
     const float score = spread_sums<width>(sums);
     constexpr int lanes_of_head = width / Share::heads;
+    const int key = first + pass * Share::at_once;
     if (lane % lanes_of_head == 0)
-      scores[(first + pass * Share::at_once) * Share::heads + lane / lanes_of_head] =
-          (own.seen >> pass & 1) != 0 ? score : -INFINITY;
+      scores[key * Share::heads + lane / lanes_of_head] = rows[key] >= 0 ? score : -INFINITY;
   }
 }
 
+template <class T>
+__device__ void put(const Floats& sums, T* to) {
+  Pack<T, eight> rounded;
+#pragma unroll
+  for (int i = 0; i < eight; ++i) rounded.values[i] = narrow<T>(sums.values[i]);
+  *reinterpret_cast<Pack<T, eight>*>(to) = rounded;
+}
+
+// Of each head, over the parts until now.
+template <int group>
+struct Running {
+  float highest[group];
+  float total[group];   // of the weights
+  float shrink[group];  // what the weights of parts before are to be multiplied by
+};
+
 // A warp for each head: scores become weights.
 template <int group, int heads>
-__device__ void weigh_keys(float* scores, float* highest, float* total) {
+__device__ void weigh_keys(float* scores, Running<group>& running) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   for (int head = static_cast<int>(threadIdx.x) / lanes; head < group; head += threads / lanes) {
-    float own[part_keys / lanes], most = -INFINITY, sum = 0;
+    const float before = running.highest[head], weighed = running.total[head];
+    float own[part_keys / lanes], most = before, sum = 0;
 #pragma unroll
     for (int i = 0; i < part_keys / lanes; ++i) {
       own[i] = scores[(lane + i * lanes) * heads + head];
       most = fmaxf(most, own[i]);
     }
     most = warp_max(most);
+    const bool none = most == -INFINITY;  // a part of which the row sees nothing
 #pragma unroll
     for (int i = 0; i < part_keys / lanes; ++i) {
-      own[i] = expf(own[i] - most);
+      own[i] = none ? 0.0f : expf(own[i] - most);
       sum += own[i];
       scores[(lane + i * lanes) * heads + head] = own[i];
     }
     sum = warp_sum(sum);
-    if (lane == 0) highest[head] = most, total[head] = sum;
+    const float shrink = none ? 1.0f : expf(before - most);
+    if (lane == 0)
+      running.highest[head] = most, running.total[head] = __fmaf_rn(weighed, shrink, sum),
+      running.shrink[head] = shrink;
   }
 }
 
-// sums[at_once, group, size]: each thread adds up its own keys' values.
+// Each thread adds up its own keys' values.
 template <class T, int group, int width, class Share>
-__device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* weights, int size, float* sums) {
-  const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
-  float added[group][eight] = {};
+__device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* weights, const float* shrink,
+                             Floats (&added)[group]) {
+  const int first = static_cast<int>(threadIdx.x) / width;
+#pragma unroll
+  for (int head = 0; head < group; ++head)
+#pragma unroll
+    for (int i = 0; i < eight; ++i) added[head].values[i] *= shrink[head];
 #pragma unroll
   for (int pass = 0; pass < Share::passes; ++pass) {
     const auto row =
@@ -177,126 +217,145 @@ __device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* w
     for (int i = 0; i < eight; ++i) {
       const float value = own.values[pass][i];
 #pragma unroll
-      for (int head = 0; head < group; ++head) added[head][i] = __fmaf_rn(row.values[head], value, added[head][i]);
+      for (int head = 0; head < group; ++head)
+        added[head].values[i] = __fmaf_rn(row.values[head], value, added[head].values[i]);
     }
   }
-  if (lane * eight >= size) return;
-#pragma unroll
-  for (int head = 0; head < group; ++head)
-#pragma unroll
-    for (int i = 0; i < eight; ++i) sums[(first * group + head) * size + lane * eight + i] = added[head][i];
 }
 
-// What the parts found, each weighed, summed in order. Read past the nearest cache, which may hold a line from before
-// another block of threads wrote into it. memory: room for as many numbers, which nobody else uses now.
+// What the stretches gave, each weighed, summed in order. Read past the nearest cache, which may hold a line from
+// before another block of threads wrote into it. weights: memory for `room` numbers, which nobody else uses now.
 template <class T, int group, int width>
-__device__ void join_parts(const AttentionShape& shape, std::int64_t parts, float* scratch, std::int64_t index,
-                           const Place& place, std::int64_t first_head, int count, float* memory, int room, T* output) {
+__device__ void join_parts(const AttentionShape& shape, const float* partials, std::int64_t head_stride, int parts,
+                           int count, float* weights, int room, T* output) {
   __shared__ float highest[group], total[group];
   const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
-  const int all = static_cast<int>(place.last_part - place.first_part) + 1;
-  const std::int64_t stride = shape.head_size + 2;
-  const auto partial = [&](int head) {
-    return partial_of(shape, parts, scratch, index, first_head + head, place.first_part);
-  };
+  const std::int64_t stride = partial_size(shape);
   for (int head = thread / lanes; head < count; head += threads / lanes) {
-    const float* own = partial(head);
+    const float* found = partials + head * head_stride + size;
     float most = -INFINITY, sum = 0;
-    for (int part = lane; part < all; part += lanes) most = fmaxf(most, __ldcg(own + part * stride));
+    for (int part = lane; part < parts; part += lanes) most = fmaxf(most, __ldcg(found + part * stride));
     most = warp_max(most);
-    for (int part = lane; part < all; part += lanes)
-      sum = __fmaf_rn(__ldcg(own + part * stride + 1), expf(__ldcg(own + part * stride) - most), sum);
+    for (int part = lane; part < parts; part += lanes)
+      sum = __fmaf_rn(__ldcg(found + part * stride + 1), expf(__ldcg(found + part * stride) - most), sum);
     sum = warp_sum(sum);
     if (lane == 0) highest[head] = most, total[head] = sum;
   }
   __syncthreads();
-  constexpr int each = (group * width * eight + threads - 1) / threads;  // elements of a thread
-  const float* from[each];
-  float sums[each] = {};
-#pragma unroll
-  for (int i = 0; i < each; ++i)
-    if (const int at = thread + i * threads; at < count * size) from[i] = partial(at / size) + 2 + at % size;
-  for (int begin = 0; begin < all; begin += room / group) {
-    const int some = min(room / group, all - begin);
-    for (int at = thread; at < count * some; at += threads) {
-      const int head = at / some, part = begin + at % some;
-      memory[at] = expf(__ldcg(partial(head) + part * stride) - highest[head]) / total[head];
-    }
-    __syncthreads();
+  const int element = thread % width * eight;
+  for (int first = 0; first < count; first += threads / width) {
+    const int head = first + thread / width;
+    const bool works = head < count && element < size;
+    const float* found = partials + (works ? head * head_stride : 0);
+    Floats sums = {};
+    for (int begin = 0; begin < parts; begin += room) {
+      const int some = min(room, parts - begin);
+      if (head < count)
+        for (int part = thread % width; part < some; part += width)
+          weights[thread / width * room + part] =
+              expf(__ldcg(found + (begin + part) * stride + size) - highest[head]) / total[head];
+      __syncwarp();
+      if (works) {
 #pragma unroll 4
-    for (int part = 0; part < some; ++part)
+        for (int part = 0; part < some; ++part) {
+          const auto* from = reinterpret_cast<const float4*>(found + (begin + part) * stride + element);
+          const float4 a = __ldcg(from), b = __ldcg(from + 1);
+          const float weight = weights[thread / width * room + part];
+          const float values[eight] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 #pragma unroll
-      for (int i = 0; i < each; ++i)
-        if (const int at = thread + i * threads; at < count * size)
-          sums[i] = __fmaf_rn(memory[at / size * some + part], __ldcg(from[i] + (begin + part) * stride), sums[i]);
-    __syncthreads();
+          for (int i = 0; i < eight; ++i) sums.values[i] = __fmaf_rn(weight, values[i], sums.values[i]);
+        }
+      }
+      __syncwarp();
+    }
+    if (works) put(sums, output + head * size + element);
   }
-#pragma unroll
-  for (int i = 0; i < each; ++i)
-    if (const int at = thread + i * threads; at < count * size)
-      output[(place.row * shape.heads + first_head) * size + at] = narrow<T>(sums[i]);
 }
 
-// What is on its way is kept as it came until it is used: registers for three blocks of threads on a multiprocessor.
-constexpr int resident(int width) { return width <= 8 ? 4 : width <= 16 ? 3 : 2; }
+// What is on its way is kept as it came until it is used: registers for two or three blocks of threads on a
+// multiprocessor.
+constexpr int resident(int width) { return width <= 8 ? 3 : 2; }
 
 template <class T, int group, int width>
 __global__ void __launch_bounds__(threads, resident(width))
-    decode(AttentionShape shape, DecodeTables tables, const T* queries, float* scratch, unsigned* counters,
-           int group_blocks, T* output) {
+    decode(AttentionShape shape, DecodeTables tables, const T* queries, int stretch_keys, float* scratch,
+           unsigned* counters, int group_blocks, T* output) {
   using Share = Sharing<group, width>;
-  extern __shared__ float sums[];
+  extern __shared__ __align__(32) float sums[];  // [at_once, group, size]
   __shared__ alignas(32) float scores[part_keys * Share::heads];
-  __shared__ float highest[group], total[group];
+  __shared__ std::int64_t rows[part_keys];
+  __shared__ Running<group> running;
   __shared__ bool is_last;
-  const std::int64_t index = blockIdx.z, part = blockIdx.x, parts = gridDim.x;
-  const Place place = place_of(shape, tables, index);
-  if (part < place.first_part || part > place.last_part) return;
+  const std::int64_t index = blockIdx.z;
+  const int stretch = static_cast<int>(blockIdx.x), stretches = static_cast<int>(gridDim.x);
+  const Place place = place_of(shape, tables, index, stretch_keys);
+  if (stretch < place.first_stretch || stretch > place.last_stretch) return;
   const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x);
-  const auto group_block = static_cast<std::int64_t>(blockIdx.y) % group_blocks;
-  const std::int64_t kv_head = static_cast<std::int64_t>(blockIdx.y) / group_blocks;
-  const std::int64_t all = shape.heads / shape.kv_heads;  // query heads of a key head
-  const std::int64_t first_head = kv_head * all + group_block * group;
-  const std::int64_t left = all - group_block * group;
-  const int count = static_cast<int>(left < group ? left : group);
-  const OwnRows<T, Share, width> own(shape, tables, place, index, part, kv_head);
-  score_keys<T, group>(own, queries + (place.row * shape.heads + first_head) * size, count, shape.scale, size, scores);
-  __syncthreads();
-  weigh_keys<group, Share::heads>(scores, highest, total);
-  __syncthreads();
-  weigh_values<T, group>(own, scores, size, sums);
+  const int kv_head = static_cast<int>(blockIdx.y) / group_blocks;
+  const int group_block = static_cast<int>(blockIdx.y) % group_blocks;
+  const int all = static_cast<int>(shape.heads / shape.kv_heads);  // query heads of a key head
+  const int first_head = kv_head * all + group_block * group;
+  const int count = min(all - group_block * group, group);
+  const std::int64_t of_row = (place.row * shape.heads + first_head) * size;  // where queries and output lie
+  if (thread < group) running.highest[thread] = -INFINITY, running.total[thread] = 0;
+  Floats added[group] = {};
+  const std::int64_t begin = static_cast<std::int64_t>(stretch) * stretch_keys;
+  const std::int64_t first_key = begin > place.least ? begin : place.least / part_keys * part_keys;
+  const std::int64_t end = min(begin + stretch_keys, place.position + 1);
+#pragma unroll 1
+  for (std::int64_t key = first_key; key < end; key += part_keys) {
+    find_rows(shape, tables, place, index, key, rows);
+    __syncthreads();
+    const OwnRows<T, Share, width> own(shape, tables, rows, kv_head);
+    score_keys<T, group>(own, rows, queries + of_row, count, shape.scale, size, scores);
+    __syncthreads();
+    weigh_keys<group, Share::heads>(scores, running);
+    __syncthreads();
+    weigh_values<T, group>(own, scores, running.shrink, added);
+  }
+  const int element = thread % width * eight;
+  if (element < size)
+#pragma unroll
+    for (int head = 0; head < group; ++head)
+      *reinterpret_cast<Floats*>(sums + (thread / width * group + head) * size + element) = added[head];
   __syncthreads();
 
-  const bool alone = place.first_part == place.last_part;
-  for (int at = thread; at < count * size; at += threads) {
-    const int head = at / size, element = at % size;
-    float sum = 0;
+  const bool alone = place.first_stretch == place.last_stretch;
+  const std::int64_t stride = partial_size(shape), head_stride = stretches * stride;
+  float* const partials = partial_of(shape, stretches, scratch, index, first_head);
+  for (int head = thread / width; head < count && element < size; head += Share::at_once) {
+    Floats sum = {};
 #pragma unroll
-    for (int slice = 0; slice < Share::at_once; ++slice) sum += sums[(slice * group + head) * size + element];
-    if (alone)
-      output[(place.row * shape.heads + first_head) * size + at] = narrow<T>(sum / total[head]);
-    else
-      partial_of(shape, parts, scratch, index, first_head + head, part)[2 + element] = sum;
+    for (int slice = 0; slice < Share::at_once; ++slice) {
+      const auto some = *reinterpret_cast<const Floats*>(sums + (slice * group + head) * size + element);
+#pragma unroll
+      for (int i = 0; i < eight; ++i) sum.values[i] += some.values[i];
+    }
+    if (alone) {
+#pragma unroll
+      for (int i = 0; i < eight; ++i) sum.values[i] /= running.total[head];
+      put(sum, output + of_row + head * size + element);
+    } else {
+      float* to = partials + head * head_stride + stretch * stride;
+      auto* four = reinterpret_cast<float4*>(to + element);
+      four[0] = make_float4(sum.values[0], sum.values[1], sum.values[2], sum.values[3]);
+      four[1] = make_float4(sum.values[4], sum.values[5], sum.values[6], sum.values[7]);
+      if (element == 0) to[size] = running.highest[head], to[size + 1] = running.total[head];
+    }
   }
   if (alone) return;
-  if (thread < count) {
-    float* partial = partial_of(shape, parts, scratch, index, first_head + thread, part);
-    partial[0] = highest[thread];
-    partial[1] = total[thread];
-  }
   __threadfence();
   __syncthreads();
   if (thread == 0) {
     unsigned* counter = counters + index * gridDim.y + blockIdx.y;
-    const auto others = static_cast<unsigned>(place.last_part - place.first_part);
-    is_last = atomicAdd(counter, 1u) == others;
+    is_last = atomicAdd(counter, 1u) == static_cast<unsigned>(place.last_stretch - place.first_stretch);
     if (is_last) *counter = 0;
   }
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  join_parts<T, group, width>(shape, parts, scratch, index, place, first_head, count, sums,
-                              Share::at_once * group * size, output);
+  join_parts<T, group, width>(shape, partials + place.first_stretch * stride, head_stride,
+                              place.last_stretch - place.first_stretch + 1, count, sums, group * size, output + of_row);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {
@@ -307,14 +366,27 @@ std::int64_t group_blocks_of(const AttentionShape& shape) {
   const std::int64_t all = shape.heads / shape.kv_heads, group = group_of(shape);
   return (all + group - 1) / group;
 }
-std::int64_t parts_of(const DecodeTables& tables) {
-  return (tables.most_blocks * tables.block_tokens + part_keys - 1) / part_keys;
+
+// Into how many stretches the longest sequence is cut, and of how many keys: as many blocks of threads as keep the chip
+// busy, and no more, since joining costs.
+struct Cut {
+  std::int64_t stretches = 1;
+  std::int64_t keys = part_keys;
+};
+
+Cut cut_of(const AttentionShape& shape, const DecodeTables& tables) {
+  constexpr std::int64_t enough_blocks = 264;  // two for each of 132 multiprocessors
+  const std::int64_t parts = (tables.most_blocks * tables.block_tokens + part_keys - 1) / part_keys;
+  const std::int64_t rows = tables.count * shape.kv_heads * group_blocks_of(shape);
+  const std::int64_t wanted = (enough_blocks + rows - 1) / rows;
+  const std::int64_t parts_each = (parts + wanted - 1) / wanted;
+  return {(parts + parts_each - 1) / parts_each, parts_each * part_keys};
 }
 
 }  // namespace
 
 std::int64_t decode_scratch(const AttentionShape& shape, const DecodeTables& tables) {
-  return tables.count * shape.heads * parts_of(tables) * (shape.head_size + 2);
+  return tables.count * shape.heads * cut_of(shape, tables).stretches * partial_size(shape);
 }
 
 std::int64_t decode_counters(const AttentionShape& shape, const DecodeTables& tables) {
@@ -325,7 +397,8 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
                              const void* queries, float* scratch, unsigned* counters, void* output) {
   if (tables.count == 0) return "";
   const int group_blocks = static_cast<int>(group_blocks_of(shape));
-  const dim3 grid(static_cast<unsigned>(parts_of(tables)), static_cast<unsigned>(shape.kv_heads * group_blocks),
+  const Cut cut = cut_of(shape, tables);
+  const dim3 grid(static_cast<unsigned>(cut.stretches), static_cast<unsigned>(shape.kv_heads * group_blocks),
                   static_cast<unsigned>(tables.count));
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
@@ -334,7 +407,8 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
       const auto bytes =
           static_cast<std::size_t>(Sharing<heads, lanes_of_key>::at_once * heads * shape.head_size) * sizeof(float);
       decode<T, heads, lanes_of_key><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
-          shape, tables, static_cast<const T*>(queries), scratch, counters, group_blocks, static_cast<T*>(output));
+          shape, tables, static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters, group_blocks,
+          static_cast<T*>(output));
     };
     const auto launch = [&](auto group) {
       if (shape.head_size <= 64)

@@ -28,22 +28,35 @@ Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, at::Device devic
   });
 }
 
+// Ordering some hundred copies takes milliseconds, which a GPU need not wait for: the thread that writes does it. On a
+// CPU the copy is made here and now.
 Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
-  if (!saver_) return {};
+  if (!saver_ || begun_ == facts.step) return {};
   if (begun_)
     if (auto before = saver_->wait(); !before) return before.error();
   since_ = std::chrono::steady_clock::now();
-  const auto changed = parallel::StreamMark::of_current_stream(device_);
-  {
-    const parallel::SideStream beside(device_);
-    changed.order_current_stream();
-    state_.copy_to(*copy_.get());
-    copied_ = parallel::StreamMark::of_current_stream(device_);
-  }
-  if (auto started = saver_->begin(facts, copy_.get(), [copied = copied_] { copied.wait(); }); !started) return started;
+  auto copying = std::make_shared<std::packaged_task<parallel::StreamMark()>>(
+      [this, changed = parallel::StreamMark::of_current_stream(device_)] {
+        const at::NoGradGuard forward_only;
+        const parallel::SideStream beside(device_);
+        changed.order_current_stream();
+        state_.copy_to(*copy_.get());
+        return parallel::StreamMark::of_current_stream(device_);
+      });
+  copied_ = copying->get_future().share();
+  if (!device_.is_cuda()) (*copying)();
+  const auto arrived = [copying, copied = copied_, later = device_.is_cuda()] {
+    if (later) (*copying)();
+    copied.get().wait();
+  };
+  if (auto started = saver_->begin(facts, copy_.get(), arrived); !started) return started;
   begun_ = facts.step;
   told_ = false;
   return {};
+}
+
+void Checkpoints::before_change() const {
+  if (copied_.valid()) copied_.get().order_current_stream();
 }
 
 Result<std::optional<wire::Saved>> Checkpoints::completed(bool wait) {

@@ -24,7 +24,7 @@ class Checkpoints {
   // way.
   Result<void> save(const checkpoint::TrainingState& facts);
   // The state is changed by what is ordered from the device from now on: what is still being copied comes first.
-  void before_change() const { copied_.order_current_stream(); }
+  void before_change() const;
   // The save that was begun, once: where it is complete, or, with wait, when it is.
   Result<std::optional<wire::Saved>> completed(bool wait);
 
@@ -32,7 +32,7 @@ class Checkpoints {
   const StateTensors& state_;
   at::Device device_;
   std::shared_future<std::shared_ptr<checkpoint::HostCopy>> copy_;  // getting its memory takes a while
-  parallel::StreamMark copied_;
+  std::shared_future<parallel::StreamMark> copied_;
   std::optional<checkpoint::CheckpointSaver> saver_;  // absent: this rank does not save
   std::optional<std::int64_t> begun_;
   bool told_ = true;
