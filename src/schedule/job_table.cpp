@@ -145,6 +145,17 @@ void JobTable::add(const Job& job, const Duration& ageing, Time now) {
   records_.push_back(std::move(record));
 }
 
+// Those that none of the others waits for: when they have succeeded, all have.
+std::vector<JobIndex> JobTable::last_of(const std::vector<JobIndex>& round) const {
+  std::vector<JobIndex> last;
+  for (const JobIndex job : round)
+    if (std::ranges::none_of(at(job).dependants, [&](const Dependency& dependant) {
+          return dependant.needs_success && std::ranges::find(round, dependant.job) != round.end();
+        }))
+      last.push_back(job);
+  return last;
+}
+
 void JobTable::place_in_chain(JobRecord& record, JobIndex index) {
   const auto [found, is_new] = chains_.try_emplace(record.job.chain->name);
   Chain& chain = found->second;
@@ -154,7 +165,7 @@ void JobTable::place_in_chain(JobRecord& record, JobIndex index) {
   }
   if (record.job.chain->round != chain.round) {
     chain.round = record.job.chain->round;
-    chain.of_before = std::exchange(chain.of_round, {});
+    chain.of_before = last_of(std::exchange(chain.of_round, {}));
   }
   // Who comes after another job of its round waits for the round before through that one.
   const bool follows = std::ranges::any_of(record.dependencies, [&](const Dependency& dependency) {
@@ -162,7 +173,9 @@ void JobTable::place_in_chain(JobRecord& record, JobIndex index) {
   });
   if (!follows)
     for (const JobIndex before : chain.of_before)
-      if (std::ranges::find(record.dependencies, before, &Dependency::job) == record.dependencies.end())
+      if (std::ranges::none_of(record.dependencies, [&](const Dependency& dependency) {
+            return dependency.job == before && dependency.needs_success;
+          }))
         record.dependencies.push_back({before, true});
   chain.of_round.push_back(index);
   ++chain.left;

@@ -81,7 +81,7 @@ class JobTable {
   struct Chain {
     int round = 0;                    // the last
     std::vector<JobIndex> of_round;   // its jobs
-    std::vector<JobIndex> of_before;  // those of the round before
+    std::vector<JobIndex> of_before;  // the last jobs of the round before
     int left = 0;                     // jobs not settled
     std::size_t strand = 0;
   };
@@ -91,6 +91,7 @@ class JobTable {
     bool grows() const { return live > 0 && elastic_left > 0; }
   };
   void add(const Job& job, const Duration& ageing, Time now);
+  std::vector<JobIndex> last_of(const std::vector<JobIndex>& round) const;
   void place_in_chain(JobRecord& record, JobIndex index);
   void change_strand(std::size_t strand, int live, int elastic);
 

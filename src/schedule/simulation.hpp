@@ -25,7 +25,7 @@ using World = std::function<std::optional<Course>(const Scheduler&, const JobRec
 World as_predicted(std::optional<Duration> otherwise = std::nullopt);
 
 // One attempt.
-struct Run {
+struct JobRun {
   JobIndex job{};
   std::vector<GpuNumber> gpus;
   Time start;
@@ -50,7 +50,7 @@ class Simulation {
   }
 
   const Scheduler& scheduler() const { return scheduler_; }
-  const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<JobRun>& runs() const { return runs_; }
   const std::vector<Event>& journal() const { return journal_; }
   // Each event's, in the order of the journal.
   const std::vector<std::vector<Decision>>& decisions() const { return decisions_; }
@@ -68,7 +68,7 @@ class Simulation {
   Scheduler scheduler_;
   World world_;
   std::multimap<Time, Planned> planned_;
-  std::vector<Run> runs_;
+  std::vector<JobRun> runs_;
   std::map<JobIndex, std::size_t> open_;  // runs that have not ended
   std::vector<Event> journal_;
   std::vector<std::vector<Decision>> decisions_;
