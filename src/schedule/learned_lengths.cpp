@@ -1,12 +1,12 @@
 #include "schedule/learned_lengths.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace muster::schedule {
 namespace {
 
-// Steps that an expectation may be too high: a line is not sorted anew for every small difference.
-constexpr int calm = 2;
+constexpr int block = 32;
 
 }  // namespace
 
@@ -14,12 +14,13 @@ bool LearnedLengths::learn(const std::string& name, Duration length) {
   if (name.empty()) return false;
   const auto [found, is_new] = courses_.try_emplace(name);
   Course& course = found->second;
-  course.last[course.next] = length;
-  course.next = (course.next + 1) % course.last.size();
-  const LengthStep seen = step_above(std::ranges::max(course.last));
-  if (!is_new && seen <= course.step && static_cast<int>(course.step) - static_cast<int>(seen) <= calm) return false;
-  course.step = seen;
-  return true;
+  course.longest_now = std::max(course.longest_now, length);
+  if (++course.seen == block) {
+    course.longest_before = std::exchange(course.longest_now, Duration{});
+    course.seen = 0;
+  }
+  const LengthStep step = step_above(std::max(course.longest_now, course.longest_before));
+  return std::exchange(course.step, step) != step || is_new;
 }
 
 std::optional<Duration> LearnedLengths::expected(const std::string& name) const {

@@ -1,7 +1,6 @@
 // How long jobs of a label or kind take, from those that succeeded.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -15,13 +14,14 @@ class LearnedLengths {
  public:
   // Whether what is expected of this name is another step now.
   bool learn(const std::string& name, Duration length);
-  // The longest of the last few, rounded up; a step down is taken when it is a large one.
+  // The longest of the last 32 to 64, rounded up. It rises at once, and falls when as many were shorter: a line of
+  // thousands is not sorted anew for every difference.
   std::optional<Duration> expected(const std::string& name) const;
 
  private:
   struct Course {
-    std::array<Duration, 5> last{};  // a ring; zero where nothing was seen
-    std::size_t next = 0;
+    Duration longest_now{}, longest_before{};  // of this block of lengths, and of the one before
+    int seen = 0;                              // in this block
     LengthStep step{};
   };
   std::unordered_map<std::string, Course> courses_;
