@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/text.hpp"
+
 namespace muster::schedule {
 
 std::string_view name(JobState state) {
@@ -38,6 +40,8 @@ class Admission {
     job_ = &job;
     if (job.id.text.empty()) note("a job has no id", "give each job an id of its own");
     if (is_known(job.id)) note("this id is taken", "ids are used once; choose another");
+    for (const std::string* text : {&job.id.text, &job.label, &job.kind, job.chain ? &job.chain->name : &job.kind})
+      if (!is_utf8(*text)) note("one of its names is not UTF-8", "ids, labels, kinds and chains are text");
     look_at_wish();
     look_at_numbers();
     for (const auto* list : {&job.after, &job.after_ok})

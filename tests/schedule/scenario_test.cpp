@@ -6,6 +6,7 @@
 #include "schedule/experiment.hpp"
 #include "schedule/schedule_text.hpp"
 #include "schedule/simulation.hpp"
+#include "schedule/why.hpp"
 
 namespace muster::schedule {
 namespace {
@@ -53,6 +54,25 @@ TEST(Scenario, OneAtATimeEachGeneratesOnAllGpus) {
   experiment.datasets.resize(1);
   experiment.parallel = false;
   expect_schedule("one_at_a_time_4_gpus.txt", simulated(experiment, 4));
+}
+
+// The example of docs/schedule.md.
+TEST(Scenario, TheManualsExampleIsTrue) {
+  const auto minutes = [](Job made, int count) { return lasting(std::move(made), count * 60); };
+  Simulation simulation(with_gpus(2), as_predicted());
+  simulation.at(at(0), Submitted{{minutes(job("A"), 60), minutes(job("B"), 20), minutes(job("G", 2), 30),
+                                  minutes(job("S"), 30)}});
+  simulation.at(at(25 * 60), Submitted{{minutes(job("L"), 50)}});
+  std::string told;
+  while (simulation.step())
+    if (simulation.scheduler().now() == at(50 * 60)) told = to_text(why(simulation.scheduler(), {"L"}).value());
+  std::string starts;
+  for (const JobRun& run : simulation.runs())
+    starts += simulation.scheduler().jobs().at(run.job).job.id.text + " " +
+              std::to_string((run.start - Time{}) / std::chrono::minutes(1)) + ", ";
+  EXPECT_EQ(starts, "A 0, B 0, S 20, G 60, L 90, ");
+  ASSERT_FALSE(told.empty());
+  EXPECT_NE(read_file(std::string(MUSTER_DOCS) + "/schedule.md")->find(told), std::string::npos) << told;
 }
 
 }  // namespace

@@ -69,6 +69,11 @@ TEST(Submission, RefusesWishesThatContradictThemselves) {
   EXPECT_NE(refusal(machine, {job("a", -1)}).what.find("-1"), std::string::npos);
 }
 
+TEST(Submission, RefusesNamesThatAJournalCouldNotHold) {
+  Machine machine(1);
+  EXPECT_NE(refusal(machine, {job("a\xff")}).what.find("not UTF-8"), std::string::npos);
+}
+
 TEST(Submission, RefusesRoundsOutOfTheirOrder) {
   Machine machine(1);
   EXPECT_NE(refusal(machine, {in_chain(job("a"), "x", 1), in_chain(job("c"), "x", 3)}).what.find("last round is 1"),
@@ -348,6 +353,24 @@ TEST(Retry, StaysWhereThereIsNoOtherGpu) {
   Machine machine(2);
   machine.submit(0, {with_retries(job("a", 2), 1)});
   EXPECT_EQ(started(machine.fail(1, "a")), Ids{"a"});
+}
+
+TEST(Retry, TakesTheOthersFirstWhereThereAreTooFew) {
+  Machine machine(3);
+  machine.submit(0, {with_retries(job("a", 2), 1)});
+  machine.fail(1, "a");
+  EXPECT_EQ(machine.gpus("a"), (Numbers{0, 2}));
+}
+
+TEST(Retry, IsPassedOnTheGpusItFailedOn) {
+  Machine machine(4);
+  machine.submit(0, {with_retries(lasting(job("a", 2), 50), 1), lasting(job("b"), 100), lasting(job("c"), 1)});
+  machine.succeed(1, "c");  // GPU 3 is free, and longer than those that a had
+  EXPECT_EQ(started(machine.fail(2, "a")), Ids{});
+  EXPECT_EQ(started(machine.submit(3, {lasting(job("long"), 5000)})), Ids{"long"});
+  EXPECT_EQ(machine.gpus("long"), Numbers{0});
+  EXPECT_EQ(started(machine.succeed(100, "b")), Ids{"a"});
+  EXPECT_EQ(machine.gpus("a"), (Numbers{2, 3}));
 }
 
 TEST(Retry, FollowsAFailedStartToo) {
