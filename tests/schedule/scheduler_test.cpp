@@ -357,7 +357,8 @@ TEST(Retry, StaysWhereThereIsNoOtherGpu) {
 
 TEST(Retry, TakesTheOthersFirstWhereThereAreTooFew) {
   Machine machine(3);
-  machine.submit(0, {with_retries(job("a", 2), 1)});
+  machine.submit(0, {with_retries(job("a", 2), 1), job("b")});
+  machine.succeed(1, "b");  // GPU 2 is free no longer than those that a leaves
   machine.fail(1, "a");
   EXPECT_EQ(machine.gpus("a"), (Numbers{0, 2}));
 }
