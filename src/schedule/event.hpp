@@ -1,0 +1,85 @@
+// What the scheduler is told. The events in their order are the whole truth: see journal.hpp.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schedule/job.hpp"
+
+namespace muster::schedule {
+
+// The rules of a scheduler. Given before the first job, or left as they are.
+struct Rules {
+  Duration ageing = std::chrono::minutes(10);  // waiting this long is worth one step of priority
+  int without_gpus = 8;                        // so many jobs that want no GPU run at the same time
+  bool operator==(const Rules&) const = default;
+};
+
+struct GpuFound {
+  std::string name;  // the caller's: a UUID, an index
+  bool operator==(const GpuFound&) const = default;
+};
+// Its GPU fell ill or vanished: who runs on it is stopped and begins again elsewhere.
+struct GpuLost {
+  GpuNumber gpu{};
+  std::string reason;
+  bool operator==(const GpuLost&) const = default;
+};
+// Somebody else has it. A job that was to begin on it has not begun, and goes back to its place in the line.
+struct GpuHeld {
+  GpuNumber gpu{};
+  std::string holder;
+  bool operator==(const GpuHeld&) const = default;
+};
+struct GpuReturned {
+  GpuNumber gpu{};
+  bool operator==(const GpuReturned&) const = default;
+};
+
+// All of them, or none when one cannot be accepted. What a job depends on is known before it: submitted earlier, or
+// earlier in this list.
+struct Submitted {
+  std::vector<Job> jobs;
+  bool operator==(const Submitted&) const = default;
+};
+struct Cancelled {
+  JobId job;
+  bool operator==(const Cancelled&) const = default;
+};
+
+// A job that was to start did not: a failure like that of a job that ended at once.
+struct StartFailed {
+  JobId job;
+  std::string reason;
+  bool operator==(const StartFailed&) const = default;
+};
+struct Heartbeat {
+  JobId job;
+  bool operator==(const Heartbeat&) const = default;
+};
+struct Ended {
+  enum class How { exited, killed, out_of_memory };
+
+  JobId job;
+  How how = How::exited;
+  int code = 0;  // exited: its exit status; killed: the signal
+  bool succeeded() const { return how == How::exited && code == 0; }
+  bool operator==(const Ended&) const = default;
+};
+
+// Nothing but the passing of time.
+struct Tick {
+  bool operator==(const Tick&) const = default;
+};
+
+using Happening = std::variant<Rules, GpuFound, GpuLost, GpuHeld, GpuReturned, Submitted, Cancelled, StartFailed,
+                               Heartbeat, Ended, Tick>;
+
+struct Event {
+  Time time;  // a clock that was set back stands still until it has caught up
+  Happening what;
+  bool operator==(const Event&) const = default;
+};
+
+}  // namespace muster::schedule

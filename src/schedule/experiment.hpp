@@ -1,0 +1,51 @@
+// A matrix of experiments as jobs: algorithms × families × data sets × rounds, each in stages.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "schedule/job.hpp"
+
+namespace muster::schedule {
+
+struct Stage {
+  std::string name;
+  GpuWish gpus;
+  std::optional<Duration> prediction;  // on gpus.minimum GPUs
+};
+
+struct Experiment {
+  std::vector<std::string> algorithms, families, datasets;
+  int rounds = 1;
+  // Samples can be shared out over any number of GPUs, so the first takes what nobody else can use.
+  std::vector<Stage> stages = {{"generate", {1, most_gpus}, {}}, {"train", {1, {}}, {}}, {"evaluate", {1, {}}, {}}};
+  bool parallel = true;  // else one job at a time
+  int priority = 0;
+  int retries = 0;
+  std::optional<Duration> timeout, heartbeat;  // of each stage
+};
+
+// One cell of the matrix in one round. Its stages are what is scheduled.
+struct ExperimentJob {
+  JobId id;  // {algorithm}_{family}_{dataset}_r{round}
+  std::string algorithm, family, dataset;
+  int round = 1;
+  std::vector<Job> stages;  // ids {id}.{stage}, one after another
+};
+
+// Algorithms outermost, rounds innermost.
+Result<std::vector<ExperimentJob>> expand(const Experiment& experiment);
+
+// How many stages of a job are done already, from the first on.
+using StagesDone = std::function<std::size_t(const ExperimentJob&)>;
+
+// What is left to submit, in an order in which it can be: stages that are done are left out, and nothing waits for
+// them.
+std::vector<Job> jobs_to_submit(const Experiment& experiment, std::span<const ExperimentJob> jobs,
+                                const StagesDone& done = {});
+
+}  // namespace muster::schedule

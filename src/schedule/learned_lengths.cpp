@@ -1,0 +1,32 @@
+#include "schedule/learned_lengths.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::schedule {
+namespace {
+
+constexpr int block = 32;
+
+}  // namespace
+
+bool LearnedLengths::learn(const std::string& name, Duration length) {
+  if (name.empty()) return false;
+  const auto [found, is_new] = courses_.try_emplace(name);
+  Course& course = found->second;
+  course.longest_now = std::max(course.longest_now, length);
+  if (++course.seen == block) {
+    course.longest_before = std::exchange(course.longest_now, Duration{});
+    course.seen = 0;
+  }
+  const LengthStep step = step_above(std::max(course.longest_now, course.longest_before));
+  return std::exchange(course.step, step) != step || is_new;
+}
+
+std::optional<Duration> LearnedLengths::expected(const std::string& name) const {
+  const auto found = courses_.find(name);
+  if (found == courses_.end()) return std::nullopt;
+  return longest(found->second.step);
+}
+
+}  // namespace muster::schedule

@@ -1,0 +1,126 @@
+#include "schedule/why.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "schedule/simulation.hpp"
+
+namespace muster::schedule {
+namespace {
+
+constexpr std::size_t most_named = 5;
+
+std::optional<Time> expected_start(const Scheduler& scheduler, JobIndex job) {
+  Simulation future(scheduler, as_predicted());
+  do {
+    const JobRecord& record = future.scheduler().jobs().at(job);
+    if (has_gpus(record.state)) return record.started;
+    if (is_settled(record.state)) return std::nullopt;
+  } while (future.step());
+  return std::nullopt;
+}
+
+Why::Gpus gpus_of(const Scheduler& scheduler, const JobRecord& record) {
+  const GpuPool& pool = scheduler.gpus();
+  Why::Gpus gpus{record.job.gpus.minimum, pool.free(), pool.size(), {}, {}, {}};
+  for (const GpuStatus& gpu : pool.all()) {
+    if (gpu.state == GpuState::held || gpu.state == GpuState::lost)
+      gpus.set_aside.push_back({gpu.name, gpu.state, gpu.words});
+    if (gpu.state != GpuState::taken) continue;
+    const JobRecord& holder = scheduler.jobs().at(*gpu.job);
+    auto known = std::ranges::find(gpus.holders, holder.job.id, &Why::Holder::job);
+    if (known == gpus.holders.end()) known = gpus.holders.insert(known, {holder.job.id, {}, holder.expected_end});
+    known->gpus.push_back(gpu.name);
+  }
+  for (const GpuNumber gpu : record.avoided) gpus.avoided.push_back(pool.at(gpu).name);
+  return gpus;
+}
+
+std::string in(Time moment, Time now) {
+  return moment <= now ? std::string("now") : fmt::format("in {}", to_string(moment - now));
+}
+
+std::string names(const std::vector<JobId>& ids) {
+  std::vector<std::string> texts;
+  for (const JobId& id : ids) texts.push_back(id.text);
+  return join(texts, ", ");
+}
+
+std::string gpu_lines(const Why::Gpus& gpus, Time now) {
+  std::string text =
+      fmt::format("wants {} GPU{}; {} of {} free\n", gpus.wanted, gpus.wanted == 1 ? "" : "s", gpus.free, gpus.all);
+  for (const Why::Holder& holder : gpus.holders)
+    text +=
+        fmt::format("  {} has {}, {}\n", holder.job.text, join(holder.gpus, ", "),
+                    !holder.expected_end          ? std::string("nobody knows until when")
+                    : *holder.expected_end <= now ? "and should have ended"
+                                                  : fmt::format("for {} more", to_string(*holder.expected_end - now)));
+  for (const Why::SetAside& gpu : gpus.set_aside)
+    text += fmt::format("  {} {} {}\n", gpu.gpu, gpu.state == GpuState::held ? "is held by" : "is lost:", gpu.words);
+  if (!gpus.avoided.empty()) text += fmt::format("  it failed on {} and waits for others\n", join(gpus.avoided, ", "));
+  return text;
+}
+
+std::string start_line(const Why& why) {
+  if (why.expected_start) return fmt::format("expected to begin {}\n", in(*why.expected_start, why.now));
+  if (why.unpredicted.empty()) return "nobody knows when it begins: not every job before it has a prediction\n";
+  return fmt::format("nobody knows when it begins: {} {} no prediction\n", names(why.unpredicted),
+                     why.unpredicted.size() == 1 ? "has" : "have");
+}
+
+}  // namespace
+
+Result<Why> why(const Scheduler& scheduler, const JobId& id) {
+  const auto job = scheduler.jobs().find(id);
+  if (!job) return Error{Error::Kind::bad_input, fmt::format("there is no job {}", id.text), ""};
+  const JobRecord& record = scheduler.jobs().at(*job);
+  Why why;
+  why.job = id;
+  why.state = record.state;
+  why.now = scheduler.now();
+  why.reason = record.reason;
+  if (is_settled(record.state) || has_gpus(record.state)) return why;
+  for (const Dependency& dependency : record.dependencies)
+    if (const JobRecord& other = scheduler.jobs().at(dependency.job); !is_settled(other.state))
+      why.awaited.push_back({other.job.id, other.state, dependency.needs_success});
+  if (record.state == JobState::ready && record.job.gpus.minimum > 0) {
+    why.gpus = gpus_of(scheduler, record);
+    why.ahead = scheduler.count_before(*job);
+    for (const JobIndex other : scheduler.before(*job, most_named))
+      why.first_ahead.push_back(scheduler.jobs().at(other).job.id);
+  }
+  if (const auto reservation = scheduler.reservation()) {
+    why.reserved_for = scheduler.jobs().at(reservation->job).job.id;
+    why.reserved_start = reservation->expected;
+  }
+  for (const JobIndex other : scheduler.running().unexpected())
+    if (why.unpredicted.size() < most_named) why.unpredicted.push_back(scheduler.jobs().at(other).job.id);
+  why.expected_start = expected_start(scheduler, *job);
+  return why;
+}
+
+std::string to_text(const Why& why) {
+  std::string text = fmt::format("{} is {}\n", why.job.text, name(why.state));
+  if (!why.reason.empty()) text += fmt::format("{}\n", why.reason);
+  if (is_settled(why.state) || has_gpus(why.state)) return text;
+  for (const Why::Awaited& awaited : why.awaited)
+    text += fmt::format("waits until {} has {}; it is {}\n", awaited.job.text,
+                        awaited.needs_success ? "succeeded" : "ended", name(awaited.state));
+  if (why.gpus) {
+    text += gpu_lines(*why.gpus, why.now);
+    text += why.ahead == 0 ? "first in the line\n"
+                           : fmt::format("{} before it in the line: {}{}\n", why.ahead, names(why.first_ahead),
+                                         why.ahead > why.first_ahead.size() ? ", …" : "");
+    if (why.reserved_for && *why.reserved_for == why.job)
+      text += "free GPUs are kept for it; only jobs that end before it begins, or use what it leaves, go first\n";
+    else if (why.reserved_for)
+      text += fmt::format("free GPUs are kept for {}{}\n", why.reserved_for->text,
+                          why.reserved_start ? fmt::format(", which begins {}", in(*why.reserved_start, why.now)) : "");
+  }
+  return text + start_line(why);
+}
+
+}  // namespace muster::schedule
