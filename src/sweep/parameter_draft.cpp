@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/text.hpp"
 
 namespace muster::sweep {
 namespace {
 
-constexpr double largest_whole = 0x1p53;  // beyond it not every whole number is a double
+constexpr double largest_whole = 0x1p48;  // the places of more numbers on [-1, 1] would not be told apart
 
 bool is_whole(double number) { return number == std::floor(number) && std::abs(number) <= largest_whole; }
 
@@ -38,10 +39,12 @@ class Check {
 
   void list() {
     if (draft_.values.empty()) refuse("no values", "name at least one, as in values: [8, 16]");
-    for (std::size_t i = 0; i < draft_.values.size(); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (same(draft_.values[i], draft_.values[j]))
-          refuse(fmt::format("the value {} twice", to_yaml(draft_.values[i])), "name each once");
+    std::set<std::string> seen;
+    for (const Value& value : draft_.values) {
+      const auto number = number_of(value);
+      if (!seen.insert(number ? fmt::format("{}", *number) : to_yaml(value)).second)
+        refuse(fmt::format("the value {} twice", to_yaml(value)), "name each once");
+    }
     if (draft_.min || draft_.max || draft_.mean || draft_.step)
       refuse("a list of values beside min, max, mean or step", "keep one of the two");
     if (draft_.scale != std::variant<ParameterDraft::Scale, double>(ParameterDraft::Scale::automatic))
@@ -58,6 +61,8 @@ class Check {
       return refuse(fmt::format("min is {} and max is {}", min, max),
                     min == max ? fmt::format("min must be below max; for one value write value: {}", min)
                                : "min must be below max");
+    if (!std::isfinite(max - min))
+      return refuse(fmt::format("min is {} and max is {}", min, max), "they must not be so far apart");
     bounds(distribution, min, max);
     if (draft_.mean && !(*draft_.mean >= min && *draft_.mean <= max))
       refuse(fmt::format("mean is {}", *draft_.mean), fmt::format("it must be from {} to {}", min, max));
@@ -72,7 +77,7 @@ class Check {
       case Distribution::int_uniform:
         for (const double bound : {min, max})
           if (!is_whole(bound))
-            refuse(fmt::format("{} is no whole number", bound), "min and max must be whole numbers up to 2^53");
+            refuse(fmt::format("{} is no whole number", bound), "min and max must be whole numbers, 2^48 at most");
         break;
       case Distribution::uniform_pow2:
         for (const double bound : {min, max})

@@ -157,6 +157,12 @@ TEST(SweepFile, RefusesAGridOverNumbersWithoutEnd) {
             10u);
 }
 
+TEST(SweepFile, RefusesBoundsThatNoSearchCouldUse) {
+  EXPECT_SAYS(refused(with_parameter("{distribution: uniform, min: -1e308, max: 1e308}")), "so far apart");
+  EXPECT_SAYS(refused(with_parameter("{distribution: int_uniform, min: 0, max: 9007199254740992}")), "2^48 at most");
+  EXPECT_SAYS(refused(wandb_with("{distribution: log_uniform, min: 1.0, max: 1000.0}")), "so far apart");
+}
+
 TEST(SweepFile, RefusesWhatIsNoTableAndWhatHasNoParameters) {
   EXPECT_SAYS(refused("- 1\n"), "the file is a list");
   EXPECT_SAYS(refused("metric: m\ngoal: maximize\n"), "no parameters");
