@@ -19,19 +19,9 @@ std::size_t first_trials(const SweepSpec& spec) {
   return std::clamp<std::size_t>(dimensions + 2, 4, 12);
 }
 
-// The first point of a spread row that was not tried.
-Suggestion suggest_spread(const SweepSpec& spec, const TriedSettings& tried) {
-  for (std::uint64_t index = 0;; ++index)
-    if (Settings settings = settings_at(spec.space, spread_point(spec.space, spec.seed, index));
-        !tried.contains(settings))
-      return {settings, {}};
-}
-
 // How long trials took, one after the other. Those that run now tell how many run side by side.
 double seconds_used(const Evidence& evidence) {
-  double spent = 0;
-  for (const Trial& trial : evidence.finished) spent += trial.cost;
-  return spent / static_cast<double>(evidence.running.size() + 1);
+  return evidence.seconds / static_cast<double>(evidence.running.size() + 1);
 }
 
 // How much cost counts: fully at first, where much is to be learned, and not at all at the end, where only the best
@@ -39,9 +29,7 @@ double seconds_used(const Evidence& evidence) {
 double cost_weight(const SweepSpec& spec, const Evidence& evidence) {
   if (spec.bayes.cost_weight) return *spec.bayes.cost_weight;
   double used = 0;
-  if (spec.limits.trials)
-    used = static_cast<double>(evidence.finished.size() + evidence.running.size()) /
-           static_cast<double>(*spec.limits.trials);
+  if (spec.limits.trials) used = static_cast<double>(evidence.begun) / static_cast<double>(*spec.limits.trials);
   if (spec.limits.seconds) used = std::max(used, seconds_used(evidence) / *spec.limits.seconds);
   const double most = spec.limits.seconds ? 1.0 : 0.5;
   return most * std::clamp(1 - used, 0.0, 1.0);
@@ -67,7 +55,7 @@ class Search {
       : spec_(spec),
         evidence_(evidence),
         tried_(tried),
-        chance_(spec.seed, evidence.finished.size() + evidence.running.size() + 1),
+        chance_(spec.seed, evidence.begun + 1),
         score_(spec.space, evidence),
         cost_(spec.space, evidence),
         weight_(cost_weight(spec, evidence)),
@@ -175,10 +163,10 @@ class Search {
 
 std::optional<Suggestion> suggest_bayes(const SweepSpec& spec, const History& history, const TriedSettings& tried) {
   const Evidence evidence = gather(spec.space, spec.goal, history);
-  const std::size_t begun = evidence.finished.size() + evidence.running.size();
-  if (evidence.succeeded == 0 || begun < first_trials(spec)) return suggest_spread(spec, tried);
-  if (auto found = Search(spec, evidence, tried).best()) return found;
-  return suggest_spread(spec, tried);
+  if (evidence.succeeded && evidence.begun >= first_trials(spec))
+    if (auto found = Search(spec, evidence, tried).best()) return found;
+  return first_untried(spec.space, tried,
+                       [&](std::uint64_t index) { return spread_point(spec.space, spec.seed, index); });
 }
 
 }  // namespace muster::sweep

@@ -16,12 +16,10 @@ class CostModel {
 
   // The logarithm of the seconds at each point.
   std::vector<double> predict(const Points& points) const;
-  // Nothing to choose by when all trials take equally long.
-  bool is_flat() const { return !process_; }
 
  private:
-  double mean_ = 0, deviation_ = 1;  // of the logarithms
-  std::optional<GaussianProcess> process_;
+  double mean_ = 0, deviation_ = 1;         // of the logarithms
+  std::optional<GaussianProcess> process_;  // none where all trials take equally long
 };
 
 }  // namespace muster::sweep

@@ -2,16 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
 
 namespace muster::sweep {
 namespace {
+
+constexpr std::size_t most_trials = 300;
 
 // The number that about this share of them lies below.
 double share_below(std::vector<double> numbers, double share) {
   const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(numbers.size() - 1) + 0.5);
   std::ranges::nth_element(numbers, numbers.begin() + place);
   return numbers[static_cast<std::size_t>(place)];
+}
+
+void give_failures_the_worst_score(std::vector<Trial>& trials) {
+  std::optional<double> worst;
+  for (const Trial& trial : trials)
+    if (!trial.failed) worst = std::min(worst.value_or(trial.score), trial.score);
+  for (Trial& trial : trials)
+    if (trial.failed) trial.score = worst.value_or(0);
+}
+
+void thin(std::vector<Trial>& trials) {
+  if (trials.size() <= most_trials) return;
+  constexpr std::size_t best = most_trials / 2;
+  for (std::size_t i = best; i < most_trials; ++i)
+    trials[i] = trials[best + (i - best) * (trials.size() - best) / (most_trials - best)];
+  trials.resize(most_trials);
 }
 
 }  // namespace
@@ -34,19 +53,17 @@ Evidence gather(const Space& space, Goal goal, const History& history) {
     const bool failed = observation.failed();
     evidence.finished.push_back(
         {std::move(*point), failed ? 0 : oriented(goal, *observation.score), observation.cost_seconds, failed});
-    if (!failed) ++evidence.succeeded;
+    evidence.succeeded = evidence.succeeded || !failed;
   }
-  double worst = 0;
-  bool first = true;
-  for (const Trial& trial : evidence.finished)
-    if (!trial.failed && (std::exchange(first, false) || trial.score < worst)) worst = trial.score;
-  for (Trial& trial : evidence.finished)
-    if (trial.failed) trial.score = worst;
+  give_failures_the_worst_score(evidence.finished);
   std::ranges::sort(evidence.finished, {},
                     [](const Trial& trial) { return std::tuple(trial.failed, -trial.score, trial.point, trial.cost); });
   for (const Settings& settings : history.running)
     if (auto point = point_of(space, settings)) evidence.running.push_back(std::move(*point));
   std::ranges::sort(evidence.running);
+  evidence.begun = evidence.finished.size() + evidence.running.size();
+  for (const Trial& trial : evidence.finished) evidence.seconds += trial.cost;
+  thin(evidence.finished);
   return evidence;
 }
 

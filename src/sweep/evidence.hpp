@@ -16,9 +16,13 @@ struct Trial {
 };
 
 struct Evidence {
-  std::vector<Trial> finished;  // in an order that follows from the trials alone; those outside the space left out
+  // Best first, failures last: an order that follows from the trials alone. Those outside the space are left out. Of
+  // very many only some, since a process takes the cube of their number: the best, and of the others every so many.
+  std::vector<Trial> finished;
   std::vector<Point> running;
-  std::size_t succeeded = 0;
+  std::size_t begun = 0;   // finished and running, in the space, all of them
+  double seconds = 0;      // that all finished ones took
+  bool succeeded = false;  // at least one
 };
 
 Evidence gather(const Space& space, Goal goal, const History& history);

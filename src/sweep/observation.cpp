@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 
 #include "base/text.hpp"
@@ -35,7 +34,7 @@ Result<Settings> settings_from_json(const json& object, std::string_view where) 
 json to_json(const Observation& observation) {
   json object{{"trial", observation.trial},
               {"parameters", to_json(observation.settings)},
-              {"score", observation.score ? json(*observation.score) : json()},
+              {"score", observation.failed() ? json() : json(*observation.score)},
               {"cost_seconds", observation.cost_seconds},
               {"failed", observation.failed()}};
   if (observation.stopped_early) object["stopped_early"] = true;

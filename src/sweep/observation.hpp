@@ -1,6 +1,7 @@
 // What came of a trial, and observations.jsonl, which holds one a line.
 #pragma once
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,12 +17,13 @@ namespace muster::sweep {
 struct Observation {
   std::string trial;  // "NAME.r.3"
   Settings settings;
-  std::optional<double> score;  // finite; absent exactly when the trial failed
+  std::optional<double> score;  // absent: the trial failed
   double cost_seconds = 0;
   bool stopped_early = false;
   std::string reason;  // of a failure, in words
 
-  bool failed() const { return !score; }
+  // A score that is no number is a failure, too.
+  bool failed() const { return !score || !std::isfinite(*score); }
   bool operator==(const Observation&) const = default;
 };
 

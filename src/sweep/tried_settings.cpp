@@ -23,4 +23,19 @@ std::string TriedSettings::key_of(const Settings& settings) const {
   return key;
 }
 
+std::optional<Suggestion> first_untried_of_grid(const Space& space, const TriedSettings& tried) {
+  const std::uint64_t count = count_points(space).value_or(0);
+  for (std::uint64_t index = 0; index < count; ++index)
+    if (Settings settings = grid_settings(space, index); !tried.contains(settings)) return Suggestion{settings, {}};
+  return std::nullopt;
+}
+
+std::optional<Suggestion> first_untried(const Space& space, const TriedSettings& tried,
+                                        const std::function<Point(std::uint64_t index)>& row) {
+  constexpr std::uint64_t most_in_vain = 20000;
+  for (std::uint64_t index = 0; index < tried.count() + most_in_vain; ++index)
+    if (Settings settings = settings_at(space, row(index)); !tried.contains(settings)) return Suggestion{settings, {}};
+  return first_untried_of_grid(space, tried);
+}
+
 }  // namespace muster::sweep

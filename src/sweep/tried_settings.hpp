@@ -1,6 +1,9 @@
 // Which settings of a space a sweep has had already.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -23,5 +26,13 @@ class TriedSettings {
   const Space& space_;
   std::set<std::string> keys_;
 };
+
+// The first point of the grid that was not tried; nothing when all were, or when the space is no grid.
+std::optional<Suggestion> first_untried_of_grid(const Space& space, const TriedSettings& tried);
+
+// The first of an endless row of points that was not tried: which of them were is all that counts, not how or when.
+// Where hardly any point is left, one that the row would not come to for long.
+std::optional<Suggestion> first_untried(const Space& space, const TriedSettings& tried,
+                                        const std::function<Point(std::uint64_t index)>& row);
 
 }  // namespace muster::sweep

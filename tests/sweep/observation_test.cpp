@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sweep/best_trials.hpp"
 #include "sweep/sweep_end.hpp"
 
@@ -19,6 +21,11 @@ TEST(Observations, ComeBackFromTheirLinesBitForBit) {
   written[1].reason = "out of memory";
   const std::string text = to_line(written[0]) + to_line(written[1]);
   EXPECT_EQ(read_observations(text, "observations.jsonl").value(), written);
+}
+
+TEST(Observations, WithAScoreThatIsNoNumberAreFailures) {
+  const std::string text = to_line(one("a", std::nan(""))) + to_line(one("b", HUGE_VAL));
+  EXPECT_EQ(read_observations(text, "o").value(), (std::vector{one("a", std::nullopt), one("b", std::nullopt)}));
 }
 
 TEST(Observations, AreReadUpToALineThatWasCutOff) {

@@ -242,6 +242,29 @@ TEST(Suggestion, PassesOverObservationsOfAnotherSpace) {
   EXPECT_EQ(suggest(spec, {done, {}})->settings, suggestion->settings);
 }
 
+TEST(Suggestion, EndsWhereHardlyAnyNumberLiesBetweenTheBounds) {
+  for (const Method method : {Method::random, Method::bayes}) {
+    SweepSpec spec;
+    spec.method = method;
+    spec.space.parameters.push_back({.path = "x", .min = 1, .max = std::nextafter(1.0, 2.0)});
+    EXPECT_EQ(run(spec, 9, [](const Settings& s) { return number(s, "x"); }).size(), 2u);
+  }
+}
+
+TEST(Evidence, KeepsTheBestOfVeryManyTrialsAndSomeOfTheOthers) {
+  const SweepSpec spec = two_numbers(Method::bayes);
+  std::vector<Observation> done;
+  for (int i = 0; i < 2000; ++i)
+    done.push_back(observed(static_cast<std::size_t>(i), {{"x", i / 2000.0}, {"y", 0.1}}, i, 2));
+  const Evidence evidence = gather(spec.space, spec.goal, {done, {}});
+  EXPECT_EQ(evidence.begun, 2000u);
+  EXPECT_EQ(evidence.seconds, 4000);
+  ASSERT_EQ(evidence.finished.size(), 300u);
+  EXPECT_EQ(evidence.finished[0].score, 0);
+  EXPECT_EQ(evidence.finished[149].score, -149);
+  EXPECT_LT(evidence.finished[299].score, -1900);
+}
+
 TEST(Evidence, HasAFrontOfTrialsThatAreBestForTheirCost) {
   const SweepSpec spec = two_numbers(Method::bayes);
   std::vector<Observation> done;
