@@ -5,39 +5,19 @@
 #include <array>
 #include <optional>
 
-#include "base/axis.hpp"
+#include "base/plot_frame.hpp"
 #include "base/svg.hpp"
 
 namespace muster::store {
 namespace {
 
 using svg::label, svg::line;
+using Frame = svg::PlotFrame;
 
-constexpr int width = 760, height = 380, left = 70, right = 740, top = 50, bottom = 330;
+constexpr int width = Frame::width, height = Frame::height;
 
 constexpr svg::Colours colours{".loss{stroke:#9fb8d1}.smooth{stroke:#2f5d8a}.eval{fill:#b4532a}",
                                ".loss{stroke:#44607c}.smooth{stroke:#86b4e0}.eval{fill:#e79a5f}"};
-
-struct Frame {
-  Axis steps, loss;
-  double x(double step) const { return left + steps.share(step) * (right - left); }
-  double y(double value) const { return bottom - loss.share(value) * (bottom - top); }
-};
-
-std::string axes(const Frame& frame) {
-  std::string text;
-  for (const double tick : frame.loss.ticks) {
-    text += line("grid", left, frame.y(tick), right, frame.y(tick));
-    text += label(left - 8, frame.y(tick) + 4, frame.loss.label(tick), "end");
-  }
-  for (const double tick : frame.steps.ticks) {
-    text += line("axis", frame.x(tick), bottom, frame.x(tick), bottom + 5);
-    text += label(frame.x(tick), bottom + 20, frame.steps.label(tick), "middle");
-  }
-  text += line("axis", left, bottom, right, bottom) + line("axis", left, top, left, bottom);
-  text += label((left + right) / 2.0, height - 8, "step", "middle");
-  return text + svg::rising_label(16, (top + bottom) / 2.0, "loss");
-}
 
 std::string path(std::string_view kind, const Curve& curve, const Frame& frame, double thickness) {
   if (curve.empty()) return "";
@@ -81,8 +61,8 @@ std::string loss_svg(std::string_view title, const MetricsTable& metrics) {
   const auto frame = frame_of(loss, evaluation);
   if (!frame)
     return text + label(width / 2.0, height / 2.0, "no loss was recorded", "middle") + std::string(svg::ending);
-  constexpr std::size_t columns = right - left;
-  text += axes(*frame) + path("loss", thinned(loss, columns), *frame, 1);
+  constexpr std::size_t columns = Frame::right - Frame::left;
+  text += svg::axes(*frame, "step", "loss") + path("loss", thinned(loss, columns), *frame, 1);
   text += path("smooth", thinned(smoothed(loss), columns / 2), *frame, 2);
   return text + dots(evaluation, *frame) + legend(!evaluation.empty()) + std::string(svg::ending);
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "sweep/thinning.hpp"
+
 namespace muster::sweep {
 namespace {
 
@@ -27,9 +29,7 @@ void give_failures_the_worst_score(std::vector<Trial>& trials) {
 
 void thin(std::vector<Trial>& trials) {
   if (trials.size() <= most_trials) return;
-  constexpr std::size_t best = most_trials / 2;
-  for (std::size_t i = best; i < most_trials; ++i)
-    trials[i] = trials[best + (i - best) * (trials.size() - best) / (most_trials - best)];
+  for (std::size_t i = 0; i < most_trials; ++i) trials[i] = trials[kept_place(i, trials.size(), most_trials)];
   trials.resize(most_trials);
 }
 

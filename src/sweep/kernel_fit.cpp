@@ -6,6 +6,7 @@
 #include "sweep/ascent.hpp"
 #include "sweep/covariance.hpp"
 #include "sweep/gaussian_process.hpp"
+#include "sweep/thinning.hpp"
 
 namespace muster::sweep {
 namespace {
@@ -109,19 +110,15 @@ struct Chosen {
   std::vector<double> values;
 };
 
-// The best half of what is looked at, and of the others every so many.
 Chosen choose(const Points& points, std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   Chosen chosen{{points.dimensions, {}}, {}};
-  constexpr std::size_t best = most_points / 2;
   for (std::size_t i = 0; i < std::min(most_points, order.size()); ++i) {
-    std::size_t place = i;
-    if (order.size() > most_points && i >= best)
-      place = best + (i - best) * (order.size() - best) / (most_points - best);
-    chosen.points.add({points.at(order[place]), points.dimensions});
-    chosen.values.push_back(values[order[place]]);
+    const std::size_t index = order[kept_place(i, order.size(), most_points)];
+    chosen.points.add({points.at(index), points.dimensions});
+    chosen.values.push_back(values[index]);
   }
   return chosen;
 }

@@ -173,12 +173,8 @@ const std::array early_stop_keys{
                            [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.least = r.integer(v, 1, most); }},
     NodeKey<EarlyStopKeys>{
         "max_steps", [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.most_steps = r.integer(v, 1, most); }},
-    NodeKey<EarlyStopKeys>{"eta",
-                           [](NodeReader& r, const Node& v, EarlyStopKeys& t) {
-                             const auto eta = r.quantity(v);
-                             if (eta && *eta <= 1) r.refuse_value(v, "a number above 1");
-                             t.eta = eta && *eta > 1 ? *eta : t.eta;
-                           }},
+    NodeKey<EarlyStopKeys>{
+        "eta", [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.eta = read_eta(r, v).value_or(t.eta); }},
 };
 
 void read_early_stop(NodeReader& reader, const Node& node, SweepSpec& spec) {

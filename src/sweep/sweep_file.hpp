@@ -13,6 +13,8 @@ SweepSpec read_wandb_file(NodeReader& reader, const Node& root);
 // What both kinds have.
 std::optional<Goal> read_goal(NodeReader& reader, const Node& node);
 std::optional<Method> read_method(NodeReader& reader, const Node& node);
+// The eta of an early stop: a number above 1.
+std::optional<double> read_eta(NodeReader& reader, const Node& node);
 // A list of words, or one text that is split at blanks. Unknown ${…} are refused.
 std::vector<std::string> read_command(NodeReader& reader, const Node& node);
 // Adds a parameter unless one of that path is there already.

@@ -59,6 +59,13 @@ std::optional<Method> read_method(NodeReader& reader, const Node& node) {
   return std::nullopt;
 }
 
+std::optional<double> read_eta(NodeReader& reader, const Node& node) {
+  const auto eta = reader.quantity(node);
+  if (!eta || *eta > 1) return eta;
+  reader.refuse_value(node, "a number above 1");
+  return std::nullopt;
+}
+
 std::vector<std::string> read_command(NodeReader& reader, const Node& node) {
   std::vector<std::string> words;
   if (node.kind == Node::Kind::scalar) {

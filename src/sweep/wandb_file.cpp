@@ -193,11 +193,7 @@ const std::array hyperband_keys{
                        [](NodeReader& r, const Node& v, Hyperband& t) { t.most_steps = r.integer(v, 1, most); }},
     NodeKey<Hyperband>{"s", [](NodeReader& r, const Node& v, Hyperband& t) { t.count = r.integer(v, 1, 64); }},
     NodeKey<Hyperband>{"eta",
-                       [](NodeReader& r, const Node& v, Hyperband& t) {
-                         const auto eta = r.quantity(v);
-                         if (eta && *eta <= 1) r.refuse_value(v, "a number above 1");
-                         t.eta = eta && *eta > 1 ? *eta : t.eta;
-                       }},
+                       [](NodeReader& r, const Node& v, Hyperband& t) { t.eta = read_eta(r, v).value_or(t.eta); }},
 };
 
 void read_hyperband(NodeReader& reader, const Node& node, SweepSpec& spec) {
