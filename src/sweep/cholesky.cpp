@@ -1,17 +1,31 @@
 #include "sweep/cholesky.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace muster::sweep {
 namespace {
 
 // Loops over rows that lie side by side: the compiler makes vectors of them without changing any sum's order.
-void subtract_multiple(double* row, const double* other, double factor, std::size_t count) {
+void subtract_multiple(double* __restrict row, const double* __restrict other, double factor, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) row[i] -= factor * other[i];
 }
 
 constexpr std::size_t block_width = 16;  // right sides at a time
+
+// Solves a block of right sides, row by row; what a row becomes is summed up in registers.
+void solve_block(const Matrix& lower, double* block) {
+  for (std::size_t j = 0; j < lower.size; ++j) {
+    const double* factors = lower.row(j);
+    double* own = block + j * block_width;
+    std::array<double, block_width> rest;
+    for (std::size_t i = 0; i < block_width; ++i) rest[i] = own[i];
+    for (std::size_t k = 0; k < j; ++k)
+      for (std::size_t i = 0; i < block_width; ++i) rest[i] -= factors[k] * block[k * block_width + i];
+    for (std::size_t i = 0; i < block_width; ++i) own[i] = rest[i] / factors[j];
+  }
+}
 
 }  // namespace
 
@@ -48,19 +62,15 @@ std::vector<double> Cholesky::solve(std::vector<double> right) const {
 }
 
 void Cholesky::solve_lower(std::span<double> rows, std::size_t width) const {
-  // A block of right sides is solved apart from the others, so that its rows stay in the nearest cache.
+  Matrix lower(size());
+  for (std::size_t k = 0; k < size(); ++k)
+    for (std::size_t j = k; j < size(); ++j) lower.row(j)[k] = factor_.row(k)[j];
   std::vector<double> block(size() * block_width);
   for (std::size_t begin = 0; begin < width; begin += block_width) {
     const std::size_t columns = std::min(block_width, width - begin);
     for (std::size_t k = 0; k < size(); ++k)
       std::copy_n(rows.data() + k * width + begin, columns, block.data() + k * block_width);
-    for (std::size_t k = 0; k < size(); ++k) {
-      double* own = block.data() + k * block_width;
-      const double* factors = factor_.row(k);
-      for (std::size_t i = 0; i < block_width; ++i) own[i] /= factors[k];
-      for (std::size_t j = k + 1; j < size(); ++j)
-        subtract_multiple(block.data() + j * block_width, own, factors[j], block_width);
-    }
+    solve_block(lower, block.data());
     for (std::size_t k = 0; k < size(); ++k)
       std::copy_n(block.data() + k * block_width, columns, rows.data() + k * width + begin);
   }
