@@ -6,10 +6,10 @@
 
 #include "base/document.hpp"
 #include "base/files.hpp"
+#include "base/node_reader.hpp"
 #include "base/text.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/inventory_keys.hpp"
-#include "gpu/node_reader.hpp"
 
 namespace muster::gpu {
 namespace {

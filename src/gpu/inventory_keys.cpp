@@ -67,30 +67,31 @@ template <class Target>
 void ignored(NodeReader&, const Node&, Target&) {}
 
 constexpr std::array mig_keys{
-    Key<MigInstance>{"uuid", [](NodeReader& r, const Node& v,
-                                MigInstance& m) { m.uuid = read_uuid(r, v, "MIG-").value_or(GpuUuid{}); }},
-    Key<MigInstance>{"gpu_instance",
-                     [](NodeReader& r, const Node& v, MigInstance& m) { m.gpu_instance = r.count(v).value_or(0); }},
-    Key<MigInstance>{"compute_instance",
-                     [](NodeReader& r, const Node& v, MigInstance& m) { m.compute_instance = r.count(v).value_or(0); }},
-    Key<MigInstance>{"memory_total", [](NodeReader& r, const Node& v, MigInstance& m) { m.memory_total = r.size(v); }},
-    Key<MigInstance>{"name", [](NodeReader& r, const Node& v, MigInstance& m) { m.name = r.text(v); }},
-    Key<MigInstance>{"lease", ignored<MigInstance>},
+    NodeKey<MigInstance>{"uuid", [](NodeReader& r, const Node& v,
+                                    MigInstance& m) { m.uuid = read_uuid(r, v, "MIG-").value_or(GpuUuid{}); }},
+    NodeKey<MigInstance>{"gpu_instance",
+                         [](NodeReader& r, const Node& v, MigInstance& m) { m.gpu_instance = r.count(v).value_or(0); }},
+    NodeKey<MigInstance>{"compute_instance", [](NodeReader& r, const Node& v,
+                                                MigInstance& m) { m.compute_instance = r.count(v).value_or(0); }},
+    NodeKey<MigInstance>{"memory_total",
+                         [](NodeReader& r, const Node& v, MigInstance& m) { m.memory_total = r.size(v); }},
+    NodeKey<MigInstance>{"name", [](NodeReader& r, const Node& v, MigInstance& m) { m.name = r.text(v); }},
+    NodeKey<MigInstance>{"lease", ignored<MigInstance>},
 };
 
 constexpr std::array process_keys{
-    Key<GpuProcess>{"pid", [](NodeReader& r, const Node& v, GpuProcess& p) { p.pid = r.count(v).value_or(0); }},
-    Key<GpuProcess>{"user", [](NodeReader& r, const Node& v, GpuProcess& p) { p.user = r.text(v); }},
-    Key<GpuProcess>{"command", [](NodeReader& r, const Node& v, GpuProcess& p) { p.command = r.text(v); }},
-    Key<GpuProcess>{"memory", [](NodeReader& r, const Node& v, GpuProcess& p) { p.memory = r.size(v); }},
+    NodeKey<GpuProcess>{"pid", [](NodeReader& r, const Node& v, GpuProcess& p) { p.pid = r.count(v).value_or(0); }},
+    NodeKey<GpuProcess>{"user", [](NodeReader& r, const Node& v, GpuProcess& p) { p.user = r.text(v); }},
+    NodeKey<GpuProcess>{"command", [](NodeReader& r, const Node& v, GpuProcess& p) { p.command = r.text(v); }},
+    NodeKey<GpuProcess>{"memory", [](NodeReader& r, const Node& v, GpuProcess& p) { p.memory = r.size(v); }},
 };
 
 // The nested form that `muster gpus --json` writes.
 constexpr std::array memory_keys{
-    Key<Gpu>{"total", [](NodeReader& r, const Node& v, Gpu& g) { g.facts.memory_total = r.size(v); }},
-    Key<Gpu>{"used", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_used = r.size(v); }},
-    Key<Gpu>{"reserved", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_reserved = r.size(v); }},
-    Key<Gpu>{"free", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_free = r.size(v); }},
+    NodeKey<Gpu>{"total", [](NodeReader& r, const Node& v, Gpu& g) { g.facts.memory_total = r.size(v); }},
+    NodeKey<Gpu>{"used", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_used = r.size(v); }},
+    NodeKey<Gpu>{"reserved", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_reserved = r.size(v); }},
+    NodeKey<Gpu>{"free", [](NodeReader& r, const Node& v, Gpu& g) { g.reading.memory_free = r.size(v); }},
 };
 
 void read_instances(NodeReader& reader, const Node& node, GpuEntry& entry) {
@@ -124,53 +125,55 @@ using Entry = GpuEntry;
 using Reader = NodeReader;
 
 constexpr std::array gpu_keys{
-    Key<Entry>{"index", [](Reader& r, const Node& v, Entry& e) { e.index = r.count(v, 0, 65535); }},
-    Key<Entry>{"uuid", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.uuid = read_uuid(r, v, "GPU-"); }},
-    Key<Entry>{"count", [](Reader& r, const Node& v, Entry& e) { e.count = r.count(v, 0, most_gpus); }},
-    Key<Entry>{"name", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.name = r.text(v); }},
-    Key<Entry>{"memory_total", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.memory_total = r.size(v); }},
-    Key<Entry>{"memory_used", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_used = r.size(v); }},
-    Key<Entry>{"memory_reserved",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_reserved = r.size(v); }},
-    Key<Entry>{"memory_free", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_free = r.size(v); }},
-    Key<Entry>{"memory", [](Reader& r, const Node& v, Entry& e) { r.table<Gpu>(v, memory_keys, e.gpu); }},
-    Key<Entry>{"utilization", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.utilization = r.percent(v); }},
-    Key<Entry>{"memory_utilization",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_utilization = r.percent(v); }},
-    Key<Entry>{"temperature", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.temperature = r.count(v); }},
-    Key<Entry>{"power", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.power = r.quantity(v); }},
-    Key<Entry>{"power_limit", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.power_limit = r.quantity(v); }},
-    Key<Entry>{"clock_sm", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.clock_sm = r.count(v); }},
-    Key<Entry>{"clock_memory", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.clock_memory = r.count(v); }},
-    Key<Entry>{"ecc_corrected",
-               [](Reader& r, const Node& v, Entry& e) {
-                 e.gpu.reading.ecc_corrected = r.integer(v, 0, std::numeric_limits<std::int64_t>::max());
-               }},
-    Key<Entry>{"ecc_uncorrected",
-               [](Reader& r, const Node& v, Entry& e) {
-                 e.gpu.reading.ecc_uncorrected = r.integer(v, 0, std::numeric_limits<std::int64_t>::max());
-               }},
-    Key<Entry>{"row_remap_pending",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.row_remap_pending = r.boolean(v); }},
-    Key<Entry>{"row_remap_failed",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.row_remap_failed = r.boolean(v); }},
-    Key<Entry>{"xids", read_xids},
-    Key<Entry>{"compute_capability",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.compute_capability = read_capability(r, v); }},
-    Key<Entry>{"multiprocessor_count",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.multiprocessor_count = r.count(v, 1); }},
-    Key<Entry>{"pci_bus_id",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.pci_bus_id = read_pci_bus_id(r, v); }},
-    Key<Entry>{"numa_node", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.numa_node = r.count(v, 0, 1023); }},
-    Key<Entry>{"cpu_affinity",
-               [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.cpu_affinity = read_cpu_affinity(r, v); }},
-    Key<Entry>{"mig", read_instances},
-    Key<Entry>{"processes", read_processes},
-    Key<Entry>{"healthy", [](Reader& r, const Node& v, Entry& e) { e.healthy = r.boolean(v); }},
-    Key<Entry>{"unhealthy_because", [](Reader& r, const Node& v, Entry& e) { e.unhealthy_because = r.text(v); }},
-    Key<Entry>{"lost", [](Reader& r, const Node& v, Entry& e) { e.gpu.lost = r.boolean(v).value_or(false); }},
-    Key<Entry>{"visible_index", ignored<Entry>},
-    Key<Entry>{"lease", ignored<Entry>},
+    NodeKey<Entry>{"index", [](Reader& r, const Node& v, Entry& e) { e.index = r.count(v, 0, 65535); }},
+    NodeKey<Entry>{"uuid", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.uuid = read_uuid(r, v, "GPU-"); }},
+    NodeKey<Entry>{"count", [](Reader& r, const Node& v, Entry& e) { e.count = r.count(v, 0, most_gpus); }},
+    NodeKey<Entry>{"name", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.name = r.text(v); }},
+    NodeKey<Entry>{"memory_total", [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.memory_total = r.size(v); }},
+    NodeKey<Entry>{"memory_used", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_used = r.size(v); }},
+    NodeKey<Entry>{"memory_reserved",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_reserved = r.size(v); }},
+    NodeKey<Entry>{"memory_free", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_free = r.size(v); }},
+    NodeKey<Entry>{"memory", [](Reader& r, const Node& v, Entry& e) { r.table<Gpu>(v, memory_keys, e.gpu); }},
+    NodeKey<Entry>{"utilization", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.utilization = r.percent(v); }},
+    NodeKey<Entry>{"memory_utilization",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.memory_utilization = r.percent(v); }},
+    NodeKey<Entry>{"temperature", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.temperature = r.count(v); }},
+    NodeKey<Entry>{"power", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.power = r.quantity(v); }},
+    NodeKey<Entry>{"power_limit",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.power_limit = r.quantity(v); }},
+    NodeKey<Entry>{"clock_sm", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.clock_sm = r.count(v); }},
+    NodeKey<Entry>{"clock_memory", [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.clock_memory = r.count(v); }},
+    NodeKey<Entry>{"ecc_corrected",
+                   [](Reader& r, const Node& v, Entry& e) {
+                     e.gpu.reading.ecc_corrected = r.integer(v, 0, std::numeric_limits<std::int64_t>::max());
+                   }},
+    NodeKey<Entry>{"ecc_uncorrected",
+                   [](Reader& r, const Node& v, Entry& e) {
+                     e.gpu.reading.ecc_uncorrected = r.integer(v, 0, std::numeric_limits<std::int64_t>::max());
+                   }},
+    NodeKey<Entry>{"row_remap_pending",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.row_remap_pending = r.boolean(v); }},
+    NodeKey<Entry>{"row_remap_failed",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.reading.row_remap_failed = r.boolean(v); }},
+    NodeKey<Entry>{"xids", read_xids},
+    NodeKey<Entry>{"compute_capability",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.compute_capability = read_capability(r, v); }},
+    NodeKey<Entry>{"multiprocessor_count",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.multiprocessor_count = r.count(v, 1); }},
+    NodeKey<Entry>{"pci_bus_id",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.pci_bus_id = read_pci_bus_id(r, v); }},
+    NodeKey<Entry>{"numa_node",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.numa_node = r.count(v, 0, 1023); }},
+    NodeKey<Entry>{"cpu_affinity",
+                   [](Reader& r, const Node& v, Entry& e) { e.gpu.facts.cpu_affinity = read_cpu_affinity(r, v); }},
+    NodeKey<Entry>{"mig", read_instances},
+    NodeKey<Entry>{"processes", read_processes},
+    NodeKey<Entry>{"healthy", [](Reader& r, const Node& v, Entry& e) { e.healthy = r.boolean(v); }},
+    NodeKey<Entry>{"unhealthy_because", [](Reader& r, const Node& v, Entry& e) { e.unhealthy_because = r.text(v); }},
+    NodeKey<Entry>{"lost", [](Reader& r, const Node& v, Entry& e) { e.gpu.lost = r.boolean(v).value_or(false); }},
+    NodeKey<Entry>{"visible_index", ignored<Entry>},
+    NodeKey<Entry>{"lease", ignored<Entry>},
 };
 
 void read_between(NodeReader& reader, const Node& node, Link& link) {
@@ -186,9 +189,10 @@ void read_between(NodeReader& reader, const Node& node, Link& link) {
 }
 
 constexpr std::array link_keys{
-    Key<Link>{"between", read_between},
-    Key<Link>{"kind", [](Reader& r, const Node& v, Link& l) { l.kind = read_link_kind(r, v).value_or(LinkKind::sys); }},
-    Key<Link>{"lanes", [](Reader& r, const Node& v, Link& l) { l.lanes = r.count(v, 0, 1024).value_or(0); }},
+    NodeKey<Link>{"between", read_between},
+    NodeKey<Link>{"kind",
+                  [](Reader& r, const Node& v, Link& l) { l.kind = read_link_kind(r, v).value_or(LinkKind::sys); }},
+    NodeKey<Link>{"lanes", [](Reader& r, const Node& v, Link& l) { l.lanes = r.count(v, 0, 1024).value_or(0); }},
 };
 
 bool is_written(const Node* value) { return value != nullptr && value->kind != Node::Kind::null; }
@@ -229,24 +233,24 @@ void read_links(NodeReader& reader, const Node& node, InventoryEntries& entries)
 }
 
 constexpr std::array inventory_keys{
-    Key<InventoryEntries>{"gpus", read_gpus},
-    Key<InventoryEntries>{"links", read_links},
-    Key<InventoryEntries>{"count",
-                          [](Reader& r, const Node& v, InventoryEntries& e) {
-                            e.count = r.count(v, 0, most_gpus);
-                            e.count_position = v.position;
-                          }},
-    Key<InventoryEntries>{"driver_version",
-                          [](Reader& r, const Node& v, InventoryEntries& e) { e.driver_version = r.text(v); }},
-    Key<InventoryEntries>{"cuda_version",
-                          [](Reader& r, const Node& v, InventoryEntries& e) { e.cuda_version = r.text(v); }},
-    Key<InventoryEntries>{"driver_state",
-                          [](Reader& r, const Node& v, InventoryEntries& e) {
-                            e.driver = read_driver_state(r, v).value_or(DriverState::ready);
-                            e.driver_position = v.position;
-                          }},
-    Key<InventoryEntries>{"mask", ignored<InventoryEntries>},
-    Key<InventoryEntries>{"source", ignored<InventoryEntries>},
+    NodeKey<InventoryEntries>{"gpus", read_gpus},
+    NodeKey<InventoryEntries>{"links", read_links},
+    NodeKey<InventoryEntries>{"count",
+                              [](Reader& r, const Node& v, InventoryEntries& e) {
+                                e.count = r.count(v, 0, most_gpus);
+                                e.count_position = v.position;
+                              }},
+    NodeKey<InventoryEntries>{"driver_version",
+                              [](Reader& r, const Node& v, InventoryEntries& e) { e.driver_version = r.text(v); }},
+    NodeKey<InventoryEntries>{"cuda_version",
+                              [](Reader& r, const Node& v, InventoryEntries& e) { e.cuda_version = r.text(v); }},
+    NodeKey<InventoryEntries>{"driver_state",
+                              [](Reader& r, const Node& v, InventoryEntries& e) {
+                                e.driver = read_driver_state(r, v).value_or(DriverState::ready);
+                                e.driver_position = v.position;
+                              }},
+    NodeKey<InventoryEntries>{"mask", ignored<InventoryEntries>},
+    NodeKey<InventoryEntries>{"source", ignored<InventoryEntries>},
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/document.hpp"
-#include "gpu/node_reader.hpp"
+#include "base/node_reader.hpp"
 #include "gpu/snapshot.hpp"
 
 namespace muster::gpu {

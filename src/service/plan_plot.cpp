@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/svg.hpp"
 #include "service/plan_report.hpp"
 #include "service/plan_words.hpp"
 
@@ -17,27 +18,10 @@ constexpr std::array<std::string_view, plan::component_count> colours{
     "#2f5d8a", "#5b84ad", "#86a7c6", "#1f3f5f", "#b4532a", "#d98b4a", "#7a4f9a", "#3f8f5b",
     "#6fb07f", "#9fd0a8", "#c9a227", "#e0c060", "#8a8a8a", "#c9c9c9", "#a9a9a9", "#dddddd"};
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char letter : text) {
-    if (letter == '&')
-      out += "&amp;";
-    else if (letter == '<')
-      out += "&lt;";
-    else if (letter == '>')
-      out += "&gt;";
-    else if (letter == '"')
-      out += "&quot;";
-    else
-      out += letter;
-  }
-  return out;
-}
-
 double in_gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 std::string label(double x, double y, std::string_view text, std::string_view more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, more, escaped(text));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, more, svg::escaped(text));
 }
 
 std::string rank_bar(const plan::Question& question, const plan::RankPlan& rank, double y, double scale) {

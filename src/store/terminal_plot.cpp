@@ -8,8 +8,8 @@
 #include <optional>
 #include <span>
 
+#include "base/axis.hpp"
 #include "base/table.hpp"
-#include "store/axis.hpp"
 
 namespace muster::store {
 namespace {

@@ -24,6 +24,7 @@
 #include "spec/model_shape.hpp"
 #include "spec/resolve.hpp"
 #include "spec/safetensors_header.hpp"
+#include "sweep/suggest.hpp"
 
 namespace muster {
 namespace {
@@ -60,6 +61,14 @@ std::vector<std::string> seed_texts(const spec::Schema& schema) {
       "gpus:\n  - {count: 8, name: A, memory_total: 40GiB, temperature: 30, xids: [79]}\nlinks:\n  - {between: [0, 1], "
       "kind: nvlink, lanes: 4}\n");
   texts.emplace_back("a: &x {b: [1, 2, *y]}\nc: *x\n? d\n: !!str e\n--- \n...\n");
+  texts.emplace_back(
+      "metric: m\ngoal: minimize\nparameters:\n  a: {distribution: log_normal, min: 1.0e-5, max: 1, mean: 0.1, scale: "
+      "time}\n  b: {c: {distribution: uniform_pow2, min: 8, max: 64}}\n  d: [1, x]\nlimits: {trials: 5}\n");
+  texts.emplace_back(
+      "method: random\nmetric: {name: m}\nparameters: {a: {min: 1, max: 9}, b: {distribution: q_uniform, min: 0, max: "
+      "4, "
+      "q: 2}}\nearly_terminate: {type: hyperband, min_iter: 3}\ncommand: [\"${args}\"]\n");
+  texts.emplace_back("{\"trial\": \"a\", \"parameters\": {\"b.c\": 1}, \"score\": 0.5, \"cost_seconds\": 1}\n");
   texts.emplace_back("training.max_steps=100");
   texts.emplace_back("0,1,GPU-aaaa,MIG-GPU-bbbb/1/0,-1");
   texts.emplace_back("12.5GiB 300ms");
@@ -134,6 +143,14 @@ void feed(const spec::Schema& schema, const std::vector<gpu::Gpu>& gpus, const s
       if (const auto override = spec::parse_override(text))
         static_cast<void>(spec::resolve(schema, {.overrides = {*override}}));
       return;
+    case 4: {
+      static_cast<void>(sweep::read_observations(text, "fuzz.jsonl"));
+      const auto sweep = sweep::read_sweep_spec(text, "fuzz.yaml");
+      if (!sweep) return;
+      const auto first = sweep::suggest(*sweep, {});  // what is accepted has a point, and it lies in the space
+      if (!first || !sweep::point_of(sweep->space, first->settings)) throw std::logic_error("a space without a point");
+      return;
+    }
     default:
       static_cast<void>(parse_byte_count(text));
       static_cast<void>(parse_duration(text));
@@ -263,7 +280,7 @@ int fuzz(std::size_t inputs, std::uint64_t seed) {
     if (model)
       feed_model(current_input, models.below(2) == 0 ? 0 : models.below(150'000), accepted);
     else
-      feed(schema, gpus, current_input, mutator.below(8) < 4 ? 0 : mutator.below(5));
+      feed(schema, gpus, current_input, mutator.below(8) < 4 ? 0 : mutator.below(6));
     if (i % 100'000 == 99'999) fmt::print(stderr, "parser_fuzz: {} inputs\n", i + 1);
   }
   ::alarm(0);

@@ -5,7 +5,7 @@
 
 #include "base/table.hpp"
 #include "base/text.hpp"
-#include "store/axis.hpp"
+#include "base/axis.hpp"
 #include "store/loss_plot.hpp"
 #include "store/terminal_plot.hpp"
 #include "testing/contains.hpp"

@@ -1,4 +1,4 @@
-#include "store/axis.hpp"
+#include "base/axis.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace muster::store {
+namespace muster {
 namespace {
 
 // 1, 2 or 5 times a power of ten, at least as large as least.
@@ -57,4 +57,4 @@ Axis make_count_axis(double least, double most, int wanted) {
   return with_step(least, most, std::max(1.0, round_step((most - least) / wanted)), false);
 }
 
-}  // namespace muster::store
+}  // namespace muster

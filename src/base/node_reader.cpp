@@ -1,4 +1,4 @@
-#include "gpu/node_reader.hpp"
+#include "base/node_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 
-namespace muster::gpu {
+namespace muster {
 
 void NodeReader::refuse(TextPosition position, std::string what, std::string remedy) {
   problems_.push_back({location(source_, position), std::move(what), std::move(remedy)});
@@ -83,4 +83,4 @@ std::optional<std::string> NodeReader::text(const Node& node) {
   return std::nullopt;
 }
 
-}  // namespace muster::gpu
+}  // namespace muster

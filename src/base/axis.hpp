@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace muster::store {
+namespace muster {
 
 struct Axis {
   double low = 0, high = 1;   // what the plot spans; low < high
@@ -21,4 +21,4 @@ Axis make_axis(double least, double most, int wanted, bool widen);
 // The same for counts: no ticks between whole numbers.
 Axis make_count_axis(double least, double most, int wanted);
 
-}  // namespace muster::store
+}  // namespace muster

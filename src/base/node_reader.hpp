@@ -13,13 +13,13 @@
 #include "base/document.hpp"
 #include "base/error.hpp"
 
-namespace muster::gpu {
+namespace muster {
 
 class NodeReader;
 
 // One key of a table: its name, and what its value does to the target.
 template <class Target>
-struct Key {
+struct NodeKey {
   std::string_view name;
   void (*read)(NodeReader& reader, const Node& value, Target& target);
 };
@@ -34,16 +34,16 @@ class NodeReader {
 
   // Each known key goes to its reader; null means that the fact is not known, as if the key were not there.
   template <class Target>
-  void table(const Node& node, std::span<const Key<Target>> keys, Target& target) {
+  void table(const Node& node, std::span<const NodeKey<Target>> keys, Target& target) {
     if (!is(node, Node::Kind::table, "a table")) return;
     const std::string outer = key_;
     for (const Node::Entry& entry : node.entries) {
-      const Key<Target>* known = nullptr;
-      for (const Key<Target>& key : keys)
+      const NodeKey<Target>* known = nullptr;
+      for (const NodeKey<Target>& key : keys)
         if (key.name == entry.key) known = &key;
       if (known == nullptr) {
         std::vector<std::string> names;
-        for (const Key<Target>& key : keys) names.emplace_back(key.name);
+        for (const NodeKey<Target>& key : keys) names.emplace_back(key.name);
         refuse_key(entry, names);
       } else if (entry.value.kind != Node::Kind::null) {
         key_ = entry.key;
@@ -76,4 +76,4 @@ class NodeReader {
   std::vector<Problem> problems_;
 };
 
-}  // namespace muster::gpu
+}  // namespace muster

@@ -1,0 +1,32 @@
+// A parameter as a sweep file has it, before anything about it is known to fit together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/node_reader.hpp"
+#include "sweep/parameter.hpp"
+
+namespace muster::sweep {
+
+struct ParameterDraft {
+  enum class Scale { automatic, time };
+
+  std::string path;
+  TextPosition position;
+  std::optional<Distribution> distribution;
+  std::optional<double> min, max, mean, step;
+  std::variant<Scale, double> scale = Scale::automatic;
+  std::vector<Value> values;
+};
+
+// Readers of single values, with the parameter named in what they refuse.
+std::optional<double> read_number(NodeReader& reader, const std::string& what, const Node& node);
+std::vector<Value> read_values(NodeReader& reader, const std::string& what, const Node& node);
+
+// The parameter, or every reason why there is none.
+std::optional<Parameter> complete(NodeReader& reader, const ParameterDraft& draft);
+
+}  // namespace muster::sweep

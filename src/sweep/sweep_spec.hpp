@@ -1,0 +1,50 @@
+// What a user asks of a sweep, whichever of the two kinds of file said it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "sweep/early_stop.hpp"
+#include "sweep/goal.hpp"
+#include "sweep/space.hpp"
+
+namespace muster::sweep {
+
+enum class Method { grid, random, bayes };
+
+struct Limits {
+  std::optional<std::int64_t> trials;     // that ended, failures included
+  std::optional<double> seconds;          // of the whole sweep
+  std::optional<double> trial_seconds;    // no trial that is expected to take longer is suggested
+  std::int64_t consecutive_failures = 5;  // so many end the sweep
+};
+
+// How the Bayesian method goes about it; what is absent follows from the space and the limits.
+struct BayesOptions {
+  std::optional<std::int64_t> first_trials;  // spread over the space before anything is predicted
+  std::optional<double> cost_weight;         // 0: cost does not matter; 1: what counts is improvement per second
+};
+
+struct SweepSpec {
+  std::string metric;
+  Goal goal = Goal::maximize;
+  Method method = Method::bayes;
+  Space space;
+  Limits limits;
+  std::uint64_t seed = 0;
+  std::optional<EarlyStop> early_stop;
+  BayesOptions bayes;
+  std::vector<std::string> command;  // with ${…} in it (trial_command.hpp); empty: muster's own training
+  std::string program;               // what ${program} stands for
+};
+
+// A sweep file, muster's own or W&B's, or every problem it has. source names the text in messages.
+Result<SweepSpec> read_sweep_spec(std::string_view text, std::string_view source);
+
+std::string_view word(Method method);
+
+}  // namespace muster::sweep

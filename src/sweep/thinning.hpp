@@ -1,0 +1,16 @@
+// Which of very many things, best first, are looked at where all would take too long.
+#pragma once
+
+#include <cstddef>
+
+namespace muster::sweep {
+
+// The i-th of most that are kept of count: the best half of them, and of the others every so many. All where count is
+// no more than most.
+constexpr std::size_t kept_place(std::size_t i, std::size_t count, std::size_t most) {
+  const std::size_t best = most / 2;
+  if (count <= most || i < best) return i;
+  return best + (i - best) * (count - best) / (most - best);
+}
+
+}  // namespace muster::sweep

@@ -1,0 +1,38 @@
+// Which settings of a space a sweep has had already.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "sweep/space.hpp"
+#include "sweep/suggest.hpp"
+
+namespace muster::sweep {
+
+class TriedSettings {
+ public:
+  TriedSettings(const Space& space, const History& history);
+
+  bool contains(const Settings& settings) const { return keys_.contains(key_of(settings)); }
+  // How many different ones, of those that lie in the space.
+  std::size_t count() const { return keys_.size(); }
+
+ private:
+  std::string key_of(const Settings& settings) const;
+
+  const Space& space_;
+  std::set<std::string> keys_;
+};
+
+// The first point of the grid that was not tried; nothing when all were, or when the space is no grid.
+std::optional<Suggestion> first_untried_of_grid(const Space& space, const TriedSettings& tried);
+
+// The first of an endless row of points that was not tried: which of them were is all that counts, not how or when.
+// Where hardly any point is left, one that the row would not come to for long.
+std::optional<Suggestion> first_untried(const Space& space, const TriedSettings& tried,
+                                        const std::function<Point(std::uint64_t index)>& row);
+
+}  // namespace muster::sweep
