@@ -75,6 +75,7 @@ void multiply(ThreadTeam& team, const ProductJob& whole) {
     job.left.rows = parts.size(i);
     job.output = whole.output + static_cast<std::size_t>(parts.start(i) * whole.output_stride) *
                                     bytes_per_element(whole.output_scalar);
+    if (whole.added != nullptr) job.added = whole.added + parts.start(i) * whole.output_stride;
     multiply_rows(team, job);
   }
 }
@@ -100,7 +101,7 @@ void multiply_exactly(ThreadTeam& team, const ExactProductJob& whole) {
 }  // namespace
 
 void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
-            const float* bias, void* output) {
+            const float* bias, void* output, const float* added) {
   ProductJob job;
   job.left = {.source = input, .scalar = io, .stride = weight.inputs(), .rows = rows, .inner = weight.inputs()};
   job.source = PanelSource::packed;
@@ -109,6 +110,7 @@ void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Sca
   job.right_inner = weight.inputs();
   job.columns = weight.outputs();
   job.bias = bias;
+  job.added = added;
   job.output = static_cast<std::byte*>(output);
   job.output_scalar = io;
   job.output_stride = weight.outputs();
@@ -157,7 +159,7 @@ void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const
   job.columns = inputs;
   job.output = reinterpret_cast<std::byte*>(sum.values);
   job.output_stride = inputs;
-  job.accumulate = true;
+  job.added = sum.values;
   multiply(team, job);
 }
 

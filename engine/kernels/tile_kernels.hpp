@@ -18,7 +18,12 @@ struct Tile {
   float* sums = nullptr;  // panel p, row r, column c at p * sums_panel_step + r * sums_row_step + c
   std::int64_t sums_panel_step = 0;
   std::int64_t sums_row_step = 0;
-  bool first = false;              // sums = chain instead of sums += chain
+  bool first = false;  // sums = chain instead of sums += chain
+  // Where given, the finished sums go there instead: panel p, row r, column c at p * 16 + r * output_step + c.
+  float* output = nullptr;
+  std::int64_t output_step = 0;
+  const float* bias = nullptr;     // of output: panel p, column c at p * 16 + c
+  const float* added = nullptr;    // laid out as output, may be output
   const Element* ahead = nullptr;  // what is needed next, laid out as right: fetched meanwhile
 };
 
@@ -62,7 +67,13 @@ void compute_tile(const Tile<Element>& tile) {
 #pragma GCC unroll 8
     for (int p = 0; p < panels; ++p) {
       float* target = tile.sums + p * tile.sums_panel_step + r * tile.sums_row_step;
-      const L sum = tile.first ? sums[r][p] : L::load(target) + sums[r][p];
+      L sum = tile.first ? sums[r][p] : L::load(target) + sums[r][p];
+      if (tile.output != nullptr) {
+        const std::int64_t place = p * 16 + r * tile.output_step;
+        target = tile.output + place;
+        if (tile.bias != nullptr) sum = sum + L::load(tile.bias + p * 16);
+        if (tile.added != nullptr) sum = L::load(tile.added + place) + sum;
+      }
       sum.store(target);
     }
   }
@@ -90,6 +101,9 @@ void compute_tiles(Tile<Element> tile, std::int64_t rows, std::int64_t panels) {
     tile.right += step * tile.panel_step;
     if (tile.ahead != nullptr) tile.ahead += step * tile.panel_step;
     tile.sums += step * tile.sums_panel_step;
+    if (tile.output != nullptr) tile.output += step * 16;
+    if (tile.bias != nullptr) tile.bias += step * 16;
+    if (tile.added != nullptr) tile.added += step * 16;
     panels -= step;
   }
 }
