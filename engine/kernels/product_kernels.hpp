@@ -115,13 +115,15 @@ struct ProductKernels {
       const auto* source = reinterpret_cast<const Element*>(job.right) +
                            ((k + i) / panel_columns * job.right_inner + column) * panel_columns;
       float* target = ready + i * panel_columns;
-      if (columns == panel_columns) {
+      if (columns == panel_columns && length - i >= panel_columns) {
         L::transpose(source, panel_columns, target);
         continue;
       }
       Element padded[panel_columns * panel_columns] = {};
       for (std::int64_t e = 0; e < columns * panel_columns; ++e) padded[e] = source[e];
-      L::transpose(static_cast<const Element*>(padded), panel_columns, target);
+      float turned[panel_columns * panel_columns];
+      L::transpose(static_cast<const Element*>(padded), panel_columns, static_cast<float*>(turned));
+      std::copy_n(static_cast<const float*>(turned), std::min(panel_columns, length - i) * panel_columns, target);
     }
   }
 
@@ -145,6 +147,18 @@ struct ProductKernels {
         return turn_panel<Element>(job, panel, k, length, ready);
       case PanelSource::rows:
         return gather_panel<Element>(job, panel, k, length, ready);
+    }
+  }
+
+  // The whole right side, as a PackedMatrix of float32 holds it. units: (panel, 256 of inner)
+  static void pack_right(const ProductJob& job, float* target, std::int64_t begin, std::int64_t end) {
+    const std::int64_t steps = (job.left.inner + inner_block - 1) / inner_block;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t panel = unit / steps, k = unit % steps * inner_block;
+      with_element(job.right_scalar, [&](auto element) {
+        prepare_panel<decltype(element)>(job, panel, k, std::min(inner_block, job.left.inner - k),
+                                         target + (panel * job.left.inner + k) * panel_columns);
+      });
     }
   }
 

@@ -89,13 +89,14 @@ constexpr auto tile_functions(bool several, std::integer_sequence<int, rows...>)
 
 // rows: 1 to L::tile_rows; any number of panels.
 template <class L, LeftLayout layout, class Element>
-void compute_tiles(Tile<Element> tile, std::int64_t rows, std::int64_t panels) {
+void compute_tiles(const Tile<Element>& whole, std::int64_t rows, std::int64_t panels) {
   constexpr auto numbers = std::make_integer_sequence<int, L::tile_rows>();
   static constexpr auto several = tile_functions<L, layout, Element>(true, numbers);
   static constexpr auto single = tile_functions<L, layout, Element>(false, numbers);
   const auto index = static_cast<std::size_t>(rows - 1);
   const std::int64_t at_once = L::panels_at_once(static_cast<int>(rows));
-  while (panels > 0) {
+  if (panels == at_once) return several[index](whole);
+  for (Tile<Element> tile = whole; panels > 0;) {
     const std::int64_t step = panels >= at_once ? at_once : 1;
     (panels >= at_once ? several[index] : single[index])(tile);
     tile.right += step * tile.panel_step;
