@@ -43,6 +43,16 @@ void compute_tile(const Tile<Element>& tile) {
 #pragma GCC unroll 8
     for (int p = 0; p < panels; ++p) sums[r][p] = L::broadcast(0.0F);
   }
+  if (tile.output != nullptr) {  // fetched while the sums are made
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) {
+        __builtin_prefetch(tile.output + p * 16 + r * tile.output_step, 1);
+        if (tile.added != nullptr) __builtin_prefetch(tile.added + p * 16 + r * tile.output_step);
+      }
+    }
+  }
   const float* left = tile.left;
   const Element* right = tile.right;
   [[maybe_unused]] const std::int64_t ahead = tile.ahead == nullptr ? 0 : tile.ahead - tile.right;

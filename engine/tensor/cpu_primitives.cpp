@@ -68,7 +68,7 @@ class CpuPrimitives final : public Primitives {
   }
 
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
-    at::Tensor output = at::empty({input.size(0), weight.outputs}, input.options());
+    at::Tensor output = new_output(input.size(0), weight.outputs, input.options());
     multiply(weight, bias, input, nullptr, output);
     return output;
   }
@@ -94,6 +94,19 @@ class CpuPrimitives final : public Primitives {
                                        const at::Tensor& output_gradient) override;
 
  private:
+  // Logits of many rows are more than what the system's allocator keeps when it is freed, and each new page of them
+  // costs a fault. So the memory of the last such output serves the next one that nobody else holds.
+  at::Tensor new_output(std::int64_t rows, std::int64_t columns, const at::TensorOptions& options) {
+    constexpr std::int64_t large = std::int64_t{32} << 20;
+    const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+    const std::int64_t count = rows * columns;
+    if (count * static_cast<std::int64_t>(c10::elementSize(type)) < large) return at::empty({rows, columns}, options);
+    const bool serves = spare_.defined() && spare_.storage().use_count() == 1 && spare_.scalar_type() == type &&
+                        spare_.numel() >= count;
+    if (!serves) spare_ = at::empty({count}, options);
+    return spare_.narrow(0, 0, count).view({rows, columns});
+  }
+
   void multiply(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const float* added,
                 at::Tensor& output) {
     const at::Tensor rows = input.contiguous();
@@ -103,6 +116,7 @@ class CpuPrimitives final : public Primitives {
   }
 
   std::shared_ptr<kernels::ThreadTeam> team_;
+  at::Tensor spare_;  // flat
 };
 
 // log_sums: [heads, rows] of each sequence, one after another.
