@@ -98,7 +98,7 @@ class DeviceBench {
     const double time = microseconds([&](int turn) {
       const tensor::Weight& weight = weights[static_cast<std::size_t>(turn % copies)];
       if (adds)
-        primitives.linear_add(weight, bias, input, sum);
+        primitives.linear_add(weight, bias, input, sum, sum);
       else
         primitives.linear(weight, bias, input);
     });

@@ -47,6 +47,11 @@ void add_units(const AttentionShape& shape, std::int64_t sequence, std::int64_t 
   }
 }
 
+// Many small units are shared out several at a time.
+std::int64_t units_at_once(std::size_t units, const ThreadTeam& team) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(units) / (std::int64_t{team.size()} * 16));
+}
+
 std::int64_t sum_of_rows(const auto& sequences) {
   std::int64_t rows = 0;
   for (const auto& sequence : sequences) rows += sequence.rows;
@@ -81,7 +86,7 @@ void attention(ThreadTeam& team, const AttentionShape& shape, Scalar io, std::sp
   check(shape);
   const std::vector<AttentionUnit> units = query_units(shape, sequences, team.size());
   const AttentionJob job{shape, io, sequences, units};
-  team.split(static_cast<std::int64_t>(units.size()), 1,
+  team.split(static_cast<std::int64_t>(units.size()), units_at_once(units.size(), team),
              [&](std::int64_t begin, std::int64_t end) { team.kernels().attend(job, begin, end); });
 }
 
@@ -98,7 +103,7 @@ void attention_gradient(ThreadTeam& team, const AttentionShape& shape, Scalar io
   }
   const AttentionGradientJob job{shape, io, sequences, queries, keys, row_sums};
   const auto share = [&](std::size_t units, auto kernel) {
-    team.split(static_cast<std::int64_t>(units), 1,
+    team.split(static_cast<std::int64_t>(units), units_at_once(units, team),
                [&](std::int64_t begin, std::int64_t end) { kernel(job, begin, end); });
   };
   share(queries.size(), team.kernels().sum_attention_rows);

@@ -56,6 +56,8 @@ struct AttentionGradient {
   void* key_gradient = nullptr;
   void* value_gradient = nullptr;
   std::int64_t rows = 0;
+  // Elements from one row of the three gradients to the next; 0: they are in one piece.
+  std::int64_t gradient_stride = 0;
 };
 
 // Sums over keys and over queries run in ascending order, in chunks of 64, heads in ascending order.

@@ -54,11 +54,11 @@ struct AttentionGradientKernels {
     alignas(64) float sums[most_unit_rows * most_head_size];
   };
 
-  // scores become the gradients of the scores before scaling, times the scale.
-  static void slope_of_query(const AttentionShape& shape, Sight sight, float log_sum, float row_sum, float* scores,
-                             const float* slopes) {
+  // scores become the gradients of the scores before scaling, times the scale; as many as the tile's rows reach.
+  static void slope_of_query(const AttentionShape& shape, Sight sight, std::int64_t reach, float log_sum, float row_sum,
+                             float* scores, const float* slopes) {
     const L scale = L::broadcast(shape.scale);
-    for (int c = 0; c < 4; ++c) {
+    for (int c = 0; c * 16 < reach; ++c) {
       const L weight = exponential(L::load(scores + c * 16) * scale - L::broadcast(log_sum));
       const L slope = weight * (L::load(slopes + c * 16) - L::broadcast(row_sum)) * scale;
       Operands::within(sight, c, slope, 0.0F).store(scores + c * 16);
@@ -79,7 +79,7 @@ struct AttentionGradientKernels {
     Operands::score(space.gradients + row * shape.head_size, rows, space.values, widest.last, shape.head_size, slopes);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t place = (unit.first_head + (row + r) % unit.heads) * sequence.rows + query(r);
-      slope_of_query(shape, sight_of(shape, query(r), start), sequence.log_sum[place], row_sums[place],
+      slope_of_query(shape, sight_of(shape, query(r), start), widest.last, sequence.log_sum[place], row_sums[place],
                      scores + r * chunk_keys, slopes + r * chunk_keys);
     }
     Operands::weigh(scores, rows, widest, space.key_rows, padded(shape.head_size), shape.head_size,
@@ -116,10 +116,16 @@ struct AttentionGradientKernels {
         query_tile(job, unit, start, tiles.start(t), tiles.size(t), space);
       }
     }
+    const std::int64_t apart = row_step(sequence, shape.heads * shape.head_size);
     for (std::int64_t row = 0; row < rows; ++row) {
       write(space.sums + row * padded(shape.head_size), shape.head_size,
-            static_cast<Element*>(sequence.query_gradient) + place(row));
+            static_cast<Element*>(sequence.query_gradient) + (unit.first_query + row / unit.heads) * apart +
+                (unit.first_head + row % unit.heads) * shape.head_size);
     }
+  }
+
+  static std::int64_t row_step(const AttentionGradient& sequence, std::int64_t width) {
+    return sequence.gradient_stride == 0 ? width : sequence.gradient_stride;
   }
 
   template <class Element>
@@ -170,7 +176,7 @@ struct AttentionGradientKernels {
   static void slope_of_key(const AttentionShape& shape, Sight sight, const Queries& queries, float* weights,
                            float* slopes) {
     const L scale = L::broadcast(shape.scale);
-    for (int c = 0; c < 4; ++c) {
+    for (int c = 0; c * 16 < queries.count; ++c) {
       const L log_sum = load_some<L>(queries.log_sums + c * 16, queries.count - c * 16);
       const L row_sum = load_some<L>(queries.row_sums + c * 16, queries.count - c * 16);
       const L weight = exponential(L::load(weights + c * 16) * scale - log_sum);
@@ -243,11 +249,13 @@ struct AttentionGradientKernels {
     for (std::int64_t head = unit.first_head; head < unit.first_head + shared; ++head) {
       key_head<Element>(job, unit, head, space);
     }
+    const std::int64_t apart = row_step(sequence, stride);
     for (std::int64_t row = 0; row < unit.queries; ++row) {
+      const std::int64_t to = (unit.first_query + row) * apart + unit.first_head / shared * shape.head_size;
       write(space.key_sums + row * padded(shape.head_size), shape.head_size,
-            static_cast<Element*>(sequence.key_gradient) + place + row * stride);
+            static_cast<Element*>(sequence.key_gradient) + to);
       write(space.value_sums + row * padded(shape.head_size), shape.head_size,
-            static_cast<Element*>(sequence.value_gradient) + place + row * stride);
+            static_cast<Element*>(sequence.value_gradient) + to);
     }
   }
 

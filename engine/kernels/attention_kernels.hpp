@@ -29,8 +29,15 @@ struct AttentionOperands {
     for (std::int64_t row = 0; row < count; row += 16) {
       float* panel = target + row * head_size;
       std::int64_t d = 0;
-      if (row + 16 <= count) {
-        for (; d + 16 <= head_size; d += 16) L::transpose(source + row * stride + d, stride, panel + d * 16);
+      for (; d + 16 <= head_size; d += 16) {
+        const Element* block = source + row * stride + d;
+        if (row + 16 <= count) {
+          L::transpose(block, stride, panel + d * 16);
+          continue;
+        }
+        Element filled[256] = {};
+        for (std::int64_t i = 0; i < count - row; ++i) std::copy_n(block + i * stride, 16, filled + i * 16);
+        L::transpose(static_cast<const Element*>(filled), 16, panel + d * 16);
       }
       for (; d < head_size; ++d) {
         for (std::int64_t i = 0; i < 16; ++i) {
@@ -122,8 +129,10 @@ struct AttentionKernels {
 
   // Scores to weights relative to the largest score so far; returns what earlier sums are to be multiplied with.
   static float soften(float* scores, Sight sight, float scale, Softmax& softmax) {
-    L parts[4];
-    for (int c = 0; c < 4; ++c) {
+    const auto reached = static_cast<int>((sight.last + 15) / 16);
+    const L none = L::broadcast(-std::numeric_limits<float>::infinity());
+    L parts[4] = {none, none, none, none};
+    for (int c = 0; c < reached; ++c) {
       const L scaled = L::load(scores + c * 16) * L::broadcast(scale);
       parts[c] = Operands::within(sight, c, scaled, -std::numeric_limits<float>::infinity());
     }
@@ -131,8 +140,8 @@ struct AttentionKernels {
     const float chunk_largest = most.largest();
     const float largest = chunk_largest > softmax.largest ? chunk_largest : softmax.largest;
     for (int c = 0; c < 4; ++c) {
-      parts[c] = exponential(parts[c] - L::broadcast(largest));
-      parts[c].store(scores + c * 16);
+      parts[c] = c < reached ? exponential(parts[c] - L::broadcast(largest)) : L::broadcast(0.0F);
+      if (c < reached) parts[c].store(scores + c * 16);
     }
     float keep = 1.0F;
     if (largest != softmax.largest) {

@@ -36,6 +36,30 @@ struct AvxElements {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target), _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
 
+  // target[k * rows + r] = sources[r][k] for k < length. Eight of k at a time: each is stored as eight or sixteen
+  // floats, and what that leaves beyond its rows is overwritten by the next.
+  template <int rows>
+  static void interleave(const float* const* sources, std::int64_t length, float* target) {
+    static_assert(rows <= 16);
+    constexpr int first = rows < 8 ? rows : 8;
+    constexpr int width = rows <= 8 ? 8 : 16;
+    std::int64_t k = 0;
+    for (; (k + 7) * rows + width <= length * rows; k += 8) {
+      __m256 low[8], high[8];
+      turned_rows<first>(sources, k, low);
+      if constexpr (rows > 8) turned_rows<rows - 8>(sources + 8, k, high);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {
+        float* place = target + (k + i) * rows;
+        _mm256_storeu_ps(place, low[i]);
+        if constexpr (rows > 8) _mm256_storeu_ps(place + 8, high[i]);
+      }
+    }
+    for (; k < length; ++k) {
+      for (int r = 0; r < rows; ++r) target[k * rows + r] = sources[r][k];
+    }
+  }
+
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {
     transpose_eight(source, stride, target);
@@ -45,27 +69,46 @@ struct AvxElements {
   }
 
  private:
-  // target[j * 16 + i] = source[i * stride + j] for i, j < 8.
-  template <class Element>
-  static void transpose_eight(const Element* source, std::int64_t stride, float* target) {
+  // values[i] becomes what is at i of each.
+  [[gnu::always_inline]] static void turn_eight(__m256 (&values)[8]) {
     __m256 pairs[8];
+#pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      const __m256 even = load(source + 2 * i * stride);
-      const __m256 odd = load(source + (2 * i + 1) * stride);
-      pairs[2 * i] = _mm256_unpacklo_ps(even, odd);
-      pairs[2 * i + 1] = _mm256_unpackhi_ps(even, odd);
+      pairs[2 * i] = _mm256_unpacklo_ps(values[2 * i], values[2 * i + 1]);
+      pairs[2 * i + 1] = _mm256_unpackhi_ps(values[2 * i], values[2 * i + 1]);
     }
     __m256 fours[8];
+#pragma GCC unroll 2
     for (int i = 0; i < 8; i += 4) {
       fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
       fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xEE);
       fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
       fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xEE);
     }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      _mm256_storeu_ps(target + i * 16, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
-      _mm256_storeu_ps(target + (i + 4) * 16, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
+      values[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+      values[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
     }
+  }
+
+  // turned[i][r] = sources[r][k + i] for r < rows; other lanes are zero.
+  template <int rows>
+  [[gnu::always_inline]] static void turned_rows(const float* const* sources, std::int64_t k, __m256 (&turned)[8]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; ++r) turned[r] = r < rows ? load(sources[r] + k) : _mm256_setzero_ps();
+    turn_eight(turned);
+  }
+
+  // target[j * 16 + i] = source[i * stride + j] for i, j < 8.
+  template <class Element>
+  static void transpose_eight(const Element* source, std::int64_t stride, float* target) {
+    __m256 values[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) values[i] = load(source + i * stride);
+    turn_eight(values);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) _mm256_storeu_ps(target + i * 16, values[i]);
   }
 };
 

@@ -18,6 +18,7 @@ struct KernelTable {
   void (*pack_panels)(const PackingJob&, std::int64_t, std::int64_t);
   void (*unpack_panels)(const PackingJob&, std::int64_t, std::int64_t);
   void (*pack_left)(const LeftSide&, std::int64_t, std::int64_t);
+  void (*pack_right)(const ProductJob&, float*, std::int64_t, std::int64_t);
   void (*multiply)(const ProductJob&, std::int64_t, std::int64_t);
   void (*pack_exact_left)(const ExactProductJob&, std::int64_t, std::int64_t);
   void (*multiply_exactly)(const ExactProductJob&, std::int64_t, std::int64_t);

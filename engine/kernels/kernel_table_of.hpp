@@ -22,6 +22,7 @@ constexpr KernelTable kernel_table_of() {
       .pack_panels = &PackingKernels<L>::pack_panels,
       .unpack_panels = &PackingKernels<L>::unpack_panels,
       .pack_left = &ProductKernels<L>::pack_left,
+      .pack_right = &ProductKernels<L>::pack_right,
       .multiply = &ProductKernels<L>::multiply,
       .pack_exact_left = &ExactProductKernels<L>::pack_left,
       .multiply_exactly = &ExactProductKernels<L>::multiply,

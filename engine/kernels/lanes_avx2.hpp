@@ -97,6 +97,10 @@ struct Avx2Lanes {
     add_four(_mm256_extractf128_ps(high, 1), sums + 12);
   }
 
+  template <int rows>
+  static void interleave(const float* const* sources, std::int64_t length, float* target) {
+    AvxElements<Avx2Lanes>::template interleave<rows>(sources, length, target);
+  }
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {
     AvxElements<Avx2Lanes>::transpose(source, stride, target);

@@ -83,6 +83,10 @@ struct Avx512Lanes {
     add_eight(upper_half(), sums + 8);
   }
 
+  template <int rows>
+  static void interleave(const float* const* sources, std::int64_t length, float* target) {
+    AvxElements<Avx512Lanes>::template interleave<rows>(sources, length, target);
+  }
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {
     AvxElements<Avx512Lanes>::transpose(source, stride, target);

@@ -112,6 +112,13 @@ struct PortableLanes {
     for (int i = 0; i < 16; ++i) sums[i] += exact_term(value[i]);
   }
 
+  // target[k * rows + r] = sources[r][k] for k < length.
+  template <int rows>
+  static void interleave(const float* const* sources, std::int64_t length, float* target) {
+    for (std::int64_t k = 0; k < length; ++k) {
+      for (int r = 0; r < rows; ++r) target[k * rows + r] = sources[r][k];
+    }
+  }
   // target[j * 16 + i] = source[i * stride + j] for i, j < 16.
   template <class Element>
   static void transpose(const Element* source, std::int64_t stride, float* target) {

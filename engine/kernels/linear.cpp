@@ -14,6 +14,10 @@ constexpr std::int64_t most_rows_at_once = 8 * most_block_rows;
 // Elements whose packing is worth more than waking a thread.
 constexpr std::int64_t worth_sharing = 16 * 1024;
 
+// Floats of right sides that are prepared as a whole, and panels that a thread takes at a time for it.
+constexpr std::int64_t most_prepared = 4 << 20;
+constexpr std::int64_t panels_prepared_at_once = 8;
+
 // The rows of all sequences, cut.
 struct ChunkPlan {
   std::vector<InnerChunk> chunks;
@@ -54,7 +58,6 @@ std::int64_t panels_of_a_unit(std::int64_t rows, std::int64_t panels, int thread
 
 void multiply_rows(ThreadTeam& team, ProductJob job) {
   const KernelTable& kernels = team.kernels();
-  job.left.packed = team.workspace(static_cast<std::size_t>(job.left.rows * job.left.inner));
   const std::int64_t blocks = Partition(job.left.rows, most_block_rows).parts();
   const std::int64_t packing = blocks * ((job.left.inner + inner_block - 1) / inner_block);
   const bool share = job.left.rows * job.left.inner >= worth_sharing;
@@ -65,16 +68,38 @@ void multiply_rows(ThreadTeam& team, ProductJob job) {
              [&](std::int64_t begin, std::int64_t end) { kernels.multiply(job, begin, end); });
 }
 
-void multiply(ThreadTeam& team, const ProductJob& whole) {
+// Panels that several row blocks would prepare anew are prepared once, where there is room for all of them.
+bool prepares_right(const ProductJob& job) {
+  return job.source != PanelSource::packed && job.left.rows > most_block_rows &&
+         job.panels() * panel_columns * job.left.inner <= most_prepared;
+}
+
+void prepare_right(ThreadTeam& team, ProductJob& job, float* space) {
+  const std::int64_t units = job.panels() * ((job.left.inner + inner_block - 1) / inner_block);
+  team.split(units, panels_prepared_at_once,
+             [&](std::int64_t begin, std::int64_t end) { team.kernels().pack_right(job, space, begin, end); });
+  job.source = PanelSource::packed;
+  job.right = reinterpret_cast<const std::byte*>(space);
+  job.right_scalar = Scalar::float32;
+  job.right_inner = job.left.inner;
+}
+
+void multiply(ThreadTeam& team, ProductJob whole) {
   const Partition parts(whole.left.rows, most_rows_at_once);
+  if (parts.parts() == 0) return;
+  const std::int64_t right = prepares_right(whole) ? whole.panels() * panel_columns * whole.left.inner : 0;
+  float* space = team.workspace(static_cast<std::size_t>(right + parts.size(0) * whole.left.inner));
+  if (right > 0) prepare_right(team, whole, space);
   for (std::int64_t i = 0; i < parts.parts(); ++i) {
     ProductJob job = whole;
     const std::int64_t row_elements = whole.left.by_columns ? 1 : whole.left.stride;
     job.left.source = static_cast<const std::byte*>(whole.left.source) +
                       static_cast<std::size_t>(parts.start(i) * row_elements) * bytes_per_element(whole.left.scalar);
     job.left.rows = parts.size(i);
+    job.left.packed = space + right;
     job.output = whole.output + static_cast<std::size_t>(parts.start(i) * whole.output_stride) *
                                     bytes_per_element(whole.output_scalar);
+    if (whole.added != nullptr) job.added = whole.added + parts.start(i) * whole.output_stride;
     multiply_rows(team, job);
   }
 }
@@ -100,7 +125,7 @@ void multiply_exactly(ThreadTeam& team, const ExactProductJob& whole) {
 }  // namespace
 
 void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
-            const float* bias, void* output) {
+            const float* bias, void* output, const float* added) {
   ProductJob job;
   job.left = {.source = input, .scalar = io, .stride = weight.inputs(), .rows = rows, .inner = weight.inputs()};
   job.source = PanelSource::packed;
@@ -109,6 +134,7 @@ void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Sca
   job.right_inner = weight.inputs();
   job.columns = weight.outputs();
   job.bias = bias;
+  job.added = added;
   job.output = static_cast<std::byte*>(output);
   job.output_scalar = io;
   job.output_stride = weight.outputs();
@@ -157,7 +183,7 @@ void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const
   job.columns = inputs;
   job.output = reinterpret_cast<std::byte*>(sum.values);
   job.output_stride = inputs;
-  job.accumulate = true;
+  job.added = sum.values;
   multiply(team, job);
 }
 

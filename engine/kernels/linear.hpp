@@ -12,9 +12,10 @@
 
 namespace muster::kernels {
 
-// output[rows, outputs] = input[rows, inputs] · weightᵀ + bias, rounded once to io. bias may be null.
+// output[rows, outputs] = added + (input[rows, inputs] · weightᵀ + bias), rounded once to io. bias may be null; added,
+// laid out as output, may be output, and where it is not null io is float32.
 void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
-            const float* bias, void* output);
+            const float* bias, void* output, const float* added = nullptr);
 
 // input_gradient[rows, inputs] = output_gradient[rows, outputs] · weight
 void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const void* output_gradient, Scalar io,

@@ -20,6 +20,7 @@ struct Normalization {
   const float* weight = nullptr;  // [columns]
   const float* bias = nullptr;    // [columns], layer_norm only; may be null
   float epsilon = 0.0F;
+  const void* added = nullptr;  // to the input's gradient, of its shape and type; may be null
 };
 
 // x / √(mean(x²) + epsilon), rounded to io, then times weight, rounded again: as transformers does. output may be

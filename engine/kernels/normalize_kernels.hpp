@@ -64,6 +64,7 @@ struct NormalizeKernels {
     const Normalization& n = job.normalization;
     const Element* input = static_cast<const Element*>(n.input) + row * n.columns;
     const Element* gradient = static_cast<const Element*>(job.output_gradient) + row * n.columns;
+    const Element* added = n.added == nullptr ? nullptr : static_cast<const Element*>(n.added) + row * n.columns;
     Element* output = static_cast<Element*>(job.output) + row * n.columns;
     const Moments row_moments = moments(input, job);
     job.means[row] = row_moments.mean;
@@ -85,7 +86,9 @@ struct NormalizeKernels {
       const std::int64_t left = n.columns - i;
       const L weighted = load_some<L>(gradient + i, left) * load_some<L>(n.weight + i, left);
       const L value = (load_some<L>(input + i, left) - mean) * inverse;
-      store_some(inverse * L::fma(value, product_mean, weighted - sum_mean), output + i, left);
+      L result = inverse * L::fma(value, product_mean, weighted - sum_mean);
+      if (added != nullptr) result = load_some<L>(added + i, left) + rounded<L, Element>(result);
+      store_some(result, output + i, left);
     }
   }
 

@@ -9,20 +9,14 @@ namespace muster::kernels {
 
 template <class L>
 struct ProductKernels {
-  // ---- the left side ----
+  static constexpr std::int64_t column_tiles_at_once = 8;
 
-  template <int rows>
-  static void interleave(const float* const* sources, std::int64_t length, float* target) {
-    for (std::int64_t k = 0; k < length; ++k) {
-#pragma GCC unroll 16
-      for (int r = 0; r < rows; ++r) target[r] = sources[r][k];
-      target += rows;
-    }
-  }
+  // ---- the left side ----
 
   template <int... rows>
   static constexpr auto interleave_functions(std::integer_sequence<int, rows...>) {
-    return std::array<void (*)(const float* const*, std::int64_t, float*), sizeof...(rows)>{&interleave<rows + 1>...};
+    return std::array<void (*)(const float* const*, std::int64_t, float*), sizeof...(rows)>{
+        &L::template interleave<rows + 1>...};
   }
 
   template <class Element>
@@ -41,12 +35,27 @@ struct ProductKernels {
     functions[static_cast<std::size_t>(rows - 1)](static_cast<const float* const*>(floats), length, target);
   }
 
-  template <class Element>
-  static void pack_tile_of_columns(const Element* source, std::int64_t stride, std::int64_t rows, std::int64_t length,
-                                   float* target) {
-    for (std::int64_t k = 0; k < length; ++k) {
-      for (std::int64_t r = 0; r < rows; ++r) *target++ = widen(source[k * stride + r]);
+  // Tiles that begin at source, each next `rows` on: several at once, so that a line of source is read once.
+  template <class Element, int rows>
+  static void pack_tiles_of_columns(const Element* source, std::int64_t stride, std::int64_t tiles, std::int64_t length,
+                                    float* target) {
+    for (std::int64_t first = 0; first < tiles; first += column_tiles_at_once) {
+      const std::int64_t last = std::min(tiles, first + column_tiles_at_once);
+      for (std::int64_t k = 0; k < length; ++k) {
+        for (std::int64_t t = first; t < last; ++t) {
+          const Element* from = source + k * stride + t * rows;
+          float* to = target + (t * length + k) * rows;
+#pragma GCC unroll 16
+          for (int r = 0; r < rows; ++r) to[r] = widen(from[r]);
+        }
+      }
     }
+  }
+
+  template <class Element, int... rows>
+  static constexpr auto column_functions(std::integer_sequence<int, rows...>) {
+    using Function = void (*)(const Element*, std::int64_t, std::int64_t, std::int64_t, float*);
+    return std::array<Function, sizeof...(rows)>{&pack_tiles_of_columns<Element, rows + 1>...};
   }
 
   // units: (row block, 256 of inner)
@@ -68,16 +77,24 @@ struct ProductKernels {
     const auto* source = static_cast<const Element*>(left.source);
     const Partition tiles(rows, L::tile_rows);
     float* target = left.packed + first_row * left.inner + rows * k;
+    if (left.by_columns) {
+      static constexpr auto functions = column_functions<Element>(std::make_integer_sequence<int, L::tile_rows>());
+      for (std::int64_t t = 0; t < tiles.parts();) {  // those of one size together
+        std::int64_t alike = 1;
+        while (t + alike < tiles.parts() && tiles.size(t + alike) == tiles.size(t)) ++alike;
+        functions[static_cast<std::size_t>(tiles.size(t) - 1)](source + k * left.stride + first_row + tiles.start(t),
+                                                               left.stride, alike, length,
+                                                               target + tiles.start(t) * length);
+        t += alike;
+      }
+      return;
+    }
     for (std::int64_t t = 0; t < tiles.parts(); ++t) {
       const std::int64_t row = first_row + tiles.start(t);
-      float* tile = target + tiles.start(t) * length;
-      if (left.by_columns) {
-        pack_tile_of_columns(source + k * left.stride + row, left.stride, tiles.size(t), length, tile);
-      } else {
-        const Element* sources[L::tile_rows];
-        for (std::int64_t r = 0; r < tiles.size(t); ++r) sources[r] = source + (row + r) * left.stride + k;
-        pack_tile_of_rows(static_cast<const Element* const*>(sources), tiles.size(t), length, tile);
-      }
+      const Element* sources[L::tile_rows];
+      for (std::int64_t r = 0; r < tiles.size(t); ++r) sources[r] = source + (row + r) * left.stride + k;
+      pack_tile_of_rows(static_cast<const Element* const*>(sources), tiles.size(t), length,
+                        target + tiles.start(t) * length);
     }
   }
 
@@ -98,13 +115,15 @@ struct ProductKernels {
       const auto* source = reinterpret_cast<const Element*>(job.right) +
                            ((k + i) / panel_columns * job.right_inner + column) * panel_columns;
       float* target = ready + i * panel_columns;
-      if (columns == panel_columns) {
+      if (columns == panel_columns && length - i >= panel_columns) {
         L::transpose(source, panel_columns, target);
         continue;
       }
       Element padded[panel_columns * panel_columns] = {};
       for (std::int64_t e = 0; e < columns * panel_columns; ++e) padded[e] = source[e];
-      L::transpose(static_cast<const Element*>(padded), panel_columns, target);
+      float turned[panel_columns * panel_columns];
+      L::transpose(static_cast<const Element*>(padded), panel_columns, static_cast<float*>(turned));
+      std::copy_n(static_cast<const float*>(turned), std::min(panel_columns, length - i) * panel_columns, target);
     }
   }
 
@@ -131,13 +150,26 @@ struct ProductKernels {
     }
   }
 
+  // The whole right side, as a PackedMatrix of float32 holds it. units: (panel, 256 of inner)
+  static void pack_right(const ProductJob& job, float* target, std::int64_t begin, std::int64_t end) {
+    const std::int64_t steps = (job.left.inner + inner_block - 1) / inner_block;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t panel = unit / steps, k = unit % steps * inner_block;
+      with_element(job.right_scalar, [&](auto element) {
+        prepare_panel<decltype(element)>(job, panel, k, std::min(inner_block, job.left.inner - k),
+                                         target + (panel * job.left.inner + k) * panel_columns);
+      });
+    }
+  }
+
   // ---- the product ----
 
   struct Block {
     std::int64_t first_row, rows;
     std::int64_t first_panel, panels;
-    float* sums;   // [panels][rows][16]
-    float* ready;  // [panels at once][256][16]
+    bool straight;  // finished sums go from the registers to the output
+    float* sums;    // [panels][rows][16]
+    float* ready;   // [panels at once][256][16]
   };
 
   template <class Element>
@@ -150,11 +182,24 @@ struct ProductKernels {
     tile.sums_panel_step = block.rows * panel_columns;
     tile.sums_row_step = panel_columns;
     tile.first = k == 0;
+    const std::int64_t column = (block.first_panel + panel) * panel_columns;
+    const std::int64_t place = block.first_row * job.output_stride + column;
+    float* output = nullptr;
+    if (block.straight && k + tile.length == job.left.inner) {
+      output = reinterpret_cast<float*>(job.output) + place;
+      tile.output_step = job.output_stride;
+      tile.bias = job.bias == nullptr ? nullptr : job.bias + column;
+    }
     const Element* ahead = tile.ahead;
     for (std::int64_t t = 0; t < tiles.parts(); ++t) {
       tile.ahead = t == tiles.parts() - 1 ? ahead : nullptr;
       tile.left = left + tiles.start(t) * tile.length;
       tile.sums = sums + tiles.start(t) * panel_columns;
+      if (output != nullptr) {
+        const std::int64_t down = tiles.start(t) * job.output_stride;
+        tile.output = output + down;
+        if (job.added != nullptr) tile.added = job.added + place + down;
+      }
       compute_tiles<L, LeftLayout::packed>(tile, tiles.size(t), panels);
     }
   }
@@ -195,12 +240,13 @@ struct ProductKernels {
   static void write_block(const ProductJob& job, const Block& block) {
     for (std::int64_t r = 0; r < block.rows; ++r) {
       auto* row = reinterpret_cast<Element*>(job.output) + (block.first_row + r) * job.output_stride;
+      const float* added = job.added == nullptr ? nullptr : job.added + (block.first_row + r) * job.output_stride;
       for (std::int64_t p = 0; p < block.panels; ++p) {
         const std::int64_t column = (block.first_panel + p) * panel_columns;
         const std::int64_t count = job.columns - column;
         L sum = L::load(block.sums + (p * block.rows + r) * panel_columns);
         if (job.bias != nullptr) sum = sum + load_some<L>(job.bias + column, count);
-        if (job.accumulate) sum = load_some<L>(row + column, count) + sum;
+        if (added != nullptr) sum = load_some<L>(added + column, count) + sum;
         store_some(sum, row + column, count);
       }
     }
@@ -213,13 +259,16 @@ struct ProductKernels {
     const Partition blocks(job.left.rows, most_block_rows);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t first_panel = unit % job.groups() * job.group;
+      const std::int64_t panels = std::min(job.group, job.panels() - first_panel);
       const Block block{blocks.start(unit / job.groups()),
                         blocks.size(unit / job.groups()),
                         first_panel,
-                        std::min(job.group, job.panels() - first_panel),
+                        panels,
+                        job.output_scalar == Scalar::float32 && (first_panel + panels) * panel_columns <= job.columns,
                         static_cast<float*>(sums),
                         static_cast<float*>(ready)};
       with_element(job.right_scalar, [&](auto element) { multiply_block<decltype(element)>(job, block); });
+      if (block.straight) continue;
       with_element(job.output_scalar, [&](auto element) { write_block<decltype(element)>(job, block); });
     }
   }

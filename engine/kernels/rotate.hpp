@@ -8,8 +8,8 @@
 
 namespace muster::kernels {
 
-// Heads [rows, heads, head_size], rows row_stride elements apart, each turned in place: element i of the first half
-// with element i of the second, by the angle of column i.
+// Heads [rows, heads, head_size], rows row_stride elements apart, each turned: element i of the first half with element
+// i of the second, by the angle of column i. In place, unless they come from elsewhere.
 struct Rotation {
   void* values = nullptr;
   Scalar io = Scalar::float32;
@@ -17,8 +17,11 @@ struct Rotation {
   std::int64_t heads = 0;
   std::int64_t head_size = 0;
   std::int64_t row_stride = 0;
-  const float* cosines = nullptr;  // [rows, head_size / 2]; rounded to io before use, as transformers does
+  // [rows, head_size / 2]; rounded to io before use, as transformers does. Null: heads are not turned, only brought.
+  const float* cosines = nullptr;
   const float* sines = nullptr;
+  const void* source = nullptr;  // null: values
+  std::int64_t source_stride = 0;
 };
 
 void rotate(ThreadTeam& team, const Rotation& rotation);

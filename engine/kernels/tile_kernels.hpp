@@ -18,7 +18,12 @@ struct Tile {
   float* sums = nullptr;  // panel p, row r, column c at p * sums_panel_step + r * sums_row_step + c
   std::int64_t sums_panel_step = 0;
   std::int64_t sums_row_step = 0;
-  bool first = false;              // sums = chain instead of sums += chain
+  bool first = false;  // sums = chain instead of sums += chain
+  // Where given, the finished sums go there instead: panel p, row r, column c at p * 16 + r * output_step + c.
+  float* output = nullptr;
+  std::int64_t output_step = 0;
+  const float* bias = nullptr;     // of output: panel p, column c at p * 16 + c
+  const float* added = nullptr;    // laid out as output, may be output
   const Element* ahead = nullptr;  // what is needed next, laid out as right: fetched meanwhile
 };
 
@@ -37,6 +42,16 @@ void compute_tile(const Tile<Element>& tile) {
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
     for (int p = 0; p < panels; ++p) sums[r][p] = L::broadcast(0.0F);
+  }
+  if (tile.output != nullptr) {  // fetched while the sums are made
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) {
+        __builtin_prefetch(tile.output + p * 16 + r * tile.output_step, 1);
+        if (tile.added != nullptr) __builtin_prefetch(tile.added + p * 16 + r * tile.output_step);
+      }
+    }
   }
   const float* left = tile.left;
   const Element* right = tile.right;
@@ -62,7 +77,13 @@ void compute_tile(const Tile<Element>& tile) {
 #pragma GCC unroll 8
     for (int p = 0; p < panels; ++p) {
       float* target = tile.sums + p * tile.sums_panel_step + r * tile.sums_row_step;
-      const L sum = tile.first ? sums[r][p] : L::load(target) + sums[r][p];
+      L sum = tile.first ? sums[r][p] : L::load(target) + sums[r][p];
+      if (tile.output != nullptr) {
+        const std::int64_t place = p * 16 + r * tile.output_step;
+        target = tile.output + place;
+        if (tile.bias != nullptr) sum = sum + L::load(tile.bias + p * 16);
+        if (tile.added != nullptr) sum = L::load(tile.added + place) + sum;
+      }
       sum.store(target);
     }
   }
@@ -78,18 +99,22 @@ constexpr auto tile_functions(bool several, std::integer_sequence<int, rows...>)
 
 // rows: 1 to L::tile_rows; any number of panels.
 template <class L, LeftLayout layout, class Element>
-void compute_tiles(Tile<Element> tile, std::int64_t rows, std::int64_t panels) {
+void compute_tiles(const Tile<Element>& whole, std::int64_t rows, std::int64_t panels) {
   constexpr auto numbers = std::make_integer_sequence<int, L::tile_rows>();
   static constexpr auto several = tile_functions<L, layout, Element>(true, numbers);
   static constexpr auto single = tile_functions<L, layout, Element>(false, numbers);
   const auto index = static_cast<std::size_t>(rows - 1);
   const std::int64_t at_once = L::panels_at_once(static_cast<int>(rows));
-  while (panels > 0) {
+  if (panels == at_once) return several[index](whole);
+  for (Tile<Element> tile = whole; panels > 0;) {
     const std::int64_t step = panels >= at_once ? at_once : 1;
     (panels >= at_once ? several[index] : single[index])(tile);
     tile.right += step * tile.panel_step;
     if (tile.ahead != nullptr) tile.ahead += step * tile.panel_step;
     tile.sums += step * tile.sums_panel_step;
+    if (tile.output != nullptr) tile.output += step * 16;
+    if (tile.bias != nullptr) tile.bias += step * 16;
+    if (tile.added != nullptr) tile.added += step * 16;
     panels -= step;
   }
 }

@@ -86,10 +86,10 @@ at::Tensor CausalModel::final_norm_backward(const at::Tensor& hidden, const at::
                                             Residence& residence) const {
   const tensor::GradientSum weight = residence.gradient(final_norm_.weight_id);
   if (!final_norm_.bias.defined())
-    return arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient,
-                                                     weight);
+    return arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient, weight,
+                                                     {});
   return arithmetic_->pointwise->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient, weight,
-                                                     residence.gradient(final_norm_.bias_id));
+                                                     residence.gradient(final_norm_.bias_id), {});
 }
 
 void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const {

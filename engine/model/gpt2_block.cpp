@@ -1,5 +1,7 @@
 #include "model/gpt2_block.hpp"
 
+#include "tensor/side_by_side.hpp"
+
 namespace muster::model {
 namespace {
 
@@ -37,7 +39,7 @@ class Gpt2Block final : public Block {
     return arithmetic.pointwise->layer_norm(input, norm.weight, norm.bias, parts_.epsilon);
   }
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                           const at::Tensor& gradient, Residence& residence) const;
+                           const at::Tensor& gradient, const at::Tensor& residual, Residence& residence) const;
 
   Gpt2BlockParts parts_;
 };
@@ -52,14 +54,12 @@ at::Tensor Gpt2Block::forward(Arithmetic& arithmetic, const Pass& pass, const at
   at::Tensor log_sums;
   const at::Tensor attended =
       primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
-  at::Tensor middle = tape == nullptr ? hidden : hidden.clone();
-  parts_.output.forward_add(primitives, attended, middle);
+  const at::Tensor middle = parts_.output.forward_add(primitives, attended, hidden, tape == nullptr);
 
   const at::Tensor middle_normed = norm(arithmetic, parts_.feed_forward_norm, middle);
   const at::Tensor up = parts_.up.forward(primitives, middle_normed);
   const at::Tensor activated = arithmetic.pointwise->activate(parts_.activation, up, {});
-  at::Tensor output = tape == nullptr ? middle : middle.clone();
-  parts_.down.forward_add(primitives, activated, output);
+  const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
                      attended, log_sums, middle, middle_normed, up,         activated};
@@ -84,10 +84,11 @@ void Gpt2Block::restore(Arithmetic& arithmetic, const Pass&, Tape& tape) const {
 }
 
 at::Tensor Gpt2Block::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                                    const at::Tensor& gradient, Residence& residence) const {
+                                    const at::Tensor& gradient, const at::Tensor& residual,
+                                    Residence& residence) const {
   return arithmetic.pointwise->layer_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
-                                                   residence.gradient(norm.weight_id),
-                                                   residence.gradient(norm.bias_id));
+                                                   residence.gradient(norm.weight_id), residence.gradient(norm.bias_id),
+                                                   residual);
 }
 
 at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
@@ -99,16 +100,16 @@ at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const T
       parts_.down.backward(arithmetic, pass, saved[saved_activated], output_gradient, residence);
   const at::Tensor up = arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_up], {}, activated).gate;
   const at::Tensor middle_normed = parts_.up.backward(arithmetic, pass, saved[saved_middle_normed], up, residence);
-  const at::Tensor middle = output_gradient + norm_backward(arithmetic, parts_.feed_forward_norm, saved[saved_middle],
-                                                            middle_normed, residence);
+  const at::Tensor middle = norm_backward(arithmetic, parts_.feed_forward_norm, saved[saved_middle], middle_normed,
+                                          output_gradient, residence);
 
   const at::Tensor attended = parts_.output.backward(arithmetic, pass, saved[saved_attended], middle, residence);
   const tensor::AttentionGradient found = primitives.attention_gradient(
       parts_.shape, pass.tables, {saved[saved_query], saved[saved_key], saved[saved_value]}, saved[saved_attended],
       saved[saved_log_sums], attended);
-  const at::Tensor joined = at::cat({found.queries, found.keys, found.values}, 1);
+  const at::Tensor joined = tensor::side_by_side({found.queries, found.keys, found.values});
   const at::Tensor normed = parts_.joined.backward(arithmetic, pass, saved[saved_normed], joined, residence);
-  return middle + norm_backward(arithmetic, parts_.attention_norm, saved[saved_input], normed, residence);
+  return norm_backward(arithmetic, parts_.attention_norm, saved[saved_input], normed, middle, residence);
 }
 
 }  // namespace

@@ -17,9 +17,12 @@ struct Linear {
   at::Tensor forward(tensor::Primitives& primitives, const at::Tensor& input) const {
     return primitives.linear(weight, bias, input);
   }
-  // Adds the output to sum.
-  void forward_add(tensor::Primitives& primitives, const at::Tensor& input, at::Tensor& sum) const {
-    primitives.linear_add(weight, bias, input, sum);
+  // base + the output. overwrites: in the place of base.
+  at::Tensor forward_add(tensor::Primitives& primitives, const at::Tensor& input, const at::Tensor& base,
+                         bool overwrites) const {
+    at::Tensor sum = overwrites ? base : at::empty_like(base);
+    primitives.linear_add(weight, bias, input, base, sum);
+    return sum;
   }
   // Returns the input's gradient.
   at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "tensor/side_by_side.hpp"
+
 namespace muster::model {
 namespace {
 
@@ -44,7 +46,8 @@ class RotaryBlock final : public Block {
   at::Tensor norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm, const at::Tensor& heads,
                                  const at::Tensor& gradient, Residence& residence) const;
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                           const at::Tensor& gradient, Residence& residence) const;
+                           const at::Tensor& gradient, const at::Tensor& residual, Residence& residence) const;
+  // With the residual stream's own: gradient is that of the sum.
   at::Tensor attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
                                 Residence& residence) const;
   at::Tensor feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
@@ -70,15 +73,13 @@ at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const 
   at::Tensor log_sums;
   const at::Tensor attended =
       primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
-  at::Tensor middle = tape == nullptr ? hidden : hidden.clone();
-  parts_.output.forward_add(primitives, attended, middle);
+  const at::Tensor middle = parts_.output.forward_add(primitives, attended, hidden, tape == nullptr);
 
   const at::Tensor middle_normed = pointwise.rms_norm(middle, parts_.output_norm.weight, parts_.epsilon);
   const at::Tensor gate_and_up = parts_.gate_and_up.forward(primitives, middle_normed);  // [rows, 2 * intermediate]
   const auto [gate, up] = halves(gate_and_up);
   const at::Tensor activated = pointwise.activate(parts_.activation, gate, up);
-  at::Tensor output = tape == nullptr ? middle : middle.clone();
-  parts_.down.forward_add(primitives, activated, output);
+  const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys,  heads.values,
                      attended, log_sums, middle, middle_normed, gate_and_up, activated};
@@ -106,9 +107,10 @@ void RotaryBlock::restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) 
 }
 
 at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                                      const at::Tensor& gradient, Residence& residence) const {
+                                      const at::Tensor& gradient, const at::Tensor& residual,
+                                      Residence& residence) const {
   return arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
-                                                 residence.gradient(norm.weight_id));
+                                                 residence.gradient(norm.weight_id), residual);
 }
 
 at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm,
@@ -116,7 +118,7 @@ at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::o
                                             Residence& residence) const {
   if (!norm) return gradient;
   const std::array<std::int64_t, 2> rows{-1, parts_.shape.head_size};
-  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), residence)
+  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), {}, residence)
       .view(gradient.sizes());
 }
 
@@ -127,8 +129,8 @@ at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Pass
   const auto [gate, up] = halves(saved[saved_gate_and_up]);
   const tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(parts_.activation, gate, up, activated);
   const at::Tensor normed = parts_.gate_and_up.backward(arithmetic, pass, saved[saved_middle_normed],
-                                                        at::cat({gated.gate, gated.up}, 1), residence);
-  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, residence);
+                                                        tensor::side_by_side({gated.gate, gated.up}), residence);
+  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradient, residence);
 }
 
 at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
@@ -141,7 +143,7 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   const tensor::AttentionGradient found =
       primitives.attention_gradient(shape, pass.tables, heads, saved[saved_attended], saved[saved_log_sums], attended);
   const auto turn_back = [&](const at::Tensor& rotated) {
-    return arithmetic.pointwise->rotate(rotated, pass.rotary.cosines, -pass.rotary.sines);
+    return arithmetic.pointwise->rotate_back(rotated, pass.rotary.cosines, pass.rotary.sines);
   };
   const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
   const at::Tensor query =
@@ -150,16 +152,16 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   const at::Tensor key =
       norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_joined].narrow(1, query_width, kv_width),
                           turn_back(found.keys), residence);
-  const at::Tensor normed =
-      parts_.joined.backward(arithmetic, pass, saved[saved_normed], at::cat({query, key, found.values}, 1), residence);
-  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, residence);
+  const at::Tensor normed = parts_.joined.backward(arithmetic, pass, saved[saved_normed],
+                                                   tensor::side_by_side({query, key, found.values}), residence);
+  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, gradient, residence);
 }
 
 at::Tensor RotaryBlock::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                                  const at::Tensor& output_gradient, Residence& residence) const {
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
-  const at::Tensor middle = output_gradient + feed_forward_backward(arithmetic, pass, tape, output_gradient, residence);
-  return middle + attention_backward(arithmetic, pass, tape, middle, residence);
+  const at::Tensor middle = feed_forward_backward(arithmetic, pass, tape, output_gradient, residence);
+  return attention_backward(arithmetic, pass, tape, middle, residence);
 }
 
 }  // namespace

@@ -13,7 +13,10 @@ using model::UnitId;
 class Replicas final : public Strategy {
  public:
   Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact)
-      : model_(model), sums_(model.parameters().size()), masters_(model.parameters().size()) {
+      : model_(model),
+        learning_(*arithmetic.learning),
+        sums_(model.parameters().size()),
+        masters_(model.parameters().size()) {
     const auto on_device = at::TensorOptions().device(arithmetic.device);
     const at::Tensor overflow = exact ? at::zeros({1}, on_device.dtype(at::kLong)) : at::Tensor();
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit}, on_device, overflow);
@@ -32,7 +35,7 @@ class Replicas final : public Strategy {
   std::span<const Shard> shards() const override { return shards_; }
 
   void begin_step() override {
-    for (const Shard& shard : shards_) shard.gradient.values.zero_();
+    for (const Shard& shard : shards_) learning_.clear(shard.gradient);
     if (overflow_.defined()) overflow_.zero_();
     reduced_.assign(shards_.size(), false);
     last_pass_ = false;
@@ -75,6 +78,7 @@ class Replicas final : public Strategy {
   }
 
   model::CausalModel& model_;
+  tensor::Learning& learning_;
   std::vector<Shard> shards_;              // by unit
   std::vector<tensor::GradientSum> sums_;  // by parameter
   std::vector<at::Tensor> masters_;        // by parameter

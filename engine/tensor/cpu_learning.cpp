@@ -1,3 +1,4 @@
+#include <cstring>
 #include <stdexcept>
 
 #include "kernels/linear.hpp"
@@ -21,6 +22,15 @@ void check_indices(const at::Tensor& indices, std::int64_t count, const char* me
 class CpuLearning final : public Learning {
  public:
   explicit CpuLearning(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
+
+  void clear(const GradientSum& sum) override {
+    constexpr std::int64_t at_once = 1 << 20;
+    auto* bytes = static_cast<std::byte*>(sum.values.mutable_data_ptr());
+    team_->split(static_cast<std::int64_t>(sum.values.nbytes()), at_once,
+                 [bytes](std::int64_t begin, std::int64_t end) {
+                   std::memset(bytes + begin, 0, static_cast<std::size_t>(end - begin));
+                 });
+  }
 
   void add_product(const GradientSum& sum, const at::Tensor& output_gradient, const at::Tensor& input,
                    std::span<const std::int64_t> sequence_rows) override {

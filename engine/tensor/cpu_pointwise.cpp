@@ -59,18 +59,21 @@ kernels::Activation kernel_activation(spec::Activation activation) {
 
 // Contiguous rows and what they are normalised with, kept alive together.
 struct NormOperands {
-  NormOperands(const at::Tensor& input, const at::Tensor& weight_given, const at::Tensor& bias_given, double epsilon)
+  NormOperands(const at::Tensor& input, const at::Tensor& weight_given, const at::Tensor& bias_given, double epsilon,
+               const at::Tensor& residual = {})
       : rows(input.contiguous()), weight(weight_given.to(at::kFloat)) {
     if (bias_given.defined()) bias = bias_given.to(at::kFloat);
+    if (residual.defined()) added = residual.contiguous();
     normalization = {rows.const_data_ptr(),
                      scalar_of(rows),
                      rows.size(0),
                      rows.size(1),
                      weight.const_data_ptr<float>(),
                      bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-                     static_cast<float>(epsilon)};
+                     static_cast<float>(epsilon),
+                     added.defined() ? added.const_data_ptr() : nullptr};
   }
-  at::Tensor rows, weight, bias;
+  at::Tensor rows, weight, bias, added;
   kernels::Normalization normalization;
 };
 
@@ -86,8 +89,9 @@ class CpuPointwise final : public Pointwise {
   }
 
   at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                               const at::Tensor& output_gradient, const GradientSum& weight_sum) override {
-    const NormOperands operands(input, weight, {}, epsilon);
+                               const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                               const at::Tensor& residual) override {
+    const NormOperands operands(input, weight, {}, epsilon, residual);
     const at::Tensor from = output_gradient.contiguous();
     at::Tensor gradient = at::empty_like(operands.rows);
     kernels::rms_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.mutable_data_ptr(),
@@ -105,8 +109,8 @@ class CpuPointwise final : public Pointwise {
 
   at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                  const at::Tensor& output_gradient, const GradientSum& weight_sum,
-                                 const GradientSum& bias_sum) override {
-    const NormOperands operands(input, weight, {}, epsilon);
+                                 const GradientSum& bias_sum, const at::Tensor& residual) override {
+    const NormOperands operands(input, weight, {}, epsilon, residual);
     const at::Tensor from = output_gradient.contiguous();
     at::Tensor gradient = at::empty_like(operands.rows);
     kernels::layer_norm_gradient(*team_, operands.normalization, from.const_data_ptr(), gradient.mutable_data_ptr(),
@@ -123,18 +127,25 @@ class CpuPointwise final : public Pointwise {
     return turned;
   }
 
+  // In place, also where rows lie apart.
+  at::Tensor rotate_back(const at::Tensor& gradient, const at::Tensor& cosines, const at::Tensor& sines) override {
+    if (gradient.stride(1) != 1) return rotate(gradient, cosines, -sines);
+    const at::Tensor cosine = cosines.contiguous(), sine = sines.contiguous();
+    const std::int64_t head_size = 2 * cosine.size(1);
+    kernels::rotate_back(
+        *team_, {gradient.mutable_data_ptr(), scalar_of(gradient), gradient.size(0), gradient.size(1) / head_size,
+                 head_size, gradient.stride(0), cosine.const_data_ptr<float>(), sine.const_data_ptr<float>()});
+    return gradient;
+  }
+
   HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
                        const LayerCache& cache) override {
     const AttentionShape& shape = split.shape;
     const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
-    const auto part = [&](std::int64_t first, std::int64_t width) {
-      return joined.narrow(1, first, width).contiguous();
-    };
-    HeadRows heads{normed_heads(part(0, query_width), split.query_norm, split.epsilon, shape.head_size),
-                   normed_heads(part(query_width, kv_width), split.key_norm, split.epsilon, shape.head_size),
-                   part(query_width + kv_width, kv_width)};
-    turn(heads.queries, split);
-    turn(heads.keys, split);
+    const auto part = [&](std::int64_t first, std::int64_t width) { return joined.narrow(1, first, width); };
+    const HeadRows heads{turned(normed_heads(part(0, query_width), split.query_norm, split), split, true),
+                         turned(normed_heads(part(query_width, kv_width), split.key_norm, split), split, true),
+                         turned(part(query_width + kv_width, kv_width), split, false)};
     if (!cache.keys.defined()) return heads;
     const auto bytes = static_cast<std::size_t>(kv_width * joined.element_size());
     const auto* slot = slots.const_data_ptr<std::int64_t>();
@@ -170,7 +181,16 @@ class CpuPointwise final : public Pointwise {
   GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                   const at::Tensor& output_gradient) override {
     const kernels::Activation kind = kernel_activation(activation);
-    const at::Tensor from = gate.contiguous(), gradient = output_gradient.contiguous();
+    const at::Tensor gradient = output_gradient.contiguous();
+    if (up.defined() && are_halves(gate, up) && gate.stride(0) == 2 * gate.size(1)) {
+      const std::int64_t width = gate.size(1);
+      const at::Tensor both = at::empty({gate.size(0), 2 * width}, gate.options());
+      const GatedGradient halves{both.narrow(1, 0, width), both.narrow(1, width, width)};
+      kernels::gated_activation_gradient(*team_, kind, gated(gate, up), gradient.const_data_ptr(), scalar_of(gate),
+                                         halves.gate.mutable_data_ptr(), halves.up.mutable_data_ptr());
+      return halves;
+    }
+    const at::Tensor from = gate.contiguous();
     GatedGradient found{at::empty_like(from), {}};
     if (!up.defined()) {
       kernels::activate_gradient(*team_, kind, from.const_data_ptr(), gradient.const_data_ptr(), scalar_of(from),
@@ -192,16 +212,24 @@ class CpuPointwise final : public Pointwise {
   static kernels::Gated gated(const at::Tensor& gate, const at::Tensor& up) {
     return {gate.const_data_ptr(), up.const_data_ptr(), gate.size(0), gate.size(1), gate.stride(0)};
   }
-  at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& weight, double epsilon, std::int64_t head_size) {
+  at::Tensor normed_heads(const at::Tensor& heads, const at::Tensor& weight, const HeadSplit& split) {
     if (!weight.defined()) return heads;
-    return rms_norm(heads.view({-1, head_size}), weight, epsilon).view(heads.sizes());
+    return rms_norm(heads.reshape({-1, split.shape.head_size}), weight, split.epsilon).view(heads.sizes());
   }
-  // In place.
-  void turn(at::Tensor& heads, const HeadSplit& split) {
-    if (!split.cosines.defined()) return;
-    kernels::rotate(*team_, {heads.mutable_data_ptr(), scalar_of(heads), heads.size(0),
-                             heads.size(1) / split.shape.head_size, split.shape.head_size, heads.size(1),
-                             split.cosines.const_data_ptr<float>(), split.sines.const_data_ptr<float>()});
+  // Brings heads whose rows lie apart together, on the way turned where that is wanted.
+  at::Tensor turned(const at::Tensor& heads, const HeadSplit& split, bool wanted) {
+    at::Tensor output = at::empty(heads.sizes(), heads.options());
+    kernels::Rotation rotation{
+        output.mutable_data_ptr(), scalar_of(heads), heads.size(0), heads.size(1) / split.shape.head_size,
+        split.shape.head_size,     heads.size(1)};
+    if (wanted && split.cosines.defined()) {
+      rotation.cosines = split.cosines.const_data_ptr<float>();
+      rotation.sines = split.sines.const_data_ptr<float>();
+    }
+    rotation.source = heads.const_data_ptr();
+    rotation.source_stride = heads.stride(0);
+    kernels::rotate(*team_, rotation);
+    return output;
   }
 
   std::shared_ptr<kernels::ThreadTeam> team_;

@@ -68,16 +68,15 @@ class CpuPrimitives final : public Primitives {
   }
 
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
-    const at::Tensor rows = input.contiguous();
-    const at::Tensor added = bias.defined() ? bias.to(at::kFloat) : bias;
-    at::Tensor output = at::empty({rows.size(0), weight.outputs}, rows.options());
-    kernels::linear(*team_, packed(weight), rows.const_data_ptr(), scalar_of(rows), rows.size(0),
-                    added.defined() ? added.const_data_ptr<float>() : nullptr, output.mutable_data_ptr());
+    at::Tensor output = new_output(input.size(0), weight.outputs, input.options());
+    multiply(weight, bias, input, nullptr, output);
     return output;
   }
 
-  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) override {
-    sum.add_(linear(weight, bias, input));
+  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
+                  at::Tensor& sum) override {
+    if (input.scalar_type() == at::kFloat) return multiply(weight, bias, input, base.const_data_ptr<float>(), sum);
+    at::add_out(sum, base, linear(weight, bias, input));
   }
 
   at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
@@ -95,7 +94,29 @@ class CpuPrimitives final : public Primitives {
                                        const at::Tensor& output_gradient) override;
 
  private:
+  // Logits of many rows are more than what the system's allocator keeps when it is freed, and each new page of them
+  // costs a fault. So the memory of the last such output serves the next one that nobody else holds.
+  at::Tensor new_output(std::int64_t rows, std::int64_t columns, const at::TensorOptions& options) {
+    constexpr std::int64_t large = std::int64_t{32} << 20;
+    const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+    const std::int64_t count = rows * columns;
+    if (count * static_cast<std::int64_t>(c10::elementSize(type)) < large) return at::empty({rows, columns}, options);
+    const bool serves = spare_.defined() && spare_.storage().use_count() == 1 && spare_.scalar_type() == type &&
+                        spare_.numel() >= count;
+    if (!serves) spare_ = at::empty({count}, options);
+    return spare_.narrow(0, 0, count).view({rows, columns});
+  }
+
+  void multiply(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const float* added,
+                at::Tensor& output) {
+    const at::Tensor rows = input.contiguous();
+    const at::Tensor shift = bias.defined() ? bias.to(at::kFloat) : bias;
+    kernels::linear(*team_, packed(weight), rows.const_data_ptr(), scalar_of(rows), rows.size(0),
+                    shift.defined() ? shift.const_data_ptr<float>() : nullptr, output.mutable_data_ptr(), added);
+  }
+
   std::shared_ptr<kernels::ThreadTeam> team_;
+  at::Tensor spare_;  // flat
 };
 
 // log_sums: [heads, rows] of each sequence, one after another.
@@ -129,14 +150,15 @@ AttentionGradient CpuPrimitives::attention_gradient(const AttentionShape& shape,
                                                     const at::Tensor& log_sums, const at::Tensor& output_gradient) {
   const at::Tensor &rows = heads.queries, out = output.contiguous(), from = output_gradient.contiguous();
   const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
-  AttentionGradient gradient{at::empty_like(rows), at::empty({rows.size(0), kv_width}, rows.options()),
-                             at::empty({rows.size(0), kv_width}, rows.options())};
+  const at::Tensor joined = at::empty({rows.size(0), query_width + 2 * kv_width}, rows.options());
+  AttentionGradient gradient{joined.narrow(1, 0, query_width), joined.narrow(1, query_width, kv_width),
+                             joined.narrow(1, query_width + kv_width, kv_width)};
   const auto element = static_cast<std::ptrdiff_t>(rows.element_size());
   const auto read = [&](const at::Tensor& tensor, std::int64_t row, std::int64_t width) {
     return static_cast<const std::byte*>(tensor.const_data_ptr()) + row * width * element;
   };
-  const auto write = [&](at::Tensor& tensor, std::int64_t row, std::int64_t width) {
-    return static_cast<std::byte*>(tensor.mutable_data_ptr()) + row * width * element;
+  const auto write = [&](at::Tensor& tensor, std::int64_t row) {
+    return static_cast<std::byte*>(tensor.mutable_data_ptr()) + row * joined.size(1) * element;
   };
   std::vector<kernels::AttentionGradient> jobs;
   for (const AttentionPart& part : tables.parts) {
@@ -148,10 +170,11 @@ AttentionGradient CpuPrimitives::attention_gradient(const AttentionShape& shape,
     job.output = read(out, row, query_width);
     job.log_sum = log_sums.const_data_ptr<float>() + row * shape.heads;
     job.output_gradient = read(from, row, query_width);
-    job.query_gradient = write(gradient.queries, row, query_width);
-    job.key_gradient = write(gradient.keys, row, kv_width);
-    job.value_gradient = write(gradient.values, row, kv_width);
+    job.query_gradient = write(gradient.queries, row);
+    job.key_gradient = write(gradient.keys, row);
+    job.value_gradient = write(gradient.values, row);
     job.rows = part.rows;
+    job.gradient_stride = joined.size(1);
     jobs.push_back(job);
   }
   kernels::attention_gradient(*team_, kernel_shape(shape), scalar_of(rows), jobs);

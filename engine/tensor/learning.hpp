@@ -34,6 +34,9 @@ class Learning {
  public:
   virtual ~Learning() = default;
 
+  // The sum is 0; what has overflowed stays.
+  virtual void clear(const GradientSum& sum) { sum.values.zero_(); }
+
   // sum [outputs, inputs] += output_gradientᵀ · input. sequence_rows: how many rows each sequence has, in order; all of
   // them together are the rows. An exact sum takes the chain over one sequence's rows as one term.
   virtual void add_product(const GradientSum& sum, const at::Tensor& output_gradient, const at::Tensor& input,

@@ -33,18 +33,24 @@ class Pointwise {
 
   // input: [rows, width]; weight: [width]. x / sqrt(mean(x²) + epsilon) in float32, cast, times weight.
   virtual at::Tensor rms_norm(const at::Tensor& input, const at::Tensor& weight, double epsilon) = 0;
-  // Returns the input's gradient; the weight's is added to its sum, row by row.
+  // Returns the input's gradient, added to residual where that is defined; the weight's is added to its sum, row by
+  // row.
   virtual at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                                       const at::Tensor& output_gradient, const GradientSum& weight_sum) = 0;
+                                       const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                                       const at::Tensor& residual) = 0;
   virtual at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                 double epsilon) = 0;
   virtual at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                          const at::Tensor& output_gradient, const GradientSum& weight_sum,
-                                         const GradientSum& bias_sum) = 0;
+                                         const GradientSum& bias_sum, const at::Tensor& residual) = 0;
 
   // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
   // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
   virtual at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) = 0;
+  // The gradient of it, for the gradient of what it gave; may take that one's memory.
+  virtual at::Tensor rotate_back(const at::Tensor& gradient, const at::Tensor& cosines, const at::Tensor& sines) {
+    return rotate(gradient, cosines, -sines);
+  }
   // joined: [rows, (heads + 2 * kv_heads) * head_size]. Queries and keys are normed and turned; keys and values also go
   // into the cache, row by row at slots, where there is one.
   virtual HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
@@ -52,6 +58,7 @@ class Pointwise {
 
   // activation(gate) * up; up undefined: activation(gate) alone. Both may be halves of one matrix.
   virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;
+  // The two may lie side by side in one matrix (tensor/side_by_side.hpp).
   virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                           const at::Tensor& output_gradient) = 0;
 };

@@ -81,8 +81,9 @@ class Primitives {
 
   // input: [rows, inputs] → [rows, outputs]. bias: [outputs] or undefined.
   virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
-  // sum: [rows, outputs], contiguous; the product is added to it.
-  virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) = 0;
+  // sum: [rows, outputs], contiguous, becomes base + the product. base: the same, and may be sum.
+  virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
+                          at::Tensor& sum) = 0;
   // output_gradient: [rows, outputs] → [rows, inputs]. The weight's own gradient is Learning::add_product.
   virtual at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) = 0;
 
@@ -90,7 +91,7 @@ class Primitives {
   // log_sums, where wanted: what attention_gradient needs.
   virtual at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                                const LayerCache& cache, at::Tensor* log_sums) = 0;
-  // Of parts that have no cache.
+  // Of parts that have no cache. The three may lie side by side in one matrix (tensor/side_by_side.hpp).
   virtual AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
                                                const HeadRows& heads, const at::Tensor& output,
                                                const at::Tensor& log_sums, const at::Tensor& output_gradient) = 0;

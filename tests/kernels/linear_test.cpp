@@ -226,6 +226,49 @@ TEST(LinearGradient, OfTheInputIsTheProductWithTheWeightWhateverTheRows) {
   }
 }
 
+TEST(LinearGradient, OfManyRowsHasTheBitsOfFew) {
+  ThreadTeam team(2);
+  constexpr std::int64_t outputs = 275, inputs = 53, rows = 500, few = 100;  // several row blocks, and one
+  const Weight weight(team, outputs, inputs, Scalar::float32);
+  const Numbers gradient = Numbers::drawn(Scalar::float32, rows * outputs, 5);
+  const Numbers input = Numbers::drawn(Scalar::float32, rows * inputs, 6);
+  Numbers all(Scalar::float32, rows * inputs), some(Scalar::float32, few * inputs);
+  linear_input_gradient(team, weight.packed, gradient.data(), Scalar::float32, rows, all.data());
+  for (std::int64_t first = 0; first < rows; first += few) {
+    linear_input_gradient(team, weight.packed, gradient.at(first * outputs), Scalar::float32, few, some.data());
+    ASSERT_TRUE(some.same_bits(0, all, first * inputs, few * inputs)) << first;
+  }
+  // The weight's: its rows are the outputs.
+  Numbers whole = Numbers::filled(Scalar::float32, outputs * inputs, 0.0F), part = whole;
+  linear_weight_gradient(team, gradient.data(), input.data(), Scalar::float32, {&rows, 1}, outputs, inputs,
+                         {.values = whole.floats()});
+  Numbers narrow_gradient(Scalar::float32, rows * few);
+  for (std::int64_t r = 0; r < rows; ++r)
+    std::copy_n(gradient.floats() + r * outputs, few, narrow_gradient.floats() + r * few);
+  linear_weight_gradient(team, narrow_gradient.data(), input.data(), Scalar::float32, {&rows, 1}, few, inputs,
+                         {.values = part.floats()});
+  EXPECT_TRUE(part.same_bits(0, whole, 0, few * inputs));
+}
+
+TEST(Linear, AddsTheProductToWhatIsGiven) {
+  ThreadTeam team(2);
+  constexpr std::int64_t rows = 300;
+  for (const std::int64_t outputs : {35, 64}) {
+    for (const std::int64_t inputs : {40, 600}) {
+      const Weight weight(team, outputs, inputs, Scalar::float32);
+      const Numbers input = Numbers::drawn(Scalar::float32, rows * inputs, 2);
+      const Numbers bias = Numbers::drawn(Scalar::float32, outputs, 3);
+      Numbers base = Numbers::drawn(Scalar::float32, rows * outputs, 4), sum(Scalar::float32, rows * outputs);
+      const Numbers product = run_linear(team, weight.packed, input, 0, rows, bias.floats());
+      linear(team, weight.packed, input.data(), Scalar::float32, rows, bias.floats(), sum.data(), base.floats());
+      for (std::int64_t i = 0; i < rows * outputs; ++i)
+        ASSERT_EQ(sum[i], static_cast<float>(base[i]) + static_cast<float>(product[i]));
+      linear(team, weight.packed, input.data(), Scalar::float32, rows, bias.floats(), base.data(), base.floats());
+      ASSERT_TRUE(base == sum);
+    }
+  }
+}
+
 TEST(LinearGradient, OfWeightAndBiasSumOverTheRowsAndAddToWhatIsThere) {
   ThreadTeam one(1), two(2);
   for (const std::int64_t rows : {1, 7, 300, 600}) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tensor/arithmetic.hpp"
+#include "tensor/side_by_side.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -188,21 +189,25 @@ TEST_P(LearningOperations, NormGradientsAreAutograds) {
     const at::Tensor x = random({37, width}), weight = random({width}), bias = random({width});
     const at::Tensor gradient = random({37, width}, 0.1);
     GradientSum weights = new_sum({width}), biases = new_sum({width}), rms_weights = new_sum({width});
-    const at::Tensor rms = pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, rms_weights);
+    const at::Tensor rms = pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, rms_weights, {});
     const auto wanted_rms = autograd({x, weight}, gradient, [](const std::vector<at::Tensor>& in) {
       return in[0] * at::rsqrt(in[0].square().mean(-1, true) + 1e-5) * in[1];
     });
     expect_near(wide(rms), wanted_rms[0], tolerance());
     expect_near(held(rms_weights), wanted_rms[1], tolerance());  // of the normed input, which is rounded
-    const at::Tensor layer = pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, weights, biases);
+    const at::Tensor layer = pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, weights, biases, {});
     const auto wanted = autograd({x, weight, bias}, gradient, [&](const std::vector<at::Tensor>& in) {
       return at::layer_norm(in[0], {width}, in[1], in[2], 1e-5);
     });
     expect_near(wide(layer), wanted[0], tolerance());
     expect_near(held(weights), wanted[1], 2e-5);
     expect_near(held(biases), wanted[2], 2e-5);
-    EXPECT_NO_THROW(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}));
-    EXPECT_NO_THROW(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}));
+    EXPECT_NO_THROW(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}, {}));
+    EXPECT_NO_THROW(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, {}));
+    const at::Tensor residual = random({37, width});
+    EXPECT_TRUE(at::equal(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}, residual), residual + rms));
+    EXPECT_TRUE(
+        at::equal(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, residual), residual + layer));
   }
 }
 
@@ -215,6 +220,7 @@ TEST_P(LearningOperations, TheGradientOfAGatedActivationIsAutogradsAlsoOfHalvesO
         autograd({gate, up}, gradient, [](const std::vector<at::Tensor>& in) { return at::silu(in[0]) * in[1]; });
     expect_near(wide(found.gate), wanted[0], tolerance());
     expect_near(wide(found.up), wanted[1], tolerance());
+    EXPECT_TRUE(at::equal(side_by_side({found.gate, found.up}), at::cat({found.gate, found.up}, 1)));
   }
 }
 
@@ -228,7 +234,12 @@ TEST_P(LearningOperations, RotationTurnsPairsAndBack) {
         at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1).flatten(1);
     const at::Tensor turned = pointwise().rotate(x, cosines, sines);
     expect_near(wide(turned), wanted, tolerance());
-    expect_near(wide(pointwise().rotate(turned, cosines, -sines)), wide(x), 2 * tolerance());
+    const at::Tensor back = pointwise().rotate(turned, cosines, -sines);
+    expect_near(wide(back), wide(x), 2 * tolerance());
+    const at::Tensor around = at::cat({x, turned, x}, 1);
+    const at::Tensor apart = around.narrow(1, 3 * size, 3 * size);
+    EXPECT_TRUE(at::equal(pointwise().rotate_back(apart, cosines, sines), back));
+    EXPECT_TRUE(at::equal(around.narrow(1, 0, 3 * size), x) && at::equal(around.narrow(1, 6 * size, 3 * size), x));
   }
 }
 

@@ -135,8 +135,12 @@ TEST_P(Operations, LinearGivesEachRowItsProductsForAnyNumberOfRows) {
       expect_near(primitives().linear(weight, bias, input), product + exact(bias), 2);
       at::Tensor sum = random({rows, outputs});
       const at::Tensor before = exact(sum);
-      primitives().linear_add(weight, bias, input, sum);
+      at::Tensor apart = at::empty_like(sum);
+      primitives().linear_add(weight, bias, input, sum, apart);
+      EXPECT_TRUE(at::equal(exact(sum), before));
+      primitives().linear_add(weight, bias, input, sum, sum);
       expect_near(sum, before + product + exact(bias), 2);
+      EXPECT_TRUE(at::equal(apart, sum));
     }
   }
 }

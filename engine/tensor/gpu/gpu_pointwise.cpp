@@ -17,8 +17,10 @@ class GpuPointwise final : public Pointwise {
   }
 
   at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
-                               const at::Tensor& output_gradient, const GradientSum& weight_sum) override {
-    return norm_gradient(input, weight, epsilon, output_gradient, false, weight_sum, {});
+                               const at::Tensor& output_gradient, const GradientSum& weight_sum,
+                               const at::Tensor& residual) override {
+    const at::Tensor gradient = norm_gradient(input, weight, epsilon, output_gradient, false, weight_sum, {});
+    return residual.defined() ? residual + gradient : gradient;
   }
 
   at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
@@ -33,8 +35,9 @@ class GpuPointwise final : public Pointwise {
 
   at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                  const at::Tensor& output_gradient, const GradientSum& weight_sum,
-                                 const GradientSum& bias_sum) override {
-    return norm_gradient(input, weight, epsilon, output_gradient, true, weight_sum, bias_sum);
+                                 const GradientSum& bias_sum, const at::Tensor& residual) override {
+    const at::Tensor gradient = norm_gradient(input, weight, epsilon, output_gradient, true, weight_sum, bias_sum);
+    return residual.defined() ? residual + gradient : gradient;
   }
 
   at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) override {

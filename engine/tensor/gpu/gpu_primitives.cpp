@@ -42,7 +42,9 @@ class GpuPrimitives final : public Primitives {
   }
 
   // The library adds to what is there before it rounds.
-  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, at::Tensor& sum) override {
+  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
+                  at::Tensor& sum) override {
+    if (!sum.is_same(base)) sum.copy_(base);
     if (deterministic_) {
       sum.add_(fixed_linear(weight, bias, input));
       return;
