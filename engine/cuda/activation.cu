@@ -42,7 +42,7 @@ void launch(cudaStream_t stream, const void* gate, const void* up, std::int64_t 
 template <class T, int count>
 __global__ void __launch_bounds__(threads)
     gated_silu_gradient_packs(const T* gate, const T* up, std::int64_t stride, const T* output_gradient,
-                              std::int64_t packs, std::int64_t width, T* gate_gradient, T* up_gradient) {
+                              std::int64_t packs, std::int64_t width, T* gradient) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (index >= packs) return;
   const std::int64_t row = index * count / width, column = index * count % width;
@@ -51,20 +51,20 @@ __global__ void __launch_bounds__(threads)
   const auto from = reinterpret_cast<const Pack<T, count>*>(output_gradient)[index];
   Pack<T, count> to_gate, to_up;
   for (int i = 0; i < count; ++i) {
-    const float x = widen(a.values[i]), gradient = widen(from.values[i]);
+    const float x = widen(a.values[i]), given = widen(from.values[i]);
     const float sigmoid = 1.0f / (1.0f + expf(-x));
-    to_up.values[i] = narrow<T>(gradient * widen(narrow<T>(x * sigmoid)));
-    to_gate.values[i] = narrow<T>(gradient * widen(b.values[i]) * (sigmoid * (1.0f + x * (1.0f - sigmoid))));
+    to_up.values[i] = narrow<T>(given * widen(narrow<T>(x * sigmoid)));
+    to_gate.values[i] = narrow<T>(given * widen(b.values[i]) * (sigmoid * (1.0f + x * (1.0f - sigmoid))));
   }
-  reinterpret_cast<Pack<T, count>*>(gate_gradient)[index] = to_gate;
-  reinterpret_cast<Pack<T, count>*>(up_gradient)[index] = to_up;
+  T* const to = gradient + row * 2 * width + column;
+  *reinterpret_cast<Pack<T, count>*>(to) = to_gate;
+  *reinterpret_cast<Pack<T, count>*>(to + width) = to_up;
 }
 
 }  // namespace
 
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
-                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gate_gradient,
-                                void* up_gradient) {
+                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gradient) {
   if (rows == 0) return "";
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
@@ -74,10 +74,10 @@ LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, 
       gated_silu_gradient_packs<T, size>
           <<<static_cast<unsigned>((packs + threads - 1) / threads), threads, 0, static_cast<cudaStream_t>(stream)>>>(
               static_cast<const T*>(gate), static_cast<const T*>(up), stride, static_cast<const T*>(output_gradient),
-              packs, width, static_cast<T*>(gate_gradient), static_cast<T*>(up_gradient));
+              packs, width, static_cast<T*>(gradient));
     };
     if (width % count == 0 && stride % count == 0 && is_aligned(gate) && is_aligned(up) &&
-        is_aligned(output_gradient) && is_aligned(gate_gradient) && is_aligned(up_gradient))
+        is_aligned(output_gradient) && is_aligned(gradient))
       launch_packs(std::integral_constant<int, count>{});
     else
       launch_packs(std::integral_constant<int, 1>{});

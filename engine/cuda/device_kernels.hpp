@@ -19,8 +19,8 @@ LaunchError rms_norm(Stream stream, Scalar scalar, const void* input, const void
 LaunchError layer_norm(Stream stream, Scalar scalar, const void* input, const void* weight, const void* bias,
                        float epsilon, std::int64_t rows, std::int64_t width, void* output);
 
-// input [rows, inputs] times the transposed weight [outputs, inputs], plus bias (or null), plus what output has where it
-// adds; rounded once. Where memory gives the weight, not arithmetic, is what takes the time.
+// input [rows, inputs] times the transposed weight [outputs, inputs], plus bias (or null), plus what output has where
+// it adds; rounded once. Where memory gives the weight, not arithmetic, is what takes the time.
 constexpr std::int64_t most_skinny_rows = 4;
 bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
 LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
@@ -50,8 +50,8 @@ struct AttentionTables {
 };
 
 // The attention of deterministic mode: a warp for each query and head walks the keys in chunks of 64 from position 0,
-// so that no bit depends on what else is computed. queries, output: [rows, heads * head_size]. log_sums: [heads, rows], ln
-// of the sum of each query's powers; null: not wanted.
+// so that no bit depends on what else is computed. queries, output: [rows, heads * head_size]. log_sums: [heads, rows],
+// ln of the sum of each query's powers; null: not wanted.
 LaunchError attention(Stream stream, Scalar scalar, const AttentionShape& shape, const AttentionTables& tables,
                       const void* queries, std::int64_t rows, void* output, float* log_sums);
 
@@ -112,7 +112,7 @@ struct ChoiceRows {
   float* judged = nullptr;  // [rows, width] of scratch; null: only the likeliest tokens of the logits are wanted
 };
 struct ChoiceResults {
-  std::int64_t* tokens = nullptr;     // [rows]; -1: no logit is a number
+  std::int64_t* tokens = nullptr;      // [rows]; -1: no logit is a number
   float* log_probabilities = nullptr;  // [rows]
 };
 // tensor/token_choice.hpp says what is chosen.

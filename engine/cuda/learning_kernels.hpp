@@ -30,6 +30,7 @@ struct NormGradient {
   const void* input = nullptr;            // [rows, width]
   const void* weight = nullptr;           // [width]
   const void* output_gradient = nullptr;  // [rows, width]
+  const void* residual = nullptr;         // [rows, width], is added to the input's gradient; absent: nothing
   void* input_gradient = nullptr;         // [rows, width]
   float epsilon = 0;
   std::int64_t rows = 0;
@@ -42,10 +43,9 @@ struct NormGradient {
 std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
 LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
 
-// Of gated_silu. output_gradient, gate_gradient, up_gradient: [rows, width], contiguous.
+// Of gated_silu. output_gradient: [rows, width], contiguous; gradient: [rows, 2 * width], the gate's first.
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
-                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gate_gradient,
-                                void* up_gradient);
+                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gradient);
 
 // input, output: [rows, heads, head_size]; cosines, sines: [rows, head_size / 2]. Rounded as torch's operations one by
 // one are.

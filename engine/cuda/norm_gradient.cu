@@ -76,13 +76,15 @@ __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
   for (std::int64_t r = blockIdx.x; r < job.rows; r += gridDim.x) {
     const T* const input = static_cast<const T*>(job.input) + r * job.width;
     const T* const gradient = static_cast<const T*>(job.output_gradient) + r * job.width;
+    const T* const residual = job.residual == nullptr ? nullptr : static_cast<const T*>(job.residual) + r * job.width;
     T* const output = static_cast<T*>(job.input_gradient) + r * job.width;
     const RowNumbers row = row_numbers<T, centered>(input, gradient, weight, job.width, job.epsilon);
     for (std::int64_t i = threadIdx.x; i < job.width; i += threads) {
       const float from = widen(gradient[i]);
       const float normed = (widen(input[i]) - row.mean) * row.scale;
       const float inner = from * widen(weight[i]) - row.gradient_mean;
-      output[i] = narrow<T>(row.scale * __fmaf_rn(-normed, row.along, inner));
+      const float found = row.scale * __fmaf_rn(-normed, row.along, inner);
+      output[i] = narrow<T>(residual == nullptr ? found : widen(residual[i]) + found);
       if (sums_weights) Total<exact>::add(weights[i], from, centered ? normed : widen(narrow<T>(normed)), weights_lost);
       if (sums_biases) Total<exact>::add(biases[i], from, 1.0f, biases_lost);
     }

@@ -19,8 +19,7 @@ class GpuPointwise final : public Pointwise {
   at::Tensor rms_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                const at::Tensor& output_gradient, const GradientSum& weight_sum,
                                const at::Tensor& residual) override {
-    const at::Tensor gradient = norm_gradient(input, weight, epsilon, output_gradient, false, weight_sum, {});
-    return residual.defined() ? residual + gradient : gradient;
+    return norm_gradient(input, weight, epsilon, output_gradient, false, weight_sum, {}, residual);
   }
 
   at::Tensor layer_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
@@ -36,8 +35,7 @@ class GpuPointwise final : public Pointwise {
   at::Tensor layer_norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                  const at::Tensor& output_gradient, const GradientSum& weight_sum,
                                  const GradientSum& bias_sum, const at::Tensor& residual) override {
-    const at::Tensor gradient = norm_gradient(input, weight, epsilon, output_gradient, true, weight_sum, bias_sum);
-    return residual.defined() ? residual + gradient : gradient;
+    return norm_gradient(input, weight, epsilon, output_gradient, true, weight_sum, bias_sum, residual);
   }
 
   at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) override {
@@ -93,12 +91,12 @@ class GpuPointwise final : public Pointwise {
                                   const at::Tensor& output_gradient) override {
     if (is_gated_silu(activation, gate, up)) {
       const at::Tensor from = output_gradient.contiguous();
-      GatedGradient gradient{at::empty(gate.sizes(), gate.options()), at::empty(gate.sizes(), gate.options())};
+      const std::int64_t width = gate.size(1);
+      const at::Tensor both = at::empty({gate.size(0), 2 * width}, gate.options());
       check_launch(cuda::gated_silu_gradient(current_stream(gate), scalar_of(gate), gate.const_data_ptr(),
                                              up.const_data_ptr(), gate.stride(0), from.const_data_ptr(), gate.size(0),
-                                             gate.size(1), gradient.gate.mutable_data_ptr(),
-                                             gradient.up.mutable_data_ptr()));
-      return gradient;
+                                             width, both.mutable_data_ptr()));
+      return {both.narrow(1, 0, width), both.narrow(1, width, width)};
     }
     if (!up.defined()) return {activation_slope_formula(activation, gate, output_gradient), {}};
     return {activation_slope_formula(activation, gate, output_gradient * up),
@@ -115,13 +113,15 @@ class GpuPointwise final : public Pointwise {
 
   static at::Tensor norm_gradient(const at::Tensor& input, const at::Tensor& weight, double epsilon,
                                   const at::Tensor& output_gradient, bool centered, const GradientSum& weight_sum,
-                                  const GradientSum& bias_sum) {
+                                  const GradientSum& bias_sum, const at::Tensor& residual) {
+    const at::Tensor added = residual.defined() ? residual.contiguous() : at::Tensor();
     const at::Tensor rows = input.contiguous(), from = output_gradient.contiguous();
     at::Tensor gradient = at::empty_like(rows), scratch;
     cuda::NormGradient job;
     job.input = rows.const_data_ptr();
     job.weight = weight.const_data_ptr();
     job.output_gradient = from.const_data_ptr();
+    job.residual = added.defined() ? added.const_data_ptr() : nullptr;
     job.input_gradient = gradient.mutable_data_ptr();
     job.epsilon = static_cast<float>(epsilon);
     job.rows = rows.size(0);
