@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
       const float normed = (widen(input[i]) - row.mean) * row.scale;
       const float inner = from * widen(weight[i]) - row.gradient_mean;
       const float found = row.scale * __fmaf_rn(-normed, row.along, inner);
-      output[i] = narrow<T>(residual == nullptr ? found : widen(residual[i]) + found);
+      output[i] = narrow<T>(residual == nullptr ? found : widen(residual[i]) + widen(narrow<T>(found)));
       if (sums_weights) Total<exact>::add(weights[i], from, centered ? normed : widen(narrow<T>(normed)), weights_lost);
       if (sums_biases) Total<exact>::add(biases[i], from, 1.0f, biases_lost);
     }
