@@ -10,7 +10,8 @@
 namespace muster::cuda {
 namespace {
 
-constexpr int threads = 128;
+constexpr int threads = 256;
+constexpr int warps = threads / lanes;
 constexpr int part_keys = 64;
 constexpr int most_group = 8;  // query heads of one block of threads
 constexpr int eight = 8;       // elements of a head that a thread has
@@ -224,7 +225,8 @@ __device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* w
 }
 
 // What the stretches gave, each weighed, summed in order. Read past the nearest cache, which may hold a line from
-// before another block of threads wrote into it. weights: memory for `room` numbers, which nobody else uses now.
+// before another block of threads wrote into it. weights: memory for `room` numbers of each
+// head, which nobody else uses now.
 template <class T, int group, int width>
 __device__ void join_parts(const AttentionShape& shape, const float* partials, std::int64_t head_stride, int parts,
                            int count, float* weights, int room, T* output) {
@@ -246,7 +248,7 @@ __device__ void join_parts(const AttentionShape& shape, const float* partials, s
   for (int first = 0; first < count; first += threads / width) {
     const int head = first + thread / width;
     const bool works = head < count && element < size;
-    const float* found = partials + (works ? head * head_stride : 0);
+    const float* found = partials + (head < count ? head * head_stride : 0);
     Floats sums = {};
     for (int begin = 0; begin < parts; begin += room) {
       const int some = min(room, parts - begin);
@@ -272,16 +274,15 @@ __device__ void join_parts(const AttentionShape& shape, const float* partials, s
   }
 }
 
-// What is on its way is kept as it came until it is used: registers for two or three blocks of threads on a
-// multiprocessor.
-constexpr int resident(int width) { return width <= 8 ? 3 : 2; }
+// Registers for two blocks of threads on a multiprocessor; half of them is what long heads need.
+constexpr int resident(int width) { return width <= 16 ? 2 : 1; }
 
 template <class T, int group, int width>
 __global__ void __launch_bounds__(threads, resident(width))
     decode(AttentionShape shape, DecodeTables tables, const T* queries, int stretch_keys, float* scratch,
            unsigned* counters, int group_blocks, T* output) {
   using Share = Sharing<group, width>;
-  extern __shared__ __align__(32) float sums[];  // [at_once, group, size]
+  extern __shared__ __align__(32) float sums[];  // [warps, group, size]
   __shared__ alignas(32) float scores[part_keys * Share::heads];
   __shared__ std::int64_t rows[part_keys];
   __shared__ Running<group> running;
@@ -314,10 +315,18 @@ __global__ void __launch_bounds__(threads, resident(width))
     weigh_values<T, group>(own, scores, running.shrink, added);
   }
   const int element = thread % width * eight;
-  if (element < size)
+  // Neighbours in a warp that have other keys, then the warps.
+#pragma unroll
+  for (int head = 0; head < group; ++head)
+#pragma unroll
+    for (int i = 0; i < eight; ++i)
+#pragma unroll
+      for (int offset = width; offset < lanes; offset *= 2)
+        added[head].values[i] += __shfl_xor_sync(whole_warp, added[head].values[i], offset);
+  if (thread % lanes < width && element < size)
 #pragma unroll
     for (int head = 0; head < group; ++head)
-      *reinterpret_cast<Floats*>(sums + (thread / width * group + head) * size + element) = added[head];
+      *reinterpret_cast<Floats*>(sums + (thread / lanes * group + head) * size + element) = added[head];
   __syncthreads();
 
   const bool alone = place.first_stretch == place.last_stretch;
@@ -326,7 +335,7 @@ __global__ void __launch_bounds__(threads, resident(width))
   for (int head = thread / width; head < count && element < size; head += Share::at_once) {
     Floats sum = {};
 #pragma unroll
-    for (int slice = 0; slice < Share::at_once; ++slice) {
+    for (int slice = 0; slice < warps; ++slice) {
       const auto some = *reinterpret_cast<const Floats*>(sums + (slice * group + head) * size + element);
 #pragma unroll
       for (int i = 0; i < eight; ++i) sum.values[i] += some.values[i];
@@ -355,7 +364,7 @@ __global__ void __launch_bounds__(threads, resident(width))
   if (!is_last) return;
   __threadfence();
   join_parts<T, group, width>(shape, partials + place.first_stretch * stride, head_stride,
-                              place.last_stretch - place.first_stretch + 1, count, sums, group * size, output + of_row);
+                              place.last_stretch - place.first_stretch + 1, count, sums, warps * size, output + of_row);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {
@@ -404,8 +413,11 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
     using T = decltype(element);
     const auto launch_width = [&](auto group, auto width) {
       constexpr int heads = decltype(group)::value, lanes_of_key = decltype(width)::value;
-      const auto bytes =
-          static_cast<std::size_t>(Sharing<heads, lanes_of_key>::at_once * heads * shape.head_size) * sizeof(float);
+      const auto bytes = static_cast<std::size_t>(warps * heads * shape.head_size) * sizeof(float);
+      constexpr std::size_t without_asking = 48 * 1024 - 4096;  // what the kernel has by name lies there too
+      if (bytes > without_asking)
+        cudaFuncSetAttribute(decode<T, heads, lanes_of_key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes));
       decode<T, heads, lanes_of_key><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
           shape, tables, static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters, group_blocks,
           static_cast<T*>(output));
