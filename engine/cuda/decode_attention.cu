@@ -10,11 +10,11 @@
 namespace muster::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int warps = threads / lanes;
+constexpr int threads = 128;
 constexpr int part_keys = 64;
-constexpr int most_group = 8;  // query heads of one block of threads
-constexpr int eight = 8;       // elements of a head that a thread has
+constexpr int known_keys = 8 * part_keys;  // whose places are looked up together
+constexpr int most_group = 8;              // query heads of one block of threads
+constexpr int eight = 8;                   // elements of a head that a thread has
 
 // What one block of threads looks at.
 struct Place {
@@ -92,17 +92,38 @@ struct Sharing {
   static constexpr int heads = power_of_two_from(group);  // weights lie in rows of so many
 };
 
-// rows[part_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
+// rows[known_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
 __device__ void find_rows(const AttentionShape& shape, const DecodeTables& tables, const Place& place,
                           std::int64_t index, std::int64_t first_key, std::int64_t* rows) {
-  const int at = static_cast<int>(threadIdx.x);
-  if (at >= part_keys) return;
-  const std::int64_t key = first_key + at;
-  rows[at] = -1;
-  if (key < place.least || key > place.position) return;
-  const auto tokens = static_cast<unsigned>(tables.block_tokens), number = static_cast<unsigned>(key);
-  const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
-  rows[at] = (block * tables.block_tokens + number % tokens) * shape.kv_heads;
+  const auto tokens = static_cast<unsigned>(tables.block_tokens);
+#pragma unroll
+  for (int at = static_cast<int>(threadIdx.x); at < known_keys; at += threads) {
+    const std::int64_t key = first_key + at;
+    const auto number = static_cast<unsigned>(key);
+    std::int64_t row = -1;
+    if (key >= place.least && key <= place.position)
+      row = (tables.blocks[index * tables.most_blocks + number / tokens] * tables.block_tokens + number % tokens) *
+            shape.kv_heads;
+    rows[at] = row;
+  }
+}
+
+__device__ void expect(const void* line) { asm volatile("prefetch.global.L2 [%0];" ::"l"(line)); }
+
+// The keys and values of a part come nearer.
+template <class T, class Share, int width>
+__device__ void expect_rows(const AttentionShape& shape, const DecodeTables& tables, const std::int64_t* rows,
+                            std::int64_t kv_head) {
+  const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
+  if (lane * eight >= shape.head_size) return;
+#pragma unroll
+  for (int pass = 0; pass < Share::passes; ++pass) {
+    const std::int64_t row = rows[first + pass * Share::at_once];
+    if (row < 0) continue;
+    const std::int64_t from = (row + kv_head) * shape.head_size + lane * eight;
+    expect(static_cast<const T*>(tables.keys) + from);
+    expect(static_cast<const T*>(tables.values) + from);
+  }
 }
 
 // Keys and values of a thread, all on their way before any is waited for. Zeros where the row does not see a key.
@@ -225,8 +246,7 @@ __device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* w
 }
 
 // What the stretches gave, each weighed, summed in order. Read past the nearest cache, which may hold a line from
-// before another block of threads wrote into it. weights: memory for `room` numbers of each
-// head, which nobody else uses now.
+// before another block of threads wrote into it. weights: memory for `room` numbers, which nobody else uses now.
 template <class T, int group, int width>
 __device__ void join_parts(const AttentionShape& shape, const float* partials, std::int64_t head_stride, int parts,
                            int count, float* weights, int room, T* output) {
@@ -274,17 +294,18 @@ __device__ void join_parts(const AttentionShape& shape, const float* partials, s
   }
 }
 
-// Registers for two blocks of threads on a multiprocessor; half of them is what long heads need.
-constexpr int resident(int width) { return width <= 16 ? 2 : 1; }
+// What is on its way is kept as it came until it is used: registers for two or three blocks of threads on a
+// multiprocessor.
+constexpr int resident(int width) { return width <= 8 ? 3 : 2; }
 
 template <class T, int group, int width>
 __global__ void __launch_bounds__(threads, resident(width))
     decode(AttentionShape shape, DecodeTables tables, const T* queries, int stretch_keys, float* scratch,
            unsigned* counters, int group_blocks, T* output) {
   using Share = Sharing<group, width>;
-  extern __shared__ __align__(32) float sums[];  // [warps, group, size]
+  extern __shared__ __align__(32) float sums[];  // [at_once, group, size]
   __shared__ alignas(32) float scores[part_keys * Share::heads];
-  __shared__ std::int64_t rows[part_keys];
+  __shared__ std::int64_t known[known_keys];
   __shared__ Running<group> running;
   __shared__ bool is_last;
   const std::int64_t index = blockIdx.z;
@@ -305,28 +326,28 @@ __global__ void __launch_bounds__(threads, resident(width))
   const std::int64_t end = min(begin + stretch_keys, place.position + 1);
 #pragma unroll 1
   for (std::int64_t key = first_key; key < end; key += part_keys) {
-    find_rows(shape, tables, place, index, key, rows);
-    __syncthreads();
+    const auto part = static_cast<int>((key - first_key) % known_keys);
+    if (part == 0) {
+      __syncthreads();
+      find_rows(shape, tables, place, index, key, known);
+      __syncthreads();
+    }
+    const std::int64_t* const rows = known + part;
     const OwnRows<T, Share, width> own(shape, tables, rows, kv_head);
+    if (part + part_keys < known_keys && key + part_keys < end)
+      expect_rows<T, Share, width>(shape, tables, rows + part_keys, kv_head);
     score_keys<T, group>(own, rows, queries + of_row, count, shape.scale, size, scores);
     __syncthreads();
     weigh_keys<group, Share::heads>(scores, running);
     __syncthreads();
     weigh_values<T, group>(own, scores, running.shrink, added);
+    __syncthreads();
   }
   const int element = thread % width * eight;
-  // Neighbours in a warp that have other keys, then the warps.
-#pragma unroll
-  for (int head = 0; head < group; ++head)
-#pragma unroll
-    for (int i = 0; i < eight; ++i)
-#pragma unroll
-      for (int offset = width; offset < lanes; offset *= 2)
-        added[head].values[i] += __shfl_xor_sync(whole_warp, added[head].values[i], offset);
-  if (thread % lanes < width && element < size)
+  if (element < size)
 #pragma unroll
     for (int head = 0; head < group; ++head)
-      *reinterpret_cast<Floats*>(sums + (thread / lanes * group + head) * size + element) = added[head];
+      *reinterpret_cast<Floats*>(sums + (thread / width * group + head) * size + element) = added[head];
   __syncthreads();
 
   const bool alone = place.first_stretch == place.last_stretch;
@@ -335,7 +356,7 @@ __global__ void __launch_bounds__(threads, resident(width))
   for (int head = thread / width; head < count && element < size; head += Share::at_once) {
     Floats sum = {};
 #pragma unroll
-    for (int slice = 0; slice < warps; ++slice) {
+    for (int slice = 0; slice < Share::at_once; ++slice) {
       const auto some = *reinterpret_cast<const Floats*>(sums + (slice * group + head) * size + element);
 #pragma unroll
       for (int i = 0; i < eight; ++i) sum.values[i] += some.values[i];
@@ -364,7 +385,7 @@ __global__ void __launch_bounds__(threads, resident(width))
   if (!is_last) return;
   __threadfence();
   join_parts<T, group, width>(shape, partials + place.first_stretch * stride, head_stride,
-                              place.last_stretch - place.first_stretch + 1, count, sums, warps * size, output + of_row);
+                              place.last_stretch - place.first_stretch + 1, count, sums, group * size, output + of_row);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {
@@ -413,11 +434,8 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
     using T = decltype(element);
     const auto launch_width = [&](auto group, auto width) {
       constexpr int heads = decltype(group)::value, lanes_of_key = decltype(width)::value;
-      const auto bytes = static_cast<std::size_t>(warps * heads * shape.head_size) * sizeof(float);
-      constexpr std::size_t without_asking = 48 * 1024 - 4096;  // what the kernel has by name lies there too
-      if (bytes > without_asking)
-        cudaFuncSetAttribute(decode<T, heads, lanes_of_key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes));
+      const auto bytes =
+          static_cast<std::size_t>(Sharing<heads, lanes_of_key>::at_once * heads * shape.head_size) * sizeof(float);
       decode<T, heads, lanes_of_key><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
           shape, tables, static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters, group_blocks,
           static_cast<T*>(output));

@@ -1,3 +1,5 @@
+#include <c10/cuda/CUDAStream.h>
+
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
@@ -63,15 +65,22 @@ class GpuTokenChoice final : public TokenChoice {
  private:
   // Through pinned memory, so that the host does not wait. The results are waited for, which is after the copy.
   at::Tensor to_device(const std::vector<std::int64_t>& numbers, at::Device device) {
-    const auto count = static_cast<std::int64_t>(numbers.size());
-    if (!staging_.defined() || staging_.numel() < count)
-      staging_ = at::empty({2 * count}, at::TensorOptions().dtype(at::kLong).pinned_memory(true));
-    std::ranges::copy(numbers, staging_.mutable_data_ptr<std::int64_t>());
-    return staging_.narrow(0, 0, count).to(device, true);
+    const at::Tensor host = pinned(staging_, static_cast<std::int64_t>(numbers.size()));
+    std::ranges::copy(numbers, host.mutable_data_ptr<std::int64_t>());
+    return host.to(device, true);
   }
 
-  static std::vector<ChosenToken> read(const at::Tensor& results, std::int64_t count) {
-    const at::Tensor host = results.to(at::kCPU);
+  // So many numbers of memory that is kept for the next time.
+  static at::Tensor pinned(at::Tensor& kept, std::int64_t count) {
+    if (!kept.defined() || kept.numel() < count)
+      kept = at::empty({2 * count}, at::TensorOptions().dtype(at::kLong).pinned_memory(true));
+    return kept.narrow(0, 0, count);
+  }
+
+  std::vector<ChosenToken> read(const at::Tensor& results, std::int64_t count) {
+    at::Tensor host = pinned(returned_, results.numel());
+    host.copy_(results, true);
+    c10::cuda::getCurrentCUDAStream(results.device().index()).synchronize();
     const auto* tokens = host.const_data_ptr<std::int64_t>();
     const auto* found = reinterpret_cast<const float*>(tokens + count);
     std::vector<ChosenToken> chosen;
@@ -85,6 +94,7 @@ class GpuTokenChoice final : public TokenChoice {
   }
 
   at::Tensor staging_;
+  at::Tensor returned_;
 };
 
 }  // namespace
