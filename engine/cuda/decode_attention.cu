@@ -12,9 +12,8 @@ namespace {
 
 constexpr int threads = 128;
 constexpr int part_keys = 64;
-constexpr int known_keys = 8 * part_keys;  // whose places are looked up together
-constexpr int most_group = 8;              // query heads of one block of threads
-constexpr int eight = 8;                   // elements of a head that a thread has
+constexpr int most_group = 8;  // query heads of one block of threads
+constexpr int eight = 8;       // elements of a head that a thread has
 
 // What one block of threads looks at.
 struct Place {
@@ -92,38 +91,17 @@ struct Sharing {
   static constexpr int heads = power_of_two_from(group);  // weights lie in rows of so many
 };
 
-// rows[known_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
+// rows[part_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
 __device__ void find_rows(const AttentionShape& shape, const DecodeTables& tables, const Place& place,
                           std::int64_t index, std::int64_t first_key, std::int64_t* rows) {
-  const auto tokens = static_cast<unsigned>(tables.block_tokens);
-#pragma unroll
-  for (int at = static_cast<int>(threadIdx.x); at < known_keys; at += threads) {
-    const std::int64_t key = first_key + at;
-    const auto number = static_cast<unsigned>(key);
-    std::int64_t row = -1;
-    if (key >= place.least && key <= place.position)
-      row = (tables.blocks[index * tables.most_blocks + number / tokens] * tables.block_tokens + number % tokens) *
-            shape.kv_heads;
-    rows[at] = row;
-  }
-}
-
-__device__ void expect(const void* line) { asm volatile("prefetch.global.L2 [%0];" ::"l"(line)); }
-
-// The keys and values of a part come nearer.
-template <class T, class Share, int width>
-__device__ void expect_rows(const AttentionShape& shape, const DecodeTables& tables, const std::int64_t* rows,
-                            std::int64_t kv_head) {
-  const int lane = static_cast<int>(threadIdx.x) % width, first = static_cast<int>(threadIdx.x) / width;
-  if (lane * eight >= shape.head_size) return;
-#pragma unroll
-  for (int pass = 0; pass < Share::passes; ++pass) {
-    const std::int64_t row = rows[first + pass * Share::at_once];
-    if (row < 0) continue;
-    const std::int64_t from = (row + kv_head) * shape.head_size + lane * eight;
-    expect(static_cast<const T*>(tables.keys) + from);
-    expect(static_cast<const T*>(tables.values) + from);
-  }
+  const int at = static_cast<int>(threadIdx.x);
+  if (at >= part_keys) return;
+  const std::int64_t key = first_key + at;
+  rows[at] = -1;
+  if (key < place.least || key > place.position) return;
+  const auto tokens = static_cast<unsigned>(tables.block_tokens), number = static_cast<unsigned>(key);
+  const std::int64_t block = tables.blocks[index * tables.most_blocks + number / tokens];
+  rows[at] = (block * tables.block_tokens + number % tokens) * shape.kv_heads;
 }
 
 // Keys and values of a thread, all on their way before any is waited for. Zeros where the row does not see a key.
@@ -305,7 +283,7 @@ __global__ void __launch_bounds__(threads, resident(width))
   using Share = Sharing<group, width>;
   extern __shared__ __align__(32) float sums[];  // [at_once, group, size]
   __shared__ alignas(32) float scores[part_keys * Share::heads];
-  __shared__ std::int64_t known[known_keys];
+  __shared__ std::int64_t rows[part_keys];
   __shared__ Running<group> running;
   __shared__ bool is_last;
   const std::int64_t index = blockIdx.z;
@@ -326,22 +304,14 @@ __global__ void __launch_bounds__(threads, resident(width))
   const std::int64_t end = min(begin + stretch_keys, place.position + 1);
 #pragma unroll 1
   for (std::int64_t key = first_key; key < end; key += part_keys) {
-    const auto part = static_cast<int>((key - first_key) % known_keys);
-    if (part == 0) {
-      __syncthreads();
-      find_rows(shape, tables, place, index, key, known);
-      __syncthreads();
-    }
-    const std::int64_t* const rows = known + part;
+    find_rows(shape, tables, place, index, key, rows);
+    __syncthreads();
     const OwnRows<T, Share, width> own(shape, tables, rows, kv_head);
-    if (part + part_keys < known_keys && key + part_keys < end)
-      expect_rows<T, Share, width>(shape, tables, rows + part_keys, kv_head);
     score_keys<T, group>(own, rows, queries + of_row, count, shape.scale, size, scores);
     __syncthreads();
     weigh_keys<group, Share::heads>(scores, running);
     __syncthreads();
     weigh_values<T, group>(own, scores, running.shrink, added);
-    __syncthreads();
   }
   const int element = thread % width * eight;
   if (element < size)
