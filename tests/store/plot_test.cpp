@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/axis.hpp"
 #include "base/table.hpp"
 #include "base/text.hpp"
-#include "base/axis.hpp"
 #include "store/loss_plot.hpp"
 #include "store/terminal_plot.hpp"
 #include "testing/contains.hpp"
