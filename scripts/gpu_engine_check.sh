@@ -40,6 +40,8 @@ step "first token" python3 bench/generate/first_token_peer.py --program build/en
 step "scoring" python3 bench/generate/score_peer.py --program build/engine/bench/generate/score_bench --device cuda:0 \
   --dtype bfloat16 --length 1024 --batches 8
 step "generation" python3 scripts/gpu_generate_check.py --program build/engine/apps/cli/muster
+step "training" python3 scripts/gpu_train_check.py --program build/engine/apps/cli/muster
+step "saving" python3 scripts/gpu_train_check.py --program build/engine/apps/cli/muster --large
 step "speed" python3 bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench --device cuda:0 \
   --dtype bfloat16 --threads 16 --shapes qwen2.5-0.5b qwen2.5-7b --batches 1 64 --repeats 2 --peer-repeats 1
 step "logits on the GPU" python3 -m pytest -q tests/engine/test_gpu_logits.py "$@"

@@ -23,7 +23,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::join(const Job& job, const std::vect
   if (!messages) return messages.error();
   std::unique_ptr<Pipeline> pipeline(new Pipeline);
   pipeline->messages_ = std::move(*messages);
-  if (job.assignment().backend == wire::Backend::nccl) {
+  if (job.assignment().backend != wire::Backend::gloo) {
     auto rows = communicate::make_communicator(Backend::nccl, place, job.device, timeout);
     if (!rows) return rows.error();
     pipeline->rows_ = std::move(*rows);

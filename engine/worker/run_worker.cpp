@@ -55,6 +55,7 @@ Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& p
   at::set_num_threads(channel.assignment().threads);
   const auto device = choose_device(channel.assignment(), place);
   if (!device) return device.error();
+  if (channel.assignment().backend == wire::Backend::nccl_on_shared_gpus) pass_for_a_host(place);
   Job job{channel, place, *device};
   return std::visit([&](const auto& task) { return run_task(task, job); }, channel.assignment().task);
 }
@@ -62,7 +63,6 @@ Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& p
 }  // namespace
 
 Result<std::unique_ptr<communicate::Communicator>> Job::join_ranks() const {
-  if (assignment().backend == wire::Backend::nccl_on_shared_gpus) pass_for_a_host(place);
   const auto backend =
       assignment().backend == wire::Backend::gloo ? communicate::Backend::gloo : communicate::Backend::nccl;
   return communicate::make_communicator(backend, place, device, assignment().timeout);

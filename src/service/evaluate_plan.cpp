@@ -164,6 +164,7 @@ class Planning {
     plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
     plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);
     name_devices();
+    if (auto checked = check_backend(plan_.job); !checked) return checked.error();
     return std::move(plan_);
   }
 

@@ -328,6 +328,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.job.assignment.timeout = std::chrono::minutes(spec.distributed.timeout_minutes);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   plan.job.selection = selection_of(placed->plan);
+  if (auto checked = check_backend(plan.job); !checked) return checked.error();
   const std::size_t gpus = plan.job.selection ? plan.job.selection->ids.size() : 0;
   plan.device = device_words(*placed, gpus);
   if (placed->plan.fits()) plan.notes = device_notes(*devices, *placed, gpus, total->has_value());

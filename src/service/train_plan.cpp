@@ -314,6 +314,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
     plan.job.selection.emplace();
     for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
   }
+  if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
   plan.notes = data_notes(plan.data);
   plan.spec_text = print_configuration(spec::Schema(), wish.settings);

@@ -38,10 +38,7 @@ wire::Backend backend_of(const WorkerJob& job) {
   return own_gpus && job.backend == spec::Backend::automatic ? wire::Backend::nccl : wire::Backend::gloo;
 }
 
-Result<wire::Assignment> complete(const WorkerJob& job) {
-  if (job.backend == spec::Backend::nccl && !job.selection)
-    return Error{Error::Kind::bad_input, "distributed.backend is nccl, which takes GPUs, and these are CPU ranks",
-                 "leave distributed.backend at auto, or write gloo"};
+wire::Assignment complete(const WorkerJob& job) {
   wire::Assignment assignment = job.assignment;
   assignment.threads = threads_of(job);
   assignment.device = job.selection ? wire::DeviceKind::cuda : wire::DeviceKind::cpu;
@@ -212,15 +209,20 @@ Error JobRecord::explain(const launch::FailureReport& report) const {
 
 }  // namespace
 
+Result<void> check_backend(const WorkerJob& job) {
+  if (job.backend != spec::Backend::nccl || job.selection) return {};
+  return Error{Error::Kind::bad_input, "distributed.backend is nccl, which takes GPUs, and these are CPU ranks",
+               "leave distributed.backend at auto, or write gloo"};
+}
+
 Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listener,
                         const std::function<void(const std::string&)>& note) {
   const auto program = find_worker();
   if (!program) return program.error();
   auto server = wire::ControlServer::open();
   if (!server) return server.error();
-  const auto assignment = complete(job);
-  if (!assignment) return assignment.error();
-  const LaunchWish wish = launch_wish(job, *program, *server, assignment->threads);
+  const wire::Assignment assignment = complete(job);
+  const LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
 
   JobRecord record(job, listener, note);
   std::optional<launch::FailureReport> failure;
@@ -229,7 +231,7 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
                                    // Of ranks that end because the job does, nothing need be told.
                                    if (!record.gave_up()) note(text);
                                  },
-                             .started = [&] { server->serve(*assignment, ranks_of(job), record); },
+                             .started = [&] { server->serve(assignment, ranks_of(job), record); },
                              .failed = [&](const launch::FailureReport& report) { failure = report; },
                              .interrupted = [&](int signal) { record.end(signal); }};
   const auto code = run_launch(host, wish, hooks);

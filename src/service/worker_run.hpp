@@ -51,6 +51,9 @@ struct WorkerJob {
   bool survives_losses = false;
 };
 
+// Whether the ranks can have the backend that is asked for. To be asked before anything is written.
+Result<void> check_backend(const WorkerJob& job);
+
 // Hears of a job. Called on the channel's thread, one call at a time.
 using WorkerListener = wire::ControlListener;
 

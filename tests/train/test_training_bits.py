@@ -81,3 +81,11 @@ def test_a_batch_that_ranks_cannot_share_is_refused_with_one_that_they_can(class
     run = classroom.start(classroom.model("llama-tied"), rows, ranks=3, max_steps=1, batch_size=8)
     assert run.code == 2 and "a batch of 8 sequences cannot be shared evenly by 3 ranks" in run.text
     assert "training.batch_size=9" in run.text
+
+
+def test_nccl_is_refused_to_cpu_ranks_before_anything_is_written(classroom, rows):
+    run = classroom.start(classroom.model("llama-tied"), rows, ranks=2, **SETTINGS, **{"distributed.backend": "nccl"})
+    assert run.code == 2 and "distributed.backend is nccl" in run.text and "write gloo" in run.text
+    assert not run.folder.exists()
+    assert classroom.start(classroom.model("llama-tied"), rows, ranks=2, max_steps=1, batch_size=2,
+                           **{"distributed.backend": "gloo"}).code == 0
