@@ -1,5 +1,7 @@
 #include "tensor/host_memory.hpp"
 
+#include <algorithm>
+
 #ifdef MUSTER_CUDA
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
