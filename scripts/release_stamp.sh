@@ -33,6 +33,20 @@ program_is_current() {
   [[ -z $newer ]]
 }
 
+# sweep_trains ARGUMENT...: whether the trials of a sweep are muster's own training: no file among its arguments, or of the sweep that is
+# named, has a command of its own.
+sweep_trains() {
+  local argument file line own='^[[:space:]"{]*(command|program)"?[[:space:]]*:'
+  for argument; do
+    for file in "${argument#sweep=}" "sweeps/${argument#run=}/sweep.yaml"; do
+      if [[ ! -f $file ]]; then continue; fi
+      while IFS= read -r line || [[ -n $line ]]; do
+        if [[ $line =~ $own ]]; then return 1; fi
+      done <"$file"
+    done
+  done
+}
+
 # worker_is_needed ROOT COMMAND...: whether a command computes, and so needs LibTorch and muster-worker. Doctor tries the
 # worker where LibTorch is there already, and does not make anyone wait for it.
 worker_is_needed() {
@@ -42,7 +56,8 @@ worker_is_needed() {
     case $argument in -h | --help | --dry-run | --print-config) return 1 ;; esac
   done
   case ${1:-} in
-    evaluate | generate | train) return 0 ;;
+    evaluate | generate | run | train) return 0 ;;
+    sweep | sweep-multi) [[ ${2:-} != best && ${2:-} != serve ]] && sweep_trains "$@" ;;
     doctor) [[ -f $root/.muster/torch-location ]] ;;
     *) return 1 ;;
   esac

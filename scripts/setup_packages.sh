@@ -35,6 +35,7 @@ find_missing_for_tests() {
   compiler=$(find_compiler) || compiler=""
   find_missing_headers "$compiler" gtest/gtest.h=libgtest-dev benchmark/benchmark.h=libbenchmark-dev
   [[ $(tool_version readelf) != none ]] || need "readelf" binutils
+  command -v tmux >/dev/null || need "tmux" tmux
   find_missing_python_parts
 }
 

@@ -50,12 +50,24 @@ void add_tokenize_command(CLI::App& program, Action& action);
 void add_runs_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
 void add_evaluate_command(CLI::App& program, Action& action);
+void add_run_command(CLI::App& program, Action& action);
+void add_submit_command(CLI::App& program, Action& action);
+void add_queue_command(CLI::App& program, Action& action);
+void add_logs_command(CLI::App& program, Action& action);
+void add_stop_command(CLI::App& program, Action& action);
+void add_wait_command(CLI::App& program, Action& action);
+void add_top_command(CLI::App& program, Action& action);
+void add_sweep_command(CLI::App& program, Action& action);
+void add_sweep_multi_command(CLI::App& program, Action& action);
 
 // Prints an error on standard error in the program's one form and returns its exit code.
 int report(const Error& error);
 
 // A line on standard error that is no error: "muster: …".
 void note(const std::string& text);
+
+// Where muster train puts runs when nothing is said.
+std::string usual_output();
 
 // --gpus-from FILE, which MUSTER_GPUS stands for in the environment.
 struct InventoryOption {

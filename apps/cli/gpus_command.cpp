@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -16,6 +17,7 @@
 #include "cli/gpu_table.hpp"
 #include "cli/selection_options.hpp"
 #include "cli/terminal.hpp"
+#include "service/memory_wait.hpp"
 
 namespace muster::cli {
 namespace {
@@ -125,6 +127,20 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
                  "check the name, or give the path"});
 }
 
+// What keepers of jobs and trials ask.
+int await_memory(const std::vector<std::string>& words, const std::string& within) {
+  const auto most = parse_duration(within);
+  if (!most) return report(most.error());
+  std::vector<service::UsedBefore> before;
+  for (const std::string& word : words) {
+    auto used = service::read_used_before(word);
+    if (!used) return report(used.error());
+    before.push_back(std::move(*used));
+  }
+  const auto back = service::wait_for_memory(service::sources_from_environment(), before, *most);
+  return back ? 0 : report(back.error());
+}
+
 }  // namespace
 
 void add_gpus_command(CLI::App& program, Action& action) {
@@ -156,6 +172,16 @@ void add_gpus_command(CLI::App& program, Action& action) {
       if (!pick_options->inventory->file) pick_options->inventory = options->inventory;
       return pick(*pick_options);
     };
+  });
+
+  CLI::App* await_command = command->add_subcommand("await-memory", "until memory is free again");
+  await_command->group("");  // nobody types it
+  auto before = std::make_shared<std::vector<std::string>>();
+  auto within = std::make_shared<std::string>("30s");
+  await_command->add_option("GPU=BYTES", *before)->required();
+  await_command->add_option("--within", *within);
+  await_command->callback([&action, before, within] {
+    action.run = [before, within](const Tail&) { return await_memory(*before, *within); };
   });
 
   CLI::App* hold_command = command->add_subcommand(

@@ -43,7 +43,16 @@ constexpr std::array commands{
     Command{"tokenize", muster::cli::add_tokenize_command},
     Command{"train", muster::cli::add_train_command},
     Command{"evaluate", muster::cli::add_evaluate_command},
+    Command{"run", muster::cli::add_run_command},
     Command{"runs", muster::cli::add_runs_command},
+    Command{"submit", muster::cli::add_submit_command},
+    Command{"queue", muster::cli::add_queue_command},
+    Command{"logs", muster::cli::add_logs_command},
+    Command{"stop", muster::cli::add_stop_command},
+    Command{"wait", muster::cli::add_wait_command},
+    Command{"top", muster::cli::add_top_command},
+    Command{"sweep", muster::cli::add_sweep_command},
+    Command{"sweep-multi", muster::cli::add_sweep_multi_command},
 };
 
 const Command* find_command(std::string_view name) {
@@ -63,6 +72,37 @@ int refuse_unknown(const std::string& word) {
   const auto near = muster::nearest(word, known);
   return muster::cli::report({muster::Error::Kind::bad_input, fmt::format("there is no command \"{}\"", word),
                               near ? fmt::format("muster {}", *near) : "muster --help lists the commands"});
+}
+
+// Of an option or word that nothing takes: the first that was typed, and what was probably meant.
+muster::Error unexpected_word(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* app = &program;
+  std::string spoken = "muster";
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    spoken += " " + app->get_name();
+  }
+  const std::vector<std::string> left = program.remaining(true);
+  const auto word =
+      std::ranges::find_if(words, [&](const std::string& one) { return std::ranges::find(left, one) != left.end(); });
+  if (word == words.end()) return {muster::Error::Kind::bad_input, "-- is not expected", spoken + " --help"};
+  const bool is_option = word->starts_with('-');
+  std::vector<std::string> known;
+  if (is_option) {
+    for (const CLI::Option* option : app->get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  } else {
+    for (const CLI::App* below : app->get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(below->get_name());
+  }
+  const auto near = muster::nearest(word->substr(0, word->find('=')), known);
+  std::string remedy = spoken + " --help";
+  if (near) remedy = fmt::format("{}; {} explains it", is_option ? *near : fmt::format("{} {}", spoken, *near), remedy);
+  if (!is_option && spoken == "muster submit")
+    remedy = fmt::format("a command stands after --: muster submit -- {} …", *word);
+  return {muster::Error::Kind::bad_input,
+          is_option ? fmt::format("{} has no option {}", spoken, *word) : fmt::format("\"{}\" is not expected", *word),
+          std::move(remedy)};
 }
 
 int run(const std::vector<std::string>& words) {
@@ -90,6 +130,8 @@ int run(const std::vector<std::string>& words) {
     if (line->tail.separated && !action.takes_tail) throw CLI::ExtrasError({"--"});
   } catch (const CLI::Success& help) {
     return program.exit(help);  // --help and --version
+  } catch (const CLI::ExtrasError&) {
+    return muster::cli::report(unexpected_word(program, words));
   } catch (const CLI::ParseError& error) {
     return muster::cli::report(
         {muster::Error::Kind::bad_input, error.what(),

@@ -14,13 +14,13 @@
 #include "store/find_run.hpp"
 
 namespace muster::cli {
-namespace {
 
-// Where muster train puts runs when nothing is said.
 std::string usual_output() {
   const char* given = std::getenv(spec::environment_name("experiment.output").c_str());
   return given == nullptr || *given == '\0' ? spec::ExperimentSpec{}.output : given;
 }
+
+namespace {
 
 struct RunsOptions {
   std::string output = usual_output();

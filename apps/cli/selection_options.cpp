@@ -36,6 +36,7 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
     for (const std::string& id : split(word, ',')) request.ids.emplace_back(trim(id));
   request.count = options.up_to ? options.up_to : options.count;
   request.up_to = options.up_to.has_value();
+  request.offers_up_to = true;
   if (!request.count && request.ids.empty() && !options.model_size) request.count = 1;
   if (options.free) {
     auto free = parse_byte_count(*options.free);

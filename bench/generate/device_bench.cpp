@@ -59,6 +59,7 @@ class DeviceBench {
     product("queries, keys, values", joined, hidden, config_.qkv_bias, false);
     product("output", hidden, config_.query_width(), false, true);
     product("gate and up", 2 * config_.intermediate, hidden, false, false);
+    gated_product();
     product("down", hidden, config_.intermediate, false, true);
     product("head", config_.vocabulary, hidden, false, false, 2);
     const at::Tensor rows = random({batch_, hidden}), norm = random({hidden});
@@ -105,6 +106,19 @@ class DeviceBench {
     print(name, time, static_cast<double>(outputs * inputs * 2));
   }
 
+  void gated_product() {
+    const std::int64_t outputs = 2 * config_.intermediate, inputs = config_.hidden;
+    std::vector<tensor::Weight> weights;
+    for (int i = 0; i < turns; ++i) weights.push_back({outputs, inputs, at::kBFloat16, random({outputs, inputs})});
+    const at::Tensor input = random({batch_, inputs});
+    auto& primitives = *arithmetic_.primitives;
+    if (!primitives.gated_linear(config_.activation, weights[0], {}, input).defined()) return;
+    const double time = microseconds([&](int turn) {
+      primitives.gated_linear(config_.activation, weights[static_cast<std::size_t>(turn)], {}, input);
+    });
+    print("gate, up and activation", time, static_cast<double>(outputs * inputs * 2));
+  }
+
   void heads_and_attention() {
     const tensor::AttentionShape shape{config_.heads, config_.kv_heads, config_.head_size, 0.1, std::nullopt};
     const std::int64_t each = (context_ + block_tokens) / block_tokens, most = std::max<std::int64_t>(each, 8);
@@ -137,6 +151,60 @@ class DeviceBench {
     print("attention", microseconds([&](int turn) {
             arithmetic_.primitives->attention(shape, tables, heads, caches[static_cast<std::size_t>(turn)], nullptr);
           }));
+    block(split, tables, caches);
+  }
+
+  // All of a block one after the other, and the same without one of its operations: what each costs among the others.
+  void block(const tensor::HeadSplit& split, const tensor::AttentionTables& tables,
+             const std::vector<tensor::LayerCache>& caches) {
+    const std::int64_t hidden = config_.hidden, joined_width = config_.query_width() + 2 * config_.kv_width();
+    const auto weights = [&](std::int64_t outputs, std::int64_t inputs) {
+      std::vector<tensor::Weight> made;
+      for (int i = 0; i < turns; ++i)
+        made.push_back({outputs, inputs, at::kBFloat16, random({outputs, inputs}) * 0.02});
+      return made;
+    };
+    const auto joined_weights = weights(joined_width, hidden), output_weights = weights(hidden, config_.query_width()),
+               gate_weights = weights(2 * config_.intermediate, hidden),
+               down_weights = weights(hidden, config_.intermediate);
+    const at::Tensor norm = at::ones({hidden}, options());
+    at::Tensor rows = random({batch_, hidden});
+    const at::Tensor any_joined = random({batch_, joined_width}),
+                     any_attended = random({batch_, config_.query_width()}),
+                     any_activated = random({batch_, config_.intermediate});
+    auto& primitives = *arithmetic_.primitives;
+    auto& pointwise = *arithmetic_.pointwise;
+    tensor::HeadRows any_heads = pointwise.split_heads(split, any_joined, tables.slots, caches[0]);
+    const auto measure = [&](const std::string& without) {
+      const double time = microseconds([&](int turn) {
+        const auto at = static_cast<std::size_t>(turn);
+        const auto has = [&](const std::string& name) { return without != name; };
+        const at::Tensor normed = has("norms") ? pointwise.rms_norm(rows, norm, 1e-6) : rows;
+        const at::Tensor joined =
+            has("queries, keys, values") ? primitives.linear(joined_weights[at], {}, normed) : any_joined;
+        const tensor::HeadRows heads =
+            has("heads") ? pointwise.split_heads(split, joined, tables.slots, caches[at]) : any_heads;
+        const at::Tensor attended =
+            has("attention") ? primitives.attention(split.shape, tables, heads, caches[at], nullptr) : any_attended;
+        if (has("output")) primitives.linear_add(output_weights[at], {}, attended, rows, rows);
+        const at::Tensor middle = has("norms") ? pointwise.rms_norm(rows, norm, 1e-6) : rows;
+        at::Tensor activated = any_activated;
+        if (has("gate, up and activation")) {
+          if (has("gated in one"))
+            activated = primitives.gated_linear(config_.activation, gate_weights[at], {}, middle);
+          if (!has("gated in one") || !activated.defined()) {
+            const at::Tensor both = primitives.linear(gate_weights[at], {}, middle);
+            activated = pointwise.activate(config_.activation, both.narrow(1, 0, config_.intermediate),
+                                           both.narrow(1, config_.intermediate, config_.intermediate));
+          }
+        }
+        if (has("down")) primitives.linear_add(down_weights[at], {}, activated, rows, rows);
+      });
+      print(without.empty() ? "a block" : "a block without " + without, time);
+    };
+    for (const char* without : {"", "norms", "queries, keys, values", "heads", "attention", "output",
+                                "gate, up and activation", "gated in one", "down"})
+      measure(without);
   }
 
   // With the host's part: what is asked goes down, what was chosen comes up.

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
+#include "cuda/gate.cuh"
 #include "cuda/learning_kernels.hpp"
 #include "cuda/pack.cuh"
 
@@ -9,13 +10,6 @@ namespace muster::cuda {
 namespace {
 
 constexpr int threads = 256;
-
-template <class T>
-__device__ T gated(T gate, T up) {
-  const float x = widen(gate);
-  const T activated = narrow<T>(x / (1.0f + expf(-x)));
-  return narrow<T>(widen(activated) * widen(up));
-}
 
 template <class T, int count>
 __global__ void __launch_bounds__(threads) gated_silu_packs(const T* gate, const T* up, std::int64_t stride,
@@ -26,7 +20,7 @@ __global__ void __launch_bounds__(threads) gated_silu_packs(const T* gate, const
   const auto a = *reinterpret_cast<const Pack<T, count>*>(gate + row * stride + column);
   const auto b = *reinterpret_cast<const Pack<T, count>*>(up + row * stride + column);
   Pack<T, count> out;
-  for (int i = 0; i < count; ++i) out.values[i] = gated(a.values[i], b.values[i]);
+  for (int i = 0; i < count; ++i) out.values[i] = gated_by_silu(a.values[i], b.values[i]);
   *reinterpret_cast<Pack<T, count>*>(output + row * width + column) = out;
 }
 

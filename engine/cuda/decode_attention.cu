@@ -3,44 +3,15 @@
 // finish joins what they found, in order.
 #include <type_traits>
 
+#include "cuda/decode_cores.cuh"
+#include "cuda/decode_stretch.cuh"
 #include "cuda/dispatch.cuh"
-#include "cuda/pack.cuh"
-#include "cuda/warp.cuh"
+#include "cuda/overlap.cuh"
 
 namespace muster::cuda {
 namespace {
 
-constexpr int threads = 128;
 constexpr int part_keys = 64;
-constexpr int most_group = 8;  // query heads of one block of threads
-constexpr int eight = 8;       // elements of a head that a thread has
-
-// What one block of threads looks at.
-struct Place {
-  std::int64_t row, position;
-  std::int64_t least;               // the first key that the row sees
-  int first_stretch, last_stretch;  // of the row
-};
-
-__device__ Place place_of(const AttentionShape& shape, const DecodeTables& tables, std::int64_t index,
-                          int stretch_keys) {
-  Place place;
-  place.row = tables.rows[index];
-  place.position = tables.positions[place.row];
-  place.least = shape.window > 0 && place.position >= shape.window ? place.position - shape.window + 1 : 0;
-  place.first_stretch = static_cast<int>(static_cast<unsigned>(place.least) / static_cast<unsigned>(stretch_keys));
-  place.last_stretch = static_cast<int>(static_cast<unsigned>(place.position) / static_cast<unsigned>(stretch_keys));
-  return place;
-}
-
-// What a stretch gave for a head: the sum of weighed values, then the highest score and the sum of the weights.
-__host__ __device__ std::int64_t partial_size(const AttentionShape& shape) { return shape.head_size + 4; }
-
-// Of the first stretch.
-__device__ float* partial_of(const AttentionShape& shape, std::int64_t stretches, float* scratch, std::int64_t index,
-                             std::int64_t head) {
-  return scratch + (index * shape.heads + head) * stretches * partial_size(shape);
-}
 
 // Sums each value over `width` neighbouring lanes. Lane i has the total of value i / (width / count) then: half of the
 // values change hands in each step, instead of all of them.
@@ -80,8 +51,6 @@ struct alignas(eight * sizeof(T)) Eight {
     }
   }
 };
-
-using Floats = Pack<float, eight>;
 
 // How the threads share a part: `width` of them have a key, eight elements each, and take every at_once-th one.
 template <int group, int width>
@@ -156,14 +125,6 @@ __device__ void score_keys(const OwnRows<T, Share, width>& own, const std::int64
   }
 }
 
-template <class T>
-__device__ void put(const Floats& sums, T* to) {
-  Pack<T, eight> rounded;
-#pragma unroll
-  for (int i = 0; i < eight; ++i) rounded.values[i] = narrow<T>(sums.values[i]);
-  *reinterpret_cast<Pack<T, eight>*>(to) = rounded;
-}
-
 // Of each head, over the parts until now.
 template <int group>
 struct Running {
@@ -223,55 +184,6 @@ __device__ void weigh_values(const OwnRows<T, Share, width>& own, const float* w
   }
 }
 
-// What the stretches gave, each weighed, summed in order. Read past the nearest cache, which may hold a line from
-// before another block of threads wrote into it. weights: memory for `room` numbers, which nobody else uses now.
-template <class T, int group, int width>
-__device__ void join_parts(const AttentionShape& shape, const float* partials, std::int64_t head_stride, int parts,
-                           int count, float* weights, int room, T* output) {
-  __shared__ float highest[group], total[group];
-  const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
-  const std::int64_t stride = partial_size(shape);
-  for (int head = thread / lanes; head < count; head += threads / lanes) {
-    const float* found = partials + head * head_stride + size;
-    float most = -INFINITY, sum = 0;
-    for (int part = lane; part < parts; part += lanes) most = fmaxf(most, __ldcg(found + part * stride));
-    most = warp_max(most);
-    for (int part = lane; part < parts; part += lanes)
-      sum = __fmaf_rn(__ldcg(found + part * stride + 1), expf(__ldcg(found + part * stride) - most), sum);
-    sum = warp_sum(sum);
-    if (lane == 0) highest[head] = most, total[head] = sum;
-  }
-  __syncthreads();
-  const int element = thread % width * eight;
-  for (int first = 0; first < count; first += threads / width) {
-    const int head = first + thread / width;
-    const bool works = head < count && element < size;
-    const float* found = partials + (head < count ? head * head_stride : 0);
-    Floats sums = {};
-    for (int begin = 0; begin < parts; begin += room) {
-      const int some = min(room, parts - begin);
-      if (head < count)
-        for (int part = thread % width; part < some; part += width)
-          weights[thread / width * room + part] =
-              expf(__ldcg(found + (begin + part) * stride + size) - highest[head]) / total[head];
-      __syncwarp();
-      if (works) {
-#pragma unroll 4
-        for (int part = 0; part < some; ++part) {
-          const auto* from = reinterpret_cast<const float4*>(found + (begin + part) * stride + element);
-          const float4 a = __ldcg(from), b = __ldcg(from + 1);
-          const float weight = weights[thread / width * room + part];
-          const float values[eight] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-          for (int i = 0; i < eight; ++i) sums.values[i] = __fmaf_rn(weight, values[i], sums.values[i]);
-        }
-      }
-      __syncwarp();
-    }
-    if (works) put(sums, output + head * size + element);
-  }
-}
-
 // What is on its way is kept as it came until it is used: registers for two or three blocks of threads on a
 // multiprocessor.
 constexpr int resident(int width) { return width <= 8 ? 3 : 2; }
@@ -285,29 +197,22 @@ __global__ void __launch_bounds__(threads, resident(width))
   __shared__ alignas(32) float scores[part_keys * Share::heads];
   __shared__ std::int64_t rows[part_keys];
   __shared__ Running<group> running;
-  __shared__ bool is_last;
-  const std::int64_t index = blockIdx.z;
-  const int stretch = static_cast<int>(blockIdx.x), stretches = static_cast<int>(gridDim.x);
-  const Place place = place_of(shape, tables, index, stretch_keys);
-  if (stretch < place.first_stretch || stretch > place.last_stretch) return;
+  wait_for_those_before();
+  const Stretch stretch = own_stretch(shape, tables, stretch_keys, group, group_blocks);
+  const Place& place = stretch.place;
+  if (!stretch.is_seen()) return;
   const int size = static_cast<int>(shape.head_size), thread = static_cast<int>(threadIdx.x);
-  const int kv_head = static_cast<int>(blockIdx.y) / group_blocks;
-  const int group_block = static_cast<int>(blockIdx.y) % group_blocks;
-  const int all = static_cast<int>(shape.heads / shape.kv_heads);  // query heads of a key head
-  const int first_head = kv_head * all + group_block * group;
-  const int count = min(all - group_block * group, group);
-  const std::int64_t of_row = (place.row * shape.heads + first_head) * size;  // where queries and output lie
   if (thread < group) running.highest[thread] = -INFINITY, running.total[thread] = 0;
   Floats added[group] = {};
-  const std::int64_t begin = static_cast<std::int64_t>(stretch) * stretch_keys;
+  const std::int64_t begin = static_cast<std::int64_t>(stretch.number) * stretch_keys;
   const std::int64_t first_key = begin > place.least ? begin : place.least / part_keys * part_keys;
   const std::int64_t end = min(begin + stretch_keys, place.position + 1);
 #pragma unroll 1
   for (std::int64_t key = first_key; key < end; key += part_keys) {
-    find_rows(shape, tables, place, index, key, rows);
+    find_rows(shape, tables, place, stretch.index, key, rows);
     __syncthreads();
-    const OwnRows<T, Share, width> own(shape, tables, rows, kv_head);
-    score_keys<T, group>(own, rows, queries + of_row, count, shape.scale, size, scores);
+    const OwnRows<T, Share, width> own(shape, tables, rows, stretch.kv_head);
+    score_keys<T, group>(own, rows, queries + stretch.of_row, stretch.heads, shape.scale, size, scores);
     __syncthreads();
     weigh_keys<group, Share::heads>(scores, running);
     __syncthreads();
@@ -318,44 +223,8 @@ __global__ void __launch_bounds__(threads, resident(width))
 #pragma unroll
     for (int head = 0; head < group; ++head)
       *reinterpret_cast<Floats*>(sums + (thread / width * group + head) * size + element) = added[head];
-  __syncthreads();
-
-  const bool alone = place.first_stretch == place.last_stretch;
-  const std::int64_t stride = partial_size(shape), head_stride = stretches * stride;
-  float* const partials = partial_of(shape, stretches, scratch, index, first_head);
-  for (int head = thread / width; head < count && element < size; head += Share::at_once) {
-    Floats sum = {};
-#pragma unroll
-    for (int slice = 0; slice < Share::at_once; ++slice) {
-      const auto some = *reinterpret_cast<const Floats*>(sums + (slice * group + head) * size + element);
-#pragma unroll
-      for (int i = 0; i < eight; ++i) sum.values[i] += some.values[i];
-    }
-    if (alone) {
-#pragma unroll
-      for (int i = 0; i < eight; ++i) sum.values[i] /= running.total[head];
-      put(sum, output + of_row + head * size + element);
-    } else {
-      float* to = partials + head * head_stride + stretch * stride;
-      auto* four = reinterpret_cast<float4*>(to + element);
-      four[0] = make_float4(sum.values[0], sum.values[1], sum.values[2], sum.values[3]);
-      four[1] = make_float4(sum.values[4], sum.values[5], sum.values[6], sum.values[7]);
-      if (element == 0) to[size] = running.highest[head], to[size + 1] = running.total[head];
-    }
-  }
-  if (alone) return;
-  __threadfence();
-  __syncthreads();
-  if (thread == 0) {
-    unsigned* counter = counters + index * gridDim.y + blockIdx.y;
-    is_last = atomicAdd(counter, 1u) == static_cast<unsigned>(place.last_stretch - place.first_stretch);
-    if (is_last) *counter = 0;
-  }
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  join_parts<T, group, width>(shape, partials + place.first_stretch * stride, head_stride,
-                              place.last_stretch - place.first_stretch + 1, count, sums, group * size, output + of_row);
+  hand_over<T, group, width, Share::at_once>(shape, stretch, sums, running.highest, running.total, scratch, counters,
+                                             output);
 }
 
 std::int64_t group_of(const AttentionShape& shape) {
@@ -406,10 +275,19 @@ LaunchError decode_attention(Stream stream, Scalar scalar, const AttentionShape&
       constexpr int heads = decltype(group)::value, lanes_of_key = decltype(width)::value;
       const auto bytes =
           static_cast<std::size_t>(Sharing<heads, lanes_of_key>::at_once * heads * shape.head_size) * sizeof(float);
-      decode<T, heads, lanes_of_key><<<grid, threads, bytes, static_cast<cudaStream_t>(stream)>>>(
-          shape, tables, static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters, group_blocks,
-          static_cast<T*>(output));
+      launch_overlapping(decode<T, heads, lanes_of_key>, grid, threads, bytes, static_cast<cudaStream_t>(stream), shape,
+                         tables, static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters,
+                         group_blocks, static_cast<T*>(output));
     };
+    if constexpr (!std::is_same_v<T, float>) {
+      const auto by_cores = [&](auto kernel) {
+        launch_overlapping(kernel, grid, threads, 0, static_cast<cudaStream_t>(stream), shape, tables,
+                           static_cast<const T*>(queries), static_cast<int>(cut.keys), scratch, counters, group_blocks,
+                           static_cast<T*>(output));
+      };
+      if (shape.head_size == 64) return by_cores(decode_by_cores<T, 64>);
+      if (shape.head_size == 128) return by_cores(decode_by_cores<T, 128>);
+    }
     const auto launch = [&](auto group) {
       if (shape.head_size <= 64)
         launch_width(group, std::integral_constant<int, 8>());

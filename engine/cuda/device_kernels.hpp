@@ -26,6 +26,13 @@ bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
 LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
                            std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output);
 
+// gated_silu of the two halves of such a product, in one: the weight is [2 * outputs, inputs], gates first, and output
+// [rows, outputs].
+constexpr std::int64_t most_gated_rows = 32;
+bool has_gated_product(Scalar scalar, std::int64_t rows, std::int64_t outputs, std::int64_t inputs);
+LaunchError gated_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
+                          std::int64_t rows, std::int64_t outputs, std::int64_t inputs, void* output);
+
 // activation(gate) * up with silu, rounded after each of the two. gate, up: [rows, width], rows stride elements apart.
 LaunchError gated_silu(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
                        std::int64_t rows, std::int64_t width, void* output);

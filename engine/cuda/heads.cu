@@ -1,5 +1,6 @@
 // Joined rows of queries, keys and values: split, normed, turned, and put where attention finds them. One warp a head.
 #include "cuda/dispatch.cuh"
+#include "cuda/overlap.cuh"
 #include "cuda/warp.cuh"
 
 namespace muster::cuda {
@@ -57,6 +58,8 @@ __device__ void put(const Pairs& pairs, int half, int lane, T* to) {
 
 template <class T>
 __global__ void __launch_bounds__(lanes* warps) split(AttentionShape shape, HeadSplit parts, std::int64_t tasks) {
+  let_the_next_begin();
+  wait_for_those_before();
   const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / lanes;
   if (task >= tasks) return;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -96,9 +99,8 @@ LaunchError split_heads(Stream stream, Scalar scalar, const AttentionShape& shap
   const std::int64_t tasks = rows * (shape.heads + 2 * shape.kv_heads);
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    split<T>
-        <<<static_cast<unsigned>((tasks + warps - 1) / warps), lanes * warps, 0, static_cast<cudaStream_t>(stream)>>>(
-            shape, parts, tasks);
+    launch_overlapping(split<T>, static_cast<unsigned>((tasks + warps - 1) / warps), lanes * warps, 0,
+                       static_cast<cudaStream_t>(stream), shape, parts, tasks);
   });
 }
 

@@ -1,5 +1,6 @@
 // Norms: one block of threads for each row, sums in an order that depends on the width alone.
 #include "cuda/dispatch.cuh"
+#include "cuda/overlap.cuh"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 
@@ -19,6 +20,8 @@ __global__ void __launch_bounds__(threads)
   auto* out = reinterpret_cast<Pack<T, eight>*>(output) + static_cast<std::int64_t>(blockIdx.x) * packs;
   const auto* factors = reinterpret_cast<const Pack<T, eight>*>(weight);
   Pack<T, eight> values[most_packs], scales[most_packs];
+  let_the_next_begin();
+  wait_for_those_before();
 #pragma unroll
   for (int i = 0; i < most_packs; ++i)
     if (const int pack = static_cast<int>(threadIdx.x) + i * threads; pack < packs)
@@ -91,9 +94,9 @@ LaunchError rms_norm(Stream stream, Scalar scalar, const void* input, const void
     constexpr std::size_t bytes = sizeof(Pack<T, eight>);
     if (width % eight == 0 && width <= threads * eight * most_packs && is_aligned(input, bytes) &&
         is_aligned(weight, bytes) && is_aligned(output, bytes)) {
-      rms_norm_packs<T><<<static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(
-          static_cast<const T*>(input), static_cast<const T*>(weight), epsilon, static_cast<int>(width / eight),
-          static_cast<T*>(output));
+      launch_overlapping(rms_norm_packs<T>, static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream),
+                         static_cast<const T*>(input), static_cast<const T*>(weight), epsilon,
+                         static_cast<int>(width / eight), static_cast<T*>(output));
       return;
     }
     rms_norm_rows<T><<<static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(

@@ -76,9 +76,16 @@ at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const 
   const at::Tensor middle = parts_.output.forward_add(primitives, attended, hidden, tape == nullptr);
 
   const at::Tensor middle_normed = pointwise.rms_norm(middle, parts_.output_norm.weight, parts_.epsilon);
-  const at::Tensor gate_and_up = parts_.gate_and_up.forward(primitives, middle_normed);  // [rows, 2 * intermediate]
-  const auto [gate, up] = halves(gate_and_up);
-  const at::Tensor activated = pointwise.activate(parts_.activation, gate, up);
+  at::Tensor gate_and_up;  // [rows, 2 * intermediate]
+  at::Tensor activated;
+  if (tape == nullptr)
+    activated =
+        primitives.gated_linear(parts_.activation, parts_.gate_and_up.weight, parts_.gate_and_up.bias, middle_normed);
+  if (!activated.defined()) {
+    gate_and_up = parts_.gate_and_up.forward(primitives, middle_normed);
+    const auto [gate, up] = halves(gate_and_up);
+    activated = pointwise.activate(parts_.activation, gate, up);
+  }
   const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys,  heads.values,

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "spec/activation.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::tensor {
@@ -81,6 +82,12 @@ class Primitives {
 
   // input: [rows, inputs] → [rows, outputs]. bias: [outputs] or undefined.
   virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
+  // activation(first half of linear's outputs) * the second, in one; undefined where the device has no such kernel.
+  virtual at::Tensor gated_linear(spec::Activation activation, const Weight& weight, const at::Tensor& bias,
+                                  const at::Tensor& input) {
+    (void)activation, (void)weight, (void)bias, (void)input;
+    return {};
+  }
   // sum: [rows, outputs], contiguous, becomes base + the product. base: the same, and may be sum.
   virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                           at::Tensor& sum) = 0;

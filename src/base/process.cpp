@@ -12,12 +12,29 @@
 
 namespace muster {
 
+unsigned int current_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
 std::string user_name(uid_t user) {
   std::vector<char> space(4096);
   passwd entry{};
   passwd* found = nullptr;
   if (::getpwuid_r(user, &entry, space.data(), space.size(), &found) == 0 && found != nullptr) return found->pw_name;
   return std::to_string(user);
+}
+
+Result<std::filesystem::path> own_program() {
+  constexpr std::string_view replaced = " (deleted)";  // the kernel's word
+  std::error_code failure;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", failure).string();
+  if (failure)
+    return Error{Error::Kind::failed, "cannot tell which program this is: " + failure.message(),
+                 "/proc has to be mounted"};
+  const bool was_replaced = program.ends_with(replaced) && !std::filesystem::exists(program, failure);
+  return std::filesystem::path(program.substr(0, program.size() - (was_replaced ? replaced.size() : 0)));
 }
 
 std::optional<ProcessFacts> read_process(pid_t pid, const std::filesystem::path& proc) {

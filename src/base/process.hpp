@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
+
 namespace muster {
 
 struct ProcessFacts {
@@ -43,6 +45,13 @@ struct ProcessStatus {
 std::optional<ProcessStatus> read_process_status(pid_t pid, const std::filesystem::path& proc = "/proc");
 // From the line of /proc/<pid>/stat; nothing when it is none.
 std::optional<ProcessStatus> parse_process_status(std::string_view line);
+
+// This process's. To be asked by a process without threads: asking means setting it for an instant.
+unsigned int current_umask();
+
+// The file that this program is, at its place now where it was replaced since it began. An Error where proc is not
+// readable for us.
+Result<std::filesystem::path> own_program();
 
 // The login name of a user id, or the number as text.
 std::string user_name(uid_t user);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "base/files.hpp"
@@ -143,17 +144,35 @@ class NvmlInventory final : public Inventory {
   void complete(const nvml::Calls& calls, std::vector<nvml::Place>& places, Snapshot& snapshot) {
     read_versions(calls, snapshot);
     for (nvml::Place& place : places) place.address = nvml::read_pci_address(calls, place.device);
-    snapshot.links = nvml::read_links(calls, places);
+    snapshot.links = links_between(calls, places);
     xids_.refresh();
     for (Gpu& gpu : snapshot.gpus)
       if (const auto address = parse_pci_address(gpu.facts.pci_bus_id.value_or("")))
         gpu.reading.recent_xids = xids_.codes_for(*address);
   }
 
+  // Links take hundreds of questions, more than everything else together, and change only when something breaks: who
+  // looks every second gets them as they were a moment ago.
+  const std::vector<Link>& links_between(const nvml::Calls& calls, const std::vector<nvml::Place>& places) {
+    constexpr std::chrono::seconds a_moment(30);
+    std::vector<nvml::Device> devices;
+    for (const nvml::Place& place : places) devices.push_back(place.device);
+    const auto now = std::chrono::steady_clock::now();
+    if (!links_read_ || devices != linked_ || now - *links_read_ > a_moment) {
+      links_ = nvml::read_links(calls, places);
+      linked_ = std::move(devices);
+      links_read_ = now;
+    }
+    return links_;
+  }
+
   std::optional<std::filesystem::path> library_;
   MachinePaths paths_;
   XidLog xids_;
   std::optional<nvml::Calls> calls_;  // once NVML is started
+  std::vector<Link> links_;
+  std::vector<nvml::Device> linked_;  // between which
+  std::optional<std::chrono::steady_clock::time_point> links_read_;
 };
 
 }  // namespace

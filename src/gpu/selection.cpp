@@ -66,7 +66,9 @@ Error too_few(const SelectionRequest& request, std::span<const Candidate> candid
       wanted <= candidates.size())
     remedies.emplace_back("--wait for a leased one");
   if (must_be_free > ByteCount{}) remedies.emplace_back("ask for less free memory");
-  if (found > 0) remedies.emplace_back(fmt::format("ask for {}, or for --up-to {}", found, wanted));
+  if (found > 0)
+    remedies.emplace_back(request.offers_up_to ? fmt::format("ask for {}, or for --up-to {}", found, wanted)
+                                               : fmt::format("ask for {}", found));
   if (remedies.empty()) remedies.emplace_back("muster gpus shows what each one does");
   return {Error::Kind::refused,
           fmt::format("{} asked for, {} can be had{}", counted(wanted), found,

@@ -24,6 +24,7 @@ struct SelectionRequest {
   std::vector<std::string> ids;  // visible numbers or UUIDs as the user typed them; their order is kept
   std::optional<int> count;      // absent: all that qualify
   bool up_to = false;            // fewer than count will do, at least one
+  bool offers_up_to = false;     // whoever asks can say so: it is among the remedies
   std::optional<ByteCount> minimum_free;
   std::optional<int> maximum_utilization;  // percent
   std::optional<ModelNeed> model;          // the smallest set that holds it in equal parts

@@ -11,10 +11,14 @@ namespace {
 // Sets up to this size are searched completely: 16 choose 8 is 12,870 sets.
 constexpr std::size_t few = 16;
 
-std::uint16_t link_score(const Link& link) {
+constexpr std::uint16_t same_numa_node = 5;
+
+}  // namespace
+
+int link_worth(const Link& link) {
   switch (link.kind) {
     case LinkKind::nvlink:
-      return static_cast<std::uint16_t>(1000 + 10 * std::min(link.lanes, 99));
+      return 1000 + 10 * std::min(link.lanes, 99);
     case LinkKind::pix:
       return 60;
     case LinkKind::pxb:
@@ -28,10 +32,6 @@ std::uint16_t link_score(const Link& link) {
   }
   return 0;
 }
-
-constexpr std::uint16_t same_numa_node = 5;
-
-}  // namespace
 
 Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, std::span<const GpuIndex> gpu_of)
     : size_(gpu_of.size()) {
@@ -67,7 +67,7 @@ Topology::Topology(std::span<const Gpu> gpus, const std::vector<Link>& links, st
   for (const Link& link : links)
     for (const std::size_t a : devices_of[link.a])
       for (const std::size_t b : devices_of[link.b]) {
-        const auto value = static_cast<std::uint16_t>(scores_[a * size_ + b] + link_score(link));
+        const auto value = static_cast<std::uint16_t>(scores_[a * size_ + b] + link_worth(link));
         scores_[a * size_ + b] = scores_[b * size_ + a] = value;
         if (link.kind == LinkKind::nvlink) island[root(a)] = root(b);
       }

@@ -9,6 +9,9 @@
 
 namespace muster::gpu {
 
+// How good a link is, for comparison with others: NVLink, and more of it, before PCIe.
+int link_worth(const Link& link);
+
 class Topology {
  public:
   Topology() = default;

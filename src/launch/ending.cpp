@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/process_handle.hpp"
+#include "launch/apart.hpp"
 
 namespace muster::launch {
 namespace {
@@ -44,6 +45,7 @@ void Ending::note(std::set<ProcessIdentity>& reached, const ProcessStatus& statu
 void Ending::ask_everyone(const Workers& workers) {
   everyone_asked_ = true;
   for (const Descendant& found : find_descendants(::getpid())) {
+    if (is_apart(found.top)) continue;
     note(asked_, found.status, workers.contains(found.top));
     signal_process(found.handle, SIGTERM);
     signal_process(found.handle, SIGCONT);
@@ -55,7 +57,7 @@ void Ending::ask_everyone(const Workers& workers) {
 void Ending::ask_orphans(const Workers& workers) {
   for (const pid_t child : children_of_this_process()) {
     const auto status = read_process_status(child);
-    if (!status || workers.contains(child) || asked_.contains(status->identity)) continue;
+    if (!status || workers.contains(child) || asked_.contains(status->identity) || is_apart(child)) continue;
     note(asked_, *status, false);
     ::kill(child, SIGTERM);
     ::kill(child, SIGCONT);
@@ -70,11 +72,13 @@ void Ending::ask_orphans(const Workers& workers) {
 //   - the control group, where there is one: no escape;
 //   - our own children with their groups: cheap to list, and whoever flees by forking and ending becomes one, again and
 //     again, which we are told of each time.
-// Nothing is left when the kernel says that this process has no children any more: what is below it is below a child.
+// Nothing is left when the kernel says that this process has no children any more, or none but such as stand apart
+// (apart.hpp): what is below it is below a child.
 void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
   std::vector<Descendant> descendants;
   if (const Clock::time_point now = Clock::now(); now >= next_scan_) {
     descendants = find_descendants(::getpid());
+    std::erase_if(descendants, [](const Descendant& found) { return is_apart(found.top); });
     next_scan_ = now + between_scans;
   }
   // Who still has its rank is noted before that rank dies.
@@ -83,7 +87,10 @@ void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
   for (const Descendant& found : descendants) signal_process(found.handle, SIGKILL);
   if (group != nullptr) group->kill();
   for (const pid_t child : children_of_this_process())
-    if (const auto status = kill_child_with_group(child)) note(killed_, *status, workers.contains(child));
+    if (is_apart(child))
+      continue;
+    else if (const auto status = kill_child_with_group(child))
+      note(killed_, *status, workers.contains(child));
 }
 
 }  // namespace muster::launch

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "launch/apart.hpp"
 #include "launch/control_group.hpp"
 #include "launch/descendants.hpp"
 #include "launch/keeper_mark.hpp"
@@ -51,6 +52,7 @@ class FallenProcesses {
   // A dead or dying process has no environment any more. That it was one of them is remembered, or follows from its
   // session: what this process starts itself stays in its own.
   bool is_fallen(const ProcessStatus& status, const std::vector<pid_t>& members) const {
+    if (is_apart(status.identity.pid)) return false;
     return killed_.contains(status.identity) || sessions_.contains(status.session) ||
            (status.exiting && status.session != ::getsid(0)) ||
            std::ranges::find(members, status.identity.pid) != members.end() ||

@@ -16,6 +16,8 @@
 
 #include "base/open_descriptors.hpp"
 #include "base/signals.hpp"
+#include "launch/apart.hpp"
+#include "launch/descendants.hpp"
 #include "launch/keeper_mark.hpp"
 
 namespace muster::launch {
@@ -199,13 +201,14 @@ void KeeperProcess::lose_launcher() {
   obey(EndAll{});
 }
 
-// Ranks are reaped in the order of their ends, others here. True while this process has children.
+// Ranks are reaped in the order of their ends, others here. True while this process has children that it has to end.
 bool KeeperProcess::reap_orphans() {
   while (true) {
     siginfo_t facts{};
     if (::waitid(P_ALL, 0, &facts, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != ECHILD;
     // A rank's end stands in epoll's list, and after it we come back.
-    if (facts.si_pid == 0 || workers_.contains(facts.si_pid)) return true;
+    if (facts.si_pid != 0 && workers_.contains(facts.si_pid)) return true;
+    if (facts.si_pid == 0) return !std::ranges::all_of(children_of_this_process(), is_apart);
     ::waitpid(facts.si_pid, nullptr, WNOHANG);
   }
 }

@@ -121,7 +121,8 @@ void Scheduler::start(JobIndex job, std::span<const GpuNumber> preferred) {
 
 std::vector<GpuNumber> Scheduler::pick(const JobRecord& record, int count, std::span<const GpuNumber> preferred) const {
   const auto wanted = static_cast<std::size_t>(count);
-  if (!choose_ && preferred.empty() && record.avoided.empty()) return pool_.free_list(wanted);
+  const bool has_choice = choose_ || (!links_.empty() && record.job.gpus.most() > 1);
+  if (!has_choice && preferred.empty() && record.avoided.empty()) return pool_.free_list(wanted);
   const std::span<const GpuNumber> unwanted = banned(record);
   std::vector<GpuNumber> tiers[3];  // preferred, others, those it failed on when there are no others
   for (const GpuNumber gpu : pool_.free_list())
@@ -130,10 +131,11 @@ std::vector<GpuNumber> Scheduler::pick(const JobRecord& record, int count, std::
   std::vector<GpuNumber> picked;
   for (const auto& tier : tiers) {
     const std::size_t missing = wanted - picked.size();
-    if (choose_ && missing > 0 && missing < tier.size()) {
+    if (has_choice && missing > 0 && missing < tier.size()) {
       std::vector<GpuNumber> beside = picked;
       if (has_gpus(record.state)) beside.insert(beside.end(), record.gpus.begin(), record.gpus.end());
-      const std::vector<GpuNumber> chosen = choose_(tier, missing, beside);
+      const std::vector<GpuNumber> chosen =
+          choose_ ? choose_(tier, missing, beside) : best_linked(links_, tier, missing, beside);
       if (chosen.size() != missing || !std::ranges::all_of(chosen, [&](GpuNumber gpu) { return contains(tier, gpu); }))
         throw std::logic_error("the chooser of GPUs gave others than it was asked for");
       picked.insert(picked.end(), chosen.begin(), chosen.end());

@@ -1,20 +1,17 @@
 // What the scheduler is told. The events in their order are the whole truth: see journal.hpp.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "schedule/job.hpp"
+#include "schedule/process_end.hpp"
+#include "schedule/rules.hpp"
+#include "schedule/snapshot.hpp"
 
 namespace muster::schedule {
-
-// The rules of a scheduler. Given before the first job, or left as they are.
-struct Rules {
-  Duration ageing = std::chrono::minutes(10);  // waiting this long is worth one step of priority
-  int without_gpus = 8;                        // so many jobs that want no GPU run at the same time
-  bool operator==(const Rules&) const = default;
-};
 
 struct GpuFound {
   std::string name;  // the caller's: a UUID, an index
@@ -36,6 +33,11 @@ struct GpuReturned {
   GpuNumber gpu{};
   bool operator==(const GpuReturned&) const = default;
 };
+// Which GPUs are near each other. All that is known: what was told before is forgotten.
+struct GpusLinked {
+  std::vector<GpuLink> links;
+  bool operator==(const GpusLinked&) const = default;
+};
 
 // All of them, or none when one cannot be accepted. What a job depends on is known before it: submitted earlier, or
 // earlier in this list.
@@ -56,14 +58,15 @@ struct StartFailed {
 };
 struct Heartbeat {
   JobId job;
+  std::optional<Time> at = {};  // when the sign was given; absent: now
   bool operator==(const Heartbeat&) const = default;
 };
 struct Ended {
-  enum class How { exited, killed, out_of_memory };
+  using How = HowEnded;
 
   JobId job;
   How how = How::exited;
-  int code = 0;  // exited: its exit status; killed: the signal
+  int code = 0;  // as in ProcessEnd
   bool succeeded() const { return how == How::exited && code == 0; }
   bool operator==(const Ended&) const = default;
 };
@@ -73,8 +76,9 @@ struct Tick {
   bool operator==(const Tick&) const = default;
 };
 
-using Happening = std::variant<Rules, GpuFound, GpuLost, GpuHeld, GpuReturned, Submitted, Cancelled, StartFailed,
-                               Heartbeat, Ended, Tick>;
+// A Snapshot is the first event, or none: the scheduler is what it says.
+using Happening = std::variant<Rules, GpuFound, GpuLost, GpuHeld, GpuReturned, GpusLinked, Submitted, Cancelled,
+                               StartFailed, Heartbeat, Ended, Tick, Snapshot>;
 
 struct Event {
   Time time;  // a clock that was set back stands still until it has caught up

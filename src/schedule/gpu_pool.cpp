@@ -12,6 +12,11 @@ GpuNumber GpuPool::add(std::string name, Time now) {
   return gpu;
 }
 
+void GpuPool::restore(const GpuStatus& saved) {
+  const GpuNumber gpu = add(saved.name, saved.since);
+  become(gpu, saved.state, saved.words, saved.since);
+}
+
 void GpuPool::become(GpuNumber gpu, GpuState state, std::string words, Time now) {
   GpuStatus& status = all_[static_cast<std::size_t>(number(gpu))];
   if (is_usable(gpu)) --usable_;

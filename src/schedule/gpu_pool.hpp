@@ -35,6 +35,10 @@ using ChooseGpus = std::function<std::vector<GpuNumber>(std::span<const GpuNumbe
 class GpuPool {
  public:
   GpuNumber add(std::string name, Time now);
+  // As it was: Snapshot::gpus.
+  void restore(const GpuStatus& saved);
+  // Also of a GPU that was lost: who runs on it while the pool is restored.
+  void occupy(GpuNumber gpu, JobIndex job) { all_[static_cast<std::size_t>(number(gpu))].job = job; }
   void take(std::span<const GpuNumber> gpus, JobIndex job, Time now);
   // Those that were lost or are held in the meantime stay so.
   void give_back(std::span<const GpuNumber> gpus, Time now);

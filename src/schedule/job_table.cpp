@@ -149,6 +149,30 @@ void JobTable::add(const Job& job, const Duration& ageing, Time now) {
   records_.push_back(std::move(record));
 }
 
+Result<void> JobTable::restore(std::span<const JobRecord> jobs, int gpus, const Duration& ageing) {
+  Admission admission(*this, gpus);
+  for (const JobRecord& saved : jobs) admission.look_at(saved.job);
+  if (!admission.problems().empty()) return to_error(admission.problems());
+  for (const JobRecord& saved : jobs) {
+    const JobIndex index{static_cast<std::uint32_t>(records_.size())};
+    add(saved.job, ageing, saved.submitted);
+    JobRecord& record = at(index);
+    JobRecord restored = saved;
+    restored.rank = record.rank;
+    restored.rank.left = saved.rank.left;
+    restored.dependencies = std::move(record.dependencies);
+    restored.dependants = std::move(record.dependants);
+    restored.unmet = record.unmet;
+    restored.strand = record.strand;
+    record = std::move(restored);
+    if (is_settled(record.state))
+      was_settled(index, false);
+    else if (record.state != JobState::waiting)
+      change_strand(record.strand, 1, 0);
+  }
+  return {};
+}
+
 // Those that none of the others waits for: when they have succeeded, all have.
 std::vector<JobIndex> JobTable::last_of(const std::vector<JobIndex>& round) const {
   std::vector<JobIndex> last;

@@ -12,6 +12,7 @@
 #include "schedule/decision.hpp"
 #include "schedule/job.hpp"
 #include "schedule/job_index.hpp"
+#include "schedule/process_end.hpp"
 #include "schedule/waiting_line.hpp"
 
 namespace muster::schedule {
@@ -33,6 +34,7 @@ constexpr bool has_gpus(JobState state) { return state == JobState::running || s
 struct Dependency {
   JobIndex job{};
   bool needs_success = true;
+  bool operator==(const Dependency&) const = default;
 };
 
 struct JobRecord {
@@ -57,12 +59,18 @@ struct JobRecord {
   std::optional<Time> ended;  // settled
   std::string reason;         // the last failure; settled: why
   std::optional<JobIndex> because;
+  std::optional<ProcessEnd> last_end;  // of the last attempt that began
+
+  bool operator==(const JobRecord&) const = default;
 };
 
 class JobTable {
  public:
   // Adds all of them, waiting, or none of them.
   Result<std::vector<JobIndex>> add(std::span<const Job> jobs, int gpus, const Duration& ageing, Time now);
+
+  // As they were: Snapshot::jobs. The table is empty before.
+  Result<void> restore(std::span<const JobRecord> jobs, int gpus, const Duration& ageing);
 
   std::size_t size() const { return records_.size(); }
   std::optional<JobIndex> find(const JobId& id) const;

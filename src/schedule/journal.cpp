@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
+
+#include "schedule/job_json.hpp"
+#include "schedule/journal_fields.hpp"
 
 namespace muster::schedule {
 namespace {
@@ -11,31 +16,22 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::string_view how_names[] = {"exited", "killed", "out_of_memory"};
-
 // ---- writing ----
 
-ordered_json ids(const std::vector<JobId>& list) {
+constexpr std::string_view gpu_states[] = {"free", "taken", "held", "lost"};
+
+ordered_json to_json(const std::vector<GpuLink>& links) {
   ordered_json out = ordered_json::array();
-  for (const JobId& id : list) out.push_back(id.text);
+  for (const GpuLink& link : links)
+    out.push_back({{"a", number(link.a)}, {"b", number(link.b)}, {"worth", link.worth}});
   return out;
 }
 
-// Only what differs from a plain job: a journal of many jobs stays small.
-ordered_json to_json(const Job& job) {
-  const Job plain;
-  ordered_json out{{"id", job.id.text}, {"gpus", job.gpus.minimum}};
-  if (job.gpus.maximum) out["gpus_most"] = *job.gpus.maximum;
-  if (!job.after.empty()) out["after"] = ids(job.after);
-  if (!job.after_ok.empty()) out["after_ok"] = ids(job.after_ok);
-  if (job.chain) out["chain"] = {{"name", job.chain->name}, {"round", job.chain->round}};
-  if (job.priority != plain.priority) out["priority"] = job.priority;
-  if (job.retries != plain.retries) out["retries"] = job.retries;
-  if (job.timeout) out["timeout_ms"] = job.timeout->count();
-  if (job.heartbeat) out["heartbeat_ms"] = job.heartbeat->count();
-  if (job.prediction) out["prediction_ms"] = job.prediction->count();
-  if (!job.label.empty()) out["label"] = job.label;
-  if (!job.kind.empty()) out["kind"] = job.kind;
+ordered_json to_json(const GpuStatus& gpu) {
+  ordered_json out{{"name", gpu.name},
+                   {"state", gpu_states[static_cast<std::size_t>(gpu.state)]},
+                   {"since_ms", gpu.since.time_since_epoch().count()}};
+  if (!gpu.words.empty()) out["words"] = gpu.words;
   return out;
 }
 
@@ -82,112 +78,40 @@ struct Writer {
   void operator()(const Heartbeat& heartbeat) {
     out["event"] = "heartbeat";
     out["job"] = heartbeat.job.text;
+    if (heartbeat.at) out["at_ms"] = heartbeat.at->time_since_epoch().count();
   }
   void operator()(const Ended& ended) {
     out["event"] = "ended";
     out["job"] = ended.job.text;
-    out["how"] = how_names[static_cast<std::size_t>(ended.how)];
+    out["how"] = name(ended.how);
     out["code"] = ended.code;
   }
+  void operator()(const GpusLinked& linked) {
+    out["event"] = "gpus_linked";
+    out["links"] = to_json(linked.links);
+  }
   void operator()(const Tick&) { out["event"] = "tick"; }
+  void operator()(const Snapshot& snapshot) {
+    out["event"] = "snapshot";
+    out["ageing_ms"] = snapshot.rules.ageing.count();
+    out["without_gpus"] = snapshot.rules.without_gpus;
+    ordered_json& gpus = out["gpus"] = ordered_json::array();
+    for (const GpuStatus& gpu : snapshot.gpus) gpus.push_back(to_json(gpu));
+    out["links"] = to_json(snapshot.links);
+    ordered_json& jobs = out["jobs"] = ordered_json::array();
+    for (const JobRecord& job : snapshot.jobs) jobs.push_back(to_json(job));
+    ordered_json& lengths = out["lengths"] = ordered_json::array();
+    for (const LearnedLengths::Course& course : snapshot.lengths)
+      lengths.push_back({{"name", course.name},
+                         {"longest_now_ms", course.longest_now.count()},
+                         {"longest_before_ms", course.longest_before.count()},
+                         {"seen", course.seen},
+                         {"step", static_cast<int>(course.step)}});
+    if (snapshot.reserved) out["reserved"] = position(*snapshot.reserved);
+  }
 };
 
 // ---- reading ----
-
-// Takes values out of an object and remembers the first that is not what it should be.
-class Fields {
- public:
-  Fields(const json& object, std::string_view source) : object_(object), source_(source) {}
-
-  std::string text(const char* key) {
-    const json& found = value(key);
-    if (found.is_string()) return found.get<std::string>();
-    note(key, "a text");
-    return "";
-  }
-  std::string text_or_none(const char* key) { return object_.contains(key) ? text(key) : ""; }
-
-  std::int64_t whole(const char* key) {
-    const json& found = value(key);
-    if (found.is_number_integer() && !(found.is_number_unsigned() && found.get<std::uint64_t>() > INT64_MAX))
-      return found.get<std::int64_t>();
-    note(key, "a whole number");
-    return 0;
-  }
-  int small(const char* key) {
-    const std::int64_t found = whole(key);
-    if (found < INT32_MIN || found > INT32_MAX) note(key, "a number of at most 32 bits");
-    return static_cast<int>(found);
-  }
-  int small_or(const char* key, int otherwise) { return object_.contains(key) ? small(key) : otherwise; }
-
-  std::optional<Duration> span(const char* key) {
-    if (!object_.contains(key)) return std::nullopt;
-    return Duration(whole(key));
-  }
-
-  const json& list(const char* key) {
-    const json& found = value(key);
-    if (!found.is_array()) note(key, "a list");
-    return found.is_array() ? found : none_;
-  }
-
-  std::vector<JobId> ids(const char* key) {
-    std::vector<JobId> out;
-    if (!object_.contains(key)) return out;
-    for (const json& id : list(key)) {
-      if (!id.is_string()) note(key, "a list of ids");
-      out.push_back({id.is_string() ? id.get<std::string>() : ""});
-    }
-    return out;
-  }
-
-  void note(const char* key, std::string_view accepted) {
-    if (problem_) return;
-    problem_ = Error{Error::Kind::bad_input, fmt::format("{}: \"{}\" is not {}", source_, key, accepted),
-                     "the journal was damaged or written by another version"};
-  }
-  void adopt(const Fields& inner) {
-    if (!problem_) problem_ = inner.problem_;
-  }
-  const std::optional<Error>& problem() const { return problem_; }
-  const json& object() const { return object_; }
-  std::string_view source() const { return source_; }
-
- private:
-  const json& value(const char* key) const {
-    if (!object_.is_object()) return none_;
-    const auto found = object_.find(key);
-    return found == object_.end() ? none_ : *found;
-  }
-
-  const json& object_;
-  std::string_view source_;
-  std::optional<Error> problem_;
-  inline static const json none_;
-};
-
-Job read_job(Fields& fields) {
-  Job job;
-  job.id.text = fields.text("id");
-  job.gpus.minimum = fields.small("gpus");
-  if (fields.object().contains("gpus_most")) job.gpus.maximum = fields.small("gpus_most");
-  job.after = fields.ids("after");
-  job.after_ok = fields.ids("after_ok");
-  if (fields.object().contains("chain")) {
-    Fields chain(fields.object()["chain"], fields.source());
-    job.chain = ChainPlace{chain.text("name"), chain.small("round")};
-    fields.adopt(chain);
-  }
-  job.priority = fields.small_or("priority", 0);
-  job.retries = fields.small_or("retries", 0);
-  job.timeout = fields.span("timeout_ms");
-  job.heartbeat = fields.span("heartbeat_ms");
-  job.prediction = fields.span("prediction_ms");
-  job.label = fields.text_or_none("label");
-  job.kind = fields.text_or_none("kind");
-  return job;
-}
 
 Happening read_submitted(Fields& fields) {
   Submitted submitted;
@@ -203,15 +127,58 @@ Happening read_submitted(Fields& fields) {
 }
 
 Happening read_ended(Fields& fields) {
-  Ended ended{{fields.text("job")}, Ended::How::exited, fields.small("code")};
-  const std::string how = fields.text("how");
-  for (std::size_t i = 0; i < std::size(how_names); ++i) {
-    if (how != how_names[i]) continue;
-    ended.how = static_cast<Ended::How>(i);
-    return ended;
+  return Ended{{fields.text("job")}, read_how(fields, "how"), fields.small("code")};
+}
+
+std::vector<GpuLink> read_links(Fields& fields) {
+  std::vector<GpuLink> links;
+  for (const json& link : fields.list("links")) {
+    Fields inner(link, fields.source());
+    links.push_back({GpuNumber{inner.small("a")}, GpuNumber{inner.small("b")}, inner.small("worth")});
+    fields.adopt(inner);
   }
-  fields.note("how", "exited, killed or out_of_memory");
-  return ended;
+  return links;
+}
+
+GpuStatus read_gpu(Fields& fields) {
+  GpuStatus gpu{fields.text("name"),
+                GpuState::free,
+                fields.moment("since_ms").value_or(Time{}),
+                fields.text_or_none("words"),
+                {}};
+  const std::string state = fields.text("state");
+  const auto* known = std::ranges::find(gpu_states, state);
+  if (known == std::end(gpu_states))
+    fields.note("state", "free, taken, held or lost");
+  else
+    gpu.state = static_cast<GpuState>(known - std::begin(gpu_states));
+  return gpu;
+}
+
+Happening read_snapshot(Fields& fields) {
+  Snapshot snapshot;
+  snapshot.rules = {Duration(fields.whole("ageing_ms")), fields.small("without_gpus")};
+  const auto each = [&](const char* key, const auto& take) {
+    for (const json& item : fields.list(key)) {
+      Fields inner(item, fields.source());
+      if (item.is_object())
+        take(inner);
+      else
+        inner.note(key, "a list of objects");
+      fields.adopt(inner);
+    }
+  };
+  each("gpus", [&](Fields& inner) { snapshot.gpus.push_back(read_gpu(inner)); });
+  snapshot.links = read_links(fields);
+  each("jobs", [&](Fields& inner) { snapshot.jobs.push_back(read_record(inner)); });
+  each("lengths", [&](Fields& inner) {
+    snapshot.lengths.push_back({inner.text("name"), Duration(inner.whole("longest_now_ms")),
+                                Duration(inner.whole("longest_before_ms")), inner.small("seen"),
+                                LengthStep{inner.small("step")}});
+  });
+  if (fields.object().contains("reserved"))
+    snapshot.reserved = JobIndex{static_cast<std::uint32_t>(fields.small("reserved"))};
+  return snapshot;
 }
 
 Happening read_happening(Fields& fields) {
@@ -226,9 +193,11 @@ Happening read_happening(Fields& fields) {
   if (event == "submitted") return read_submitted(fields);
   if (event == "cancelled") return Cancelled{job()};
   if (event == "start_failed") return StartFailed{job(), fields.text("reason")};
-  if (event == "heartbeat") return Heartbeat{job()};
+  if (event == "gpus_linked") return GpusLinked{read_links(fields)};
+  if (event == "heartbeat") return Heartbeat{job(), fields.moment("at_ms")};
   if (event == "ended") return read_ended(fields);
   if (event == "tick") return Tick{};
+  if (event == "snapshot") return read_snapshot(fields);
   fields.note("event", "a kind of event that is known here");
   return Tick{};
 }

@@ -14,6 +14,7 @@ bool LearnedLengths::learn(const std::string& name, Duration length) {
   if (name.empty()) return false;
   const auto [found, is_new] = courses_.try_emplace(name);
   Course& course = found->second;
+  course.name = name;
   course.longest_now = std::max(course.longest_now, length);
   if (++course.seen == block) {
     course.longest_before = std::exchange(course.longest_now, Duration{});
@@ -27,6 +28,17 @@ std::optional<Duration> LearnedLengths::expected(const std::string& name) const 
   const auto found = courses_.find(name);
   if (found == courses_.end()) return std::nullopt;
   return longest(found->second.step);
+}
+
+std::vector<LearnedLengths::Course> LearnedLengths::courses() const {
+  std::vector<Course> all;
+  for (const auto& [name, course] : courses_) all.push_back(course);
+  std::ranges::sort(all, {}, &Course::name);
+  return all;
+}
+
+void LearnedLengths::restore(std::span<const Course> courses) {
+  for (const Course& course : courses) courses_[course.name] = course;
 }
 
 }  // namespace muster::schedule

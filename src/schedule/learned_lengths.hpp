@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "schedule/job.hpp"
 #include "schedule/length_step.hpp"
@@ -12,6 +14,19 @@ namespace muster::schedule {
 
 class LearnedLengths {
  public:
+  // What is known of one name.
+  struct Course {
+    std::string name;
+    Duration longest_now{}, longest_before{};  // of this block of lengths, and of the one before
+    int seen = 0;                              // in this block
+    LengthStep step{};
+    bool operator==(const Course&) const = default;
+  };
+
+  // By their names.
+  std::vector<Course> courses() const;
+  void restore(std::span<const Course> courses);
+
   // Whether what is expected of this name is another step now.
   bool learn(const std::string& name, Duration length);
   // The longest of the last 32 to 64, rounded up. It rises at once, and falls when as many were shorter: a line of
@@ -19,11 +34,6 @@ class LearnedLengths {
   std::optional<Duration> expected(const std::string& name) const;
 
  private:
-  struct Course {
-    Duration longest_now{}, longest_before{};  // of this block of lengths, and of the one before
-    int seen = 0;                              // in this block
-    LengthStep step{};
-  };
   std::unordered_map<std::string, Course> courses_;
 };
 

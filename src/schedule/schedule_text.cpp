@@ -81,16 +81,21 @@ Time end_of(std::span<const JobRun> runs) {
   return end;
 }
 
-std::string gpu_list(std::span<const GpuNumber> gpus) {
+std::string number_ranges(std::span<const int> numbers) {
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < gpus.size();) {
+  for (std::size_t i = 0; i < numbers.size();) {
     std::size_t last = i;
-    while (last + 1 < gpus.size() && number(gpus[last + 1]) == number(gpus[last]) + 1) ++last;
-    parts.push_back(last == i ? fmt::format("{}", number(gpus[i]))
-                              : fmt::format("{}-{}", number(gpus[i]), number(gpus[last])));
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    parts.push_back(last == i ? std::to_string(numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]));
     i = last + 1;
   }
-  return parts.empty() ? "none" : join(parts, ",");
+  return join(parts, ",");
+}
+
+std::string gpu_list(std::span<const GpuNumber> gpus) {
+  std::vector<int> numbers;
+  for (const GpuNumber gpu : gpus) numbers.push_back(number(gpu));
+  return numbers.empty() ? "none" : number_ranges(numbers);
 }
 
 std::string schedule_text(const Scheduler& scheduler, std::span<const JobRun> runs) {

@@ -37,8 +37,12 @@ Result<std::vector<Decision>> Scheduler::apply(const Event& event) {
     now_ = before;
     return taken.error();
   }
-  stop_overdue();
-  assign();
+  // Of a snapshot nothing follows that did not follow before. A sign of life condemns nobody: others may give theirs at
+  // the same moment.
+  if (!std::holds_alternative<Snapshot>(event.what)) {
+    if (!std::holds_alternative<Heartbeat>(event.what)) stop_overdue();
+    assign();
+  }
   return std::exchange(decisions_, {});
 }
 
@@ -98,6 +102,14 @@ Scheduler::Taken Scheduler::take(const GpuReturned& returned) {
   return {};
 }
 
+Scheduler::Taken Scheduler::take(const GpusLinked& linked) {
+  for (const GpuLink& link : linked.links)
+    for (const GpuNumber gpu : {link.a, link.b})
+      if (const Taken known = check(gpu); !known) return known;
+  links_ = linked.links;
+  return {};
+}
+
 Scheduler::Taken Scheduler::take(const Submitted& submitted) {
   const auto added = jobs_.add(submitted.jobs, pool_.size(), rules_.ageing, now_);
   if (!added) return added.error();
@@ -153,7 +165,7 @@ Scheduler::Taken Scheduler::take(const Heartbeat& heartbeat) {
   const auto job = find_running(heartbeat.job);
   if (!job) return job.error();
   JobRecord& record = jobs_.at(*job);
-  record.last_sign = now_;
+  record.last_sign = std::clamp(heartbeat.at.value_or(now_), *record.last_sign, now_);
   if (record.state == JobState::running) running_.set_deadline(*job, deadline(record));
   return {};
 }
@@ -163,6 +175,7 @@ Scheduler::Taken Scheduler::take(const Ended& ended) {
   if (!job) return job.error();
   JobRecord& record = jobs_.at(*job);
   const std::optional<StopReason> stopped = record.stop;
+  record.last_end = {ended.how, ended.code};
   leave_gpus(*job);
   if (stopped == StopReason::cancelled) {
     settle(*job, Outcome::cancelled, "cancelled");
@@ -207,6 +220,11 @@ void Scheduler::join_line(JobIndex job) {
   record.state = JobState::ready;
   const auto length = expected_length(record.job, record.job.gpus.minimum);
   record.lane = length ? step_above(*length) : LengthStep::unknown;
+  stand_in_line(job);
+}
+
+void Scheduler::stand_in_line(JobIndex job) {
+  const JobRecord& record = jobs_.at(job);
   if (record.avoided.empty())
     line_.add(record.rank, record.job.gpus.minimum, record.lane);
   else

@@ -18,6 +18,7 @@
 #include "schedule/learned_lengths.hpp"
 #include "schedule/reservation.hpp"
 #include "schedule/running_jobs.hpp"
+#include "schedule/snapshot.hpp"
 #include "schedule/waiting_line.hpp"
 
 namespace muster::schedule {
@@ -30,6 +31,11 @@ class Scheduler {
   // run, jobs that cannot be accepted) changes nothing and belongs in no journal.
   Result<std::vector<Decision>> apply(const Event& event);
 
+  // What it goes on from, without the jobs that are to be forgotten: some that can_forget() gave.
+  Snapshot snapshot(const std::unordered_set<JobIndex>& forgotten = {}) const;
+  // Those of them that may be forgotten: settled jobs that nobody waits for, and of a chain all jobs or none.
+  std::unordered_set<JobIndex> can_forget(std::unordered_set<JobIndex> jobs) const;
+
   // When time alone has consequences: give a Tick then, if nothing else happened before.
   std::optional<Time> next_deadline() const;
 
@@ -38,6 +44,7 @@ class Scheduler {
   const JobTable& jobs() const { return jobs_; }
   const GpuPool& gpus() const { return pool_; }
   const RunningJobs& running() const { return running_; }
+  const std::vector<GpuLink>& links() const { return links_; }
   bool is_idle() const { return running_.size() == 0 && line_.size() == 0 && picky_.empty(); }
 
   // The job that GPUs are kept free for, if there is one.
@@ -60,13 +67,18 @@ class Scheduler {
   Taken take(const StartFailed& failed);
   Taken take(const Heartbeat& heartbeat);
   Taken take(const Ended& ended);
+  Taken take(const GpusLinked& linked);
   Taken take(const Tick&) { return {}; }
+  Taken take(const Snapshot& snapshot);
+  Taken check(const Snapshot& snapshot) const;
+  void restore(JobIndex job);
   Result<JobIndex> find(const JobId& id) const;
   Result<JobIndex> find_running(const JobId& id) const;
   Taken check(GpuNumber gpu) const;
 
   // From state to state.
   void join_line(JobIndex job);
+  void stand_in_line(JobIndex job);
   void leave_line(JobIndex job);
   void leave_gpus(JobIndex job);
   void stop(JobIndex job, StopReason reason);
@@ -101,6 +113,7 @@ class Scheduler {
   Time now_;
   JobTable jobs_;
   GpuPool pool_;
+  std::vector<GpuLink> links_;
   WaitingLine line_;
   std::set<Rank> picky_;  // ready, but not for every GPU: they failed on some
   RunningJobs running_;

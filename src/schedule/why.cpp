@@ -39,6 +39,23 @@ Why::Gpus gpus_of(const Scheduler& scheduler, const JobRecord& record) {
   return gpus;
 }
 
+// Running jobs that may keep it waiting and end nobody knows when: those it comes after, if any of them is one; of a
+// ready job those that have what it wants, GPUs or one of the places of jobs without.
+std::vector<JobId> unpredicted_before(const Scheduler& scheduler, const JobRecord& record) {
+  std::vector<JobId> awaited, others;
+  for (const JobIndex index : scheduler.running().unexpected()) {
+    const JobId& id = scheduler.jobs().at(index).job.id;
+    if (std::ranges::any_of(record.dependencies, [&](const Dependency& one) { return one.job == index; }))
+      awaited.push_back(id);
+    else if (record.state != JobState::ready ||
+             scheduler.jobs().at(index).gpus.empty() == (record.job.gpus.minimum == 0))
+      others.push_back(id);
+  }
+  std::vector<JobId>& found = awaited.empty() ? others : awaited;
+  found.resize(std::min(found.size(), most_named));
+  return found;
+}
+
 std::string in(Time moment, Time now) {
   return moment <= now ? std::string("now") : fmt::format("in {}", to_string(moment - now));
 }
@@ -66,6 +83,12 @@ std::string gpu_lines(const Why::Gpus& gpus, Time now) {
 
 std::string start_line(const Why& why) {
   if (why.expected_start) return fmt::format("expected to begin {}\n", in(*why.expected_start, why.now));
+  if (why.gpus) {
+    const int set_aside = static_cast<int>(why.gpus->set_aside.size());
+    if (const int usable = why.gpus->all - set_aside; usable < why.gpus->wanted)
+      return fmt::format("it begins when {} of the {} GPUs that are held or lost are back\n", why.gpus->wanted - usable,
+                         set_aside);
+  }
   if (why.unpredicted.empty()) return "nobody knows when it begins: not every job before it has a prediction\n";
   return fmt::format("nobody knows when it begins: {} {} no prediction\n", names(why.unpredicted),
                      why.unpredicted.size() == 1 ? "has" : "have");
@@ -96,8 +119,9 @@ Result<Why> why(const Scheduler& scheduler, const JobId& id) {
     why.reserved_for = scheduler.jobs().at(reservation->job).job.id;
     why.reserved_start = reservation->expected;
   }
-  for (const JobIndex other : scheduler.running().unexpected())
-    if (why.unpredicted.size() < most_named) why.unpredicted.push_back(scheduler.jobs().at(other).job.id);
+  if (record.state == JobState::ready && record.job.gpus.minimum == 0)
+    why.without_gpus = scheduler.rules().without_gpus;
+  why.unpredicted = unpredicted_before(scheduler, record);
   why.expected_start = expected_start(scheduler, *job);
   return why;
 }
@@ -120,6 +144,8 @@ std::string to_text(const Why& why) {
       text += fmt::format("free GPUs are kept for {}{}\n", why.reserved_for->text,
                           why.reserved_start ? fmt::format(", which begins {}", in(*why.reserved_start, why.now)) : "");
   }
+  if (why.without_gpus)
+    text += fmt::format("wants no GPU; {} such jobs run at a time, and others began before it\n", *why.without_gpus);
   return text + start_line(why);
 }
 

@@ -39,12 +39,13 @@ struct Why {
   std::string reason;                  // settled: why; ready again: what went wrong
   std::vector<Awaited> awaited;        // waiting: jobs that have not ended
   std::optional<Gpus> gpus;            // ready, and it wants some
+  std::optional<int> without_gpus;     // ready, and it wants none: so many of those run at a time, and they do
   std::size_t ahead = 0;               // ready: jobs before it in the line
   std::vector<JobId> first_ahead;      // the first few of them, in their order
   std::optional<JobId> reserved_for;   // GPUs are kept free for this one, which may be the job itself
   std::optional<Time> reserved_start;  // when that one is expected to begin
   std::optional<Time> expected_start;  // of the job; absent when somebody before it has no prediction
-  std::vector<JobId> unpredicted;      // running jobs of which nobody knows when they end
+  std::vector<JobId> unpredicted;      // running jobs of which nobody knows when they end, and that it may wait for
 };
 
 // Looks ahead by simulating what is expected; takes time in the order of the jobs before it.

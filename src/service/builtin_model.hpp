@@ -1,4 +1,5 @@
-// builtin:llama-0.6m: a small model that needs no download. It has a shape and a tokenizer, and no weights.
+// Small models that need no download: builtin:llama-0.6m and builtin:llama-0.2m. They have a shape and a tokenizer, and
+// no weights.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +9,12 @@
 
 namespace muster::service {
 
+// The one that is taken where none is named.
 inline constexpr std::string_view builtin_model_name = "builtin:llama-0.6m";
 
-// A folder of it: config.json and the files of its tokenizer. Made in cache where it is not there.
-Result<std::filesystem::path> builtin_model_folder(const std::filesystem::path& cache);
+bool is_builtin_model(std::string_view name);
+
+// A folder of a built-in model: config.json and the files of its tokenizer. Made in cache where it is not there.
+Result<std::filesystem::path> builtin_model_folder(const std::filesystem::path& cache, std::string_view name);
 
 }  // namespace muster::service

@@ -52,8 +52,8 @@ std::vector<Problem> problems_of(const EvaluateWish& wish) {
   };
   if (!spec.model.path)
     report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
-  else if (spec.model.path == builtin_model_name && spec.model.init != spec::WeightSource::random)
-    report("model.path", fmt::format("{} has no weights", builtin_model_name),
+  else if (is_builtin_model(*spec.model.path) && spec.model.init != spec::WeightSource::random)
+    report("model.path", fmt::format("{} has no weights", *spec.model.path),
            "muster train makes some, in the folder model of its run: -m RUN/model");
   if (!data_of(spec.data) && !wish.questions)
     report("data.path", "neither data nor questions are named",
@@ -174,7 +174,7 @@ class Planning {
     spec::RunSpec settings = spec_;
     settings.model.dtype = type_to_hold(spec_.model.dtype, devices_);
     Result<std::filesystem::path> model = std::filesystem::path(*spec_.model.path);
-    if (spec_.model.path == builtin_model_name) model = builtin_model_folder(cache_);
+    if (is_builtin_model(*spec_.model.path)) model = builtin_model_folder(cache_, *spec_.model.path);
     if (!model) return model.error();
     settings.model.path = model->string();
     auto question = ask(host_, settings, devices_);

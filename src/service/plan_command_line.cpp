@@ -2,21 +2,12 @@
 #include <iterator>
 #include <map>
 
+#include "base/shell_word.hpp"
 #include "service/plan_options.hpp"
 #include "spec/alias.hpp"
 
 namespace muster::service {
 namespace {
-
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%") ==
-                                          std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return text + "'";
-}
 
 // Options that stand for several settings, or for one that is set by a flag.
 const std::map<std::string, std::vector<std::string>>& keys_of_options() {
@@ -84,11 +75,11 @@ std::string PlanCommandLine::with(const std::vector<plan::OptionChange>& changes
   for (const Entry& entry : entries_) {
     if (changed(entry)) continue;
     if (!entry.given.option.empty()) line += " " + entry.given.option;
-    for (const std::string& value : entry.given.values) line += " " + quoted(value);
+    for (const std::string& value : entry.given.values) line += " " + shell_word(value);
   }
   for (const plan::OptionChange& change : changes) {
     line += " " + change.option;
-    if (!change.value.empty()) line += " " + quoted(change.value);
+    if (!change.value.empty()) line += " " + shell_word(change.value);
   }
   return line;
 }

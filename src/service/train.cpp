@@ -165,8 +165,10 @@ Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
                         step.step - 1));
       if (auto added = recorder->add_step(now, step.step, measured_of(step)); !added) return added.error();
     }
-  const nlohmann::ordered_json fields{
-      {"attempt", attempts_ + 1}, {"ranks", plan_.job.ranks}, {"after_step", beginning.step}};
+  const nlohmann::ordered_json fields{{"attempt", attempts_ + 1},
+                                      {"ranks", plan_.job.ranks},
+                                      {"after_step", beginning.step},
+                                      {"steps", plan_.task().steps}};
   if (auto written = write_notes(*recorder); !written) return written.error();
   if (auto added = recorder->add_event(now, "attempt", {}, fields); !added) return added.error();
   return recorder;

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds grace_after_failure(5);
 constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, where nothing is said
 
 bool is_builtin_job(const spec::RunSpec& spec) {
-  return spec.model.path == builtin_model_name && spec.data.path == data::arithmetic_name;
+  return is_builtin_model(*spec.model.path) && spec.data.path == data::arithmetic_name;
 }
 
 // What is computed in; masters are float32.
@@ -263,7 +263,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   const spec::ElementType compute = compute_type(spec, *devices);
   const std::filesystem::path cache = data::cache_folder_from_environment();
   Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
-  if (spec.model.path == builtin_model_name) model = builtin_model_folder(cache);
+  if (is_builtin_model(*spec.model.path)) model = builtin_model_folder(cache, *spec.model.path);
   if (!model) return model.error();
   const std::int64_t hosts = spec.distributed.num_nodes;
   const auto sizes = batch_sizes(spec.training, devices->ranks * hosts);

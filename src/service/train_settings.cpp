@@ -41,8 +41,9 @@ class Settling {
     const std::string arithmetic = data::arithmetic_name;
     if (!spec_.model.path && !spec_.data.path) spec_.data.path = arithmetic;
     if (!spec_.model.path && spec_.data.path == arithmetic) spec_.model.path = builtin_model_name;
-    if (spec_.model.path == builtin_model_name) spec_.model.init = spec::WeightSource::random;
-    if (spec_.data.path != arithmetic || spec_.model.path != builtin_model_name) return;
+    const bool is_builtin = spec_.model.path && is_builtin_model(*spec_.model.path);
+    if (is_builtin) spec_.model.init = spec::WeightSource::random;
+    if (spec_.data.path != arithmetic || !is_builtin) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic"));
     if (!is_given("training.num_epochs"))

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/process.hpp"
 #include "service/worker_run.hpp"
 
 namespace muster::service {
@@ -40,9 +41,8 @@ Result<fs::path> find_worker() {
     return Error{Error::Kind::bad_input, fmt::format("MUSTER_WORKER={} is no program that can be run", chosen),
                  "set it to the path of muster-worker, or unset it"};
   }
-  std::error_code failure;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  return find_worker_beside(failure ? fs::path("muster") : program);
+  const auto program = own_program();
+  return program ? find_worker_beside(*program) : program.error();
 }
 
 }  // namespace muster::service

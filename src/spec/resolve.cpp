@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "spec/alias.hpp"
+#include "spec/capability_command.hpp"
 #include "spec/check.hpp"
 
 namespace muster::spec {
@@ -227,7 +228,11 @@ std::vector<Problem> missing_capabilities(const Schema& schema, const ResolvedSp
     if (value != field.fallback) needed = field.capability;
     if (const auto found = field.capability_of_value.find(value); found != field.capability_of_value.end())
       needed = found->second;
-    if (needed && !is_available(*needed))
+    if (!needed || is_available(*needed)) continue;
+    if (const auto other = command_of(*needed))
+      problems.push_back({origin.where, fmt::format("{}: {} is for {}", key, value, other->command),
+                          fmt::format("use that, whose file is another ({}), or remove the key", other->page)});
+    else
       problems.push_back(
           {origin.where,
            fmt::format("{}: {} needs {}, which this version of muster does not have yet", key, value, name(*needed)),

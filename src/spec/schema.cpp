@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "spec/alias.hpp"
+#include "spec/capability_command.hpp"
 #include "spec/codec.hpp"
 
 namespace muster::spec {
@@ -158,7 +159,11 @@ std::string configuration_page(const Schema& schema) {
       "it came\n"
       "from. An unknown, misplaced or contradicting key is an error that names the line and the nearest known key.\n"
       "A key marked *later* is known and checked, and refused by name as long as this version lacks what it asks "
-      "for.\n";
+      "for.\n"
+      "A key marked with another command is known, and refused by commands that do not have it: `muster run` and "
+      "`muster "
+      "sweep` have files\n"
+      "of their own (docs/experiments.md, docs/sweep.md).\n";
   for (const Section& section : schema.sections()) {
     page += fmt::format("\n## `{}`\n\n{}{}.\n", section.key,
                         static_cast<char>(std::toupper(static_cast<unsigned char>(section.help.front()))),
@@ -167,9 +172,12 @@ std::string configuration_page(const Schema& schema) {
     for (const Field& field : schema.fields()) {
       if (field.key.substr(0, field.key.rfind('.')) != section.key) continue;
       if (std::exchange(first, false)) page += "\n| key | default | accepted | meaning |\n| --- | --- | --- | --- |\n";
-      const std::string later = field.capability && !is_available(*field.capability)
-                                    ? fmt::format(" *(later: {})*", name(*field.capability))
-                                    : "";
+      std::string later;
+      if (field.capability && !is_available(*field.capability)) {
+        const auto other = command_of(*field.capability);
+        later = other ? fmt::format(" *({}: `{}`)*", name(*field.capability), other->command)
+                      : fmt::format(" *(later: {})*", name(*field.capability));
+      }
       page += fmt::format("| `{}` | `{}` | {}{} | {}{} |\n", field.key.substr(section.key.size() + 1), field.fallback,
                           field.accepted, field.unit.empty() ? "" : " (" + field.unit + ")", field.help, later);
     }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/file_lock.hpp"
 #include "base/files.hpp"
 #include "base/host_name.hpp"
 #include "base/text.hpp"
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-fs::path lock_file(const fs::path& run_folder) { return run_folder / "lock"; }
+fs::path lock_of(const fs::path& run_folder) { return run_folder / "lock"; }
 
 std::string own_name() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
 
@@ -47,7 +48,7 @@ Error held(const fs::path& run_folder) {
 }  // namespace
 
 Result<RunLock> RunLock::take(const fs::path& run_folder, std::chrono::milliseconds patience) {
-  const fs::path path = lock_file(run_folder);
+  const fs::path path = lock_of(run_folder);
   const auto cannot = [&] {
     return Error{Error::Kind::failed, fmt::format("cannot lock {}: {}", path.string(), system_reason()),
                  "check permissions of the folder"};
@@ -64,14 +65,11 @@ Result<RunLock> RunLock::take(const fs::path& run_folder, std::chrono::milliseco
   return RunLock(std::move(file));
 }
 
-bool is_locked(const fs::path& run_folder) {
-  const FileDescriptor file(::open(lock_file(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  return file && ::flock(file.number(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
+bool is_locked(const fs::path& run_folder) { return is_locked_file(lock_of(run_folder)); }
 
 std::optional<std::string> holder(const fs::path& run_folder) {
   constexpr std::size_t longest = 300;
-  const FileDescriptor file(::open(lock_file(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(::open(lock_of(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, longest> text;
   const ssize_t got = file ? ::read(file.number(), text.data(), text.size()) : -1;
   if (got <= 0) return std::nullopt;

@@ -44,9 +44,10 @@ Named running_trial(const TrialList& trials, const json& order, const char* key)
   const json& written = order.at(key);
   const std::string id = written.is_string() ? written.get<std::string>() : "";
   for (const RunningTrial& running : trials.running)
-    if (running.trial == id) return {running, {}};
+    if (running.trial == id && !running.elsewhere) return {running, {}};
   std::vector<std::string> known;
-  for (const RunningTrial& running : trials.running) known.push_back(running.trial);
+  for (const RunningTrial& running : trials.running)
+    if (!running.elsewhere) known.push_back(running.trial);
   return {std::nullopt, refusal(fmt::format("no trial {} is running", spec::shown(written)),
                                 known.empty() ? "ask for one first" : fmt::format("running: {}", join(known, ", ")))};
 }

@@ -139,6 +139,8 @@ const std::array limit_keys{
     NodeKey<Limits>{"seconds", [](NodeReader& r, const Node& v, Limits& t) { t.seconds = read_seconds(r, v); }},
     NodeKey<Limits>{"trial_seconds",
                     [](NodeReader& r, const Node& v, Limits& t) { t.trial_seconds = read_seconds(r, v); }},
+    NodeKey<Limits>{"trial_timeout",
+                    [](NodeReader& r, const Node& v, Limits& t) { t.trial_timeout = read_seconds(r, v); }},
     NodeKey<Limits>{"consecutive_failures",
                     [](NodeReader& r, const Node& v, Limits& t) {
                       t.consecutive_failures = r.integer(v, 1, most).value_or(t.consecutive_failures);
@@ -216,6 +218,11 @@ const std::array file_keys{
     NodeKey<SweepSpec>{
         "bayes", [](NodeReader& r, const Node& v, SweepSpec& t) { r.table<BayesOptions>(v, bayes_keys, t.bayes); }},
     NodeKey<SweepSpec>{"command", [](NodeReader& r, const Node& v, SweepSpec& t) { t.command = read_command(r, v); }},
+    NodeKey<SweepSpec>{"evaluate", [](NodeReader& r, const Node& v, SweepSpec& t) { t.evaluate = read_command(r, v); }},
+    NodeKey<SweepSpec>{"heartbeat",
+                       [](NodeReader& r, const Node& v, SweepSpec& t) {
+                         if (v.text != "0") t.heartbeat = read_seconds(r, v);
+                       }},
     NodeKey<SweepSpec>{"program",
                        [](NodeReader& r, const Node& v, SweepSpec& t) { t.program = r.text(v).value_or(""); }},
 };

@@ -1,6 +1,7 @@
 #include "sweep/parameter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sweep/normal_curve.hpp"
@@ -76,6 +77,13 @@ std::optional<std::uint64_t> index_of(const Parameter& parameter, const Value& v
 }
 
 }  // namespace
+
+std::string_view word(Distribution distribution) {
+  constexpr std::array<std::string_view, 9> words{"constant",    "values",      "categorical",
+                                                  "uniform",     "int_uniform", "uniform_pow2",
+                                                  "log_uniform", "log_normal",  "logit_normal"};
+  return words[static_cast<std::size_t>(distribution)];
+}
 
 bool varies(const Parameter& parameter) {
   const auto count = count_values(parameter);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sweep/value.hpp"
@@ -32,6 +33,8 @@ struct Parameter {
   double scale = 0.5;         // on [-1, 1]: how wide it looks around good values
   std::vector<Value> values;  // constant (one), values, categorical
 };
+
+std::string_view word(Distribution distribution);
 
 // Whether more than one value is possible.
 bool varies(const Parameter& parameter);

@@ -12,8 +12,12 @@
 namespace muster::sweep {
 
 // Why no further trial begins, in words ("50 of 50 trials"); nothing while there may be more. finished: in the order in
-// which trials ended; running: how many are under way; seconds: since the sweep began.
+// which trials ended; running: how many are under way; seconds: since the sweep began; earlier: how many of the
+// finished ones do not count as failures in a row, since somebody has looked at them.
 std::optional<std::string> reason_to_end(const Limits& limits, std::span<const Observation> finished,
-                                         std::size_t running, double seconds);
+                                         std::size_t running, double seconds, std::size_t earlier = 0);
+
+// Whether the newest of them are so many failures in a row that the sweep ends.
+bool ended_by_failures(const Limits& limits, std::span<const Observation> finished, std::size_t earlier = 0);
 
 }  // namespace muster::sweep

@@ -20,6 +20,7 @@ struct Limits {
   std::optional<std::int64_t> trials;     // that ended, failures included
   std::optional<double> seconds;          // of the whole sweep
   std::optional<double> trial_seconds;    // no trial that is expected to take longer is suggested
+  std::optional<double> trial_timeout;    // a trial that takes longer is ended, and has failed
   std::int64_t consecutive_failures = 5;  // so many end the sweep
 };
 
@@ -38,8 +39,10 @@ struct SweepSpec {
   std::uint64_t seed = 0;
   std::optional<EarlyStop> early_stop;
   BayesOptions bayes;
-  std::vector<std::string> command;  // with ${…} in it (trial_command.hpp); empty: muster's own training
-  std::string program;               // what ${program} stands for
+  std::vector<std::string> command;   // with ${…} in it (trial_command.hpp); empty: muster's own training
+  std::string program;                // what ${program} stands for
+  std::vector<std::string> evaluate;  // a command after that, on the same GPUs; empty: none
+  std::optional<double> heartbeat;    // a trial that shows no sign of life for so many seconds is ended
 };
 
 // A sweep file, muster's own or W&B's, or every problem it has. source names the text in messages.

@@ -17,6 +17,7 @@ namespace muster::sweep {
 struct RunningTrial {
   std::string trial;
   Settings settings;
+  bool elsewhere = false;  // another process runs it
 };
 
 struct TrialList {

@@ -23,6 +23,37 @@ Job full_job() {
   return full;
 }
 
+Snapshot full_snapshot() {
+  Snapshot snapshot;
+  snapshot.rules = {seconds(5), 3};
+  snapshot.gpus = {{"GPU-1", GpuState::held, at(7), "alice", {}}, {"GPU-2", GpuState::taken, at(8), "", {}}};
+  snapshot.links = {{GpuNumber{0}, GpuNumber{1}, 12}};
+  JobRecord full;
+  full.job = full_job();
+  full.state = JobState::stopping;
+  full.submitted = at(1);
+  full.rank.left = 3;
+  full.lane = LengthStep{17};
+  full.failures = 1;
+  full.attempts = 2;
+  full.avoided = {GpuNumber{0}};
+  full.gpus = {GpuNumber{1}};
+  full.started = at(2);
+  full.last_sign = at(3);
+  full.expected_end = at(4);
+  full.stop = StopReason::heartbeat;
+  full.ended = at(5);
+  full.reason = "killed \"gladly\"";
+  full.because = JobIndex{1};
+  full.last_end = ProcessEnd{HowEnded::out_of_memory, 9};
+  JobRecord plain;
+  plain.job = job("plain");
+  snapshot.jobs = {full, plain};
+  snapshot.reserved = JobIndex{1};
+  snapshot.lengths = {{"train", seconds(1), seconds(2), 3, LengthStep{40}}};
+  return snapshot;
+}
+
 TEST(JournalLine, IsReadBackAsItWasWritten) {
   const std::vector<Happening> all{Rules{seconds(5), 3},
                                    GpuFound{"GPU-8932f937"},
@@ -34,10 +65,13 @@ TEST(JournalLine, IsReadBackAsItWasWritten) {
                                    Cancelled{{"a"}},
                                    StartFailed{{"a"}, "no such file"},
                                    Heartbeat{{"a"}},
+                                   Heartbeat{{"a"}, at(1'769'868'130)},
+                                   GpusLinked{{{GpuNumber{0}, GpuNumber{2}, 12}}},
                                    Ended{{"a"}, Ended::How::killed, 9},
                                    Ended{{"a"}, Ended::How::out_of_memory, 0},
-                                   Tick{}};
-  EXPECT_EQ(std::variant_size_v<Happening>, 11u) << "a kind of event was added: add it here too";
+                                   Tick{},
+                                   full_snapshot()};
+  EXPECT_EQ(std::variant_size_v<Happening>, 13u) << "a kind of event was added: add it here too";
   for (const Happening& what : all) {
     const Event event{at(1'769'868'131), what};
     const std::string line = to_line(event);
@@ -54,15 +88,18 @@ TEST(JournalLine, LooksLikeThis) {
 }
 
 TEST(JournalLine, ThatIsDamagedIsRefusedWithItsPlace) {
-  for (const char* line :
-       {"", "{", "[]", "{}", R"({"time_ms":1})", R"({"time_ms":1,"event":"party"})",
-        R"({"time_ms":"1","event":"tick"})", R"({"time_ms":1.5,"event":"tick"})",
-        R"({"time_ms":18446744073709551615,"event":"tick"})",
-        R"({"time_ms":1,"event":"gpu_lost","gpu":99999999999,"reason":""})",
-        R"({"time_ms":1,"event":"submitted","jobs":[3]})", R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a"}]})",
-        R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a","gpus":1,"chain":4}]})",
-        R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a","gpus":1,"after":[4]}]})",
-        R"({"time_ms":1,"event":"ended","job":"a","how":"gladly","code":0})"}) {
+  for (
+      const char* line :
+      {"", "{", "[]", "{}", R"({"time_ms":1})", R"({"time_ms":1,"event":"party"})", R"({"time_ms":"1","event":"tick"})",
+       R"({"time_ms":1.5,"event":"tick"})", R"({"time_ms":18446744073709551615,"event":"tick"})",
+       R"({"time_ms":1,"event":"gpu_lost","gpu":99999999999,"reason":""})",
+       R"({"time_ms":1,"event":"submitted","jobs":[3]})", R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a"}]})",
+       R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a","gpus":1,"chain":4}]})",
+       R"({"time_ms":1,"event":"submitted","jobs":[{"id":"a","gpus":1,"after":[4]}]})",
+       R"({"time_ms":1,"event":"ended","job":"a","how":"gladly","code":0})",
+       R"({"time_ms":1,"event":"gpus_linked","links":[[0,1]]})", R"({"time_ms":1,"event":"snapshot"})",
+       R"({"time_ms":1,"event":"snapshot","ageing_ms":5,"without_gpus":1,"gpus":[3],"links":[],"jobs":[],"lengths":[]})",
+       R"({"time_ms":1,"event":"snapshot","ageing_ms":5,"without_gpus":1,"gpus":[],"links":[],"jobs":[{"id":"a"}],"lengths":[]})"}) {
     const auto read = read_line(line, "journal.jsonl:7");
     ASSERT_FALSE(read) << line;
     EXPECT_EQ(read.error().what.rfind("journal.jsonl:7: ", 0), 0u) << read.error().what;

@@ -7,6 +7,7 @@
 
 #include "machine.hpp"
 #include "random_jobs.hpp"
+#include "rough_world.hpp"
 #include "schedule/journal.hpp"
 #include "schedule/schedule_text.hpp"
 #include "schedule/simulation.hpp"
@@ -93,54 +94,6 @@ TEST(RandomGraphs, OfOneGpuJobsEndWithinGrahamsBound) {
     ASSERT_LE(makespan * gpus, work + (gpus - 1) * critical);
     ASSERT_GE(makespan, critical);
   }
-}
-
-// A world in which attempts fail, hang and run late, with GPUs that come and go.
-World rough_world(std::shared_ptr<Dice> dice) {
-  return [dice](const Scheduler&, const JobRecord& record) -> std::optional<Course> {
-    const Duration length = seconds(dice->between(1, 150));
-    if (record.job.timeout && dice->chance(10)) return std::nullopt;  // it hangs
-    if (dice->chance(20)) return Course{length, Ended::How::killed, 9};
-    return Course{length, Ended::How::exited, dice->chance(10) ? 1 : 0};
-  };
-}
-
-Simulation rough_simulation(std::uint64_t seed) {
-  auto dice = std::make_shared<Dice>(seed);
-  const int gpus = dice->between(2, 9);
-  Simulation simulation(with_gpus(gpus, {seconds(dice->between(5, 500)), 2}), rough_world(dice));
-  for (int batch = 0; batch < 4; ++batch) {
-    std::vector<Job> jobs = random_jobs(*dice,
-                                        {.jobs = 20,
-                                         .most_gpus = gpus,
-                                         .edge_percent = 30,
-                                         .chain_percent = 30,
-                                         .elastic_percent = 20,
-                                         .unpredicted_percent = 40,
-                                         .priorities = 3},
-                                        "b" + std::to_string(batch) + "_");
-    for (Job& made : jobs) {
-      made.retries = dice->between(0, 2);
-      made.label = dice->chance(50) ? "label" + std::to_string(dice->between(0, 3)) : "";
-      made.kind = dice->chance(50) ? "kind" : "";
-      if (dice->chance(50)) made.timeout = seconds(dice->between(50, 300));
-      if (dice->chance(15)) made.gpus = GpuWish::exactly(0);
-      if (dice->chance(5)) simulation.at(at(dice->between(0, 900)), Cancelled{made.id});
-      if (dice->chance(30)) {
-        made.heartbeat = seconds(60);
-        made.timeout = made.timeout.value_or(seconds(300));
-      }
-    }
-    simulation.at(at(batch * dice->between(0, 200)), Submitted{jobs});
-  }
-  for (int i = 0; i < 4; ++i) {
-    const GpuNumber gpu{dice->between(0, gpus - 1)};
-    const int when = dice->between(0, 600);
-    simulation.at(at(when), GpuLost{gpu, "Xid 79"});
-    simulation.at(at(when + dice->between(1, 200)), GpuReturned{gpu});
-  }
-  simulation.run();
-  return simulation;
 }
 
 TEST(RandomGraphs, InARoughWorldKeepTheirOrderAndTheirGpus) {

@@ -57,6 +57,41 @@ TEST(Why, NamesGpusThatOthersHoldOrThatAreLost) {
   EXPECT_NE(text.find("  1 is held by pid 4711 (alice)\n  2 is lost: Xid 79\n"), std::string::npos) << text;
 }
 
+TEST(Why, SaysHowManyMustComeBackWhereTooFewGpusAreLeft) {
+  Machine machine(3);
+  machine.tell(0, GpuHeld{GpuNumber{1}, "pid 4711 (alice)"});
+  machine.tell(0, GpuLost{GpuNumber{2}, "Xid 79"});
+  machine.submit(1, {job("pair", 2)});
+  const std::string text = to_text(why(machine.scheduler, {"pair"}).value());
+  EXPECT_TRUE(text.ends_with("it begins when 1 of the 2 GPUs that are held or lost are back\n")) << text;
+}
+
+TEST(Why, SaysHowManyJobsWithoutGpusRunAtATimeAndBlamesNoneThatHasAGpu) {
+  Machine machine(1);
+  std::vector<Job> jobs{job("training"), job("next")};
+  for (int i = 0; i < 9; ++i) jobs.push_back(job("count" + std::to_string(i), 0));
+  machine.submit(0, jobs);
+  EXPECT_EQ(to_text(why(machine.scheduler, {"count8"}).value()),
+            "count8 is ready\n"
+            "wants no GPU; 8 such jobs run at a time, and others began before it\n"
+            "nobody knows when it begins: count0, count1, count2, count3, count4 have no prediction\n");
+  EXPECT_EQ(to_text(why(machine.scheduler, {"next"}).value()),
+            "next is ready\n"
+            "wants 1 GPU; 0 of 1 free\n"
+            "  training has 0, nobody knows until when\n"
+            "first in the line\n"
+            "nobody knows when it begins: training has no prediction\n");
+}
+
+TEST(Why, BlamesTheJobsItComesAfter) {
+  Machine machine(2);
+  Job last = job("last");
+  last.after = {{"second"}};
+  machine.submit(0, {job("first"), job("second"), last});
+  const Why found = why(machine.scheduler, {"last"}).value();
+  EXPECT_EQ(found.unpredicted, std::vector<JobId>{{"second"}});
+}
+
 TEST(Why, TellsWhatBecameOfASettledJob) {
   Machine machine(1);
   machine.submit(0, {job("a")});

@@ -220,7 +220,7 @@ def record_torch(tree):
     (tree.root / ".muster/torch-location").write_text("/somewhere/torch\n")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "generate", "train"])
+@pytest.mark.parametrize("command", ["evaluate", "generate", "run", "sweep", "train"])
 def test_a_command_that_computes_builds_the_worker_too_and_once(with_torch, command):
     result = with_torch.muster(command, "-m", "model")
     assert result.returncode == 0, result.stderr
@@ -233,9 +233,19 @@ def test_a_command_that_computes_builds_the_worker_too_and_once(with_torch, comm
     assert with_torch.calls().count("build worker") == 1
 
 
-@pytest.mark.parametrize("words", [("gpus",), ("generate", "--help"), ("generate", "--dry-run"), ("doctor",), ()])
+@pytest.mark.parametrize(
+    "words",
+    [("gpus",), ("generate", "--help"), ("generate", "--dry-run"), ("run", "x.yaml", "--dry-run"), ("doctor",), ("sweep", "best", "s"), ()],
+)
 def test_a_command_that_computes_nothing_never_waits_for_torch(with_torch, words):
     assert with_torch.muster(*words).returncode == 0
+    assert not any("worker" in call or "engine" in call for call in with_torch.calls())
+
+
+def test_a_sweep_of_another_program_never_waits_for_torch(with_torch):
+    (with_torch.root / "own.yaml").write_text("metric: loss\ncommand: [python, train.py]\n")
+    for words in (["own.yaml"], ["run=s", "sweep=own.yaml"]):
+        assert with_torch.muster("sweep", *words).returncode == 0
     assert not any("worker" in call or "engine" in call for call in with_torch.calls())
 
 

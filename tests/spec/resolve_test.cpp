@@ -176,6 +176,15 @@ TEST(Configuration, RefusesLaterCapabilitiesByNameAndNeverIgnoresThem) {
   EXPECT_SAYS(problems_of(from_file("distributed: {tensor_parallel: true}\n")), "does not say over how many GPUs");
 }
 
+TEST(Configuration, NamesTheCommandThatAKeyIsFor) {
+  const auto resolved = from_file("experiment: {rounds_of_training: 2}\nsweep: {name: s}\n");
+  ASSERT_TRUE(resolved) << resolved.error().what;
+  const auto problems = missing_capabilities(schema(), *resolved);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems[0].what, "experiment.rounds_of_training: 2 is for muster run");
+  EXPECT_EQ(problems[1].what, "sweep.name: s is for muster sweep");
+}
+
 TEST(Configuration, PrintsWhatLoadsBackToTheSame) {
   const auto first = from_file(
       "experiment: {name: \"a: b # c\", tags: [x, \"y, z\", \"null\"], seed: 7}\n"

@@ -90,6 +90,30 @@ TEST_P(Operations, GatedActivationTakesHalvesOfOneMatrix) {
   }
 }
 
+// Where a device has a kernel for both, it does what they do one after the other.
+TEST_P(Operations, GatedLinearIsTheGatedActivationOfAProduct) {
+  constexpr std::int64_t outputs = 2500;
+  for (const std::int64_t inputs : {64, 704})
+    for (const bool biased : {false, true}) {
+      const at::Tensor values = random({2 * outputs, inputs}, 0.05),
+                       bias = biased ? random({2 * outputs}) : at::Tensor();
+      Weight weight = primitives().new_weight(2 * outputs, inputs, GetParam().type);
+      primitives().fill_rows(weight, 0, values.cpu());
+      for (const std::int64_t rows : {1, 5, 16, 17, 33, 64, 65}) {
+        const at::Tensor input = random({rows, inputs});
+        const at::Tensor found = primitives().gated_linear(spec::Activation::silu, weight, bias, input);
+        const bool has_kernel = GetParam().device.is_cuda() && GetParam().type == at::kBFloat16 &&
+                                !GetParam().deterministic && rows >= 5 && rows <= 32;
+        ASSERT_EQ(found.defined(), has_kernel);
+        if (!has_kernel) continue;
+        at::Tensor both = at::matmul(exact(input), exact(values).t());
+        if (biased) both = both + exact(bias);
+        const auto halves = both.chunk(2, -1);
+        expect_near(found, halves[0] / (1 + at::exp(-halves[0])) * halves[1]);
+      }
+    }
+}
+
 TEST_P(Operations, HeadsAreNormedTurnedAndPutIntoTheirSlots) {
   for (const std::int64_t size : {16, 64, 128}) {
     const AttentionShape shape{6, 2, size, 1, std::nullopt};

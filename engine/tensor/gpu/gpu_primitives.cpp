@@ -13,6 +13,32 @@ namespace {
 // one filled up with zeros, so that the choice and with it the order of a row's sum is always the same.
 constexpr std::int64_t fixed_rows = 512;
 
+// Of products with few rows cuBLASLt knows faster ones. For as long as this lives, torch multiplies with it.
+class FewRows {
+ public:
+  explicit FewRows(std::int64_t rows) : before_(at::globalContext().blasPreferredBackend()) {
+    if (rows <= most) prefer(at::BlasBackend::Cublaslt);
+  }
+  ~FewRows() { prefer(before_); }
+  FewRows(const FewRows&) = delete;
+  FewRows& operator=(const FewRows&) = delete;
+
+ private:
+  static constexpr std::int64_t most = 64;
+
+  // torch warns that it may be wrong one day; the GPU tests would show it.
+  static void prefer(at::BlasBackend backend) {
+    if (at::globalContext().blasPreferredBackend() == backend) return;
+    class Silence final : public c10::WarningHandler {
+      void process(const c10::Warning&) override {}
+    } silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    at::globalContext().setBlasPreferredBackend(backend);
+  }
+
+  at::BlasBackend before_;
+};
+
 class GpuPrimitives final : public Primitives {
  public:
   explicit GpuPrimitives(const ArithmeticWish& wish)
@@ -38,7 +64,22 @@ class GpuPrimitives final : public Primitives {
       skinny_linear(weight, bias, input, false, output);
       return output;
     }
+    const FewRows few(input.size(0));
     return at::linear(input, weight.storage, bias.defined() ? std::optional(bias) : std::nullopt);
+  }
+
+  at::Tensor gated_linear(spec::Activation activation, const Weight& weight, const at::Tensor& bias,
+                          const at::Tensor& input) override {
+    const bool is_silu = activation == spec::Activation::silu || activation == spec::Activation::swish;
+    const std::int64_t rows = input.size(0), outputs = weight.outputs / 2;
+    if (deterministic_ || !is_silu || is_skinny(weight, input) || !input.is_contiguous() ||
+        !cuda::has_gated_product(scalar_of(input), rows, outputs, weight.inputs))
+      return {};
+    at::Tensor output = at::empty({rows, outputs}, input.options());
+    check_launch(cuda::gated_product(current_stream(input), scalar_of(input), weight.storage.const_data_ptr(),
+                                     bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(), rows,
+                                     outputs, weight.inputs, output.mutable_data_ptr()));
+    return output;
   }
 
   // The library adds to what is there before it rounds.
@@ -53,6 +94,7 @@ class GpuPrimitives final : public Primitives {
       skinny_linear(weight, bias, input, true, sum);
       return;
     }
+    const FewRows few(input.size(0));
     sum.addmm_(input, weight.storage.t());
     if (bias.defined()) sum.add_(bias);
   }

@@ -1,0 +1,314 @@
+// muster sweep, sweep-multi: trials side by side, and the best settings that came of them.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+
+#include "base/files.hpp"
+#include "base/shell_word.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/selection_options.hpp"
+#include "cli/status_line.hpp"
+#include "service/sweep.hpp"
+
+namespace muster::cli {
+namespace {
+
+struct SweepOptions {
+  std::vector<std::string> words;  // SPEC.yaml, key=value
+  std::optional<std::string> name;
+  std::string output = "sweeps";
+  std::vector<std::string> gpu_ids;
+  std::optional<int> gpus, per_trial, runs;
+  std::string device = "auto";
+  bool dry_run = false;
+  std::shared_ptr<InventoryOption> inventory;
+  std::shared_ptr<LeaseOptions> lease;
+};
+
+struct BestOptions {
+  std::string name;
+  std::string output = "sweeps";
+  std::size_t top = 1;
+  std::optional<std::string> patch;
+  bool json = false;
+};
+
+struct MultiOptions {
+  std::string name;
+  int per_run = 1, runs = 1;
+  std::vector<std::string> words;  // [TOTAL] [key=value…]
+};
+
+Error bad_input(std::string what, std::string remedy) {
+  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+}
+
+// Of a list as in 0,2.
+Result<std::vector<std::string>> ids_of(const std::string& list) {
+  std::vector<std::string> ids;
+  for (const std::string& id : split(list, ',')) ids.emplace_back(trim(id));
+  if (ids.empty() || std::ranges::find(ids, "") != ids.end())
+    return bad_input(fmt::format("\"{}\" is no list of GPUs", list), "write it as in 0,1,2,3; muster gpus lists them");
+  return ids;
+}
+
+// run=NAME, gpu_list=0,1 and sweep=FILE are this command's; a word without = is the file; the rest belongs to the
+// sweep.
+Result<void> take_word(const std::string& word, service::SweepWish& wish) {
+  const auto value_of = [&](std::string_view key) -> std::optional<std::string> {
+    if (!word.starts_with(std::string(key) + "=")) return std::nullopt;
+    return word.substr(key.size() + 1);
+  };
+  if (const auto name = value_of("run")) {
+    wish.name = *name;
+  } else if (const auto list = value_of("gpu_list")) {
+    auto ids = ids_of(*list);
+    if (!ids) return ids.error();
+    wish.slots.ids = std::move(*ids);
+    wish.slots.one_trial_on_all = true;
+  } else if (word.find('=') != std::string::npos && !value_of("sweep")) {
+    wish.words.push_back(word);
+  } else {
+    std::string file = value_of("sweep").value_or(word);
+    if (wish.file) return bad_input(fmt::format("two sweep files: {} and {}", *wish.file, file), "name one");
+    wish.file = std::move(file);
+  }
+  return {};
+}
+
+Result<service::SweepWish> read_wish(const SweepOptions& options, const std::string& command) {
+  service::SweepWish wish;
+  wish.name = options.name;
+  wish.output = options.output;
+  wish.slots.gpus = options.gpus;
+  wish.slots.per_trial = options.per_trial;
+  wish.slots.runs = options.runs;
+  wish.slots.without_gpus = options.device == "cpu";
+  // Words that follow --gpu-ids 0 1 are ids as far as they look like some.
+  for (const std::string& word : options.gpu_ids) {
+    const bool is_id = word.find_first_not_of("0123456789,") == std::string::npos || word.starts_with("GPU-") ||
+                       word.starts_with("MIG-");
+    if (!is_id) {
+      if (auto taken = take_word(word, wish); !taken) return taken.error();
+      continue;
+    }
+    auto ids = ids_of(word);
+    if (!ids) return ids.error();
+    std::ranges::move(*ids, std::back_inserter(wish.slots.ids));
+  }
+  for (const std::string& word : options.words)
+    if (auto taken = take_word(word, wish); !taken) return taken.error();
+  const char* list = std::getenv("GPU_LIST");
+  const bool nothing_said = wish.slots.ids.empty() && !options.gpus && !options.runs && !wish.slots.without_gpus;
+  if (list != nullptr && *list != '\0' && nothing_said)
+    if (auto taken = take_word(fmt::format("gpu_list={}", list), wish); !taken) return taken.error();
+  auto lease = lease_wish(*options.lease, command);
+  if (!lease) return lease.error();
+  wish.lease = std::move(*lease);
+  return wish;
+}
+
+std::string progress_text(const service::SweepProgress& progress) {
+  const std::string of = progress.limit ? fmt::format("/{}", *progress.limit) : "";
+  return fmt::format("{}{} trials, best {}; {}", progress.finished, of,
+                     progress.best ? fmt::format("{:.6g}", *progress.best) : "none", join(progress.running, "; "));
+}
+
+int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, bool dry_run) {
+  const auto plan = service::plan_sweep(wish);
+  if (!plan) return report(plan.error());
+  for (const std::string& text : plan->notes) note(text);
+  service::Host host = open_host(inventory);
+  if (dry_run) {
+    const auto slots = service::plan_slots(host, wish.slots, wish.lease);
+    if (!slots) return report(slots.error());
+    fmt::print("{}", service::describe_sweep(*plan, *slots));
+    return 0;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  StatusLine line;
+  service::SweepListener listener;
+  listener.note = [&line](const std::string& text) {
+    line.clear();
+    note(text);
+  };
+  listener.ended = [&line](const std::string& text) {
+    line.clear();
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  };
+  listener.progress = [&line](const service::SweepProgress& progress) {
+    line.show(progress_text(progress), std::chrono::hours(1));
+  };
+  const auto summary = service::run_sweep(host, wish, *plan, listener);
+  line.clear();
+  if (!summary) return report(summary.error());
+  fmt::print("{}", service::summary_text(*plan, *summary));
+  return summary->exit_code();
+}
+
+int serve(const SweepOptions& options) {
+  service::SweepWish wish;
+  wish.name = options.name;
+  wish.output = options.output;
+  for (const std::string& word : options.words)
+    if (auto taken = take_word(word, wish); !taken) return report(taken.error());
+  // A sweep that is there may be named without its file.
+  if (wish.file && !wish.name && !std::filesystem::exists(*wish.file) && sweep::check_sweep_name(*wish.file) &&
+      sweep::SweepFolder(wish.output, *wish.file).exists()) {
+    wish.name = wish.file;
+    wish.file.reset();
+  }
+  const auto plan = service::plan_sweep(wish);
+  if (!plan) return report(plan.error());
+  for (const std::string& text : plan->notes) note(text);
+  const auto done = service::serve_sweep(*plan, note);
+  return done ? 0 : report(done.error());
+}
+
+int best(const BestOptions& options) {
+  const auto list = service::best_of_sweep(options.output, options.name, options.top);
+  if (!list) return report(list.error());
+  if (options.patch)
+    if (auto written = write_file_atomically(*options.patch, list->front().patch); !written)
+      return report(written.error());
+  if (options.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const service::BestTrial& trial : *list) {
+      nlohmann::ordered_json one = sweep::to_json(trial.observation);
+      one["patch"] = trial.patch;
+      one["overrides"] = trial.overrides;
+      one["command"] = trial.command;
+      json.push_back(std::move(one));
+    }
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+  for (const service::BestTrial& trial : *list) {
+    fmt::print("# {}: {:.17g} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
+               trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch);
+    std::vector<std::string> words;
+    for (const std::string& word : trial.overrides) words.push_back(shell_word(word));
+    fmt::print("# overrides: {}\n# command: {}\n", join(words, " "), trial.command);
+  }
+  return 0;
+}
+
+Result<service::SweepWish> read_multi(const MultiOptions& multi, const SweepOptions& options) {
+  SweepOptions rest = options;
+  std::optional<int> total;
+  for (const std::string& word : multi.words) {
+    const auto number = total ? std::nullopt : parse_number<int>(word);
+    if (number)
+      total = number;
+    else
+      rest.words.push_back(word);
+  }
+  for (const std::string& word : rest.words)
+    if (word.find('=') == std::string::npos)
+      return bad_input(fmt::format("\"{}\" is neither a number of GPUs nor key=value", word),
+                       "muster sweep-multi NAME GPUS_PER_RUN RUNS [TOTAL] [key=value…]");
+  rest.name = multi.name;
+  auto wish = read_wish(rest, "muster sweep-multi " + multi.name);
+  if (!wish) return wish;
+  wish->slots.per_trial = multi.per_run;
+  wish->slots.runs = multi.runs;
+  wish->slots.total = total;
+  wish->slots.first_gpus = true;
+  return wish;
+}
+
+void add_run_options(CLI::App& command, SweepOptions& options) {
+  command.add_flag("--dry-run", options.dry_run,
+                   "show space, method, limits, GPUs and what comes first; start nothing");
+  command.add_option("--output", options.output, "the folder of all sweeps")->capture_default_str();
+  options.inventory = add_inventory_option(command);
+  options.lease = add_lease_options(command);
+}
+
+void add_best(CLI::App& command, Action& action) {
+  CLI::App* best_command =
+      command.add_subcommand("best", "the best settings: as YAML patch, as overrides and as a command");
+  auto options = std::make_shared<BestOptions>();
+  best_command->add_option("NAME", options->name, "the sweep")->required();
+  best_command->add_option("--top", options->top, "so many")->capture_default_str()->check(CLI::Range(1, 1000000));
+  best_command->add_option("--patch", options->patch, "write the very best as a configuration file");
+  best_command->add_option("--output", options->output, "the folder of all sweeps")->capture_default_str();
+  best_command->add_flag("--json", options->json, "for programs");
+  best_command->footer("muster sweep best NAME --top 3 --patch best.yaml");
+  best_command->callback([&action, options] { action.run = [options](const Tail&) { return best(*options); }; });
+}
+
+void add_serve(CLI::App& command, Action& action) {
+  CLI::App* serve_command =
+      command.add_subcommand("serve", "ask and tell, one JSON object a line, on standard input and output");
+  auto options = std::make_shared<SweepOptions>();
+  serve_command->add_option("SWEEP", options->words, "SPEC.yaml, or the name of a sweep that is there; key=value")
+      ->required();
+  serve_command->add_option("--name", options->name, "what the sweep is called; SPEC's name where nothing is said");
+  serve_command->add_option("--output", options->output, "the folder of all sweeps")->capture_default_str();
+  serve_command->footer("echo '{\"ask\": true}' | muster sweep serve SPEC.yaml\ndocs/sweep.md has all orders.");
+  serve_command->callback([&action, options] { action.run = [options](const Tail&) { return serve(*options); }; });
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& program, Action& action) {
+  CLI::App* command = program.add_subcommand("sweep", "try settings side by side, each on GPUs of its own");
+  auto options = std::make_shared<SweepOptions>();
+  command->add_option("WORDS", options->words,
+                      "SPEC.yaml; run=NAME (its own sweep.yaml, or the built-in sweep), gpu_list=0,1 (one trial at a "
+                      "time on these), sweep=FILE; key=value for the sweep (limits.trials=50) or for every trial");
+  command->add_option("--name", options->name, "what the sweep is called; SPEC's name where nothing is said");
+  command->add_option("-n,--num-gpus", options->gpus, "how many GPUs for all trials together");
+  command->add_option("--gpu-ids", options->gpu_ids, "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID")
+      ->expected(1, -1);
+  command->add_option("-k,--gpus-per-trial", options->per_trial, "GPUs of each trial; 1 where nothing is said");
+  command->add_option("--runs", options->runs, "trials side by side");
+  command->add_option("--device", options->device, "auto or cpu: no GPU even where there is one")
+      ->check(CLI::IsMember({"auto", "cpu"}))
+      ->capture_default_str();
+  add_run_options(*command, *options);
+  command->require_subcommand(0, 1);
+  command->footer(
+      "muster sweep SPEC.yaml --num-gpus 8 --gpus-per-trial 2\nmuster sweep run=NAME gpu_list=0,1,2,3 "
+      "limits.trials=50\nThe same command goes on with a sweep that was interrupted.");
+  command->callback([&action, options, command] {
+    if (!command->get_subcommands().empty()) return;
+    action.run = [options](const Tail&) {
+      auto wish = read_wish(*options, "muster sweep " + join(options->words, " "));
+      if (!wish) return report(wish.error());
+      return carry_out(*wish, *options->inventory, options->dry_run);
+    };
+  });
+  add_best(*command, action);
+  add_serve(*command, action);
+}
+
+void add_sweep_multi_command(CLI::App& program, Action& action) {
+  CLI::App* command =
+      program.add_subcommand("sweep-multi", "one sweep as several runs side by side, so many GPUs each, from GPU 0 on");
+  auto options = std::make_shared<SweepOptions>();
+  auto multi = std::make_shared<MultiOptions>();
+  command->add_option("NAME", multi->name, "the sweep: its own sweep.yaml, sweep=FILE, or the built-in one")
+      ->required();
+  command->add_option("GPUS_PER_RUN", multi->per_run, "GPUs of each run; 0: the CPU")->required();
+  command->add_option("RUNS", multi->runs, "runs side by side")->required();
+  command->add_option("WORDS", multi->words, "GPUs in all, as many as are visible where nothing is said; key=value");
+  add_run_options(*command, *options);
+  command->callback([&action, options, multi] {
+    action.run = [options, multi](const Tail&) {
+      auto wish = read_multi(*multi, *options);
+      if (!wish) return report(wish.error());
+      return carry_out(*wish, *options->inventory, options->dry_run);
+    };
+  });
+}
+
+}  // namespace muster::cli

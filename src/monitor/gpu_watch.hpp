@@ -1,0 +1,48 @@
+// The newest look at the GPUs. Looking is done by a process beside this one, so that a driver which does not answer
+// stops nobody.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "monitor/sample.hpp"
+#include "monitor/side_process.hpp"
+
+namespace muster::monitor {
+
+class GpuWatch {
+ public:
+  // look: one look, called in the other process whenever one is asked for.
+  static Result<GpuWatch> start(std::function<GpuReport()> look);
+  GpuWatch(GpuWatch&&) noexcept = default;
+  GpuWatch& operator=(GpuWatch&&) = delete;
+  ~GpuWatch() { process_.kill(); }
+
+  using Clock = std::chrono::steady_clock;
+  // Asks for another look, unless one is still to come.
+  void ask(Clock::time_point now);
+  // Whether an answer came.
+  bool receive();
+  // Readable when there is something to receive; none where the other process is gone.
+  int descriptor() const { return process_.descriptor(); }
+
+  bool has_answered() const { return answered_; }
+  bool is_asked() const { return asked_.has_value(); }
+  // The newest; empty before the first.
+  const GpuReport& report() const { return report_; }
+  // How long the answer to the last question has been missing.
+  std::chrono::milliseconds silent_for(Clock::time_point now) const;
+
+ private:
+  GpuWatch(SideProcess process, std::function<GpuReport()> look)
+      : process_(std::move(process)), look_(std::move(look)) {}
+
+  SideProcess process_;
+  std::function<GpuReport()> look_;
+  GpuReport report_;
+  bool answered_ = false;
+  std::optional<Clock::time_point> asked_;
+};
+
+}  // namespace muster::monitor

@@ -1,0 +1,30 @@
+// What one look at the GPUs after the other means for the scheduler. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "queue/gpu_source.hpp"
+#include "schedule/event.hpp"
+#include "schedule/scheduler.hpp"
+
+namespace muster::queue {
+
+class GpuWatch {
+ public:
+  // What is to be told: Note [GPUs that are not there].
+  std::vector<schedule::Happening> compare(const Result<GpuListing>& seen, const schedule::Scheduler& scheduler);
+  // Links name GPUs by their numbers, so that they are told once those were found.
+  std::optional<schedule::GpusLinked> compare_links(const Result<GpuListing>& seen,
+                                                    const schedule::Scheduler& scheduler) const;
+
+ private:
+  std::map<std::string, int> missing_;  // looks in a row that did not show a GPU which an earlier one had shown
+  std::set<std::string> shown_;         // by any look
+};
+
+}  // namespace muster::queue

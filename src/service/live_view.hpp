@@ -1,0 +1,58 @@
+// muster top: what goes on on this machine and in the queue of this user, again and again, and stopping a part of it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "monitor/gpu_watch.hpp"
+#include "monitor/sampler.hpp"
+#include "monitor/side_process.hpp"
+#include "service/host.hpp"
+
+namespace muster::service {
+
+class LiveView {
+ public:
+  // runs: where muster train makes its runs. To be used by a process without threads. Nothing is made, no conductor is
+  // started: a queue that does not exist is an empty one.
+  static Result<LiveView> open(const HostSources& sources, std::filesystem::path runs);
+
+  // Asks for a look at the GPUs; the answer comes by itself, or never.
+  void ask_for_gpus() { gpus_.ask(std::chrono::steady_clock::now()); }
+  // Descriptors that are readable when receive() has something to do.
+  std::vector<int> descriptors() const;
+  // What came: whether there is an answer of the GPUs.
+  bool receive();
+  bool has_gpus() const { return gpus_.has_answered(); }
+  // Everything, with the last answer of the GPUs; it waits for nobody.
+  monitor::Sample sample(const monitor::Focus& focus);
+
+  // Asks a job to end: one of the queue as muster stop does, another by SIGTERM. It may not have ended, and not even
+  // have been asked, when this returns; outcomes tell.
+  void stop(const monitor::JobSample& job);
+  // What became of calls of stop(), since the last time: a line for each.
+  std::vector<std::string> take_outcomes();
+  bool is_stopping() const { return !stopping_.empty(); }
+
+ private:
+  LiveView(HostSources sources, monitor::GpuWatch gpus, monitor::Sampler sampler, std::vector<std::string> notes)
+      : sources_(std::move(sources)), gpus_(std::move(gpus)), sampler_(std::move(sampler)), notes_(std::move(notes)) {}
+
+  struct Stopping {
+    std::string job;
+    monitor::SideProcess process;
+  };
+
+  HostSources sources_;
+  monitor::GpuWatch gpus_;
+  monitor::Sampler sampler_;
+  std::vector<std::string> notes_;
+  std::vector<Stopping> stopping_;
+  std::vector<std::string> outcomes_;
+};
+
+}  // namespace muster::service

@@ -1,0 +1,187 @@
+#include "service/sweep_slots.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "base/allotted_cores.hpp"
+#include "base/text.hpp"
+#include "service/memory_wait.hpp"
+
+namespace muster::service {
+namespace {
+
+Error refusal(std::string what, std::string remedy) {
+  return {Error::Kind::refused, std::move(what), std::move(remedy)};
+}
+
+constexpr int most_slots = 4096;  // each is a process at least
+
+bool asks_for_gpus(const SlotWish& wish) {
+  return !wish.ids.empty() || wish.gpus.value_or(0) > 0 || wish.per_trial.value_or(0) > 0;
+}
+
+// So many GPUs for each of so many runs, from the first one on.
+Result<SlotShape> shape_of_first_gpus(const SlotWish& wish, std::size_t visible) {
+  const int per_slot = wish.per_trial.value_or(1), slots = wish.runs.value_or(1);
+  const int total = wish.total.value_or(static_cast<int>(visible));
+  const long long wanted = static_cast<long long>(per_slot) * slots;
+  if (total > static_cast<int>(visible))
+    return refusal(fmt::format("{} GPUs in all are asked for, and {} are visible", total, visible),
+                   "muster gpus lists them");
+  if (wanted > total)
+    return refusal(fmt::format("{} runs of {} GPUs each need {}, and there are {}", slots, per_slot, wanted, total),
+                   total < per_slot ? fmt::format("at most {} GPUs for each run", total)
+                                    : fmt::format("at most {} runs of {} GPUs", total / per_slot, per_slot));
+  SlotShape shape{gpu::SelectionRequest(), per_slot, slots};
+  for (int index = 0; index < static_cast<int>(wanted); ++index) shape.request->ids.push_back(std::to_string(index));
+  return shape;
+}
+
+Result<SlotShape> shape_of_named_gpus(const SlotWish& wish, gpu::SelectionRequest request, int gpus) {
+  int per_slot = wish.per_trial.value_or(1);
+  if (!wish.per_trial && wish.runs)
+    per_slot = gpus / *wish.runs;
+  else if (!wish.per_trial && wish.one_trial_on_all)
+    per_slot = gpus;
+  const int slots = wish.runs.value_or(per_slot == 0 ? 0 : gpus / per_slot);
+  const long long wanted = static_cast<long long>(per_slot) * slots;
+  if (per_slot > 0 && slots > 0 && wanted == gpus) return SlotShape{std::move(request), per_slot, slots};
+  if (wish.runs && wish.per_trial)
+    return refusal(
+        fmt::format("{} runs of {} GPUs each need {}, and {} are asked for", *wish.runs, per_slot, wanted, gpus),
+        fmt::format("--num-gpus {}", wanted));
+  return refusal(wish.runs ? fmt::format("{} GPUs cannot be divided evenly among {} runs", gpus, *wish.runs)
+                           : fmt::format("{} GPUs cannot be divided into runs of {}", gpus, per_slot),
+                 "name as many GPUs as all runs need together");
+}
+
+// CPU places share the cores where nobody has said how many threads there are.
+Slot cpu_slot(int slots) {
+  Slot slot;
+  slot.environment = gpu::mask_environment("");
+  if (slots > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
+    slot.environment.emplace_back("OMP_NUM_THREADS", std::to_string(std::max(allotted_cores() / slots, 1)));
+  return slot;
+}
+
+// entries: of the mask of all of them.
+Result<std::vector<Slot>> cut_into_slots(const SlotShape& shape, const std::vector<gpu::VisibleDevice>& devices,
+                                         const std::vector<std::string>& entries) {
+  const std::size_t each = static_cast<std::size_t>(shape.per_slot);
+  const std::size_t count = shape.slots ? static_cast<std::size_t>(*shape.slots) : devices.size() / each;
+  if (count == 0)
+    return refusal(fmt::format("a trial needs {} GPUs, and {} are free", each, devices.size()),
+                   "muster gpus shows who has them; --wait waits for them");
+  std::vector<Slot> slots(count);
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    std::vector<std::string> mask;
+    for (std::size_t place = slot * each; place < (slot + 1) * each; ++place) {
+      slots[slot].gpus.push_back(number(devices[place].gpu));
+      mask.push_back(entries[place]);
+    }
+    slots[slot].environment = gpu::mask_environment(join(mask, ","));
+  }
+  return slots;
+}
+
+Result<SlotShape> look_and_shape(Host& host, const SlotWish& wish) {
+  if (wish.without_gpus) return shape_slots(wish, 0);
+  const auto view = host.look(gpu::Detail::memory);
+  if (!view) return view.error();
+  return shape_slots(wish, view->visible.size());
+}
+
+Slots cpu_slots(const SlotShape& shape) {
+  Slots slots;
+  slots.slots.assign(static_cast<std::size_t>(shape.slots.value_or(1)), cpu_slot(shape.slots.value_or(1)));
+  return slots;
+}
+
+}  // namespace
+
+std::string Slot::words() const {
+  if (gpus.empty()) return "CPU";
+  return fmt::format("GPU{} {}", gpus.size() == 1 ? "" : "s", fmt::join(gpus, ","));
+}
+
+Result<SlotShape> shape_slots(const SlotWish& wish, std::size_t visible) {
+  if (wish.runs.value_or(1) < 1 || wish.gpus.value_or(1) < 1 || wish.per_trial.value_or(0) < 0 ||
+      wish.total.value_or(1) < 1)
+    return Error{Error::Kind::bad_input, "a number of GPUs or runs is below 1", "name at least one"};
+  const bool on_the_cpu = wish.without_gpus || wish.per_trial == 0 || (visible == 0 && !asks_for_gpus(wish));
+  if (on_the_cpu && (wish.per_trial.value_or(0) > 0 || !wish.ids.empty() || wish.gpus))
+    return Error{Error::Kind::bad_input, "the CPU is asked for, and GPUs are", "leave one of the two out"};
+  if (wish.runs.value_or(1) > most_slots)
+    return Error{Error::Kind::bad_input, fmt::format("{} runs side by side are asked for", *wish.runs),
+                 fmt::format("at most {} are possible", most_slots)};
+  if (on_the_cpu) return SlotShape{std::nullopt, 0, wish.runs.value_or(1)};
+  if (visible == 0)
+    return refusal("GPUs are asked for, and none is visible", "--device cpu --runs N, or muster doctor");
+  if (wish.first_gpus) return shape_of_first_gpus(wish, visible);
+  gpu::SelectionRequest request;
+  request.ids = wish.ids;
+  if (!wish.ids.empty()) return shape_of_named_gpus(wish, std::move(request), static_cast<int>(wish.ids.size()));
+  if (wish.gpus) {
+    request.count = wish.gpus;
+    return shape_of_named_gpus(wish, std::move(request), *wish.gpus);
+  }
+  if (wish.runs) {
+    // More than there are: how many more does not matter.
+    const long long wanted = static_cast<long long>(*wish.runs) * wish.per_trial.value_or(1);
+    request.count = static_cast<int>(std::min<long long>(wanted, std::numeric_limits<int>::max()));
+    return SlotShape{std::move(request), wish.per_trial.value_or(1), wish.runs};
+  }
+  request.count = static_cast<int>(visible);
+  request.up_to = true;
+  return SlotShape{std::move(request), wish.per_trial.value_or(1), std::nullopt};
+}
+
+Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& lease) {
+  const auto shape = look_and_shape(host, wish);
+  if (!shape) return shape.error();
+  if (!shape->request) return cpu_slots(*shape);
+  gpu::SelectionRequest request = *shape->request;
+  request.allow_leased = lease.share;
+  const auto view = host.look(gpu::Detail::memory);
+  if (!view) return view.error();
+  const auto chosen = host.pick(request);
+  if (!chosen) return chosen.error();
+  const auto mask = mask_for(*view, *chosen, gpu::MaskForm::as_inherited);
+  if (!mask) return mask.error();
+  std::vector<gpu::VisibleDevice> devices;
+  for (const gpu::VisibleIndex index : *chosen)
+    devices.push_back(view->visible[static_cast<std::size_t>(number(index))]);
+  auto cut = cut_into_slots(*shape, devices, split(*mask, ','));
+  if (!cut) return cut.error();
+  return Slots{std::nullopt, std::move(*cut)};
+}
+
+Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& lease) {
+  const auto shape = look_and_shape(host, wish);
+  if (!shape) return shape.error();
+  if (!shape->request) return cpu_slots(*shape);
+  auto grant = host.hold(*shape->request, lease, gpu::MaskForm::as_inherited);
+  if (!grant) return grant.error();
+  auto cut = cut_into_slots(*shape, grant->devices, split(grant->mask, ','));
+  if (!cut) return cut.error();
+  // What the holder of all of them passes on beside the mask: the lease that commands below are in.
+  const auto mask = gpu::mask_environment(grant->mask);
+  for (const auto& variable : grant->environment)
+    if (std::ranges::find(mask, variable) == mask.end())
+      for (Slot& slot : *cut) slot.environment.push_back(variable);
+  return Slots{std::move(*grant), std::move(*cut)};
+}
+
+std::function<Result<void>()> wait_for_trial_before(HostSources sources, const Slot& slot,
+                                                    std::chrono::milliseconds most) {
+  if (slot.gpus.empty() || most.count() == 0) return {};
+  std::vector<UsedBefore> before;
+  for (const int gpu : slot.gpus) before.push_back({std::to_string(gpu), ByteCount{}});
+  return memory_wait(std::move(sources), std::move(before), most);
+}
+
+}  // namespace muster::service
