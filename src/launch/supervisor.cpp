@@ -198,10 +198,14 @@ std::vector<Action> Supervisor::refused(const Refuse& refusal, SteadyTime now) {
 }
 
 std::vector<Action> Supervisor::happened(const KeeperEvent& event, SteadyTime now) {
-  if (const auto* exited = std::get_if<WorkerExited>(&event))
+  if (const auto* exited = std::get_if<WorkerExited>(&event)) {
+    // Ranks are killed when they are cleared away, not before: who was killed while it was asked to end was dying
+    // already, of somebody else's SIGKILL.
+    const bool asked = state_ == State::clearing || (state_ == State::ending && exited->end.signal != SIGKILL);
     return ended({exited->local_rank, exited->pid, exited->end, std::nullopt, exited->time, now,
-                  exited->signalled && (state_ == State::ending || state_ == State::clearing)},
+                  exited->signalled && asked},
                  now);
+  }
   if (const auto* absent = std::get_if<WorkerNotStarted>(&event))
     return ended({absent->local_rank, 0, {}, absent->reason, std::chrono::system_clock::now(), now, false}, now);
   if (const auto* gone = std::get_if<AllGone>(&event)) return cleared(gone->killed, now);

@@ -142,6 +142,24 @@ TEST_F(Supervision, ARankThatWasDeadBeforeItWasToldToEndFailedByItself) {
   EXPECT_TRUE(supervisor->exits()[1].asked);
 }
 
+// A large process takes a while to die, and its peers may be gone before it is.
+TEST_F(Supervision, ARankThatWasDyingOfAKillWhenItWasToldToEndFailedByItself) {
+  begin(two_ranks());
+  start();
+  exits(0, 1);
+  killed(1, SIGKILL);
+  EXPECT_FALSE(supervisor->exits()[1].asked);
+}
+
+TEST_F(Supervision, ARankThatIsKilledBecauseItDidNotEndIsNotTheCause) {
+  begin(two_ranks());
+  start();
+  exits(0, 1);
+  supervisor->passed(now + seconds(30));
+  killed(1, SIGKILL);
+  EXPECT_TRUE(supervisor->exits()[1].asked);
+}
+
 TEST_F(Supervision, ARankThatCannotBeStartedIsAFailure) {
   begin(two_ranks());
   start();
