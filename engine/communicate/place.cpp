@@ -17,12 +17,14 @@ Error bad(const char* name, const std::optional<std::string>& value, const std::
 
 }  // namespace
 
-Place place_in_group(const Place& place, int first, int size) {
+Place place_in_group(const Place& place, int first, int size, int stride) {
   Place inside = place;
-  inside.rank = place.rank - first;
+  inside.rank = (place.rank - first) / stride;
   inside.size = size;
-  inside.group = fmt::format("ranks-{}-{}/", first, first + size - 1);
+  inside.group = fmt::format("ranks-{}-{}{}/", first, first + (size - 1) * stride,
+                             stride > 1 ? fmt::format("-by-{}", stride) : "");
   inside.first_rank = first;
+  inside.stride = stride;
   return inside;
 }
 

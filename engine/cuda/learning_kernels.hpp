@@ -84,8 +84,10 @@ struct Sgd {
 LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, float* parameter,
                 float* momentum);
 
-// result[1] = Σ value² in float64, in an order that depends on count alone. scratch: squared_sum_scratch of it.
-std::int64_t squared_sum_scratch(std::int64_t count);
-LaunchError squared_sum(Stream stream, const Sum& sum, std::int64_t count, double* scratch, double* result);
+// Σ value² of each 256 values in float64: square_block_count of them.
+std::int64_t square_block_count(std::int64_t count);
+LaunchError square_blocks(Stream stream, const Sum& sum, std::int64_t count, double* blocks);
+// result[1]: their sum, in an order that depends on count alone.
+LaunchError join_blocks(Stream stream, const double* blocks, std::int64_t count, double* result);
 
 }  // namespace muster::cuda

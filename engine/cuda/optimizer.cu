@@ -67,7 +67,7 @@ __device__ double number_of(std::int64_t multiples) { return static_cast<double>
 
 // Sixteen threads for each 256 values.
 template <class Value>
-__global__ void __launch_bounds__(threads) square_blocks(const Value* values, std::int64_t count, double* blocks) {
+__global__ void __launch_bounds__(threads) sum_squares(const Value* values, std::int64_t count, double* blocks) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   const std::int64_t block = index / squares_lanes, lane = index % squares_lanes;
   double sum = 0;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(threads) square_blocks(const Value* values, st
   if (lane == 0 && block * squares_block < count) blocks[block] = sum;
 }
 
-__global__ void __launch_bounds__(join_threads) join_blocks(const double* blocks, std::int64_t count, double* result) {
+__global__ void __launch_bounds__(join_threads) add_up(const double* blocks, std::int64_t count, double* result) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += join_threads) sum += blocks[i];
   sum = block_sum<join_threads>(sum);
@@ -131,19 +131,23 @@ LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_
   });
 }
 
-std::int64_t squared_sum_scratch(std::int64_t count) { return (count + squares_block - 1) / squares_block; }
+std::int64_t square_block_count(std::int64_t count) { return (count + squares_block - 1) / squares_block; }
 
-LaunchError squared_sum(Stream stream, const Sum& sum, std::int64_t count, double* scratch, double* result) {
-  const std::int64_t blocks = squared_sum_scratch(count);
+LaunchError square_blocks(Stream stream, const Sum& sum, std::int64_t count, double* blocks) {
+  if (count == 0) return "";
   return launched([&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    if (blocks > 0) {
-      if (sum.multiples != nullptr)
-        square_blocks<<<blocks_for(blocks * squares_lanes), threads, 0, on>>>(sum.multiples, count, scratch);
-      else
-        square_blocks<<<blocks_for(blocks * squares_lanes), threads, 0, on>>>(sum.values, count, scratch);
-    }
-    join_blocks<<<1, join_threads, 0, on>>>(scratch, blocks, result);
+    const unsigned grid = blocks_for(square_block_count(count) * squares_lanes);
+    if (sum.multiples != nullptr)
+      sum_squares<<<grid, threads, 0, on>>>(sum.multiples, count, blocks);
+    else
+      sum_squares<<<grid, threads, 0, on>>>(sum.values, count, blocks);
+  });
+}
+
+LaunchError join_blocks(Stream stream, const double* blocks, std::int64_t count, double* result) {
+  return launched([&] {
+    add_up<<<1, join_threads, 0, static_cast<cudaStream_t>(stream)>>>(blocks, count, result);
   });
 }
 

@@ -48,14 +48,12 @@ void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_
              [&](std::int64_t begin, std::int64_t end) { team.kernels().sgd(job, begin, end); });
 }
 
-double squared_sum(ThreadTeam& team, const Sum& sum, std::int64_t count) {
-  std::vector<double> blocks(static_cast<std::size_t>((count + squares_block - 1) / squares_block));
-  const SquaresJob job{sum, count, blocks.data()};
-  team.split(static_cast<std::int64_t>(blocks.size()), blocks_at_once,
+std::int64_t square_block_count(std::int64_t count) { return (count + squares_block - 1) / squares_block; }
+
+void square_blocks(ThreadTeam& team, const Sum& sum, std::int64_t count, double* blocks) {
+  const SquaresJob job{sum, count, blocks};
+  team.split(square_block_count(count), blocks_at_once,
              [&](std::int64_t begin, std::int64_t end) { team.kernels().sum_squares(job, begin, end); });
-  double total = 0;
-  for (const double block : blocks) total += block;
-  return total;
 }
 
 }  // namespace muster::kernels

@@ -34,8 +34,8 @@ struct SgdRule {
 void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
          float* momentum);
 
-// Σ value² in float64. Blocks of 256 values: sixteen sums, one for each place modulo 16, folded 8, 4, 2, 1 apart; then
-// the blocks one after another.
-double squared_sum(ThreadTeam& team, const Sum& sum, std::int64_t count);
+// Σ value² in float64, of each 256 values: sixteen sums, one for each place modulo 16, folded 8, 4, 2, 1 apart.
+std::int64_t square_block_count(std::int64_t count);
+void square_blocks(ThreadTeam& team, const Sum& sum, std::int64_t count, double* blocks);
 
 }  // namespace muster::kernels

@@ -2,14 +2,29 @@
 // these; the model and the loop do not know which.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "model/parameter.hpp"
 #include "tensor/gradient_sum.hpp"
 
 namespace muster::model {
 
+// What a pass goes through. Every pass visits the units in the order of visits().
+enum class PassKind {
+  measure,  // forward alone
+  learn,    // forward and backward
+};
+
 class Residence {
  public:
   virtual ~Residence() = default;
+  // Whether all parameters are always there: ranks need not keep step, and their memory may be read at any time.
+  virtual bool is_whole() const { return true; }
+  // The visits that follow are those of one pass. Where not all is always there, all ranks begin the same passes.
+  virtual void begin_pass(PassKind kind) { static_cast<void>(kind); }
+  // The visits of a whole pass, of a rank that has no rows for it, so that no other rank waits.
+  virtual void idle_pass(PassKind kind) { static_cast<void>(kind); }
   // The unit's parameters are read from now on, until leave().
   virtual void enter(UnitId unit) = 0;
   virtual void leave(UnitId unit) = 0;
@@ -18,5 +33,23 @@ class Residence {
   // This pass adds nothing more to the gradients of the unit.
   virtual void gradients_complete(UnitId unit) = 0;
 };
+
+// A unit's parameters, while they are read.
+class Stay {
+ public:
+  Stay(Residence& residence, UnitId unit) : residence_(&residence), unit_(unit) { residence.enter(unit); }
+  ~Stay() {
+    if (residence_ != nullptr) residence_->leave(unit_);
+  }
+  Stay(Stay&& other) noexcept : residence_(std::exchange(other.residence_, nullptr)), unit_(other.unit_) {}
+  Stay& operator=(Stay&&) = delete;
+
+ private:
+  Residence* residence_;
+  UnitId unit_;
+};
+
+// In what order a pass enters units, of a model with so many. tied: the head reads the embedding.
+std::vector<UnitId> visits(PassKind kind, std::size_t units, bool tied);
 
 }  // namespace muster::model

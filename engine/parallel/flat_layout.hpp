@@ -38,6 +38,11 @@ class FlatLayout {
   const std::vector<Entry>& entries() const { return entries_; }
   // With the gaps between parameters, whose values are always 0.
   std::int64_t elements() const { return elements_; }
+  // Of each of so many parts, all of one length; the last ones may reach over the end, where values are 0, too.
+  std::int64_t part_elements(int parts) const {
+    const std::int64_t step = flat_alignment * parts;
+    return (elements_ + step - 1) / step * flat_alignment;
+  }
   // A parameter's part of the flat tensor, in its shape.
   static at::Tensor view(const at::Tensor& flat, const Entry& entry);
   // What the elements [first, first + count) are; offsets from first on.

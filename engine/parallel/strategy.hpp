@@ -19,14 +19,29 @@ struct Shard {
   std::vector<FlatPiece> pieces;  // what its elements are; offsets within the shard
 };
 
+// A copy of the training state lies on consecutive ranks, on each of them one part; with several copies the first one
+// is on the first ranks. Every unit is cut into as many parts, all of one length.
+struct ShardPlace {
+  int part = 0;
+  int parts = 1;
+  int copy = 0;
+  int copies = 1;
+};
+
 class Strategy : public model::Residence {
  public:
+  virtual ShardPlace place() const = 0;
+  // How the whole units are laid out, by unit.
+  virtual std::span<const FlatLayout> layouts() const = 0;
+  // This rank's part of each, by unit.
   virtual std::span<const Shard> shards() const = 0;
+  // own: int64 [n], of which each part has its own → [parts, n], by part.
+  virtual at::Tensor of_all_parts(const at::Tensor& own) = 0;
   // Gradients are 0 from here on.
   virtual void begin_step() = 0;
-  // The pass that follows is this rank's last one of the step: what it completes can be summed over the ranks.
+  // The pass that follows is the step's last one: what it completes can be summed over the ranks.
   virtual void begin_last_pass() = 0;
-  // Sums what is not summed yet, and waits for all of it. Also where this rank had no pass.
+  // Sums what is not summed yet, and waits for all of it.
   virtual void finish_gradients() = 0;
   // The masters have new numbers: the model computes with them from here on.
   virtual void publish() = 0;
@@ -36,5 +51,24 @@ class Strategy : public model::Residence {
 // is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). All must outlive the strategy.
 std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                         communicate::Communicator& ranks, bool exact);
+
+// The ranks that a sharded state is laid over.
+struct ShardRanks {
+  communicate::Communicator& of_copy;               // those that hold a copy together
+  communicate::Communicator* of_part = nullptr;     // those that hold the same part of other copies; nullptr: none do
+};
+
+struct ShardWish {
+  bool keeps_parameters = false;  // a unit that was gathered stays until its last visit of a pass (shard_grad_op)
+  bool offload = false;           // shards lie in the host's memory
+  bool exact = false;             // sums are exact ones
+};
+
+// Each rank of a copy holds one part of every unit. A unit's parameters are gathered before it is visited, while the
+// unit before it is computed, and let go of afterwards; its gradients are whole on a rank until the unit is complete,
+// and then each rank gets the sum of its part. arithmetic: of the model. home: of where the shards lie, another one
+// only with offload. All must outlive the strategy.
+std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                      tensor::Learning& home, ShardRanks ranks, const ShardWish& wish);
 
 }  // namespace muster::parallel

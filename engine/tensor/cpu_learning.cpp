@@ -1,4 +1,5 @@
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "kernels/linear.hpp"
@@ -55,8 +56,17 @@ class CpuLearning final : public Learning {
                          rows.size(0), rows.size(1), kernel_sum(sum));
   }
 
+  at::Tensor square_blocks(const GradientSum& sum) override {
+    const std::int64_t count = sum.values.numel();
+    at::Tensor blocks = at::empty({kernels::square_block_count(count)}, at::kDouble);
+    kernels::square_blocks(*team_, kernel_sum(sum), count, blocks.mutable_data_ptr<double>());
+    return blocks;
+  }
+
   at::Tensor squared_sum(const GradientSum& sum) override {
-    return at::full({1}, kernels::squared_sum(*team_, kernel_sum(sum), sum.values.numel()), at::kDouble);
+    const at::Tensor blocks = square_blocks(sum);
+    const std::span values(blocks.const_data_ptr<double>(), static_cast<std::size_t>(blocks.numel()));
+    return at::full({1}, std::accumulate(values.begin(), values.end(), 0.0), at::kDouble);
   }
 
   at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) override {
@@ -90,6 +100,16 @@ class CpuLearning final : public Learning {
     kernels::PackedMatrix(static_cast<std::byte*>(weight.storage.mutable_data_ptr()), weight.outputs, weight.inputs,
                           scalar_of(weight.type))
         .pack_rows(*team_, 0, weight.outputs, rows.const_data_ptr(), scalar_of(rows));
+  }
+
+  bool has_plain_weights() const override { return false; }
+
+  void adopt(const Weight& weight, const at::Tensor& values) override {
+    at::Tensor storage = weight.storage;
+    const std::size_t bytes =
+        kernels::PackedMatrix::bytes_needed(weight.outputs, weight.inputs, scalar_of(weight.type));
+    storage.set_(at::empty({static_cast<std::int64_t>(bytes)}, at::kByte));
+    assign(weight, values);
   }
 
  private:

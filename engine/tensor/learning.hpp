@@ -45,8 +45,10 @@ class Learning {
   virtual void add_rows(const GradientSum& sum, const at::Tensor& gradient) = 0;
   // sum[indices[i]] += gradient[i]; sum: [n, width].
   virtual void add_rows_at(const GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) = 0;
-  // Σ value² in float64, an exact sum's values as the numbers they stand for: [1], on the device. Blocks of 256 values,
-  // then the blocks, on CPU one after another, on GPU in an order that depends on their number alone.
+  // Σ value² of each 256 values, an exact sum's as the numbers they stand for: float64 [n], on the device.
+  virtual at::Tensor square_blocks(const GradientSum& sum) = 0;
+  // Of all of them: float64 [1]. The blocks on CPU one after another, on GPU in an order that depends on their number
+  // alone. One that does not depend on how a parameter is cut is exact_squares() (tensor/exact_squares.hpp).
   virtual at::Tensor squared_sum(const GradientSum& sum) = 0;
 
   // logits: [rows, vocabulary], replaced by the gradient of scale · Σ losses. targets: [rows], int64. Returns the
@@ -60,8 +62,21 @@ class Learning {
   // momentum: undefined where step.momentum is 0.
   virtual void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
                    const SgdStep& step) = 0;
-  // values: float32 [outputs, inputs] on the device. The weight's numbers are these, rounded to its type.
+  // values: [outputs, inputs] on the device, float32 or of the weight's type. The weight's numbers are these, rounded to
+  // its type.
   virtual void assign(const Weight& weight, const at::Tensor& values) = 0;
+
+  // ---- weights that come and go ----
+
+  // Whether a weight lies in memory as its values do, so that adopt() need not copy.
+  virtual bool has_plain_weights() const = 0;
+  // As assign(), for a weight without memory, with values of its own type. A plain one shares theirs from then on.
+  virtual void adopt(const Weight& weight, const at::Tensor& values) = 0;
+  // Its memory is let go of; it has no numbers until the next adopt().
+  static void release(const Weight& weight) {
+    at::Tensor storage = weight.storage;
+    storage.set_(at::empty({0}, storage.options()));
+  }
 };
 
 }  // namespace muster::tensor

@@ -36,6 +36,29 @@ struct Words<spec::Recomputation> {
                                     std::pair{spec::Recomputation::full, std::string_view("full")}};
 };
 
+template <>
+struct Words<spec::ShardingStrategy> {
+  static constexpr std::array table{std::pair{spec::ShardingStrategy::full_shard, std::string_view("full_shard")},
+                                    std::pair{spec::ShardingStrategy::shard_grad_op, std::string_view("shard_grad_op")},
+                                    std::pair{spec::ShardingStrategy::no_shard, std::string_view("no_shard")},
+                                    std::pair{spec::ShardingStrategy::hybrid_shard, std::string_view("hybrid_shard")}};
+};
+
+// How the training state is laid over the ranks.
+struct ShardingWish {
+  spec::ShardingStrategy kind = spec::ShardingStrategy::no_shard;  // no_shard: every rank holds everything
+  std::int64_t group = 1;                                          // hybrid_shard: consecutive ranks that share a copy
+  bool offload = false;                                            // shards lie in the host's memory
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("kind", self.kind);
+    visit("group", self.group);
+    visit("offload", self.offload);
+  }
+  bool operator==(const ShardingWish&) const = default;
+};
+
 // How the rate goes, and what steps the weights.
 struct OptimizerWish {
   spec::OptimizerKind kind = spec::OptimizerKind::adamw;
@@ -94,6 +117,7 @@ struct TrainTask {
   bool deterministic = false;  // GPU: the same bits whatever is computed beside
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
+  ShardingWish sharding;
   std::string data;  // prepared tokens
   bool packing = false;
   std::int64_t sequence_length = 1024;
@@ -123,6 +147,7 @@ struct TrainTask {
     visit("deterministic", self.deterministic);
     visit("exact", self.exact);
     visit("recompute", self.recompute);
+    visit("sharding", self.sharding);
     visit("data", self.data);
     visit("packing", self.packing);
     visit("sequence_length", self.sequence_length);

@@ -56,11 +56,19 @@ class GpuLearning final : public Learning {
                                    sum.values.size(0), kernel_sum(sum)));
   }
 
-  at::Tensor squared_sum(const GradientSum& sum) override {
+  at::Tensor square_blocks(const GradientSum& sum) override {
     const std::int64_t count = sum.values.numel();
     const auto options = sum.values.options().dtype(at::kDouble);
-    at::Tensor scratch = at::empty({cuda::squared_sum_scratch(count)}, options), result = at::empty({1}, options);
-    check_launch(cuda::squared_sum(current_stream(result), kernel_sum(sum), count, scratch.mutable_data_ptr<double>(),
+    at::Tensor blocks = at::empty({cuda::square_block_count(count)}, options);
+    check_launch(
+        cuda::square_blocks(current_stream(blocks), kernel_sum(sum), count, blocks.mutable_data_ptr<double>()));
+    return blocks;
+  }
+
+  at::Tensor squared_sum(const GradientSum& sum) override {
+    const at::Tensor blocks = square_blocks(sum);
+    at::Tensor result = at::empty({1}, blocks.options());
+    check_launch(cuda::join_blocks(current_stream(result), blocks.const_data_ptr<double>(), blocks.numel(),
                                    result.mutable_data_ptr<double>()));
     return result;
   }
@@ -110,6 +118,13 @@ class GpuLearning final : public Learning {
   void assign(const Weight& weight, const at::Tensor& values) override {
     at::Tensor storage = weight.storage;
     storage.copy_(values);
+  }
+
+  bool has_plain_weights() const override { return true; }
+
+  void adopt(const Weight& weight, const at::Tensor& values) override {
+    at::Tensor storage = weight.storage;
+    storage.set_(values);
   }
 
  private:
