@@ -28,6 +28,7 @@ bool only_writes(const Step& step) {
 std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                              const tensor::SamplingRules& rules, const at::Tensor& hidden,
                                              const std::vector<Draw>& draws) {
+  const model::HeadStay stay = model.stay_at_head();
   std::vector<tensor::ChosenToken> drawn;
   drawn.reserve(draws.size());
   for (std::size_t first = 0; first < draws.size(); first += rows_at_once) {

@@ -161,6 +161,12 @@ Pass CausalModel::prepare(const PassNumbers& numbers, const at::Tensor& values, 
 bool CausalModel::reserve_positions(std::int64_t positions) { return !rotary_ || rotary_->reserve(positions); }
 
 at::Tensor CausalModel::embed(const Pass& pass) {
+  home_->begin_pass(PassKind::measure);
+  const Stay stay(*home_, UnitId{0});
+  return embedded(pass);
+}
+
+at::Tensor CausalModel::embedded(const Pass& pass) {
   const bool learnt_positions = config_.family == spec::Family::gpt2;
   if (embedding_visits_) {
     const at::Tensor tokens = embedding_visits_->rows(embedding_name_, pass.tokens, config_.hidden);
@@ -174,10 +180,18 @@ at::Tensor CausalModel::embed(const Pass& pass) {
 
 at::Tensor CausalModel::forward(const Pass& pass, at::Tensor hidden, ModelTape* tape) {
   if (tape != nullptr) tape->blocks.resize(blocks_.size());
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Stay stay(*home_, block_unit(i));
     hidden = blocks_[i]->forward(*arithmetic_, pass, hidden, tape == nullptr ? nullptr : &tape->blocks[i]);
+  }
   if (tape != nullptr) tape->last_hidden = hidden;
   return hidden;
+}
+
+HeadStay CausalModel::stay_at_head(Residence& residence) const {
+  HeadStay stay{Stay(residence, last_unit()), std::nullopt};
+  if (config_.tied) stay.embedding.emplace(residence, UnitId{0});
+  return stay;
 }
 
 at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {

@@ -43,6 +43,12 @@ struct ModelTape {
   at::Tensor last_hidden;  // before the final norm
 };
 
+// The units that final norm and head read.
+struct HeadStay {
+  Stay last;
+  std::optional<Stay> embedding;  // of a tied model
+};
+
 class CausalModel {
  public:
   // source must have the tensors of the configuration's shape. arithmetic must outlive the model.
@@ -54,7 +60,7 @@ class CausalModel {
   LayerRange layers() const { return layers_; }
   bool has_head() const { return layers_.last == config_.layers; }
   // Whether all its parameters stay on the device.
-  bool is_resident() const { return is_resident_; }
+  bool is_resident() const { return is_resident_ && home_->is_whole(); }
 
   // What a cache of this many blocks for the held layers looks like.
   CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
@@ -72,13 +78,18 @@ class CausalModel {
   at::Tensor embed(const Pass& pass);
   // Through the held layers. Without a tape hidden is changed.
   at::Tensor forward(const Pass& pass, at::Tensor hidden, ModelTape* tape = nullptr);
-  // Final norm and head, of any rows that forward gave: [rows, vocabulary].
+  // Final norm and head, of any rows that forward gave: [rows, vocabulary]. During a stay at the head.
   at::Tensor logits(const at::Tensor& hidden);
+  HeadStay stay_at_head() const { return stay_at_head(*home_); }
 
-  // ---- training, of a whole model that stays on its device ----
+  // ---- training, of a whole model ----
 
-  // A model whose parameters have no numbers yet: assign() gives them.
-  static CausalModel unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type);
+  // A model whose parameters have no numbers yet: assign() gives them. Or not even memory: a residence does.
+  static CausalModel unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type,
+                              Memory memory = Memory::now);
+  // Where its parameters come from whenever they are read, in passes without gradients, too. It must outlive the model.
+  void live_in(Residence& home) { home_ = &home; }
+  Residence& home() const { return *home_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::size_t units() const { return blocks_.size() + 2; }
   // values: float32, of the parameter's shape, on the device.
@@ -86,14 +97,18 @@ class CausalModel {
 
   // Embedding and blocks: the hidden rows before the final norm.
   at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);
+  // What final norm and head read; they are called during such a stay.
+  HeadStay stay_at_head(Residence& residence) const;
   // The final norm of any of them, and the head's logits of that.
   at::Tensor final_norm(const at::Tensor& hidden) const;
   at::Tensor head_logits(const at::Tensor& normed) const;
   // sequence_rows: how many of normed's rows each sequence has. Returns the gradient of normed.
   at::Tensor head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
                            std::span<const std::int64_t> sequence_rows, Residence& residence) const;
-  // Everything before the head, from the gradient of the normed rows. The tape is emptied.
-  void backward(const Pass& pass, ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence);
+  // The gradient of the hidden rows, from that of all normed ones; nothing more comes for the head.
+  at::Tensor final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence) const;
+  // Blocks and embedding. The tape is emptied.
+  void backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, Residence& residence);
 
  private:
   CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
@@ -102,7 +117,7 @@ class CausalModel {
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   UnitId block_unit(std::size_t block) const { return UnitId{1 + block}; }
   UnitId last_unit() const { return UnitId{1 + blocks_.size()}; }
-  at::Tensor final_norm_backward(const at::Tensor& hidden, const at::Tensor& gradient, Residence& residence) const;
+  at::Tensor embedded(const Pass& pass);
   void embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const;
 
   spec::ModelConfig config_;
@@ -117,6 +132,7 @@ class CausalModel {
   Norm final_norm_;
   tensor::Weight head_;
   bool is_resident_ = true;
+  Residence* home_ = &always_there();
   std::optional<ParameterVisits> embedding_visits_;  // it does not stay here
   std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;

@@ -18,26 +18,13 @@ class NoSource final : public checkpoint::TensorSource {
   std::uint64_t bytes_read() const override { return 0; }
 };
 
-// A unit's parameters, while they are read.
-class Stay {
- public:
-  Stay(Residence& residence, UnitId unit) : residence_(residence), unit_(unit) { residence.enter(unit); }
-  ~Stay() { residence_.leave(unit_); }
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
-
- private:
-  Residence& residence_;
-  UnitId unit_;
-};
-
 }  // namespace
 
-CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic,
-                                  at::ScalarType type) {
+CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type,
+                                  Memory memory) {
   CausalModel model(config, arithmetic, {0, config.layers}, type);
   const NoSource nothing;
-  ParameterLoader loader(nothing, arithmetic, type);
+  ParameterLoader loader(nothing, arithmetic, type, memory);
   model.declare(loader, {});
   model.parameters_ = loader.parameters();
   return model;
@@ -52,10 +39,11 @@ void CausalModel::assign(ParameterId id, const at::Tensor& values) {
 }
 
 at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& residence) {
+  residence.begin_pass(PassKind::learn);
   at::Tensor hidden;
   {
     const Stay stay(residence, UnitId{0});
-    hidden = embed(pass);
+    hidden = embedded(pass);
   }
   tape.blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -82,14 +70,20 @@ at::Tensor CausalModel::head_backward(const at::Tensor& normed, const at::Tensor
   return arithmetic_->primitives->linear_input_gradient(head(), logits_gradient);
 }
 
-at::Tensor CausalModel::final_norm_backward(const at::Tensor& hidden, const at::Tensor& gradient,
+at::Tensor CausalModel::final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient,
                                             Residence& residence) const {
+  const at::Tensor hidden = std::move(tape.last_hidden);
   const tensor::GradientSum weight = residence.gradient(final_norm_.weight_id);
-  if (!final_norm_.bias.defined())
-    return arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient, weight,
-                                                     {});
-  return arithmetic_->pointwise->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, gradient, weight,
-                                                     residence.gradient(final_norm_.bias_id), {});
+  at::Tensor gradient;
+  if (final_norm_.bias.defined())
+    gradient =
+        arithmetic_->pointwise->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, normed_gradient,
+                                                    weight, residence.gradient(final_norm_.bias_id), {});
+  else
+    gradient = arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon,
+                                                         normed_gradient, weight, {});
+  residence.gradients_complete(last_unit());
+  return gradient;
 }
 
 void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const {
@@ -101,10 +95,7 @@ void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, R
     learning.add_rows_at(sum, pass.tables.positions, gradient);
 }
 
-void CausalModel::backward(const Pass& pass, ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence) {
-  at::Tensor gradient = final_norm_backward(tape.last_hidden, normed_gradient, residence);
-  tape.last_hidden.reset();
-  residence.gradients_complete(last_unit());
+void CausalModel::backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, Residence& residence) {
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const Stay stay(residence, block_unit(i));
     const Block& block = *blocks_[i];

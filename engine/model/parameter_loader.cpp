@@ -35,9 +35,15 @@ ParameterId ParameterLoader::number(Parameter parameter) {
   return ParameterId{parameters_.size() - 1};
 }
 
+tensor::Weight ParameterLoader::new_weight(std::int64_t outputs, std::int64_t inputs) {
+  tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
+  if (memory_ == Memory::later) tensor::Learning::release(weight);
+  return weight;
+}
+
 ParameterLoader::NumberedWeight ParameterLoader::weight(const std::string& name, std::int64_t outputs,
                                                         std::int64_t inputs) {
-  tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
+  tensor::Weight weight = new_weight(outputs, inputs);
   add_rows(name, weight, 0, outputs);
   Parameter parameter;
   parameter.pieces = {{name, outputs}};
@@ -90,7 +96,9 @@ at::Tensor ParameterLoader::vector(const std::vector<Parameter::Piece>& pieces, 
   parameter.pieces = pieces;
   id = number(std::move(parameter));
   Parameter& made = parameters_.back();
-  made.vector = at::empty({made.rows}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  made.vector =
+      at::empty({memory_ == Memory::now ? made.rows : 0}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+  if (memory_ == Memory::later) return made.vector;
   std::int64_t first = 0;
   for (const auto& [name, rows] : pieces) {
     add_vector(name, made.vector.narrow(0, first, rows));
@@ -121,7 +129,7 @@ Linear ParameterLoader::linear(const std::vector<Parameter::Piece>& parts, std::
   }
   matrix.columns = inputs;
   matrix.transposed = transposed;
-  matrix.weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
+  matrix.weight = new_weight(outputs, inputs);
   Linear linear;
   linear.weight = matrix.weight;
   std::int64_t first = 0;

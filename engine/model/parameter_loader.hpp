@@ -20,11 +20,18 @@ struct LoadProgress {
   std::int64_t total = 0;
 };
 
+// When declared parameters get their memory.
+enum class Memory {
+  now,
+  later,  // when somebody gives it to them
+};
+
 class ParameterLoader {
  public:
   // All must outlive this.
-  ParameterLoader(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type)
-      : source_(source), arithmetic_(arithmetic), type_(type) {}
+  ParameterLoader(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type,
+                  Memory memory = Memory::now)
+      : source_(source), arithmetic_(arithmetic), type_(type), memory_(memory) {}
 
   // What is declared from now on belongs to this unit.
   void begin_unit(UnitId unit) { unit_ = unit; }
@@ -54,6 +61,7 @@ class ParameterLoader {
   void add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   void add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   void add_vector(const std::string& name, const at::Tensor& values);
+  tensor::Weight new_weight(std::int64_t outputs, std::int64_t inputs);
   ParameterId number(Parameter parameter);
   // pieces: under their whole names.
   at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
@@ -61,6 +69,7 @@ class ParameterLoader {
   const checkpoint::TensorSource& source_;
   tensor::Arithmetic& arithmetic_;
   at::ScalarType type_;
+  Memory memory_;
   std::deque<Piece> pieces_;
   UnitId unit_{};
   std::vector<Parameter> parameters_;

@@ -34,6 +34,9 @@ class Residence {
   virtual void gradients_complete(UnitId unit) = 0;
 };
 
+// Of a model whose parameters are all on its device; nothing is trained.
+Residence& always_there();
+
 // A unit's parameters, while they are read.
 class Stay {
  public:

@@ -1,7 +1,7 @@
 // Data parallelism: every rank holds everything.
 #include <optional>
 
-#include "parallel/reduction_queue.hpp"
+#include "parallel/collective_queue.hpp"
 #include "parallel/strategy.hpp"
 
 namespace muster::parallel {
@@ -15,13 +15,14 @@ class Replicas final : public Strategy {
   Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact)
       : model_(model),
         learning_(*arithmetic.learning),
+        ranks_(ranks),
         sums_(model.parameters().size()),
         masters_(model.parameters().size()) {
     const auto on_device = at::TensorOptions().device(arithmetic.device);
     const at::Tensor overflow = exact ? at::zeros({1}, on_device.dtype(at::kLong)) : at::Tensor();
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit}, on_device, overflow);
     overflow_ = overflow;
-    if (ranks.size() > 1) queue_.emplace(ranks);
+    if (ranks.size() > 1) queue_.emplace(arithmetic.device);
   }
 
   void enter(UnitId) override {}
@@ -32,7 +33,10 @@ class Replicas final : public Strategy {
     if (last_pass_) reduce(static_cast<std::size_t>(unit));
   }
 
+  ShardPlace place() const override { return {0, 1, ranks_.rank(), ranks_.size()}; }
+  std::span<const FlatLayout> layouts() const override { return layouts_; }
   std::span<const Shard> shards() const override { return shards_; }
+  at::Tensor of_all_parts(const at::Tensor& own) override { return own.unsqueeze(0); }
 
   void begin_step() override {
     for (const Shard& shard : shards_) learning_.clear(shard.gradient);
@@ -47,7 +51,7 @@ class Replicas final : public Strategy {
     for (std::size_t unit = shards_.size(); unit-- > 1;) reduce(unit);
     reduce(0);
     if (!queue_) return;
-    if (overflow_.defined()) queue_->add(overflow_);
+    if (overflow_.defined()) sum_over_ranks(overflow_);
     queue_->wait();
   }
 
@@ -57,7 +61,7 @@ class Replicas final : public Strategy {
 
  private:
   void add_unit(UnitId unit, const at::TensorOptions& on_device, const at::Tensor& overflow) {
-    const FlatLayout layout(model_.parameters(), unit);
+    const FlatLayout& layout = layouts_.emplace_back(model_.parameters(), unit);
     Shard shard;
     shard.master = at::zeros({layout.elements()}, on_device.dtype(at::kFloat));
     shard.gradient = {at::zeros({layout.elements()}, on_device.dtype(overflow.defined() ? at::kLong : at::kFloat)),
@@ -74,18 +78,23 @@ class Replicas final : public Strategy {
   void reduce(std::size_t unit) {
     if (reduced_[unit]) return;
     reduced_[unit] = true;
-    if (queue_ && shards_[unit].master.numel() > 0) queue_->add(shards_[unit].gradient.values);
+    if (queue_ && shards_[unit].master.numel() > 0) sum_over_ranks(shards_[unit].gradient.values);
+  }
+  void sum_over_ranks(const at::Tensor& tensor) {
+    queue_->add([this, tensor] { ranks_.all_reduce(tensor); });
   }
 
   model::CausalModel& model_;
   tensor::Learning& learning_;
+  communicate::Communicator& ranks_;
+  std::vector<FlatLayout> layouts_;        // by unit
   std::vector<Shard> shards_;              // by unit
   std::vector<tensor::GradientSum> sums_;  // by parameter
   std::vector<at::Tensor> masters_;        // by parameter
   at::Tensor overflow_;                    // of exact sums
   std::vector<bool> reduced_;              // by unit, in this step
   bool last_pass_ = false;
-  std::optional<ReductionQueue> queue_;  // absent: one rank
+  std::optional<CollectiveQueue> queue_;  // absent: one rank
 };
 
 }  // namespace

@@ -54,8 +54,8 @@ std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arith
 
 // The ranks that a sharded state is laid over.
 struct ShardRanks {
-  communicate::Communicator& of_copy;               // those that hold a copy together
-  communicate::Communicator* of_part = nullptr;     // those that hold the same part of other copies; nullptr: none do
+  communicate::Communicator& of_copy;            // those that hold a copy together
+  communicate::Communicator* of_part = nullptr;  // those that hold the same part of other copies; nullptr: none do
 };
 
 struct ShardWish {
@@ -66,9 +66,9 @@ struct ShardWish {
 
 // Each rank of a copy holds one part of every unit. A unit's parameters are gathered before it is visited, while the
 // unit before it is computed, and let go of afterwards; its gradients are whole on a rank until the unit is complete,
-// and then each rank gets the sum of its part. arithmetic: of the model. home: of where the shards lie, another one
-// only with offload. All must outlive the strategy.
-std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic,
-                                      tensor::Learning& home, ShardRanks ranks, const ShardWish& wish);
+// and then each rank gets the sum of its part. The model, which needs no memory of its own for parameters, lives in the
+// strategy from then on. All must outlive it.
+std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks,
+                                      const ShardWish& wish);
 
 }  // namespace muster::parallel

@@ -73,12 +73,17 @@ at::Tensor Evaluation::measure_loss() {
   const std::int64_t stride = place_.ranks.size() * micro_batch_;
   Sign sign(place_, "measuring the loss", (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
   std::int64_t done = 0, tokens = 0;
-  for (std::int64_t first = place_.ranks.rank() * micro_batch_; first < dataset_->size(); first += stride) {
+  // As many passes as every other rank has.
+  for (std::int64_t all = 0; all < dataset_->size(); all += stride) {
+    const std::int64_t first = all + place_.ranks.rank() * micro_batch_;
     std::vector<data::Unit> units;
     for (std::int64_t i = first; i < std::min(first + micro_batch_, dataset_->size()); ++i)
       units.push_back({static_cast<std::uint32_t>(i)});
     const data::MicroBatch batch = data::make_micro_batch(*dataset_, units);
-    if (!batch.trained_rows.empty()) sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
+    if (batch.trained_rows.empty())
+      place_.model.home().idle_pass(model::PassKind::measure);
+    else
+      sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
     tokens += std::ssize(batch.trained_rows);
     done += std::ssize(units);
     sign.give(done);
@@ -93,10 +98,9 @@ EvaluationResult Evaluation::measure() {
   const at::Tensor losses = measure_loss();
   std::int64_t right = 0;
   if (questions_) {
-    const auto rank = static_cast<std::size_t>(place_.ranks.rank()),
-               ranks = static_cast<std::size_t>(place_.ranks.size());
+    const auto ranks = static_cast<std::size_t>(place_.ranks.size());
     Sign sign(place_, "answering questions", static_cast<std::int64_t>((questions().size() + ranks - 1) / ranks));
-    result.answers = questions_->answer(rank, ranks, [&](std::int64_t done) { sign.give(done); });
+    result.answers = questions_->answer(place_.ranks, [&](std::int64_t done) { sign.give(done); });
     right =
         std::ranges::count_if(result.answers, [&](const GivenAnswer& answer) { return questions_->is_right(answer); });
   }

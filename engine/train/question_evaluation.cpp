@@ -23,6 +23,36 @@ Error bad_row(const std::filesystem::path& path, std::size_t line, const std::st
           R"(a row of questions is {"prompt": "12+34=", "answer": "46"})"};
 }
 
+// Passes in step with the other ranks: before each, all of them agree whether any has one; who has none walks along.
+class InStep final : public generate::StepRunner {
+ public:
+  InStep(generate::StepRunner& steps, model::Residence& home, communicate::Communicator& ranks, at::Device device)
+      : steps_(steps), home_(home), ranks_(ranks), device_(device) {}
+
+  int depth() const override { return steps_.depth(); }
+  void begin(const generate::Step& step) override {
+    if (!home_.is_whole()) any_has_one(true);
+    steps_.begin(step);
+  }
+  std::vector<tensor::ChosenToken> finish() override { return steps_.finish(); }
+  // Until no rank has a pass any more.
+  void walk_along() {
+    while (!home_.is_whole() && any_has_one(false)) home_.idle_pass(model::PassKind::measure);
+  }
+
+ private:
+  bool any_has_one(bool own) {
+    const at::Tensor has = at::full({1}, own ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(device_));
+    ranks_.all_reduce(has, communicate::Reduction::maximum);
+    return has.item<std::int64_t>() > 0;
+  }
+
+  generate::StepRunner& steps_;
+  model::Residence& home_;
+  communicate::Communicator& ranks_;
+  at::Device device_;
+};
+
 }  // namespace
 
 Result<std::vector<Question>> read_questions(const std::filesystem::path& path, const chat::ModelText& text) {
@@ -76,13 +106,15 @@ bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
   return trim(answer.text) == trim(questions_[answer.question].answer);
 }
 
-std::vector<GivenAnswer> QuestionEvaluation::answer(std::size_t first, std::size_t stride,
+std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
                                                     const std::function<void(std::int64_t done)>& done) {
+  const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
   const std::int64_t blocks = most_sequences_ * ((longest_ + block_tokens - 1) / block_tokens);
   model::KeyValueCache cache(model_.cache_shape(blocks, block_tokens));
   tensor::SamplingRules rules;
   rules.temperature = 0;
-  generate::LocalRunner runner(model_, arithmetic_, cache, rules, longest_);
+  generate::LocalRunner local(model_, arithmetic_, cache, rules, longest_);
+  InStep runner(local, model_.home(), ranks, arithmetic_.device);
   generate::BlockPool pool(blocks, block_tokens);
   generate::GeneratorSettings settings;
   settings.end_tokens = text_.end_tokens();
@@ -97,6 +129,7 @@ std::vector<GivenAnswer> QuestionEvaluation::answer(std::size_t first, std::size
     for (const generate::GeneratedToken& token : generator.step()) tokens[token.index].push_back(token.token);
     done(std::ssize(tokens) - generator.load());
   }
+  runner.walk_along();
   std::vector<GivenAnswer> answers;
   for (const auto& [question, given] : tokens)
     answers.push_back({static_cast<std::size_t>(question), text_.tokenizer().decode(given, true)});

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
+#include "communicate/communicator.hpp"
 #include "model/causal_model.hpp"
 
 namespace muster::train {
@@ -39,9 +40,9 @@ class QuestionEvaluation {
 
   const std::vector<Question>& questions() const { return questions_; }
   bool is_right(const GivenAnswer& answer) const;
-  // The most likely answers to the questions first, first + stride, … done: how many are answered, after each step.
-  std::vector<GivenAnswer> answer(std::size_t first, std::size_t stride,
-                                  const std::function<void(std::int64_t done)>& done);
+  // The most likely answers to this rank's share of the questions. done: how many are answered, after each step. Where
+  // the model's parameters are not always there, ranks keep step.
+  std::vector<GivenAnswer> answer(communicate::Communicator& ranks, const std::function<void(std::int64_t done)>& done);
 
  private:
   QuestionEvaluation(std::vector<Question> questions, const chat::ModelText& text, model::CausalModel& model,

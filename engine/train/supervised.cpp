@@ -66,26 +66,16 @@ class Supervised final : public Objective {
     tape.recompute = wish.recompute;
     const at::Tensor hidden = model_.forward(pass, tape, residence);
     const Targets targets = place(batch);
-    const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
-    at::Tensor normed_gradient = at::empty_like(normed);
     std::vector<at::Tensor> losses;
-    for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
-      const at::Tensor part = normed.narrow(0, rows.first, rows.count);
-      at::Tensor logits = model_.head_logits(part);
-      losses.push_back(arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count),
-                                                           wish.gradient_scale));
-      normed_gradient.narrow(0, rows.first, rows.count)
-          .copy_(model_.head_backward(part, logits, rows.pieces, residence));
-    }
-    at::Tensor gradient = at::zeros_like(hidden);
-    gradient.index_copy_(0, targets.rows, normed_gradient);
-    model_.backward(pass, tape, gradient, residence);
+    at::Tensor gradient = head_backward(batch, targets, wish, hidden, tape, residence, losses);
+    model_.backward(pass, tape, std::move(gradient), residence);
     return exact_sum(at::cat(losses));
   }
 
   at::Tensor measure(const data::MicroBatch& batch) override {
     const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
     const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
+    const model::HeadStay stay = model_.stay_at_head();
     const Targets targets = place(batch);
     const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
     std::vector<at::Tensor> losses;
@@ -102,6 +92,27 @@ class Supervised final : public Objective {
     at::Tensor rows;
     at::Tensor tokens;
   };
+
+  // Forward and backward of final norm and head: the gradient of all hidden rows.
+  at::Tensor head_backward(const data::MicroBatch& batch, const Targets& targets, const PassWish& wish,
+                           const at::Tensor& hidden, model::ModelTape& tape, model::Residence& residence,
+                           std::vector<at::Tensor>& losses) {
+    const model::HeadStay stay = model_.stay_at_head(residence);
+    const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
+    at::Tensor normed_gradient = at::empty_like(normed);
+    for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
+      const at::Tensor part = normed.narrow(0, rows.first, rows.count);
+      at::Tensor logits = model_.head_logits(part);
+      losses.push_back(arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count),
+                                                           wish.gradient_scale));
+      normed_gradient.narrow(0, rows.first, rows.count)
+          .copy_(model_.head_backward(part, logits, rows.pieces, residence));
+    }
+    at::Tensor gradient = at::zeros_like(hidden);
+    gradient.index_copy_(0, targets.rows, normed_gradient);
+    return model_.final_norm_backward(tape, gradient, residence);
+  }
+
   Targets place(const data::MicroBatch& batch) const {
     const auto bring = [this](const std::vector<std::int64_t>& values) {
       const at::Tensor host = at::tensor(values, at::kLong);

@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -18,6 +19,7 @@
 #include "optimizer/schedule.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
+#include "tensor/exact_squares.hpp"
 #include "train/checkpoints.hpp"
 #include "train/evaluation.hpp"
 #include "train/exact_loss.hpp"
@@ -53,17 +55,22 @@ struct StepOutcome {
 
 class Loop final : public Trainer {
  public:
-  Loop(const TrainTask& task, TrainerPlace place, spec::ModelDescription description, chat::ModelText text,
-       tensor::Arithmetic arithmetic, data::Dataset dataset)
+  // host: where shards are kept in the host's memory, what steps them there.
+  Loop(const TrainTask& task, TrainerPlace place, StateRanks ranks, spec::ModelDescription description,
+       chat::ModelText text, tensor::Arithmetic arithmetic, std::optional<tensor::Arithmetic> host,
+       data::Dataset dataset)
       : task_(task),
         place_(std::move(place)),
+        state_ranks_(std::move(ranks)),
         description_(std::move(description)),
         text_(std::move(text)),
         arithmetic_(std::move(arithmetic)),
+        host_(std::move(host)),
         dataset_(std::move(dataset)),
-        model_(model::CausalModel::unfilled(description_.config, arithmetic_, tensor::to_torch(task.compute))),
-        strategy_(parallel::make_replicas(model_, arithmetic_, place_.ranks, task.exact)),
-        optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), *arithmetic_.learning, *strategy_)),
+        model_(model::CausalModel::unfilled(description_.config, arithmetic_, tensor::to_torch(task.compute),
+                                            state_ranks_.is_sharded() ? model::Memory::later : model::Memory::now)),
+        strategy_(state_ranks_.make_strategy(model_, arithmetic_, task.exact)),
+        optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), shard_learning(), *strategy_)),
         state_(*strategy_, *optimizer_),
         objective_(make_supervised(model_, arithmetic_, task.pinned)),
         checkpoints_(task, place_.ranks.rank(), place_.device, state_),
@@ -74,6 +81,8 @@ class Loop final : public Trainer {
   Result<Ending> run() override;
 
  private:
+  // Of where the shards lie.
+  tensor::Learning& shard_learning() { return host_ ? *host_->learning : *arithmetic_.learning; }
   bool scales_loss() const { return task_.compute == spec::ElementType::float16; }
   data::BatchSchedule batches() const {
     return {dataset_.lengths(), {place_.seed, true, task_.packing, task_.sequence_length}, task_.batch_size};
@@ -88,6 +97,8 @@ class Loop final : public Trainer {
   // Forward and backward of all passes of this rank. reduces: and the sums over ranks; otherwise plain ones of its own.
   at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
+  // Of all gradients, whatever parts of them lie here.
+  double squared_norm();
   void update(const StepOutcome& outcome, double rate);
   Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome);
   Result<void> after_step(bool leaves);
@@ -100,9 +111,11 @@ class Loop final : public Trainer {
 
   TrainTask task_;
   TrainerPlace place_;
+  StateRanks state_ranks_;
   spec::ModelDescription description_;
   chat::ModelText text_;
   tensor::Arithmetic arithmetic_;
+  std::optional<tensor::Arithmetic> host_;
   data::Dataset dataset_;
   model::CausalModel model_;
   std::unique_ptr<parallel::Strategy> strategy_;
@@ -209,14 +222,14 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
   const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
                       recompute_of(task_.recompute)};
   at::Tensor sum = no_losses(place_.device);
-  std::vector<const data::MicroBatch*> passes;
-  for (const data::MicroBatch& pass : loaded.passes)
-    if (!pass.trained_rows.empty()) passes.push_back(&pass);
   PlainGradients own(*strategy_);
   model::Residence& residence = reduces ? static_cast<model::Residence&>(*strategy_) : own;
-  for (const data::MicroBatch* pass : passes) {
-    if (reduces && pass == passes.back()) strategy_->begin_last_pass();
-    sum += objective_->learn(*pass, wish, residence);
+  for (const data::MicroBatch& pass : loaded.passes) {
+    if (reduces && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
+    if (pass.trained_rows.empty())
+      residence.idle_pass(model::PassKind::learn);
+    else
+      sum += objective_->learn(pass, wish, residence);
   }
   if (reduces) strategy_->finish_gradients();
   return sum;
@@ -228,23 +241,37 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   shared.narrow(0, 0, loss_parts).copy_(loss_sum);
   if (place_.asked_to_leave()) shared[loss_parts] = 1;
   place_.ranks.all_reduce(shared);
-  at::Tensor squares = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(place_.device));
-  at::Tensor overflow;
-  for (const parallel::Shard& shard : strategy_->shards()) {
-    if (shard.master.numel() == 0) continue;
-    squares += arithmetic_.learning->squared_sum(shard.gradient);
-    overflow = shard.gradient.overflow;
-  }
+  const double squares = squared_norm();
+  const at::Tensor overflow = strategy_->shards().front().gradient.overflow;
   const at::Tensor host = shared.cpu();
   StepOutcome found;
   const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
   found.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(loaded.trained_tokens);
   found.leaves = host[loss_parts].item<std::int64_t>() > 0;
   const double scale = scales_loss() ? scaler_.scale() : 1;
-  found.norm = std::sqrt(squares.item<double>()) / scale;
+  found.norm = std::sqrt(squares) / scale;
   found.finite = std::isfinite(found.norm) && std::isfinite(found.loss) &&
                  (!overflow.defined() || overflow.item<std::int64_t>() == 0);
   return found;
+}
+
+double Loop::squared_norm() {
+  tensor::Learning& learning = shard_learning();
+  at::Tensor own;
+  const auto add = [&own](const at::Tensor& more) { own = own.defined() ? own + more : more; };
+  for (const parallel::Shard& shard : strategy_->shards()) {
+    if (shard.master.numel() == 0) continue;
+    if (shard.gradient.exact())
+      add(tensor::exact_squares(learning.square_blocks(shard.gradient)));
+    else
+      add(learning.squared_sum(shard.gradient));
+  }
+  if (own.scalar_type() == at::kLong) return tensor::square_value(strategy_->of_all_parts(own).sum(0));
+  const at::Tensor parts = strategy_->of_all_parts(own.view(at::kLong)).cpu();
+  double sum = 0;
+  for (std::int64_t part = 0; part < parts.size(0); ++part)
+    sum += std::bit_cast<double>(parts[part].item<std::int64_t>());
+  return sum;
 }
 
 void Loop::update(const StepOutcome& outcome, double rate) {
@@ -403,8 +430,16 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& task, TrainerPla
   if (!arithmetic) return arithmetic.error();
   auto dataset = data::Dataset::open(task.data, data::Verification::structure);
   if (!dataset) return dataset.error();
-  auto loop = std::make_unique<Loop>(task, std::move(place), std::move(*description), std::move(*text),
-                                     std::move(*arithmetic), std::move(*dataset));
+  auto ranks = StateRanks::join(task.sharding, place.ranks, place.join_some);
+  if (!ranks) return ranks.error();
+  std::optional<tensor::Arithmetic> host;
+  if (ranks->in_host_memory(place.device)) {
+    auto made = tensor::make_arithmetic({.threads = place.threads});
+    if (!made) return made.error();
+    host.emplace(std::move(*made));
+  }
+  auto loop = std::make_unique<Loop>(task, std::move(place), std::move(*ranks), std::move(*description),
+                                     std::move(*text), std::move(*arithmetic), std::move(host), std::move(*dataset));
   if (auto begun = loop->begin(); !begun) return begun.error();
   return std::unique_ptr<Trainer>(std::move(loop));
 }

@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
+#include "train/state_ranks.hpp"
 #include "wire/event.hpp"
 #include "wire/train_task.hpp"
 
@@ -19,6 +20,7 @@ struct TrainerPlace {
   std::uint64_t seed = 0;
   std::function<void(const wire::EventBody&)> tell;
   std::function<bool()> asked_to_leave;  // a signal came: save, and leave
+  JoinSome join_some;                    // of the job's ranks
 };
 
 enum class Ending { done, left };

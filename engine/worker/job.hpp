@@ -18,9 +18,16 @@ struct Job {
 
   const wire::Assignment& assignment() const { return channel.assignment(); }
   // Joins the other ranks, by the assignment's backend. Tasks whose ranks work each for itself do without.
-  Result<std::unique_ptr<communicate::Communicator>> join_ranks() const;
+  Result<std::unique_ptr<communicate::Communicator>> join_ranks() const { return join(place); }
+  // The ranks first, first + stride, … alone, so many of them; this one is among them.
+  Result<std::unique_ptr<communicate::Communicator>> join_some(int first, int size, int stride) const {
+    return join(communicate::place_in_group(place, first, size, stride));
+  }
   // Tells that everything is loaded.
   void ready() const { channel.tell(wire::Ready{device.str()}); }
+
+ private:
+  Result<std::unique_ptr<communicate::Communicator>> join(const communicate::Place& at) const;
 };
 
 }  // namespace muster::worker

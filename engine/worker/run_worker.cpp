@@ -62,10 +62,10 @@ Result<void> carry_out(wire::WorkerChannel& channel, const communicate::Place& p
 
 }  // namespace
 
-Result<std::unique_ptr<communicate::Communicator>> Job::join_ranks() const {
+Result<std::unique_ptr<communicate::Communicator>> Job::join(const communicate::Place& at) const {
   const auto backend =
       assignment().backend == wire::Backend::gloo ? communicate::Backend::gloo : communicate::Backend::nccl;
-  return communicate::make_communicator(backend, place, device, assignment().timeout);
+  return communicate::make_communicator(backend, at, device, assignment().timeout);
 }
 
 int run_worker(wire::WorkerChannel& channel, const communicate::Place& place) {

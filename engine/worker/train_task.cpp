@@ -16,7 +16,7 @@ std::atomic<bool> asked_to_leave = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void leave_when_asked() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) { asked_to_leave = true; };
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
@@ -36,7 +36,8 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
                             job.assignment().threads,
                             job.assignment().seed,
                             [&job](const wire::EventBody& event) { job.channel.tell(event); },
-                            [] { return asked_to_leave.load(); }};
+                            [] { return asked_to_leave.load(); },
+                            [&job](int first, int size, int stride) { return job.join_some(first, size, stride); }};
   const auto trainer = train::Trainer::make(task, std::move(place));
   if (!trainer) return trainer.error();
   job.ready();

@@ -113,7 +113,7 @@ at::Tensor whole(model::CausalModel& model, const Sequences& sequences, const js
   }
   const at::Tensor from_head =
       model.head_backward(normed, gradient.to(logits.scalar_type()), pass.sequence_rows, files);
-  model.backward(pass, tape, from_head, files);
+  model.backward(pass, tape, model.final_norm_backward(tape, from_head, files), files);
   files.write(request["gradients"]);
   return logits;
 }

@@ -1,0 +1,284 @@
+// Sharded data parallelism: each rank holds one part of every unit, and whole units only while it computes with them.
+//
+// Note [Memory that two streams use]
+// Gathered parameters and whole gradients are made and let go of on the stream that computes. What gathers into new
+// memory comes after everything that was ordered there before; what is computed comes after the gather; and gradients
+// that are being reduced are kept until the computing stream has been told to wait for that. So memory that is let go
+// of can be used again at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "parallel/collective_queue.hpp"
+#include "parallel/strategy.hpp"
+
+namespace muster::parallel {
+namespace {
+
+using model::ParameterId;
+using model::PassKind;
+using model::UnitId;
+using Ticket = CollectiveQueue::Ticket;
+
+std::size_t number(UnitId unit) { return static_cast<std::size_t>(unit); }
+std::size_t number(ParameterId parameter) { return static_cast<std::size_t>(parameter); }
+
+at::TensorOptions memory_of(at::Device device, bool pinned, at::ScalarType type) {
+  const auto options = at::TensorOptions().dtype(type);
+  return pinned ? options.pinned_memory(true) : options.device(device);
+}
+
+class Shards final : public Strategy {
+ public:
+  Shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks, const ShardWish& wish)
+      : model_(model),
+        learning_(*arithmetic.learning),
+        ranks_(ranks),
+        wish_(wish),
+        device_(arithmetic.device),
+        in_host_memory_(wish.offload && device_.is_cuda()),
+        entries_(model.parameters().size()) {
+    if (wish.exact) {
+      overflow_ = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device_));
+      home_overflow_ = in_host_memory_ ? at::zeros({1}, at::kLong) : overflow_;
+    }
+    for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit});
+    queue_.emplace(device_);
+    model.live_in(*this);
+  }
+  ~Shards() override { model_.live_in(model::always_there()); }
+
+  bool is_whole() const override { return false; }
+
+  void begin_pass(PassKind kind) override {
+    visits_ = model::visits(kind, units_.size(), model_.config().tied);
+    next_ = 0;
+    idle_ = false;
+  }
+
+  void idle_pass(PassKind kind) override {
+    begin_pass(kind);
+    idle_ = true;
+    const std::vector<UnitId> visits = visits_;
+    const std::size_t head = units_.size() - (model_.config().tied ? 0 : 1);  // the last visit of it
+    for (std::size_t i = 0; i < visits.size(); ++i) {
+      enter(visits[i]);
+      leave(visits[i]);
+      if (kind == PassKind::learn && i >= head) gradients_complete(i == head ? UnitId{units_.size() - 1} : visits[i]);
+    }
+    if (kind == PassKind::learn) gradients_complete(UnitId{0});
+  }
+
+  void enter(UnitId unit) override {
+    if (next_ >= visits_.size() || visits_[next_] != unit)
+      throw std::logic_error(fmt::format("unit {} is visited out of turn", number(unit)));
+    ++next_;
+    fetch(unit);
+    if (next_ < visits_.size()) fetch(visits_[next_]);
+    receive(unit);
+    ++units_[number(unit)].visitors;
+  }
+
+  void leave(UnitId unit) override {
+    if (--units_[number(unit)].visitors == 0 && !is_wanted_again(unit)) let_go(unit);
+  }
+
+  tensor::GradientSum gradient(ParameterId parameter) override {
+    const auto& [unit, entry] = entries_[number(parameter)];
+    at::Tensor& whole = units_[number(unit)].gradients;
+    if (!whole.defined()) whole = no_gradients(unit);
+    return {FlatLayout::view(whole, entry), overflow_};
+  }
+
+  void gradients_complete(UnitId unit) override {
+    Unit& complete = units_[number(unit)];
+    if (complete.part == 0) return;
+    if (!complete.gradients.defined()) complete.gradients = no_gradients(unit);
+    settle_reduction();
+    at::Tensor whole = std::exchange(complete.gradients, {});
+    const Ticket ticket = queue_->add([this, unit, whole, last = last_pass_] { reduce(unit, whole, last); });
+    reducing_ = Reduction{ticket, std::move(whole)};
+  }
+
+  ShardPlace place() const override {
+    return {ranks_.of_copy.rank(), ranks_.of_copy.size(), ranks_.of_part ? ranks_.of_part->rank() : 0,
+            ranks_.of_part ? ranks_.of_part->size() : 1};
+  }
+  std::span<const FlatLayout> layouts() const override { return layouts_; }
+  std::span<const Shard> shards() const override { return shards_; }
+
+  at::Tensor of_all_parts(const at::Tensor& own) override {
+    const at::Tensor mine = own.to(device_);
+    at::Tensor all = at::empty({ranks_.of_copy.size(), mine.numel()}, mine.options());
+    ranks_.of_copy.all_gather(mine, all);
+    return all;
+  }
+
+  void begin_step() override {
+    for (Unit& unit : units_) unit.has_sum = false;
+    if (overflow_.defined()) overflow_.zero_();
+    last_pass_ = false;
+  }
+  void begin_last_pass() override { last_pass_ = true; }
+
+  void finish_gradients() override {
+    queue_->wait();
+    reducing_.reset();
+    if (!overflow_.defined()) return;
+    ranks_.of_copy.all_reduce(overflow_);
+    if (ranks_.of_part != nullptr) ranks_.of_part->all_reduce(overflow_);
+    if (in_host_memory_) home_overflow_.copy_(overflow_);
+  }
+
+  void publish() override {
+    for (std::size_t unit = 0; unit < units_.size(); ++unit)
+      if (!units_[unit].own.is_same(shards_[unit].master)) units_[unit].own.copy_(shards_[unit].master);
+  }
+
+ private:
+  struct Unit {
+    enum class Presence { absent, coming, here };
+    std::int64_t part = 0;  // elements of each rank
+    at::Tensor own;         // this rank's part as it is gathered: the master itself where types are the same
+    Presence presence = Presence::absent;
+    at::Tensor gathered;  // flat, from the gather on; of weights that are not plain, until these have the numbers
+    Ticket arrival = 0;
+    int visitors = 0;
+    at::Tensor gradients;  // whole, flat
+    bool has_sum = false;  // of this step; only on the queue's thread while the queue runs
+  };
+  struct Place {
+    UnitId unit{};
+    FlatLayout::Entry entry;
+  };
+  struct Reduction {
+    Ticket ticket = 0;
+    at::Tensor gradients;  // Note [Memory that two streams use]
+  };
+
+  void add_unit(UnitId id) {
+    const FlatLayout& layout = layouts_.emplace_back(model_.parameters(), id);
+    for (const FlatLayout::Entry& entry : layout.entries()) entries_[number(entry.parameter)] = {id, entry};
+    Unit unit;
+    unit.part = layout.part_elements(ranks_.of_copy.size());
+    const auto zeros = [&](at::ScalarType type) {
+      return at::zeros({unit.part}, memory_of(device_, in_host_memory_, type));
+    };
+    Shard shard;
+    shard.master = zeros(at::kFloat);
+    shard.gradient = {zeros(wish_.exact ? at::kLong : at::kFloat), home_overflow_};
+    shard.pieces = layout.pieces(ranks_.of_copy.rank() * unit.part, unit.part);
+    unit.own = model_.type() == at::kFloat ? shard.master : zeros(model_.type());
+    shards_.push_back(std::move(shard));
+    units_.push_back(std::move(unit));
+  }
+
+  at::Tensor no_gradients(UnitId unit) const {
+    return at::zeros({units_[number(unit)].part * ranks_.of_copy.size()},
+                     memory_of(device_, false, wish_.exact ? at::kLong : at::kFloat));
+  }
+
+  // The tied embedding waits for the head, and the last block's parameters for its backward pass, which comes next.
+  bool is_wanted_again(UnitId unit) const {
+    const auto from = visits_.begin() + static_cast<std::ptrdiff_t>(next_);
+    const auto again = std::find(from, visits_.end(), unit);
+    return again != visits_.end() && (wish_.keeps_parameters || unit == UnitId{0} || again - from <= 2);
+  }
+
+  void fetch(UnitId id) {
+    Unit& unit = units_[number(id)];
+    if (unit.presence != Unit::Presence::absent) return;
+    unit.presence = Unit::Presence::coming;
+    unit.gathered = at::empty({unit.part * ranks_.of_copy.size()}, memory_of(device_, false, model_.type()));
+    unit.arrival = queue_->add([this, own = unit.own, all = unit.gathered] {
+      ranks_.of_copy.all_gather(in_host_memory_ ? own.to(device_, true) : own, all);
+    });
+  }
+
+  void receive(UnitId id) {
+    Unit& unit = units_[number(id)];
+    if (unit.presence != Unit::Presence::coming) return;
+    queue_->wait(unit.arrival);
+    unit.presence = Unit::Presence::here;
+    if (!idle_) adopt(id);
+    if (idle_ || !learning_.has_plain_weights()) unit.gathered.reset();
+  }
+
+  void adopt(UnitId id) {
+    for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
+      const at::Tensor values = FlatLayout::view(units_[number(id)].gathered, entry);
+      const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
+      at::Tensor vector = parameter.vector;
+      if (parameter.columns)
+        learning_.adopt(parameter.weight, values);
+      else
+        vector.set_(learning_.has_plain_weights() ? values : values.clone());
+    }
+  }
+
+  void let_go(UnitId id) {
+    Unit& unit = units_[number(id)];
+    unit.presence = Unit::Presence::absent;
+    unit.gathered.reset();
+    if (idle_) return;
+    for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
+      const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
+      at::Tensor vector = parameter.vector;
+      if (parameter.columns)
+        tensor::Learning::release(parameter.weight);
+      else
+        vector.set_(at::empty({0}, vector.options()));
+    }
+  }
+
+  void settle_reduction() {
+    if (!reducing_) return;
+    queue_->wait(reducing_->ticket);
+    reducing_.reset();
+  }
+
+  // On the queue's thread.
+  void reduce(UnitId id, const at::Tensor& whole, bool last) {
+    Unit& unit = units_[number(id)];
+    at::Tensor& sum = shards_[number(id)].gradient.values;
+    const bool fresh = !std::exchange(unit.has_sum, true);
+    const bool straight = fresh && !in_host_memory_;
+    at::Tensor part = straight ? sum : at::empty({unit.part}, whole.options());
+    ranks_.of_copy.reduce_scatter(whole, part);
+    // Sums in host memory are out of reach of a communicator of GPUs.
+    if (in_host_memory_ && ranks_.of_part != nullptr) ranks_.of_part->all_reduce(part);
+    if (!straight && fresh) sum.copy_(part);
+    if (!straight && !fresh) sum.add_(part.to(sum.device()));
+    if (!in_host_memory_ && last && ranks_.of_part != nullptr) ranks_.of_part->all_reduce(sum);
+  }
+
+  model::CausalModel& model_;
+  tensor::Learning& learning_;
+  ShardRanks ranks_;
+  ShardWish wish_;
+  at::Device device_;
+  bool in_host_memory_;              // shards, while the model is on a GPU
+  std::vector<FlatLayout> layouts_;  // by unit
+  std::vector<Shard> shards_;        // by unit
+  std::vector<Unit> units_;          // by unit
+  std::vector<Place> entries_;       // by parameter
+  at::Tensor overflow_;              // of exact sums, on the device
+  at::Tensor home_overflow_;         // beside the shards
+  std::vector<UnitId> visits_;       // of the present pass
+  std::size_t next_ = 0;             // of these
+  bool idle_ = false;                // nothing is computed in the present pass
+  bool last_pass_ = false;
+  std::optional<Reduction> reducing_;  // the latest
+  std::optional<CollectiveQueue> queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks,
+                                      const ShardWish& wish) {
+  return std::make_unique<Shards>(model, arithmetic, ranks, wish);
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,34 @@
+#include "train/state_ranks.hpp"
+
+#include <fmt/format.h>
+
+namespace muster::train {
+
+Result<StateRanks> StateRanks::join(const wire::ShardingWish& wish, communicate::Communicator& all,
+                                    const JoinSome& join) {
+  StateRanks ranks(wish, all);
+  if (wish.kind != spec::ShardingStrategy::hybrid_shard) return ranks;
+  const int group = static_cast<int>(wish.group);
+  if (group < 1 || all.size() % group != 0)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{} ranks cannot share copies among {} each", all.size(), wish.group),
+                 "distributed.fsdp_group_size must divide the number of ranks"};
+  if (group == all.size()) return ranks;  // one copy: full_shard
+  auto of_copy = join(all.rank() / group * group, group, 1);
+  if (!of_copy) return of_copy.error();
+  auto of_part = join(all.rank() % group, all.size() / group, group);
+  if (!of_part) return of_part.error();
+  ranks.of_copy_ = std::move(*of_copy);
+  ranks.of_part_ = std::move(*of_part);
+  return ranks;
+}
+
+std::unique_ptr<parallel::Strategy> StateRanks::make_strategy(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                                              bool exact) const {
+  if (!is_sharded()) return parallel::make_replicas(model, arithmetic, *all_, exact);
+  const bool keeps = wish_.kind == spec::ShardingStrategy::shard_grad_op;
+  return parallel::make_shards(model, arithmetic, {of_copy_ ? *of_copy_ : *all_, of_part_.get()},
+                               {keeps, wish_.offload, exact});
+}
+
+}  // namespace muster::train

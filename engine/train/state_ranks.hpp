@@ -1,0 +1,37 @@
+// Which ranks a training state lies on, and how.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/result.hpp"
+#include "parallel/strategy.hpp"
+#include "wire/train_task.hpp"
+
+namespace muster::train {
+
+// Joins the ranks first, first + stride, … of the job, so many of them.
+using JoinSome = std::function<Result<std::unique_ptr<communicate::Communicator>>(int first, int size, int stride)>;
+
+class StateRanks {
+ public:
+  // all: of the job; it must outlive this.
+  static Result<StateRanks> join(const wire::ShardingWish& wish, communicate::Communicator& all, const JoinSome& join);
+
+  bool is_sharded() const { return wish_.kind != spec::ShardingStrategy::no_shard; }
+  bool in_host_memory(at::Device device) const { return is_sharded() && wish_.offload && device.is_cuda(); }
+  // The model must outlive the strategy.
+  std::unique_ptr<parallel::Strategy> make_strategy(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                                    bool exact) const;
+
+ private:
+  StateRanks(const wire::ShardingWish& wish, communicate::Communicator& all) : wish_(wish), all_(&all) {}
+
+  wire::ShardingWish wish_;
+  communicate::Communicator* all_;
+  // Of hybrid_shard: the ranks of one copy, and those with the same part of others.
+  std::unique_ptr<communicate::Communicator> of_copy_;
+  std::unique_ptr<communicate::Communicator> of_part_;
+};
+
+}  // namespace muster::train

@@ -1,0 +1,317 @@
+// Steps of training over ranks that are threads: whatever the layout, the masters have the same bits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "communicate/thread_group.hpp"
+#include "model/random_source.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/arithmetic.hpp"
+#include "tensor/exact_squares.hpp"
+#include "train/objective.hpp"
+
+namespace muster::train {
+namespace {
+
+using communicate::Communicator;
+using parallel::Strategy;
+using Numbers = std::vector<float>;
+
+constexpr std::int64_t steps = 2;
+constexpr std::size_t sequences = 6;
+constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();  // of an element that the rank does not hold
+
+spec::ModelConfig config_of(spec::Family family, bool tied) {
+  spec::ModelConfig config;
+  config.family = family;
+  config.vocabulary = 67;
+  config.hidden = 48;
+  config.intermediate = 80;
+  config.layers = 3;
+  config.heads = 4;
+  config.kv_heads = family == spec::Family::gpt2 ? 4 : 2;
+  config.head_size = 12;
+  config.positions = 32;
+  config.tied = tied;
+  config.qkv_bias = family == spec::Family::qwen2;
+  if (family == spec::Family::gpt2) config.activation = spec::Activation::gelu_new;
+  return config;
+}
+
+data::MicroBatch batch_of(const std::vector<std::size_t>& numbers) {
+  data::MicroBatch batch;
+  for (const std::size_t number : numbers) {
+    const auto rows = static_cast<std::int64_t>(5 + 3 * number);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      if (i % 3 != 0) {
+        batch.trained_rows.push_back(batch.rows());
+        batch.targets.push_back((i * 7 + static_cast<std::int64_t>(number)) % 67);
+      }
+      batch.tokens.push_back((i * 5 + static_cast<std::int64_t>(number) * 11) % 67);
+    }
+    batch.parts.push_back(rows);
+  }
+  return batch;
+}
+
+struct Layout {
+  std::string name;
+  int ranks = 1;
+  bool sharded = true;
+  int group = 0;  // ranks of a copy; 0: all
+  bool keeps_parameters = false;
+  std::size_t micro_batch = 1;
+  model::Recompute recompute = model::Recompute::nothing;
+  bool exact = true;
+  at::ScalarType type = at::kFloat;
+};
+
+// What a run ends with: whole tensors of masters and moments by name, the norms of all steps, a loss measured at the
+// end.
+struct Outcome {
+  std::map<std::string, Numbers> tensors;
+  std::vector<double> norms;
+  std::vector<std::int64_t> loss;
+  std::int64_t shard_elements = 0;  // of a rank
+};
+
+class Rank {
+ public:
+  Rank(const spec::ModelConfig& config, const Layout& layout, Communicator& all, Communicator* of_copy,
+       Communicator* of_part)
+      : layout_(layout),
+        all_(all),
+        arithmetic_(*tensor::make_arithmetic({})),
+        model_(model::CausalModel::unfilled(config, arithmetic_, layout.type,
+                                            layout.sharded ? model::Memory::later : model::Memory::now)) {
+    if (layout.sharded)
+      strategy_ = parallel::make_shards(model_, arithmetic_, {of_copy != nullptr ? *of_copy : all, of_part},
+                                        {layout.keeps_parameters, false, layout.exact});
+    else
+      strategy_ = parallel::make_replicas(model_, arithmetic_, all, layout.exact);
+    optimizer_ = optimizer::make_optimizer({}, *arithmetic_.learning, *strategy_);
+    objective_ = make_supervised(model_, arithmetic_, false);
+    const auto source = model::make_random_source(config, 1);
+    for (const parallel::Shard& shard : strategy_->shards())
+      for (const parallel::FlatPiece& piece : shard.pieces) {
+        at::Tensor whole = at::empty({piece.rows * piece.columns.value_or(1)}, at::kFloat);
+        EXPECT_TRUE(source->read(piece.tensor, {}, spec::ElementType::float32,
+                                 {static_cast<std::byte*>(whole.mutable_data_ptr()), whole.nbytes()}));
+        if (piece.transposed) whole = whole.view({*piece.columns, piece.rows}).t().contiguous().view(-1);
+        at::Tensor master = shard.master;
+        master.narrow(0, piece.offset, piece.count).copy_(whole.narrow(0, piece.first, piece.count));
+      }
+    strategy_->publish();
+  }
+
+  Outcome run() {
+    Outcome outcome;
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      learn();
+      const double norm = squared_norm();
+      outcome.norms.push_back(norm);
+      optimizer_->step(step, 1e-2, std::min(1.0, 0.5 / std::sqrt(norm)));
+      strategy_->publish();
+    }
+    measure(outcome);
+    for (std::size_t i = 0; i < strategy_->shards().size(); ++i) {
+      const parallel::Shard& shard = strategy_->shards()[i];
+      outcome.shard_elements += shard.master.numel();
+      keep(outcome, shard, "parameter", shard.master);
+      for (const auto& state : optimizer_->states()) keep(outcome, shard, state.name, state.of_shards[i]);
+    }
+    return outcome;
+  }
+
+ private:
+  // As many passes as every rank has: the last rank's last ones are empty.
+  std::vector<data::MicroBatch> passes() const {
+    const auto ranks = static_cast<std::size_t>(all_.size()), rank = static_cast<std::size_t>(all_.rank());
+    const std::size_t each = (sequences + ranks - 1) / ranks;
+    const std::size_t count = (each + layout_.micro_batch - 1) / layout_.micro_batch;
+    std::vector<std::vector<std::size_t>> numbers(count);
+    for (std::size_t mine = 0; mine < each; ++mine)
+      if (const std::size_t number = mine * ranks + rank; number < sequences)
+        numbers[mine / layout_.micro_batch].push_back(number);
+    std::vector<data::MicroBatch> made;
+    for (const auto& some : numbers) made.push_back(batch_of(some));
+    return made;
+  }
+
+  void learn() {
+    strategy_->begin_step();
+    const auto all = passes();
+    for (const data::MicroBatch& pass : all) {
+      if (&pass == &all.back()) strategy_->begin_last_pass();
+      if (pass.trained_rows.empty())
+        strategy_->idle_pass(model::PassKind::learn);
+      else
+        objective_->learn(pass, {1.0 / 64, layout_.recompute}, *strategy_);
+    }
+    strategy_->finish_gradients();
+  }
+
+  double squared_norm() {
+    at::Tensor digits = at::zeros({tensor::square_digits}, at::kLong);
+    double plain = 0;
+    for (const parallel::Shard& shard : strategy_->shards())
+      if (layout_.exact)
+        digits += tensor::exact_squares(arithmetic_.learning->square_blocks(shard.gradient));
+      else
+        plain += arithmetic_.learning->squared_sum(shard.gradient).item<double>();
+    if (layout_.exact) return tensor::square_value(strategy_->of_all_parts(digits).sum(0));
+    return strategy_->of_all_parts(at::full({1}, plain, at::kDouble).view(at::kLong))
+        .view(at::kDouble)
+        .sum()
+        .item<double>();
+  }
+
+  void measure(Outcome& outcome) {
+    at::Tensor sum = at::zeros({3}, at::kLong);
+    for (const data::MicroBatch& pass : passes())
+      if (pass.trained_rows.empty())
+        strategy_->idle_pass(model::PassKind::measure);
+      else
+        sum += objective_->measure(pass);
+    all_.all_reduce(sum);
+    for (int i = 0; i < 3; ++i) outcome.loss.push_back(sum[i].item<std::int64_t>());
+  }
+
+  static void keep(Outcome& outcome, const parallel::Shard& shard, const std::string& state, const at::Tensor& flat) {
+    for (const parallel::FlatPiece& piece : shard.pieces) {
+      Numbers& whole = outcome.tensors[piece.tensor + ":" + state];
+      whole.resize(static_cast<std::size_t>(piece.rows * piece.columns.value_or(1)), nowhere);
+      std::memcpy(whole.data() + piece.first, flat.const_data_ptr<float>() + piece.offset,
+                  static_cast<std::size_t>(piece.count) * sizeof(float));
+    }
+  }
+
+  Layout layout_;
+  Communicator& all_;
+  tensor::Arithmetic arithmetic_;
+  model::CausalModel model_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<optimizer::Optimizer> optimizer_;
+  std::unique_ptr<Objective> objective_;
+};
+
+using Group = std::vector<std::unique_ptr<Communicator>>;
+
+// What rank 0 ends with, and of tensors what lies on the other ranks of its copy.
+Outcome train(const spec::ModelConfig& config, const Layout& layout) {
+  constexpr std::chrono::seconds patience(60);
+  const auto count = static_cast<std::size_t>(layout.ranks);
+  const auto group = static_cast<std::size_t>(layout.group == 0 ? layout.ranks : layout.group);
+  const Group all = communicate::make_thread_group(layout.ranks, patience);
+  std::vector<Group> copies, parts;
+  if (group < count) {
+    for (std::size_t i = 0; i < count / group; ++i)
+      copies.push_back(communicate::make_thread_group(static_cast<int>(group), patience));
+    for (std::size_t i = 0; i < group; ++i)
+      parts.push_back(communicate::make_thread_group(static_cast<int>(count / group), patience));
+  }
+  std::vector<Outcome> outcomes(count);
+  std::vector<std::string> thrown(count);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < count; ++rank)
+      threads.emplace_back([&, rank] {
+        const at::NoGradGuard forward_only;
+        try {
+          outcomes[rank] =
+              Rank(config, layout, *all[rank], copies.empty() ? nullptr : copies[rank / group][rank % group].get(),
+                   parts.empty() ? nullptr : parts[rank % group][rank / group].get())
+                  .run();
+        } catch (const std::exception& problem) {
+          thrown[rank] = problem.what();
+          for (const auto& communicator : all) communicator->abort("a rank failed");
+        }
+      });
+  }
+  for (const std::string& problem : thrown) EXPECT_EQ(problem, "");
+  Outcome& first = outcomes.front();
+  if (!layout.sharded) return first;
+  for (std::size_t rank = 1; rank < group; ++rank)
+    for (auto& [name, numbers] : outcomes[rank].tensors) {
+      Numbers& whole = first.tensors[name];
+      whole.resize(numbers.size(), nowhere);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        if (!std::isnan(numbers[i])) whole[i] = numbers[i];
+    }
+  return first;
+}
+
+void expect_same_bits(const Outcome& expected, const Outcome& found) {
+  EXPECT_EQ(expected.norms, found.norms);
+  EXPECT_EQ(expected.loss, found.loss);
+  ASSERT_EQ(expected.tensors.size(), found.tensors.size());
+  for (const auto& [name, numbers] : expected.tensors) {
+    const Numbers& other = found.tensors.at(name);
+    ASSERT_EQ(numbers.size(), other.size()) << name;
+    EXPECT_EQ(std::memcmp(numbers.data(), other.data(), numbers.size() * sizeof(float)), 0) << name;
+  }
+}
+
+const Layout one_rank{"one rank", 1, false};
+
+std::vector<Layout> layouts() {
+  using model::Recompute;
+  return {{"ddp on 2", 2, false},
+          {"full_shard on 1", 1, true},
+          {"full_shard on 2", 2, true, 0, false, 2, Recompute::blocks},
+          {"full_shard on 3", 3, true, 0, false, 1, Recompute::cheap},
+          {"full_shard on 4, some passes empty", 4, true},
+          {"shard_grad_op on 2", 2, true, 0, true, 3},
+          {"shard_grad_op on 3", 3, true, 0, true, 1, Recompute::blocks},
+          {"hybrid_shard 2 x 2", 4, true, 2, false, 2, Recompute::cheap},
+          {"hybrid_shard 2 x 1", 2, true, 1, false, 1}};
+}
+
+class Sharded : public testing::TestWithParam<std::tuple<spec::Family, bool, at::ScalarType>> {};
+
+TEST_P(Sharded, EveryLayoutGivesTheSameBits) {
+  const auto [family, tied, type] = GetParam();
+  const spec::ModelConfig config = config_of(family, tied);
+  Layout alone = one_rank;
+  alone.type = type;
+  const Outcome expected = train(config, alone);
+  ASSERT_NE(expected.norms[0], expected.norms[1]);
+  for (Layout layout : layouts()) {
+    SCOPED_TRACE(layout.name);
+    layout.type = type;
+    expect_same_bits(expected, train(config, layout));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Sharded,
+                         testing::Values(std::tuple(spec::Family::llama, true, at::kFloat),
+                                         std::tuple(spec::Family::qwen2, false, at::kFloat),
+                                         std::tuple(spec::Family::gpt2, true, at::kFloat),
+                                         std::tuple(spec::Family::qwen3, true, at::kBFloat16)));
+
+TEST(Shards, PlainSumsDifferByRoundingAlone) {
+  const spec::ModelConfig config = config_of(spec::Family::llama, false);
+  Layout alone = one_rank, four{"full_shard on 4", 4};
+  alone.exact = four.exact = false;
+  const Outcome expected = train(config, alone), found = train(config, four);
+  EXPECT_NEAR(expected.norms[0], found.norms[0], 1e-5 * expected.norms[0]);
+  for (const auto& [name, numbers] : expected.tensors) {
+    if (!name.ends_with(":parameter")) continue;
+    for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_NEAR(numbers[i], found.tensors.at(name)[i], 2e-3) << name;
+  }
+}
+
+TEST(Shards, ARankHoldsItsPartAndNoMore) {
+  const spec::ModelConfig config = config_of(spec::Family::llama, true);
+  const std::int64_t whole = train(config, one_rank).shard_elements;
+  const std::int64_t part = train(config, {"full_shard on 4", 4}).shard_elements;
+  constexpr std::int64_t units = 5;
+  EXPECT_LE(part, whole / 4 + units * parallel::flat_alignment);
+}
+
+}  // namespace
+}  // namespace muster::train
