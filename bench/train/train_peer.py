@@ -1,10 +1,12 @@
 """Training beside PyTorch: the same shape, data, batch and threads, in turn, in one run.
 
     python bench/train/train_peer.py [--muster build/engine/apps/cli/muster] [--shapes arithmetic smollm2] [--ranks 1 2]
-        [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3] [--peer-parameters float32] [--alone]
+        [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3] [--strategy ddp]
+        [--peer-parameters float32] [--peer-compiled] [--alone]
 
-The peer is transformers' model in eager mode, cross-entropy of its logits, clipping and torch.optim.AdamW; with several ranks
-torchrun and DistributedDataParallel. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
+The peer is transformers' model in eager mode, or compiled by torch.compile, cross-entropy of its logits, clipping and
+torch.optim.AdamW; with several ranks torchrun and DistributedDataParallel, or with --strategy fsdp fully_shard (FSDP 2) of every block
+and the model. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
 median step, and their ratio; on a GPU also the peak memory. Weights are random. The peer computes in bfloat16 by autocast over
 float32 parameters; with --peer-parameters bfloat16 its parameters and moments are bfloat16, which muster's never are.
 """
@@ -55,6 +57,8 @@ def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, fol
     command = [arguments.muster, "train", "-m", str(model), "model.init=random", f"data.path={data}", "--output", str(output),
                f"training.max_steps={arguments.steps}", f"training.batch_size={batch}", f"training.sequence_length={length + 1}",
                f"--dtype={arguments.dtype}", "--device", arguments.device.split(":")[0], *arguments.settings]
+    if ranks > 1:
+        command += ["--strategy", arguments.strategy]
     command += ["--ranks", str(ranks)] if arguments.device == "cpu" else ["--num-gpus", str(ranks)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads // ranks)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -70,14 +74,27 @@ def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, fol
 PEER = '''
 import json, os, statistics, sys, time
 import torch, transformers
-shape, batch, length, steps, threads, device, dtype, ranks, stored = json.loads(sys.argv[1])
+shape, batch, length, steps, threads, device, dtype, ranks, stored, strategy, compiled = json.loads(sys.argv[1])
 torch.set_num_threads(max(threads // ranks, 1))
 if ranks > 1:
     torch.distributed.init_process_group("gloo" if device == "cpu" else "nccl")
 config = transformers.AutoConfig.for_model(shape.pop("model_type"), **shape)
 model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, stored)).to(device).train()
 model.config.use_cache = False
-wrapped = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
+wrapped = model
+if ranks > 1 and strategy == "fsdp":
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    mesh = init_device_mesh("cpu" if device == "cpu" else "cuda", (ranks,))
+    narrow = dtype == "bfloat16" and stored == "float32"
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if narrow else MixedPrecisionPolicy()
+    for block in model.model.layers:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
+elif ranks > 1:
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+if compiled:
+    wrapped = torch.compile(wrapped)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device != "cpu")
 ids = torch.randint(0, config.vocab_size, (batch // ranks, length + 1), device=device)
 times = []
@@ -102,7 +119,7 @@ def measure_peer(arguments, shape: str, ranks: int, batch: int, length: int, fol
     script = folder / "peer.py"
     script.write_text(PEER)
     settings = json.dumps([SHAPES[shape], batch, length, arguments.steps, arguments.threads, arguments.device, arguments.dtype, ranks,
-                           arguments.peer_parameters])
+                           arguments.peer_parameters, arguments.strategy, arguments.peer_compiled])
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks > 1 else [sys.executable]
     environment = {**os.environ, "OMP_NUM_THREADS": str(max(arguments.threads // ranks, 1)), "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     done = subprocess.run([*start, str(script), settings], capture_output=True, text=True, env=environment)
@@ -123,7 +140,9 @@ def main() -> None:
     parser.add_argument("--length", type=int)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--strategy", default="ddp", choices=["ddp", "fsdp"], help="of several ranks")
     parser.add_argument("--peer-parameters", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--peer-compiled", action="store_true")
     parser.add_argument("--alone", action="store_true", help="without the peer")
     parser.add_argument("--settings", nargs="*", default=[], help="further settings of muster train")
     arguments = parser.parse_args()
@@ -138,13 +157,15 @@ def main() -> None:
                         peers.append(measure_peer(arguments, shape, ranks, batch, length, pathlib.Path(folder)))
             best = max(ours, key=lambda entry: entry["tokens"])
             row = {"question": "training", "shape": shape, "ranks": ranks, "batch": batch, "length": length,
-                   "device": arguments.device, "dtype": arguments.dtype, "threads": arguments.threads,
+                   "strategy": arguments.strategy if ranks > 1 else "single", "device": arguments.device,
+                   "dtype": arguments.dtype, "threads": arguments.threads,
                    "settings": arguments.settings, "muster": round(best["tokens"], 1),
                    "muster_peak": best["peak"]}
             if peers:
                 peer = max(peers, key=lambda entry: entry["tokens"])
                 row |= {"pytorch": round(peer["tokens"], 1), "ratio": round(best["tokens"] / peer["tokens"], 3),
-                        "pytorch_peak": peer["peak"], "peer_parameters": arguments.peer_parameters}
+                        "pytorch_peak": peer["peak"], "peer_parameters": arguments.peer_parameters,
+                        "peer_compiled": arguments.peer_compiled}
             print(json.dumps(row), flush=True)
 
 

@@ -87,6 +87,7 @@ class BatchLoader::Line {
 BatchLoader::BatchLoader(Dataset dataset, BatchSchedule schedule, RankPlace place, LoaderSettings settings)
     : line_(std::make_unique<Line>(std::move(dataset), std::move(schedule), place, settings)) {}
 BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
+BatchLoader& BatchLoader::operator=(BatchLoader&&) noexcept = default;
 BatchLoader::~BatchLoader() = default;
 
 LoadedStep BatchLoader::next() { return line_->next(); }

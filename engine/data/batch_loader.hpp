@@ -33,6 +33,7 @@ class BatchLoader {
   // Begins where the schedule stands.
   BatchLoader(Dataset dataset, BatchSchedule schedule, RankPlace place, LoaderSettings settings);
   BatchLoader(BatchLoader&&) noexcept;
+  BatchLoader& operator=(BatchLoader&&) noexcept;
   ~BatchLoader();
 
   // Steps in order, without end; waits until the next one is there. A bug in a thread is thrown here.

@@ -25,6 +25,8 @@ class Residence {
   virtual void begin_pass(PassKind kind) { static_cast<void>(kind); }
   // The visits of a whole pass, of a rank that has no rows for it, so that no other rank waits.
   virtual void idle_pass(PassKind kind) { static_cast<void>(kind); }
+  // What is left of the visits of a pass that this rank cannot compute to its end. Its gradients mean nothing.
+  virtual void abandon_pass() {}
   // The unit's parameters are read from now on, until leave().
   virtual void enter(UnitId unit) = 0;
   virtual void leave(UnitId unit) = 0;

@@ -53,22 +53,26 @@ class Shards final : public Strategy {
   bool is_whole() const override { return false; }
 
   void begin_pass(PassKind kind) override {
+    kind_ = kind;
     visits_ = model::visits(kind, units_.size(), model_.config().tied);
-    next_ = 0;
+    next_ = completed_ = 0;
     idle_ = false;
   }
 
   void idle_pass(PassKind kind) override {
     begin_pass(kind);
+    abandon_pass();
+  }
+
+  void abandon_pass() override {
     idle_ = true;
-    const std::vector<UnitId> visits = visits_;
-    const std::size_t head = units_.size() - (model_.config().tied ? 0 : 1);  // the last visit of it
-    for (std::size_t i = 0; i < visits.size(); ++i) {
-      enter(visits[i]);
-      leave(visits[i]);
-      if (kind == PassKind::learn && i >= head) gradients_complete(i == head ? UnitId{units_.size() - 1} : visits[i]);
+    complete_what_is_due();
+    while (next_ < visits_.size()) {
+      const UnitId unit = visits_[next_];
+      enter(unit);
+      leave(unit);
+      complete_what_is_due();
     }
-    if (kind == PassKind::learn) gradients_complete(UnitId{0});
   }
 
   void enter(UnitId unit) override {
@@ -94,6 +98,7 @@ class Shards final : public Strategy {
 
   void gradients_complete(UnitId unit) override {
     Unit& complete = units_[number(unit)];
+    ++completed_;
     if (complete.part == 0) return;
     if (!complete.gradients.defined()) complete.gradients = no_gradients(unit);
     settle_reduction();
@@ -143,7 +148,8 @@ class Shards final : public Strategy {
     std::int64_t part = 0;  // elements of each rank
     at::Tensor own;         // this rank's part as it is gathered: the master itself where types are the same
     Presence presence = Presence::absent;
-    at::Tensor gathered;  // flat, from the gather on; of weights that are not plain, until these have the numbers
+    at::Tensor gathered;   // flat, from the gather on; of weights that are not plain, until these have the numbers
+    bool adopted = false;  // the weights have the numbers
     Ticket arrival = 0;
     int visitors = 0;
     at::Tensor gradients;  // whole, flat
@@ -180,6 +186,15 @@ class Shards final : public Strategy {
                      memory_of(device_, false, wish_.exact ? at::kLong : at::kFloat));
   }
 
+  // Units are complete from the last one on, each after its last visit, and the embedding at the end.
+  void complete_what_is_due() {
+    if (kind_ != PassKind::learn) return;
+    const std::size_t head = units_.size() + (model_.config().tied ? 1 : 0);  // visits up to the head's last one
+    std::size_t due = next_ < head ? 0 : next_ - head + 1;
+    if (next_ == visits_.size()) due = units_.size();
+    while (completed_ < due) gradients_complete(UnitId{units_.size() - 1 - completed_});
+  }
+
   // The tied embedding waits for the head, and the last block's parameters for its backward pass, which comes next.
   bool is_wanted_again(UnitId unit) const {
     const auto from = visits_.begin() + static_cast<std::ptrdiff_t>(next_);
@@ -207,6 +222,7 @@ class Shards final : public Strategy {
   }
 
   void adopt(UnitId id) {
+    units_[number(id)].adopted = true;
     for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
       const at::Tensor values = FlatLayout::view(units_[number(id)].gathered, entry);
       const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
@@ -222,7 +238,7 @@ class Shards final : public Strategy {
     Unit& unit = units_[number(id)];
     unit.presence = Unit::Presence::absent;
     unit.gathered.reset();
-    if (idle_) return;
+    if (!std::exchange(unit.adopted, false)) return;
     for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
       const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
       at::Tensor vector = parameter.vector;
@@ -259,16 +275,18 @@ class Shards final : public Strategy {
   ShardRanks ranks_;
   ShardWish wish_;
   at::Device device_;
-  bool in_host_memory_;              // shards, while the model is on a GPU
-  std::vector<FlatLayout> layouts_;  // by unit
-  std::vector<Shard> shards_;        // by unit
-  std::vector<Unit> units_;          // by unit
-  std::vector<Place> entries_;       // by parameter
-  at::Tensor overflow_;              // of exact sums, on the device
-  at::Tensor home_overflow_;         // beside the shards
-  std::vector<UnitId> visits_;       // of the present pass
-  std::size_t next_ = 0;             // of these
-  bool idle_ = false;                // nothing is computed in the present pass
+  bool in_host_memory_;                // shards, while the model is on a GPU
+  std::vector<FlatLayout> layouts_;    // by unit
+  std::vector<Shard> shards_;          // by unit
+  std::vector<Unit> units_;            // by unit
+  std::vector<Place> entries_;         // by parameter
+  at::Tensor overflow_;                // of exact sums, on the device
+  at::Tensor home_overflow_;           // beside the shards
+  PassKind kind_ = PassKind::measure;  // of the present pass
+  std::vector<UnitId> visits_;         // of the present pass
+  std::size_t next_ = 0;               // of these
+  std::size_t completed_ = 0;          // units whose gradients are complete in it
+  bool idle_ = false;                  // nothing is computed in the present pass
   bool last_pass_ = false;
   std::optional<Reduction> reducing_;  // the latest
   std::optional<CollectiveQueue> queue_;

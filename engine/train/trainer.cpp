@@ -26,6 +26,7 @@
 #include "train/first_bad.hpp"
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
+#include "train/pass_size.hpp"
 
 namespace muster::train {
 namespace {
@@ -50,7 +51,8 @@ struct StepOutcome {
   double loss = 0;
   double norm = 0;  // of the gradients, before clipping
   bool finite = true;
-  bool leaves = false;  // some rank was asked to
+  bool leaves = false;   // some rank was asked to
+  bool ran_out = false;  // of memory, some rank: the step counts for nothing
 };
 
 class Loop final : public Trainer {
@@ -75,7 +77,8 @@ class Loop final : public Trainer {
         objective_(make_supervised(model_, arithmetic_, task.pinned)),
         checkpoints_(task, place_.ranks.rank(), place_.device, state_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
-                  task.steps} {}
+                  task.steps},
+        pass_size_{task.micro_batch, task.recompute} {}
 
   Result<void> begin();
   Result<Ending> run() override;
@@ -87,7 +90,15 @@ class Loop final : public Trainer {
   data::BatchSchedule batches() const {
     return {dataset_.lengths(), {place_.seed, true, task_.packing, task_.sequence_length}, task_.batch_size};
   }
-  data::RankPlace rank_place() const { return {place_.ranks.size(), place_.ranks.rank(), task_.micro_batch}; }
+  // From where the run stands.
+  data::BatchLoader loader() const {
+    data::BatchSchedule order = batches();
+    order.seek(cursor_);
+    return {dataset_,
+            std::move(order),
+            {place_.ranks.size(), place_.ranks.rank(), pass_size_.micro_batch},
+            {static_cast<int>(task_.loader_threads), 4}};
+  }
 
   Result<void> read_weights();
   Result<void> resume(const std::string& path);
@@ -96,6 +107,9 @@ class Loop final : public Trainer {
   checkpoint::TrainingState facts() const;
   // Forward and backward of all passes of this rank. reduces: and the sums over ranks; otherwise plain ones of its own.
   at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
+  // Adds to the losses. False: memory ran out, and the pass was abandoned.
+  bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
+  Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   // Of all gradients, whatever parts of them lie here.
   double squared_norm();
@@ -126,6 +140,8 @@ class Loop final : public Trainer {
   Checkpoints checkpoints_;
   optimizer::Schedule schedule_;
   optimizer::LossScaler scaler_;
+  PassSize pass_size_;
+  bool ran_out_ = false;      // of memory, this rank, in the present step
   std::int64_t step_ = 0;     // done
   std::int64_t updates_ = 0;  // of them, not skipped
   data::BatchCursor cursor_;
@@ -218,28 +234,54 @@ checkpoint::TrainingState Loop::facts() const {
 
 at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
   strategy_->begin_step();
+  ran_out_ = false;
   const double scale = scales_loss() ? scaler_.scale() : 1;
   const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
-                      recompute_of(task_.recompute)};
+                      recompute_of(pass_size_.recompute)};
   at::Tensor sum = no_losses(place_.device);
   PlainGradients own(*strategy_);
   model::Residence& residence = reduces ? static_cast<model::Residence&>(*strategy_) : own;
   for (const data::MicroBatch& pass : loaded.passes) {
     if (reduces && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
-    if (pass.trained_rows.empty())
+    if (ran_out_ || pass.trained_rows.empty())
       residence.idle_pass(model::PassKind::learn);
     else
-      sum += objective_->learn(pass, wish, residence);
+      ran_out_ = !learn(pass, wish, residence, sum);
   }
   if (reduces) strategy_->finish_gradients();
   return sum;
 }
 
-// Losses, and whether a rank leaves, in one exchange.
+bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses) {
+  try {
+    losses += objective_->learn(pass, wish, residence);
+    return true;
+  } catch (const c10::OutOfMemoryError&) {
+    // What the pass held is let go of first.
+  }
+  release_cached_memory(place_.device);
+  residence.abandon_pass();
+  return false;
+}
+
+Result<void> Loop::shrink() {
+  if (!pass_size_.shrink())
+    return Error{
+        Error::Kind::refused,
+        fmt::format("step {}: one sequence at a time, with everything computed again, runs out of memory", step_ + 1),
+        "shorten training.sequence_length, or spread the state over more GPUs (--strategy fsdp)"};
+  if (ran_out_) place_.tell(wire::Shrunk{step_ + 1, pass_size_.micro_batch, pass_size_.recompute});
+  release_cached_memory(place_.device);
+  return {};
+}
+
+// Losses, whether a rank leaves and whether one ran out of memory, in one exchange.
 StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum) {
-  at::Tensor shared = at::zeros({loss_parts + 1}, loss_sum.options());
+  constexpr std::int64_t leaving = loss_parts, short_of_memory = loss_parts + 1;
+  at::Tensor shared = at::zeros({loss_parts + 2}, loss_sum.options());
   shared.narrow(0, 0, loss_parts).copy_(loss_sum);
-  if (place_.asked_to_leave()) shared[loss_parts] = 1;
+  if (place_.asked_to_leave()) shared[leaving] = 1;
+  if (ran_out_) shared[short_of_memory] = 1;
   place_.ranks.all_reduce(shared);
   const double squares = squared_norm();
   const at::Tensor overflow = strategy_->shards().front().gradient.overflow;
@@ -247,7 +289,8 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   StepOutcome found;
   const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
   found.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(loaded.trained_tokens);
-  found.leaves = host[loss_parts].item<std::int64_t>() > 0;
+  found.leaves = host[leaving].item<std::int64_t>() > 0;
+  found.ran_out = host[short_of_memory].item<std::int64_t>() > 0;
   const double scale = scales_loss() ? scaler_.scale() : 1;
   found.norm = std::sqrt(squares) / scale;
   found.finite = std::isfinite(found.norm) && std::isfinite(found.loss) &&
@@ -363,15 +406,18 @@ Result<void> Loop::after_step(bool leaves) {
 }
 
 Result<Ending> Loop::run() {
-  data::BatchSchedule order = batches();
-  order.seek(cursor_);
-  data::BatchLoader loader(dataset_, std::move(order), rank_place(), {static_cast<int>(task_.loader_threads), 4});
+  data::BatchLoader steps = loader();
   step_began_ = told_memory_ = Clock::now();
   bool leaves = false;
   while (step_ < task_.steps && !leaves) {
-    const data::LoadedStep loaded = loader.next();
+    const data::LoadedStep loaded = steps.next();
     const at::Tensor loss = compute(loaded, true);
     const StepOutcome found = outcome(loaded, loss);
+    if (found.ran_out) {
+      if (auto shrunk = shrink(); !shrunk) return shrunk.error();
+      steps = loader();
+      continue;
+    }
     if (!found.finite && !scales_loss()) return explain_bad(loaded, found);
     const double rate = schedule_.rate(step_ + 1);
     update(found, rate);

@@ -126,8 +126,8 @@ struct Done {
   bool operator==(const Done&) const = default;
 };
 
-using EventBody =
-    std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, Saved, Evaluated, Failed, Done>;
+using EventBody = std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, Shrunk, Saved,
+                               Evaluated, Failed, Done>;
 
 struct Event {
   std::chrono::system_clock::time_point time;  // on the wire in seconds since 1970, to the millisecond

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "wire/fields.hpp"
+#include "wire/train_task.hpp"
 
 namespace muster::wire {
 
@@ -59,6 +60,22 @@ struct MemoryUse {
     visit("total", self.total);
   }
   bool operator==(const MemoryUse&) const = default;
+};
+
+// This rank ran out of memory. All ranks compute the step again by smaller passes, and those that follow, too.
+struct Shrunk {
+  std::int64_t step = 0;  // that is computed again
+  std::int64_t micro_batch = 1;
+  spec::Recomputation recompute = spec::Recomputation::none;
+
+  static constexpr std::string_view word = "shrunk";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("micro_batch", self.micro_batch);
+    visit("recompute", self.recompute);
+  }
+  bool operator==(const Shrunk&) const = default;
 };
 
 // A checkpoint is complete.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "communicate/thread_group.hpp"
@@ -68,6 +69,26 @@ struct Layout {
   model::Recompute recompute = model::Recompute::nothing;
   bool exact = true;
   at::ScalarType type = at::kFloat;
+  std::optional<int> short_of_memory = {};  // the gradient of which rank 1 runs out, in its first try of a step
+};
+
+// Runs out of memory when the gradient of one parameter is asked for.
+class ShortOfMemory final : public model::Residence {
+ public:
+  ShortOfMemory(Strategy& strategy, int parameter) : strategy_(strategy), parameter_(parameter) {}
+
+  void begin_pass(model::PassKind kind) override { strategy_.begin_pass(kind); }
+  void enter(model::UnitId unit) override { strategy_.enter(unit); }
+  void leave(model::UnitId unit) override { strategy_.leave(unit); }
+  tensor::GradientSum gradient(model::ParameterId parameter) override {
+    if (static_cast<int>(parameter) == parameter_) TORCH_CHECK_WITH(OutOfMemoryError, false, "memory ran out");
+    return strategy_.gradient(parameter);
+  }
+  void gradients_complete(model::UnitId unit) override { strategy_.gradients_complete(unit); }
+
+ private:
+  Strategy& strategy_;
+  int parameter_;
 };
 
 // What a run ends with: whole tensors of masters and moments by name, the norms of all steps, a loss measured at the
@@ -111,7 +132,8 @@ class Rank {
   Outcome run() {
     Outcome outcome;
     for (std::int64_t step = 1; step <= steps; ++step) {
-      learn();
+      if (layout_.short_of_memory) learn(true);
+      learn(false);
       const double norm = squared_norm();
       outcome.norms.push_back(norm);
       optimizer_->step(step, 1e-2, std::min(1.0, 0.5 / std::sqrt(norm)));
@@ -142,15 +164,21 @@ class Rank {
     return made;
   }
 
-  void learn() {
+  void learn(bool runs_out) {
+    ShortOfMemory residence(*strategy_, layout_.short_of_memory.value_or(-1));
     strategy_->begin_step();
     const auto all = passes();
     for (const data::MicroBatch& pass : all) {
       if (&pass == &all.back()) strategy_->begin_last_pass();
-      if (pass.trained_rows.empty())
+      const PassWish wish{1.0 / 64, layout_.recompute};
+      if (pass.trained_rows.empty()) {
         strategy_->idle_pass(model::PassKind::learn);
-      else
-        objective_->learn(pass, {1.0 / 64, layout_.recompute}, *strategy_);
+      } else if (runs_out && all_.rank() == 1) {
+        EXPECT_THROW(objective_->learn(pass, wish, residence), c10::OutOfMemoryError);
+        strategy_->abandon_pass();
+      } else {
+        objective_->learn(pass, wish, *strategy_);
+      }
     }
     strategy_->finish_gradients();
   }
@@ -302,6 +330,22 @@ TEST(Shards, PlainSumsDifferByRoundingAlone) {
   for (const auto& [name, numbers] : expected.tensors) {
     if (!name.ends_with(":parameter")) continue;
     for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_NEAR(numbers[i], found.tensors.at(name)[i], 2e-3) << name;
+  }
+}
+
+// In the head, in blocks, and in the embedding: nobody waits in vain, and the step can be computed again.
+TEST(Shards, ARankThatRunsOutOfMemoryTakesPartInWhatIsLeft) {
+  for (const bool tied : {false, true}) {
+    const spec::ModelConfig config = config_of(spec::Family::llama, tied);
+    const Outcome expected = train(config, one_rank);
+    // Embedding; norm and feed-forward of blocks, of which each has six; the last norm, and a head of its own.
+    for (const int parameter : {0, 1, 5, 12, 13, 19, tied ? 0 : 20})
+      for (Layout layout : {Layout{"full_shard on 2", 2}, Layout{"shard_grad_op on 3", 3, true, 0, true, 2},
+                            Layout{"hybrid_shard 2 x 2", 4, true, 2}}) {
+        SCOPED_TRACE(layout.name + ", parameter " + std::to_string(parameter));
+        layout.short_of_memory = parameter;
+        expect_same_bits(expected, train(config, layout));
+      }
   }
 }
 
