@@ -23,22 +23,40 @@ CollectiveQueue::Ticket CollectiveQueue::add(std::function<void()> work) {
 }
 
 void CollectiveQueue::wait(Ticket ticket) {
+  const TimeMark began = TimeMark::now(device_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
   // Works follow each other on one stream: who waits for one has waited for those before it.
   while (done_ - after_.size() + 1 < ticket && !after_.empty()) after_.pop_front();
   if (done_ - after_.size() + 1 == ticket && !after_.empty()) after_.front().order_current_stream();
+  exposed_.push_back({began, TimeMark::now(device_)});
+}
+
+CommunicationTime CollectiveQueue::take_times() {
+  std::vector<Span> busy, exposed;
+  {
+    const std::lock_guard lock(mutex_);
+    busy.swap(busy_);
+    exposed.swap(exposed_);
+  }
+  CommunicationTime times;
+  for (const Span& span : busy) times.busy += span.begin.seconds_until(span.end);
+  for (const Span& span : exposed) times.exposed += span.begin.seconds_until(span.end);
+  return times;
 }
 
 void CollectiveQueue::carry_out(Entry entry) {
   entry.before.order_current_stream();
+  const TimeMark began = TimeMark::now(device_);
   entry.work();
+  const TimeMark ended = TimeMark::now(device_);
   StreamMark mark = StreamMark::of_current_stream(device_);
   entry.work = nullptr;  // its tensors are let go of before anybody hears that it is done
   const std::lock_guard lock(mutex_);
   ++done_;
   after_.push_back(std::move(mark));
+  busy_.push_back({began, ended});
 }
 
 void CollectiveQueue::run(const std::stop_token& stop) {

@@ -8,10 +8,17 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "parallel/stream_mark.hpp"
 
 namespace muster::parallel {
+
+// Seconds of the device.
+struct CommunicationTime {
+  double busy = 0;     // exchanging
+  double exposed = 0;  // of them, while what computes waited
+};
 
 class CollectiveQueue {
  public:
@@ -29,11 +36,16 @@ class CollectiveQueue {
   void wait(Ticket ticket);
   // After everything that was added.
   void wait() { wait(added_); }
+  // Since it was last asked for. Only after wait(), which everything has been; waits for the device.
+  CommunicationTime take_times();
 
  private:
   struct Entry {
     std::function<void()> work;
     StreamMark before;
+  };
+  struct Span {
+    TimeMark begin, end;
   };
   void run(const std::stop_token& stop);
   void carry_out(Entry entry);
@@ -45,6 +57,8 @@ class CollectiveQueue {
   std::deque<Entry> waiting_;
   Ticket done_ = 0;
   std::deque<StreamMark> after_;  // of the works up to done_, the last ones
+  std::vector<Span> busy_;
+  std::vector<Span> exposed_;
   std::exception_ptr failure_;
   std::jthread thread_;
 };

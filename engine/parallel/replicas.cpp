@@ -1,7 +1,6 @@
 // Data parallelism: every rank holds everything.
 #include <optional>
 
-#include "parallel/collective_queue.hpp"
 #include "parallel/strategy.hpp"
 
 namespace muster::parallel {
@@ -54,6 +53,8 @@ class Replicas final : public Strategy {
     if (overflow_.defined()) sum_over_ranks(overflow_);
     queue_->wait();
   }
+
+  CommunicationTime take_communication_time() override { return queue_ ? queue_->take_times() : CommunicationTime{}; }
 
   void publish() override {
     for (std::size_t i = 0; i < masters_.size(); ++i) model_.assign(ParameterId{i}, masters_[i]);

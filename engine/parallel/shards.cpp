@@ -11,7 +11,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "parallel/collective_queue.hpp"
 #include "parallel/strategy.hpp"
 
 namespace muster::parallel {
@@ -136,6 +135,8 @@ class Shards final : public Strategy {
     if (ranks_.of_part != nullptr) ranks_.of_part->all_reduce(overflow_);
     if (in_host_memory_) home_overflow_.copy_(overflow_);
   }
+
+  CommunicationTime take_communication_time() override { return queue_->take_times(); }
 
   void publish() override {
     for (std::size_t unit = 0; unit < units_.size(); ++unit)

@@ -8,6 +8,7 @@
 #include "communicate/communicator.hpp"
 #include "model/causal_model.hpp"
 #include "model/residence.hpp"
+#include "parallel/collective_queue.hpp"
 #include "parallel/flat_layout.hpp"
 
 namespace muster::parallel {
@@ -43,6 +44,8 @@ class Strategy : public model::Residence {
   virtual void begin_last_pass() = 0;
   // Sums what is not summed yet, and waits for all of it.
   virtual void finish_gradients() = 0;
+  // Of the exchanges since it was last asked for; after finish_gradients() alone.
+  virtual CommunicationTime take_communication_time() = 0;
   // The masters have new numbers: the model computes with them from here on.
   virtual void publish() = 0;
 };

@@ -22,6 +22,18 @@ class StreamMark {
   std::shared_ptr<Point> point_;  // absent: nothing to wait for
 };
 
+// A moment of what a thread has ordered from a device: when the device comes to it. On a CPU, of the clock.
+class TimeMark {
+ public:
+  static TimeMark now(at::Device device);
+  // Waits until the device has come to both.
+  double seconds_until(const TimeMark& later) const;
+
+ private:
+  struct Point;
+  std::shared_ptr<Point> point_;
+};
+
 // While it lives, this thread orders work on a stream of its own of that device.
 class SideStream {
  public:
