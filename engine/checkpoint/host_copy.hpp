@@ -34,6 +34,7 @@ class HostCopy {
   std::span<const float> numbers(std::size_t piece) const {
     return {memory_.get() + starts_[piece], static_cast<std::size_t>(pieces_[piece].count)};
   }
+  std::span<float> all() { return {memory_.get(), size_}; }
   std::span<const float> all() const { return {memory_.get(), size_}; }
 
  private:

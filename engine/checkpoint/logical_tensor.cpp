@@ -71,12 +71,15 @@ std::vector<Piece> share_of(std::span<const LogicalTensor> tensors, int ranks, i
       const Wide elements = tensor.dimensions.elements();
       const Wide first = std::clamp<Wide>(begin - start, 0, elements),
                  last = std::clamp<Wide>(end - start, 0, elements);
-      for (Wide at = first; at < last; at += longest_piece)
-        pieces.push_back({tensor.name, state, static_cast<std::int64_t>(at),
-                          static_cast<std::int64_t>(std::min<Wide>(longest_piece, last - at))});
+      add_cut(pieces, {tensor.name, state, static_cast<std::int64_t>(first), static_cast<std::int64_t>(last - first)});
       start += elements;
     }
   return pieces;
+}
+
+void add_cut(std::vector<Piece>& pieces, const Piece& piece) {
+  for (std::int64_t done = 0; done < piece.count; done += longest_piece)
+    pieces.push_back({piece.tensor, piece.state, piece.first + done, std::min(longest_piece, piece.count - done)});
 }
 
 std::int64_t element_count(std::span<const Piece> pieces) {

@@ -38,6 +38,9 @@ std::vector<LogicalTensor> trained_tensors(const spec::ModelShape& shape, const 
 // even share. Long pieces are cut, so that several threads can check them.
 std::vector<Piece> share_of(std::span<const LogicalTensor> tensors, int ranks, int rank);
 
+// Appends a piece, cut where it is long.
+void add_cut(std::vector<Piece>& pieces, const Piece& piece);
+
 std::int64_t element_count(std::span<const Piece> pieces);
 
 // Refused: names that no file can hold, names or states that are there twice, sizes that cannot be.

@@ -66,12 +66,14 @@ std::string print_piece_header(const SaveIdentity& identity, std::span<const Pie
                 {"step", fmt::to_string(identity.step)},
                 {"attempt", identity.attempt},
                 {"checksums", std::move(list)}}}};
+  // Pieces may be many, and a name that is assigned would be looked for among all before it.
+  auto& members = object.get_ref<json::object_t&>();
   std::int64_t end = 0;
   for (const Piece& piece : pieces) {
     const std::int64_t begin = end;
     end += piece.count * static_cast<std::int64_t>(sizeof(float));
-    object[stored_name(piece)] = {
-        {"dtype", "F32"}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}};
+    members.push_back({stored_name(piece),
+                       {{"dtype", "F32"}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}}});
   }
   std::string text = object.dump();
   text.append((8 - text.size() % 8) % 8, ' ');

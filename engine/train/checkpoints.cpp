@@ -5,36 +5,33 @@
 namespace muster::train {
 namespace {
 
-checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank) {
+checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank, int savers) {
   checkpoint::SaverPlace place;
   place.folder = std::filesystem::path(task.run_folder) / "checkpoints";
   place.attempt = task.attempt;
   place.rank = rank;
-  place.ranks = static_cast<int>(task.saving_ranks);
+  place.ranks = savers;
   if (task.keep) place.keep = static_cast<int>(*task.keep);
   return place;
 }
 
 }  // namespace
 
-Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, at::Device device, const StateTensors& state)
-    : state_(state), device_(device) {
-  if (rank >= task.saving_ranks) return;
-  saver_.emplace(saver_place(task, rank), state.tensors());
-  copy_ = std::async(std::launch::async, [device, pieces = checkpoint::share_of(
-                                                      state.tensors(), static_cast<int>(task.saving_ranks), rank)] {
+Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state,
+                         const StateTransfer& transfer)
+    : state_(state), transfer_(transfer), device_(state.device()) {
+  auto share = transfer.share();
+  if (!share) return;
+  saver_.emplace(saver_place(task, rank, transfer.savers()), state.tensors());
+  copy_ = std::async(std::launch::async, [device = device_, pieces = std::move(*share)] {
     auto memory = tensor::host_memory(device, static_cast<std::size_t>(checkpoint::element_count(pieces)));
     return std::make_shared<checkpoint::HostCopy>(pieces, std::move(memory));
   });
 }
 
-// Ordering some hundred copies takes milliseconds, which a GPU need not wait for: the thread that writes does it. On a
-// CPU the copy is made here and now.
-Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
-  if (!saver_ || begun_ == facts.step) return {};
-  if (begun_)
-    if (auto before = saver_->wait(); !before) return before.error();
-  since_ = std::chrono::steady_clock::now();
+// Ordering some hundred copies takes milliseconds, which a GPU need not wait for: the thread that writes does it, by
+// what is returned. In the host's memory the copy is made here and now.
+std::function<void()> Checkpoints::begin_copy() {
   auto copying = std::make_shared<std::packaged_task<parallel::StreamMark()>>(
       [this, changed = parallel::StreamMark::of_current_stream(device_)] {
         const at::NoGradGuard forward_only;
@@ -45,12 +42,21 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
       });
   copied_ = copying->get_future().share();
   if (!device_.is_cuda()) (*copying)();
-  const auto arrived = [copying, copied = copied_, later = device_.is_cuda()] {
+  return [copying, copied = copied_, later = device_.is_cuda()] {
     if (later) (*copying)();
     copied.get().wait();
   };
-  if (auto started = saver_->begin(facts, copy_.get(), arrived); !started) return started;
+}
+
+Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
+  if (begun_ == facts.step) return {};
+  if (saver_ && begun_)
+    if (auto before = saver_->wait(); !before) return before.error();
   begun_ = facts.step;
+  since_ = std::chrono::steady_clock::now();
+  transfer_.bring_to_savers(saver_ ? copy_.get().get() : nullptr);
+  if (!saver_) return {};
+  if (auto started = saver_->begin(facts, copy_.get(), begin_copy()); !started) return started;
   told_ = false;
   return {};
 }

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 
 #include "checkpoint/checkpoint_saver.hpp"
 #include "parallel/stream_mark.hpp"
-#include "train/state_tensors.hpp"
+#include "train/state_transfer.hpp"
 #include "wire/train_event.hpp"
 #include "wire/train_task.hpp"
 
@@ -16,12 +17,11 @@ namespace muster::train {
 
 class Checkpoints {
  public:
-  // state must outlive this. rank: of this process; one that does not save only keeps count.
-  Checkpoints(const wire::TrainTask& task, int rank, at::Device device, const StateTensors& state);
+  // Both must outlive this. rank: of this process; one that does not save only hands over what others save for it.
+  Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state, const StateTransfer& transfer);
 
-  std::optional<std::int64_t> newest_step() const { return begun_; }
   // Begins to copy the state and returns; copying and writing go on. Waits for the save before where it is still under
-  // way.
+  // way. What ranks without a folder hold has come to those that save it when it returns. All ranks call it.
   Result<void> save(const checkpoint::TrainingState& facts);
   // The state is changed by what is ordered from the device from now on: what is still being copied comes first.
   void before_change() const;
@@ -29,8 +29,11 @@ class Checkpoints {
   Result<std::optional<wire::Saved>> completed(bool wait);
 
  private:
+  std::function<void()> begin_copy();
+
   const StateTensors& state_;
-  at::Device device_;
+  const StateTransfer& transfer_;
+  at::Device device_;                                               // where the state lies
   std::shared_future<std::shared_ptr<checkpoint::HostCopy>> copy_;  // getting its memory takes a while
   std::shared_future<parallel::StreamMark> copied_;
   std::optional<checkpoint::CheckpointSaver> saver_;  // absent: this rank does not save

@@ -1,57 +1,77 @@
 #include "train/first_bad.hpp"
 
-#include <map>
-#include <stdexcept>
+#include <algorithm>
+#include <utility>
 
 namespace muster::train {
 namespace {
 
 bool is_bad(const at::Tensor& values) { return !values.isfinite().all().item<bool>(); }
 
-// A shard's gradients as plain sums: of exact ones the first half of their memory.
-at::Tensor plain(const tensor::GradientSum& sum) {
-  return sum.exact() ? sum.values.view(at::kFloat).narrow(0, 0, sum.values.numel()) : sum.values;
+bool is_bad_gradient(const at::Tensor& values, bool exact) {
+  return is_bad(values) || (exact && values.abs().max().item<double>() >= tensor::exact_limit);
 }
 
-bool is_bad_gradient(const tensor::GradientSum& sum, const parallel::FlatPiece& piece) {
-  const at::Tensor values = plain(sum).narrow(0, piece.offset, piece.count);
-  return is_bad(values) || (sum.exact() && values.abs().max().item<double>() >= tensor::exact_limit);
-}
-
-std::optional<std::int64_t> first_in(const StateTensors& state, const parallel::Strategy& strategy, bool gradients) {
-  std::map<std::string, std::int64_t> numbers;
-  for (std::size_t i = 0; i < state.tensors().size(); ++i)
-    numbers[state.tensors()[i].name] = static_cast<std::int64_t>(i);
-  const auto shards = strategy.shards();
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    // Gradients come from the head on.
-    const parallel::Shard& shard = shards[gradients ? shards.size() - 1 - i : i];
+std::optional<std::int64_t> first_bad_parameter(const StateTensors& state, const parallel::Strategy& strategy) {
+  for (const parallel::Shard& shard : strategy.shards())
     for (const parallel::FlatPiece& piece : shard.pieces)
-      if (gradients ? is_bad_gradient(shard.gradient, piece)
-                    : is_bad(shard.master.narrow(0, piece.offset, piece.count)))
-        return numbers.at(piece.tensor);
-  }
+      if (is_bad(shard.master.narrow(0, piece.offset, piece.count)))
+        return std::ranges::find(state.tensors(), piece.tensor, &checkpoint::LogicalTensor::name) -
+               state.tensors().begin();
   return std::nullopt;
 }
 
 }  // namespace
 
-tensor::GradientSum PlainGradients::gradient(model::ParameterId parameter) {
-  const tensor::GradientSum sum = strategy_.gradient(parameter);
-  if (!sum.wanted() || !sum.exact()) return sum;
-  const auto* first = sum.values.const_data_ptr<std::int64_t>();
-  for (const parallel::Shard& shard : strategy_.shards()) {
-    const auto* begin = shard.gradient.values.const_data_ptr<std::int64_t>();
-    if (first < begin || first >= begin + shard.gradient.values.numel()) continue;
-    return {plain(shard.gradient).narrow(0, first - begin, sum.values.numel()).view(sum.values.sizes()), {}};
+PlainGradients::PlainGradients(parallel::Strategy& strategy, bool tied, at::Device device)
+    : strategy_(strategy), tied_(tied), device_(device), exact_(strategy.shards().front().gradient.exact()) {
+  std::int64_t tensors = 0;
+  for (const parallel::FlatLayout& layout : strategy.layouts()) {
+    for (const auto& entry : layout.entries()) places_[entry.parameter] = {units_.size(), entry};
+    units_.push_back({{}, tensors, {}});
+    tensors += std::ssize(layout.pieces(0, layout.elements()));
   }
-  throw std::logic_error("a gradient that is in no shard");
 }
 
-BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss) {
-  if (const auto tensor = first_in(state, strategy, false)) return {BadTensor::Kind::parameter, *tensor};
+void PlainGradients::idle_pass(model::PassKind kind) {
+  begin_pass(kind);
+  if (is_whole()) return;
+  for (const model::UnitId unit : model::visits(kind, units_.size(), tied_)) const model::Stay stay(*this, unit);
+}
+
+tensor::GradientSum PlainGradients::gradient(model::ParameterId parameter) {
+  const Place& place = places_.at(parameter);
+  at::Tensor& gradients = units_[place.unit].gradients;
+  if (!gradients.defined())
+    gradients =
+        at::zeros({strategy_.layouts()[place.unit].elements()}, at::TensorOptions().dtype(at::kFloat).device(device_));
+  return {parallel::FlatLayout::view(gradients, place.entry), {}};
+}
+
+void PlainGradients::gradients_complete(model::UnitId unit) {
+  Unit& complete = units_[static_cast<std::size_t>(unit)];
+  const at::Tensor gradients = std::exchange(complete.gradients, {});
+  if (!gradients.defined()) return;
+  const parallel::FlatLayout& layout = strategy_.layouts()[static_cast<std::size_t>(unit)];
+  std::int64_t tensor = complete.first;
+  for (const parallel::FlatPiece& piece : layout.pieces(0, layout.elements())) {
+    if (complete.bad && *complete.bad <= tensor) return;
+    if (is_bad_gradient(gradients.narrow(0, piece.offset, piece.count), exact_)) complete.bad = tensor;
+    ++tensor;
+  }
+}
+
+std::optional<std::int64_t> PlainGradients::first_bad() const {
+  for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit)
+    if (unit->bad) return unit->bad;
+  return std::nullopt;
+}
+
+BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss,
+                    const PlainGradients& gradients) {
+  if (const auto tensor = first_bad_parameter(state, strategy)) return {BadTensor::Kind::parameter, *tensor};
   if (bad_loss) return {BadTensor::Kind::loss, 0};
-  if (const auto tensor = first_in(state, strategy, true)) return {BadTensor::Kind::gradient, *tensor};
+  if (const auto tensor = gradients.first_bad()) return {BadTensor::Kind::gradient, *tensor};
   return {};
 }
 
@@ -61,12 +81,13 @@ std::optional<BadOnRank> agree_on_bad(const BadTensor& own, communicate::Communi
   at::Tensor all = at::empty({ranks.size(), 2}, mine.options());
   ranks.all_gather(mine, all);
   const at::Tensor host = all.cpu();
+  std::optional<BadOnRank> first;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const BadTensor found{static_cast<BadTensor::Kind>(host[rank][0].item<std::int64_t>()),
                           host[rank][1].item<std::int64_t>()};
-    if (found.kind != BadTensor::Kind::none) return BadOnRank{rank, found};
+    if (found.kind != BadTensor::Kind::none && (!first || found.kind < first->bad.kind)) first = BadOnRank{rank, found};
   }
-  return std::nullopt;
+  return first;
 }
 
 std::string describe(const BadTensor& bad, const StateTensors& state) {

@@ -1,6 +1,7 @@
 // Which tensor was the first to hold something that is no number.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "communicate/communicator.hpp"
@@ -9,36 +10,62 @@
 namespace muster::train {
 
 struct BadTensor {
+  // In the order of a pass.
   enum class Kind { none, parameter, loss, gradient };
   Kind kind = Kind::none;
   std::int64_t tensor = 0;  // in StateTensors::tensors(); not of a loss
 };
 
-// The memory of exact sums as plain ones, for passes that look for a bad number: an exact sum cannot hold it. Nothing
-// is summed over ranks.
+// For passes that look for a bad number: plain gradients of this rank alone, each unit's dropped once it is complete
+// and looked at. An exact sum could not hold what is no number, and nothing is summed over ranks. Parameters are where
+// the strategy has them.
 class PlainGradients final : public model::Residence {
  public:
-  // It must outlive this.
-  explicit PlainGradients(parallel::Strategy& strategy) : strategy_(strategy) {}
+  // It must outlive this. tied: the model's head reads the embedding. device: that the model computes on.
+  PlainGradients(parallel::Strategy& strategy, bool tied, at::Device device);
 
+  // The first bad one in the order of a pass, the head's before the others': in StateTensors::tensors().
+  std::optional<std::int64_t> first_bad() const;
+
+  bool is_whole() const override { return strategy_.is_whole(); }
+  void begin_pass(model::PassKind kind) override { strategy_.begin_pass(kind); }
+  // The strategy's own would take part in sums that the other ranks do not make.
+  void idle_pass(model::PassKind kind) override;
   void enter(model::UnitId unit) override { strategy_.enter(unit); }
   void leave(model::UnitId unit) override { strategy_.leave(unit); }
   tensor::GradientSum gradient(model::ParameterId parameter) override;
-  void gradients_complete(model::UnitId) override {}
+  void gradients_complete(model::UnitId unit) override;
 
  private:
+  struct Unit {
+    at::Tensor gradients;             // flat; undefined: none yet in this pass
+    std::int64_t first = 0;           // of its tensors
+    std::optional<std::int64_t> bad;  // of its tensors
+  };
+  struct Place {
+    std::size_t unit = 0;
+    parallel::FlatLayout::Entry entry;
+  };
+
   parallel::Strategy& strategy_;
+  bool tied_;
+  at::Device device_;
+  bool exact_;  // the sums that were bad
+  std::vector<Unit> units_;
+  std::map<model::ParameterId, Place> places_;
 };
 
-// Of this rank's own numbers, after passes with PlainGradients. The first in the order of a pass: parameters, then the
-// loss, then gradients from the head on.
-BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss);
+// Of this rank's own numbers, after all passes of a step. The first in the order of a pass: parameters, then the loss,
+// then gradients.
+BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss,
+                    const PlainGradients& gradients);
 
 struct BadOnRank {
   int rank = 0;
   BadTensor bad;
 };
-// The lowest rank that found something; absent: none did. All ranks call it.
+// What comes first in a pass, of all that ranks found; of the lowest rank that found it. Absent: none did. All ranks
+// call it.
 std::optional<BadOnRank> agree_on_bad(const BadTensor& own, communicate::Communicator& ranks, at::Device device);
 
 // "the gradient of model.layers.3.mlp.down_proj.weight"

@@ -1,89 +1,111 @@
 #include "train/state_tensors.hpp"
 
+#include <algorithm>
 #include <stdexcept>
+
+#include "train/element_blocks.hpp"
 
 namespace muster::train {
 namespace {
 
-std::span<std::byte> bytes_of(at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
+using parallel::FlatPiece;
 
 // As a checkpoint has it.
-spec::Dimensions dimensions_of(const parallel::FlatPiece& piece) {
+spec::Dimensions dimensions_of(const FlatPiece& piece) {
   if (!piece.columns) return {{piece.rows}, 1};
   return piece.transposed ? spec::Dimensions{{*piece.columns, piece.rows}, 2}
                           : spec::Dimensions{{piece.rows, *piece.columns}, 2};
 }
 
+// A whole tensor in a checkpoint's order.
+at::Tensor in_order(const at::Tensor& flat, const FlatPiece& piece) {
+  return view_flat(flat, blocks_of(piece).front()).contiguous().view({-1});
+}
+
 }  // namespace
 
 StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer)
-    : strategy_(strategy), optimizer_(optimizer) {
-  std::vector<std::string> states{std::string(checkpoint::parameter_state)};
-  for (const optimizer::OptimizerState& state : optimizer.states()) states.push_back(state.name);
-  const auto shards = strategy.shards();
-  for (std::size_t i = 0; i < shards.size(); ++i)
-    for (const parallel::FlatPiece& piece : shards[i].pieces) {
-      if (piece.count != piece.rows * piece.columns.value_or(1))
-        throw std::logic_error("a part of " + piece.tensor + " lies on another rank");
-      places_[piece.tensor] = {i, piece};
-      tensors_.push_back({piece.tensor, dimensions_of(piece), states});
+    : strategy_(strategy), optimizer_(optimizer), states_{std::string(checkpoint::parameter_state)} {
+  for (const optimizer::OptimizerState& state : optimizer.states()) states_.push_back(state.name);
+  const auto layouts = strategy.layouts();
+  for (std::size_t unit = 0; unit < layouts.size(); ++unit)
+    for (const FlatPiece& piece : layouts[unit].pieces(0, layouts[unit].elements())) {
+      units_[piece.tensor] = unit;
+      tensors_.push_back({piece.tensor, dimensions_of(piece), states_});
     }
 }
 
-const at::Tensor& StateTensors::flat(std::size_t shard, const std::string& state) const {
-  if (state == checkpoint::parameter_state) return strategy_.shards()[shard].master;
+const at::Tensor& StateTensors::held(std::size_t unit, const std::string& state) const {
+  if (state == checkpoint::parameter_state) return strategy_.shards()[unit].master;
   for (const optimizer::OptimizerState& known : optimizer_.states())
-    if (known.name == state) return known.of_shards[shard];
+    if (known.name == state) return known.of_shards[unit];
   throw std::logic_error("a state that the optimizer does not have: " + state);
 }
 
-at::Tensor StateTensors::values(const std::string& tensor, const std::string& state) const {
-  const Place& place = places_.at(tensor);
-  const at::Tensor held = flat(place.shard, state).narrow(0, place.piece.offset, place.piece.count);
-  if (!place.piece.transposed) return held;
-  return held.view({place.piece.rows, *place.piece.columns}).t().contiguous().view({-1});
+std::int64_t StateTensors::part_elements(std::size_t unit) const {
+  return strategy_.layouts()[unit].part_elements(place().parts);
+}
+
+std::vector<FlatPiece> StateTensors::pieces(std::size_t unit, int part) const {
+  const std::int64_t count = part_elements(unit);
+  return strategy_.layouts()[unit].pieces(part * count, count);
+}
+
+std::optional<StateTensors::Held> StateTensors::find(const std::string& tensor, int part) const {
+  const std::size_t unit = units_.at(tensor);
+  std::vector<FlatPiece> all = pieces(unit, part);
+  const auto found = std::ranges::find(all, tensor, &FlatPiece::tensor);
+  return found == all.end() ? std::nullopt : std::optional(Held{unit, std::move(*found)});
+}
+
+std::vector<checkpoint::Piece> StateTensors::saved_pieces(int part) const {
+  std::vector<checkpoint::Piece> saved;
+  for (std::size_t unit = 0; unit < units(); ++unit)
+    for (const std::string& state : states_)
+      for (const FlatPiece& piece : pieces(unit, part))
+        for (const ElementBlock& block : blocks_of(piece)) add_pieces(saved, piece.tensor, state, block);
+  return saved;
+}
+
+std::span<float> StateTensors::copy_unit(std::size_t unit, int part, const at::Tensor& flat,
+                                         std::span<float> to) const {
+  for (const FlatPiece& piece : pieces(unit, part))
+    for (const ElementBlock& block : blocks_of(piece)) {
+      const auto room = to.first(static_cast<std::size_t>(block.count()));
+      at::from_blob(room.data(), {block.lines, block.length}, at::kFloat).copy_(view_flat(flat, block), true);
+      to = to.subspan(room.size());
+    }
+  return to;
 }
 
 void StateTensors::copy_to(checkpoint::HostCopy& copy) const {
+  if (place().parts == 1) return copy_by_name(copy);
+  std::span<float> to = copy.all();
+  for (std::size_t unit = 0; unit < units(); ++unit)
+    for (const std::string& state : states_) to = copy_unit(unit, place().part, held(unit, state), to);
+}
+
+void StateTensors::copy_by_name(checkpoint::HostCopy& copy) const {
   const auto pieces = copy.pieces();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const std::span<float> to = copy.numbers(i);
-    at::Tensor target = at::from_blob(to.data(), {pieces[i].count}, at::kFloat);
-    target.copy_(values(pieces[i].tensor, pieces[i].state).narrow(0, pieces[i].first, pieces[i].count), true);
+    const auto [unit, whole] = *find(pieces[i].tensor, 0);
+    const at::Tensor values = in_order(held(unit, pieces[i].state), whole);
+    at::from_blob(copy.numbers(i).data(), {pieces[i].count}, at::kFloat)
+        .copy_(values.narrow(0, pieces[i].first, pieces[i].count), true);
   }
 }
 
-void StateTensors::write(const Place& place, const std::string& state, const at::Tensor& host) const {
-  at::Tensor held = flat(place.shard, state).narrow(0, place.piece.offset, place.piece.count);
-  if (place.piece.transposed)
-    held.view({place.piece.rows, *place.piece.columns}).copy_(host.view({*place.piece.columns, place.piece.rows}).t());
-  else
-    held.copy_(host);
-}
-
-Result<void> StateTensors::read(const checkpoint::TrainingCheckpoint& checkpoint) {
-  for (const checkpoint::LogicalTensor& tensor : tensors_) {
-    const Place& place = places_.at(tensor.name);
-    for (const std::string& state : tensor.states) {
-      at::Tensor host = at::empty({place.piece.count}, at::kFloat);
-      const auto read = checkpoint.read(tensor.name, state, 0,
-                                        {host.mutable_data_ptr<float>(), static_cast<std::size_t>(place.piece.count)});
-      if (!read) return read;
-      write(place, state, host);
-    }
-  }
+Result<void> StateTensors::read_unit(const PieceReader& reader, std::size_t unit, int part, const std::string& state,
+                                     const at::Tensor& flat) const {
+  for (const FlatPiece& piece : pieces(unit, part))
+    if (auto read = reader(piece, state, flat); !read) return read;
   return {};
 }
 
-Result<void> StateTensors::read(const checkpoint::TensorSource& source) {
-  for (const checkpoint::LogicalTensor& tensor : tensors_) {
-    const Place& place = places_.at(tensor.name);
-    at::Tensor host = at::empty({place.piece.count}, at::kFloat);
-    if (auto read = source.read(tensor.name, {}, spec::ElementType::float32, bytes_of(host)); !read) return read;
-    write(place, std::string(checkpoint::parameter_state), host);
-  }
+Result<void> StateTensors::read(const PieceReader& reader) const {
+  for (std::size_t unit = 0; unit < units(); ++unit)
+    for (const std::string& state : states_)
+      if (auto read = read_unit(reader, unit, place().part, state, held(unit, state)); !read) return read;
   return {};
 }
 

@@ -2,46 +2,71 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/host_copy.hpp"
-#include "checkpoint/tensor_source.hpp"
-#include "checkpoint/training_checkpoint.hpp"
 #include "optimizer/optimizer.hpp"
 #include "parallel/strategy.hpp"
+#include "train/piece_reader.hpp"
 
 namespace muster::train {
 
 class StateTensors {
  public:
-  // Both must outlive this. Of strategies whose ranks hold everything.
+  // Both must outlive this.
   StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer);
 
-  // All of them, in the order of the model.
+  // All of the model, in its order, whatever of them lies here.
   const std::vector<checkpoint::LogicalTensor>& tensors() const { return tensors_; }
-  // A whole tensor in a checkpoint's order: flat, float32, on the device.
-  at::Tensor values(const std::string& tensor, const std::string& state) const;
-  // The numbers of the copy's pieces as they are now. Ordered from the device: they are there when it is done.
-  void copy_to(checkpoint::HostCopy& copy) const;
-  // Masters and optimizer states as the checkpoint has them.
-  Result<void> read(const checkpoint::TrainingCheckpoint& checkpoint);
-  // Masters alone.
-  Result<void> read(const checkpoint::TensorSource& source);
+  // That each of them has: "parameter", and what the optimizer remembers.
+  const std::vector<std::string>& states() const { return states_; }
+  parallel::ShardPlace place() const { return strategy_.place(); }
+  // Where this rank's part lies.
+  at::Device device() const { return strategy_.shards().front().master.device(); }
 
- private:
-  struct Place {
-    std::size_t shard = 0;
+  // ---- parts of units ----
+
+  std::size_t units() const { return strategy_.layouts().size(); }
+  // This rank's part, flat.
+  const at::Tensor& held(std::size_t unit, const std::string& state) const;
+  // Of every part.
+  std::int64_t part_elements(std::size_t unit) const;
+  // What a part is; offsets within it.
+  std::vector<parallel::FlatPiece> pieces(std::size_t unit, int part) const;
+  struct Held {
+    std::size_t unit = 0;
     parallel::FlatPiece piece;
   };
-  const at::Tensor& flat(std::size_t shard, const std::string& state) const;
-  void write(const Place& place, const std::string& state, const at::Tensor& host) const;
+  // What of a tensor lies in a part; absent: nothing.
+  std::optional<Held> find(const std::string& tensor, int part) const;
+
+  // ---- saving and reading ----
+
+  // What a checkpoint's files call a part: unit by unit, state by state.
+  std::vector<checkpoint::Piece> saved_pieces(int part) const;
+  // A unit's numbers of one state, as saved_pieces has them; returns what is left of the room. Ordered from the device:
+  // they are there when it is done.
+  std::span<float> copy_unit(std::size_t unit, int part, const at::Tensor& flat, std::span<float> to) const;
+  // The numbers that this rank holds, in the same way. The copy's pieces begin with this rank's part; where every rank
+  // holds everything, they are any.
+  void copy_to(checkpoint::HostCopy& copy) const;
+  // Fills this rank's part.
+  Result<void> read(const PieceReader& reader) const;
+  // Fills a unit's part, which need not be this rank's.
+  Result<void> read_unit(const PieceReader& reader, std::size_t unit, int part, const std::string& state,
+                         const at::Tensor& flat) const;
+
+ private:
+  void copy_by_name(checkpoint::HostCopy& copy) const;
 
   const parallel::Strategy& strategy_;
   const optimizer::Optimizer& optimizer_;
+  std::vector<std::string> states_;
   std::vector<checkpoint::LogicalTensor> tensors_;
-  std::map<std::string, Place> places_;
+  std::map<std::string, std::size_t> units_;  // by tensor
 };
 
 }  // namespace muster::train

@@ -74,8 +74,9 @@ class Loop final : public Trainer {
         strategy_(state_ranks_.make_strategy(model_, arithmetic_, task.exact)),
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), shard_learning(), *strategy_)),
         state_(*strategy_, *optimizer_),
+        transfer_(place_.ranks, place_.device, static_cast<int>(task.saving_ranks), state_),
         objective_(make_supervised(model_, arithmetic_, task.pinned)),
-        checkpoints_(task, place_.ranks.rank(), place_.device, state_),
+        checkpoints_(task, place_.ranks.rank(), state_, transfer_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps},
         pass_size_{task.micro_batch, task.recompute} {}
@@ -100,13 +101,14 @@ class Loop final : public Trainer {
             {static_cast<int>(task_.loader_threads), 4}};
   }
 
+  Result<void> fill_state();
   Result<void> read_weights();
   Result<void> resume(const std::string& path);
   // Ranks of other hosts cannot read the run's folder.
-  void take_from_first_rank();
+  void take_counters_from_first_rank();
   checkpoint::TrainingState facts() const;
-  // Forward and backward of all passes of this rank. reduces: and the sums over ranks; otherwise plain ones of its own.
-  at::Tensor compute(const data::LoadedStep& loaded, bool reduces);
+  // Forward and backward of all passes of this rank, and the sums over ranks; with plain gradients, without these.
+  at::Tensor compute(const data::LoadedStep& loaded, PlainGradients* plain = nullptr);
   // Adds to the losses. False: memory ran out, and the pass was abandoned.
   bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
   Result<void> shrink();
@@ -119,6 +121,7 @@ class Loop final : public Trainer {
   Result<void> evaluate();
   Result<void> tell_saved(bool wait);
   Result<void> finish();
+  // Of the ranks of the first copy together; the first one writes.
   Result<void> export_weights();
   void tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate);
   void tell_memory(bool now);
@@ -135,6 +138,7 @@ class Loop final : public Trainer {
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<optimizer::Optimizer> optimizer_;
   StateTensors state_;
+  StateTransfer transfer_;
   std::unique_ptr<Objective> objective_;
   std::optional<Evaluation> evaluation_;
   Checkpoints checkpoints_;
@@ -161,18 +165,25 @@ Result<void> Loop::begin() {
                                      {text_, model_, arithmetic_, place_.ranks, place_.tell});
   if (!evaluation) return evaluation.error();
   evaluation_.emplace(std::move(*evaluation));
-  if (auto filled = task_.resume ? resume(*task_.resume) : read_weights(); !filled) return filled;
-  if (place_.ranks.size() > task_.saving_ranks) take_from_first_rank();
+  if (auto filled = fill_state(); !filled) return filled;
   strategy_->publish();
+  return {};
+}
+
+Result<void> Loop::fill_state() {
+  auto filled = !transfer_.has_files() ? transfer_.fill({}) : task_.resume ? resume(*task_.resume) : read_weights();
+  if (!filled) return filled;
+  if (place_.ranks.size() > task_.saving_ranks) take_counters_from_first_rank();
   return {};
 }
 
 Result<void> Loop::read_weights() {
   const spec::ModelSearch search = spec::model_search_from_environment();
-  if (task_.random_weights) return state_.read(*model::make_random_source(description_.config, place_.seed));
+  if (task_.random_weights)
+    return transfer_.fill(reader_of(*model::make_random_source(description_.config, place_.seed)));
   const auto source = checkpoint::open_checkpoint(task_.model, search);
   if (!source) return source.error();
-  return state_.read(**source);
+  return transfer_.fill(reader_of(**source));
 }
 
 Result<void> Loop::resume(const std::string& path) {
@@ -190,10 +201,10 @@ Result<void> Loop::resume(const std::string& path) {
     if (number.name == "skipped") updates_ -= static_cast<std::int64_t>(number.value);
   if (saved.loss_scale)
     scaler_ = optimizer::LossScaler({saved.loss_scale->scale, saved.loss_scale->good_steps, step_ - updates_});
-  return state_.read(*opened);
+  return transfer_.fill(reader_of(*opened));
 }
 
-void Loop::take_from_first_rank() {
+void Loop::take_counters_from_first_rank() {
   const optimizer::LossScaler::State& scaler = scaler_.state();
   at::Tensor whole = at::tensor({step_, updates_, cursor_.epoch, cursor_.unit, scaler.clean_steps, scaler.skipped},
                                 at::TensorOptions().dtype(at::kLong))
@@ -208,11 +219,6 @@ void Loop::take_from_first_rank() {
   updates_ = number[1];
   cursor_ = {number[2], number[3]};
   scaler_ = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
-  for (const parallel::Shard& shard : strategy_->shards())
-    if (shard.master.numel() > 0) place_.ranks.broadcast(shard.master, 0);
-  for (const optimizer::OptimizerState& state : optimizer_->states())
-    for (const at::Tensor& values : state.of_shards)
-      if (values.numel() > 0) place_.ranks.broadcast(values, 0);
 }
 
 checkpoint::TrainingState Loop::facts() const {
@@ -232,23 +238,22 @@ checkpoint::TrainingState Loop::facts() const {
   return facts;
 }
 
-at::Tensor Loop::compute(const data::LoadedStep& loaded, bool reduces) {
+at::Tensor Loop::compute(const data::LoadedStep& loaded, PlainGradients* plain) {
   strategy_->begin_step();
   ran_out_ = false;
   const double scale = scales_loss() ? scaler_.scale() : 1;
   const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
                       recompute_of(pass_size_.recompute)};
   at::Tensor sum = no_losses(place_.device);
-  PlainGradients own(*strategy_);
-  model::Residence& residence = reduces ? static_cast<model::Residence&>(*strategy_) : own;
+  model::Residence& residence = plain ? static_cast<model::Residence&>(*plain) : *strategy_;
   for (const data::MicroBatch& pass : loaded.passes) {
-    if (reduces && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
+    if (!plain && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
     if (ran_out_ || pass.trained_rows.empty())
       residence.idle_pass(model::PassKind::learn);
     else
       ran_out_ = !learn(pass, wish, residence, sum);
   }
-  if (reduces) strategy_->finish_gradients();
+  if (!plain) strategy_->finish_gradients();
   return sum;
 }
 
@@ -329,8 +334,9 @@ void Loop::update(const StepOutcome& outcome, double rate) {
 
 // The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
 Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
-  const at::Tensor loss = compute(loaded, false);
-  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss).bad > 0);
+  PlainGradients gradients(*strategy_, description_.config.tied, place_.device);
+  const at::Tensor loss = compute(loaded, &gradients);
+  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss).bad > 0, gradients);
   const auto found = agree_on_bad(own, place_.ranks, place_.device);
   const std::string where =
       found ? fmt::format("on rank {}: {}", found->rank, describe(found->bad, state_)) : "on no rank by itself";
@@ -411,7 +417,7 @@ Result<Ending> Loop::run() {
   bool leaves = false;
   while (step_ < task_.steps && !leaves) {
     const data::LoadedStep loaded = steps.next();
-    const at::Tensor loss = compute(loaded, true);
+    const at::Tensor loss = compute(loaded);
     const StepOutcome found = outcome(loaded, loss);
     if (found.ran_out) {
       if (auto shrunk = shrink(); !shrunk) return shrunk.error();
@@ -436,28 +442,31 @@ Result<void> Loop::finish() {
   if (step_ == task_.steps)
     if (auto done = evaluate(); !done) return done;
   if (auto told = tell_saved(true); !told) return told;
-  if (step_ == task_.steps && place_.ranks.rank() == 0)
+  if (step_ == task_.steps && state_.place().copy == 0)
     if (auto done = export_weights(); !done) return done;
   place_.ranks.barrier();
   return {};
 }
 
 Result<void> Loop::export_weights() {
-  checkpoint::ExportRequest request;
-  request.folder = std::filesystem::path(task_.run_folder) / "model";
-  request.replace = true;
   const spec::ElementType type =
       task_.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task_.compute;
+  checkpoint::ExportRequest request;
+  request.tensors = checkpoint::tensors_to_export(description_.shape, type);
+  if (place_.ranks.rank() != 0) {
+    for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer_.bring_to_first(tensor.name, {});
+    return {};
+  }
+  request.folder = std::filesystem::path(task_.run_folder) / "model";
+  request.replace = true;
   const auto files = spec::find_model(task_.model, spec::model_search_from_environment());
   if (!files) return files.error();
   auto texts = checkpoint::texts_of_model(*files, type);
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
-  request.tensors = checkpoint::tensors_to_export(description_.shape, type);
   const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
-    const at::Tensor values =
-        state_.values(tensor.name, std::string(checkpoint::parameter_state)).to(tensor::to_torch(type)).cpu();
-    std::copy_n(static_cast<const std::byte*>(values.const_data_ptr()), out.size(), out.data());
+    transfer_.bring_to_first(tensor.name,
+                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
     return {};
   };
   if (auto done = checkpoint::export_model(request, pull); !done) return done.error();

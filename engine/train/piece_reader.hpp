@@ -1,0 +1,22 @@
+// Where a training state is read from: only the elements that are asked for.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/training_checkpoint.hpp"
+#include "parallel/flat_layout.hpp"
+
+namespace muster::train {
+
+// Fills a piece of a flat tensor, on any device, with a state's numbers.
+using PieceReader =
+    std::function<Result<void>(const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat)>;
+
+// Both must outlive the reader.
+PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint);
+// Of parameters; what other states hold stays as it is. The host has the piece, filled up to whole rows, at a time.
+PieceReader reader_of(const checkpoint::TensorSource& source);
+
+}  // namespace muster::train

@@ -1,0 +1,132 @@
+#include "train/state_transfer.hpp"
+
+#include <algorithm>
+
+#include "train/element_blocks.hpp"
+
+namespace muster::train {
+
+StateTransfer::StateTransfer(communicate::Communicator& ranks, at::Device device, int saving_ranks,
+                             const StateTensors& state)
+    : ranks_(ranks), device_(device), saving_ranks_(saving_ranks), state_(state) {}
+
+std::vector<int> StateTransfer::served() const {
+  std::vector<int> parts;
+  if (ranks_.rank() < savers())
+    for (int part = ranks_.rank() + saving_ranks_; part < state_.place().parts; part += saving_ranks_)
+      parts.push_back(part);
+  return parts;
+}
+
+at::Tensor StateTransfer::room(std::int64_t count) const {
+  return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(device_));
+}
+
+void StateTransfer::send(const at::Tensor& numbers, int to) const { ranks_.send(numbers.to(device_), to); }
+
+void StateTransfer::receive(const at::Tensor& numbers, int from) const {
+  const at::Tensor came = numbers.device() == device_ ? numbers : room(numbers.numel());
+  ranks_.receive(came, from);
+  if (!came.is_same(numbers)) numbers.copy_(came);
+}
+
+void StateTransfer::send_held(int to) const {
+  for (std::size_t unit = 0; unit < state_.units(); ++unit)
+    for (const std::string& name : state_.states()) send(state_.held(unit, name), to);
+}
+
+void StateTransfer::receive_held(int from) const {
+  for (std::size_t unit = 0; unit < state_.units(); ++unit)
+    for (const std::string& name : state_.states()) receive(state_.held(unit, name), from);
+}
+
+// ---- reading ----
+
+Result<void> StateTransfer::read_for_others(const PieceReader& reader) const {
+  for (const int part : served())
+    for (std::size_t unit = 0; unit < state_.units(); ++unit)
+      for (const std::string& name : state_.states()) {
+        const at::Tensor numbers = at::zeros({state_.part_elements(unit)}, at::kFloat);
+        if (auto read = state_.read_unit(reader, unit, part, name, numbers); !read) return read;
+        send(numbers, part);
+      }
+  return {};
+}
+
+void StateTransfer::broadcast_whole() const {
+  for (std::size_t unit = 0; unit < state_.units(); ++unit)
+    for (const std::string& name : state_.states())
+      if (const at::Tensor& numbers = state_.held(unit, name); numbers.numel() > 0) ranks_.broadcast(numbers, 0);
+}
+
+Result<void> StateTransfer::fill(const PieceReader& reader) const {
+  if (has_files())
+    if (auto read = state_.read(reader); !read) return read;
+  if (ranks_.size() <= saving_ranks_) return {};
+  const auto [part, parts, copy, copies] = state_.place();
+  if (parts == 1) return broadcast_whole(), Result<void>();
+  if (copy > 0) {
+    if (!has_files()) receive_held(part);
+    return {};
+  }
+  if (!has_files())
+    receive_held(server());
+  else if (auto read = read_for_others(reader); !read)
+    return read;
+  for (int other = 1; other < copies; ++other)
+    if (const int rank = other * parts + part; rank >= saving_ranks_) send_held(rank);
+  return {};
+}
+
+// ---- saving ----
+
+int StateTransfer::savers() const {
+  const int parts = state_.place().parts;
+  return parts == 1 ? saving_ranks_ : std::min(parts, saving_ranks_);
+}
+
+std::optional<std::vector<checkpoint::Piece>> StateTransfer::share() const {
+  if (ranks_.rank() >= savers()) return std::nullopt;
+  if (state_.place().parts == 1) return checkpoint::share_of(state_.tensors(), savers(), ranks_.rank());
+  std::vector<checkpoint::Piece> pieces = state_.saved_pieces(state_.place().part);
+  for (const int part : served()) std::ranges::move(state_.saved_pieces(part), std::back_inserter(pieces));
+  return pieces;
+}
+
+void StateTransfer::bring_to_savers(checkpoint::HostCopy* copy) const {
+  const auto place = state_.place();
+  if (place.copy > 0 || place.parts <= saving_ranks_) return;
+  if (!has_files()) return send_held(server());
+  std::span<float> to = copy->all();
+  for (std::size_t unit = 0; unit < state_.units(); ++unit)
+    for (const auto& piece : state_.pieces(unit, place.part))
+      to = to.subspan(static_cast<std::size_t>(piece.count) * state_.states().size());
+  for (const int part : served())
+    for (std::size_t unit = 0; unit < state_.units(); ++unit)
+      for (std::size_t i = 0; i < state_.states().size(); ++i) {
+        const at::Tensor numbers = room(state_.part_elements(unit));
+        ranks_.receive(numbers, part);
+        to = state_.copy_unit(unit, part, numbers, to);
+      }
+}
+
+// ---- exporting ----
+
+void StateTransfer::bring_to_first(const std::string& tensor, const at::Tensor& out) const {
+  const auto place = state_.place();
+  const std::string parameter(checkpoint::parameter_state);
+  for (int part = 0; part < place.parts; ++part) {
+    auto found = state_.find(tensor, part);
+    if (!found || (ranks_.rank() != 0 && part != place.part)) continue;
+    auto& [unit, piece] = *found;
+    const bool here = part == place.part;
+    const at::Tensor numbers =
+        here ? state_.held(unit, parameter).narrow(0, piece.offset, piece.count) : room(piece.count);
+    if (ranks_.rank() != 0) return send(numbers, 0);
+    if (!here) ranks_.receive(numbers, part);
+    piece.offset = 0;
+    for (const ElementBlock& block : blocks_of(piece)) view_in_order(out, block).copy_(view_flat(numbers, block));
+  }
+}
+
+}  // namespace muster::train
