@@ -34,12 +34,9 @@ inline model::Parameter parameter(std::size_t unit, std::vector<model::Parameter
 
 // Matrices and vectors, some as several tensors, some transposed, one smaller than any part, one unit of nothing else.
 inline std::vector<model::Parameter> parameters() {
-  return {parameter(0, {{"embedding", 301}}, 7),
-          parameter(1, {{"norm", 5}}, std::nullopt),
-          parameter(1, {{"attention", 96}}, 31, true),
-          parameter(1, {{"attention.bias", 96}}, std::nullopt),
-          parameter(1, {{"up", 13}, {"gate", 29}}, 40),
-          parameter(1, {{"down", 3}}, 421, true),
+  return {parameter(0, {{"embedding", 301}}, 7),        parameter(1, {{"norm", 5}}, std::nullopt),
+          parameter(1, {{"attention", 96}}, 31, true),  parameter(1, {{"attention.bias", 96}}, std::nullopt),
+          parameter(1, {{"up", 13}, {"gate", 29}}, 40), parameter(1, {{"down", 3}}, 421, true),
           parameter(2, {{"last", 11}}, std::nullopt)};
 }
 

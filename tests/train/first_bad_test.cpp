@@ -1,0 +1,114 @@
+#include "train/first_bad.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "cut_state.hpp"
+
+namespace muster::train {
+namespace {
+
+using model::ParameterId;
+using model::UnitId;
+using testing::CutState;
+using testing::CutStrategy;
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+// One pass over the units from the head on; changes: gradients of parameters.
+void pass(PlainGradients& gradients, const std::vector<std::pair<std::size_t, float>>& changes) {
+  gradients.begin_pass(model::PassKind::learn);
+  for (const auto& [parameter, value] : changes)
+    gradients.gradient(ParameterId{parameter}).values.view({-1})[0] = value;
+  for (std::size_t unit = 3; unit-- > 0;) gradients.gradients_complete(UnitId{unit});
+}
+
+TEST(PlainGradients, NameTheBadTensorThatIsNearestToTheHeadWhicheverPassHasIt) {
+  CutStrategy strategy({0, 2, 0, 1});
+  PlainGradients gradients(strategy, true, at::kCPU);
+  pass(gradients, {{0, 1.0F}, {4, 1e30F}, {6, 2.0F}});
+  EXPECT_EQ(gradients.first_bad(), std::nullopt);
+  pass(gradients, {{0, nan}});
+  EXPECT_EQ(gradients.first_bad(), 0);
+  pass(gradients, {{5, nan}});
+  EXPECT_EQ(gradients.first_bad(), 6);  // "down": "up" and "gate" are one parameter
+  pass(gradients, {{3, nan}, {5, nan}});
+  EXPECT_EQ(gradients.first_bad(), 3);
+  pass(gradients, {{6, nan}});
+  EXPECT_EQ(gradients.first_bad(), 7);
+  pass(gradients, {{6, 0.0F}});
+  EXPECT_EQ(gradients.first_bad(), 7);
+}
+
+TEST(PlainGradients, AreWholeAndZeroAtTheBeginningOfEveryPassWhateverPartIsHeld) {
+  CutStrategy strategy({1, 4, 0, 1});
+  PlainGradients gradients(strategy, false, at::kCPU);
+  for (int i = 0; i < 2; ++i) {
+    const tensor::GradientSum sum = gradients.gradient(ParameterId{4});
+    EXPECT_FALSE(sum.exact());
+    EXPECT_EQ(sum.values.sizes(), (at::IntArrayRef{42, 40}));
+    EXPECT_EQ(sum.values.abs().max().item<float>(), 0);
+    sum.values.fill_(1);
+    gradients.gradients_complete(UnitId{1});
+  }
+}
+
+TEST(PlainGradients, AreBadWhereAnExactSumCouldNotHoldThem) {
+  CutStrategy plain({0, 1, 0, 1}), exact({0, 1, 0, 1}, true);
+  PlainGradients of_plain(plain, true, at::kCPU), of_exact(exact, true, at::kCPU);
+  for (PlainGradients* gradients : {&of_plain, &of_exact}) pass(*gradients, {{1, 70000.0F}});
+  EXPECT_EQ(of_plain.first_bad(), std::nullopt);
+  EXPECT_EQ(of_exact.first_bad(), 1);
+}
+
+// The strategy's own idle pass sums over ranks, which the others do not in such a pass.
+TEST(PlainGradients, OfARankWithoutRowsVisitWhatTheOthersVisitAndSumNothing) {
+  for (const bool tied : {false, true}) {
+    CutStrategy strategy({0, 2, 0, 1});
+    PlainGradients gradients(strategy, tied, at::kCPU);
+    gradients.idle_pass(model::PassKind::learn);
+    std::vector<std::string> wanted{"learn"};
+    for (const UnitId unit : model::visits(model::PassKind::learn, 3, tied))
+      for (const char* sign : {"+", "-"}) wanted.push_back(sign + std::to_string(static_cast<std::size_t>(unit)));
+    EXPECT_EQ(strategy.told(), wanted);
+  }
+}
+
+TEST(FirstBad, IsAParameterBeforeTheLossAndTheLossBeforeAGradient) {
+  CutState state({1, 2, 0, 1});
+  PlainGradients gradients(state.strategy, true, at::kCPU);
+  const auto found = [&](bool bad_loss) { return first_bad(state.tensors, state.strategy, bad_loss, gradients); };
+  EXPECT_EQ(found(false).kind, BadTensor::Kind::none);
+  pass(gradients, {{2, nan}});
+  EXPECT_EQ(describe(found(false), state.tensors), "the gradient of attention");
+  EXPECT_EQ(describe(found(true), state.tensors), "the loss");
+  const parallel::FlatPiece piece = state.strategy.shards()[1].pieces.back();
+  state.strategy.shards()[1].master[piece.offset + piece.count - 1] = nan;
+  EXPECT_EQ(describe(found(true), state.tensors), piece.tensor);
+}
+
+TEST(FirstBad, OfAllRanksIsWhatComesFirstInAPassAndThenTheLowestRank) {
+  using Kind = BadTensor::Kind;
+  const auto agree = [](const std::vector<BadTensor>& found) {
+    std::vector<std::optional<BadOnRank>> agreed(found.size());
+    const auto ranks = communicate::make_thread_group(static_cast<int>(found.size()), std::chrono::seconds(20));
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        threads.emplace_back([&, i] { agreed[i] = agree_on_bad(found[i], *ranks[i], at::kCPU); });
+    }
+    for (const auto& other : agreed) {
+      EXPECT_EQ(other.has_value(), agreed[0].has_value());
+      EXPECT_EQ(other.value_or(BadOnRank{}).rank, agreed[0].value_or(BadOnRank{}).rank);
+    }
+    return agreed[0];
+  };
+  EXPECT_FALSE(agree({{}, {}}));
+  EXPECT_EQ(agree({{Kind::gradient, 1}, {Kind::loss, 0}, {Kind::parameter, 5}, {Kind::parameter, 2}})->rank, 2);
+  EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::loss, 0}, {Kind::loss, 0}})->rank, 2);
+  EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::gradient, 1}})->bad.tensor, 4);
+}
+
+}  // namespace
+}  // namespace muster::train
