@@ -12,6 +12,7 @@
 #include "cli/terminal.hpp"
 #include "service/plan_report.hpp"
 #include "service/train.hpp"
+#include "service/train_remedies.hpp"
 #include "store/metrics_table.hpp"
 #include "store/terminal_plot.hpp"
 
@@ -34,12 +35,10 @@ void take_bare_resume(service::GivenConfiguration& configuration) {
 }
 
 int show_plan(const service::TrainPlan& plan, bool json) {
-  const service::PlanCommandLine command({{"", {plan.question.model->name}}, {"--implementation", {"muster"}}},
-                                         plan::Work::training);
   if (json)
-    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, service::training_command));
   else
-    fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+    fmt::print("{}", service::plan_text(plan.question, plan.plan, service::training_command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
@@ -175,9 +174,10 @@ int run_train(const TrainCommand& given) {
   const wire::TrainTask& task = plan->task();
   const std::int64_t ranks = plan->job.ranks * (plan->job.hosts ? plan->job.hosts->count : 1);
   const std::int64_t of_pass = ranks * task.micro_batch;
-  note(fmt::format("{} parameters on {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
-                   plan->plan.parameters, plan->device, plan->data.training.counts.samples, task.steps, task.batch_size,
-                   task.micro_batch, (task.batch_size + of_pass - 1) / of_pass, ranks));
+  note(fmt::format("{} parameters on {}, {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
+                   plan->plan.parameters, plan->device, strategy_words(plan->plan.layout),
+                   plan->data.training.counts.samples, task.steps, task.batch_size, task.micro_batch,
+                   (task.batch_size + of_pass - 1) / of_pass, ranks));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
                                           : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));

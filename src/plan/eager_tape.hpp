@@ -13,8 +13,8 @@
 namespace muster::plan {
 
 // What bytes are held for.
-enum class Holding { activations, logits, gradients, kv_cache };
-using Held = std::array<std::int64_t, 4>;
+enum class Holding { activations, logits, gradients, kv_cache, gathered };
+using Held = std::array<std::int64_t, 5>;
 std::int64_t sum(const Held& held);
 
 // Counts bytes that are alive, and remembers the height of each phase.

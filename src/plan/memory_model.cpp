@@ -1,7 +1,11 @@
 #include "plan/memory_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+
+#include "spec/codec.hpp"
 
 namespace muster::plan {
 
@@ -19,6 +23,15 @@ std::string_view name(Scheme scheme) {
   constexpr std::array<std::string_view, 7> names{"single", "replicas", "ddp",        "fsdp",
                                                   "tensor", "pipeline", "layer_split"};
   return names[static_cast<std::size_t>(scheme)];
+}
+
+std::string strategy_words(const Layout& layout) {
+  std::string words(name(layout.scheme));
+  if (layout.scheme != Scheme::fsdp) return words;
+  words += " " + spec::write(layout.sharding);
+  if (layout.sharding == spec::ShardingStrategy::hybrid_shard)
+    words += fmt::format(" in groups of {}", layout.shard_group);
+  return words + (layout.offload ? ", with offload" : "");
 }
 
 std::string_view name(Component component) {
@@ -58,6 +71,7 @@ ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
   ModelWeight weight;
   weight.tensor_bytes.resize(shape.tensors.size());
   std::vector<bool> in_block(shape.modules.size(), false);
+  std::size_t end_of_blocks = 0;
   for (std::size_t module = 0; module < shape.modules.size(); ++module) {
     if (in_block[module] || !shape.is_whole(spec::ModuleId{module})) continue;
     std::fill(in_block.begin() + static_cast<std::ptrdiff_t>(module),
@@ -67,6 +81,7 @@ ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
       for (const spec::TensorShape& tensor : shape.tensors_of(spec::ModuleId{inner}))
         if (tensor.kind == spec::TensorKind::parameter && !tensor.same_as) block += tensor.elements();
     weight.block = std::max(weight.block, block);
+    end_of_blocks = shape.modules[module].end;
   }
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
@@ -81,6 +96,7 @@ ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
     weight.parameters += tensor.elements();
     weight.parameter_bytes += weight.tensor_bytes[i];
     if (!inside) weight.outside += tensor.elements();
+    if (!inside && number(tensor.owner) >= end_of_blocks) weight.after += tensor.elements();
     if (matrix) weight.matrices += tensor.elements();
     if (matrix && inside) weight.adapter_unit += tensor.dimensions.sizes[0] + tensor.dimensions.sizes[1];
   }
@@ -121,10 +137,19 @@ bool is_sharded(const Layout& layout) {
   return layout.scheme == Scheme::fsdp && layout.sharding != spec::ShardingStrategy::no_shard;
 }
 
-// Narrow weights beside wide masters: our engine's way. transformers holds wide weights and casts.
+// Weights in the type that is computed in beside wide masters: our engine's way, in whatever type it computes.
+// transformers holds wide weights and casts.
 bool keeps_master(const Workload& workload) {
-  return workload.mixed_precision && workload.implementation == Implementation::muster && !workload.adapters;
+  return workload.work == Work::training && workload.implementation == Implementation::muster && !workload.adapters &&
+         !is_quantised(workload.weights);
 }
+
+// Whether a rank of our engine holds one part of each unit. Of one part there is no use but to keep it elsewhere.
+bool holds_parts(const Workload& workload, const Layout& layout) {
+  return keeps_master(workload) && is_sharded(layout) && (shard_count(layout) > 1 || layout.offload);
+}
+
+bool is_offloaded(const Layout& layout) { return layout.offload && !layout.on_cpu; }
 
 int compute_width(const Workload& workload) {
   if (workload.mixed_precision) return 2;
@@ -133,12 +158,36 @@ int compute_width(const Workload& workload) {
 
 // Bytes of weights while they are held for computing; quantised ones are told by their tensors.
 std::int64_t held_width(const Workload& workload) {
-  if (workload.mixed_precision) return keeps_master(workload) ? 2 : wide;
-  return std::max(bits(workload.weights), 16) / 8;
+  if (keeps_master(workload)) return compute_width(workload);
+  return workload.mixed_precision ? wide : std::max(bits(workload.weights), 16) / 8;
 }
 
-StepRequest step_request(const spec::ModelConfig& config, const Workload& workload, const Layout& layout,
-                         const LayerShare& share) {
+// Bytes per parameter of what is held of it.
+struct StateWidths {
+  std::int64_t weights = 0;
+  std::int64_t master = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+};
+
+StateWidths state_widths(const Workload& workload, const Layout& layout) {
+  const std::int64_t held = held_width(workload);
+  if (!keeps_master(workload)) return {held, 0, held, held};
+  // float32 units are gathered from the masters themselves.
+  const bool from_masters = holds_parts(workload, layout) && held == wide;
+  return {from_masters ? 0 : held, wide, workload.exact ? 2 * wide : wide, wide};
+}
+
+Gathering gathering_of(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
+  return {{weight.outside - weight.after, weight.block, weight.after},
+          layout.sharding == spec::ShardingStrategy::shard_grad_op,
+          state_widths(workload, layout).gradients,
+          shard_count(layout),
+          is_offloaded(layout)};
+}
+
+StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
+                         const Layout& layout, const LayerShare& share) {
   const std::int64_t parts = tensor_degree(layout);
   StepRequest request;
   request.family = config.family;
@@ -164,16 +213,21 @@ StepRequest step_request(const spec::ModelConfig& config, const Workload& worklo
                          ? workload.sequence
                          : std::max<std::int64_t>(workload.sequence - workload.new_tokens, 1);
   request.attention = workload.attention;
-  request.checkpointing = workload.checkpointing;
+  request.recomputation = workload.recomputation;
   request.gradients_stay = workload.accumulation == 1;
   request.dequantized = is_quantised(workload.weights);
   request.adapters = workload.adapters;
+  if (workload.implementation != Implementation::muster) return request;
+  request.exact = workload.exact;
+  request.on_cpu = layout.on_cpu;
+  if (holds_parts(workload, layout)) request.gathering = gathering_of(weight, workload, layout);
   return request;
 }
 
 // FSDP's units are whole for a moment: the root's all the time, a block's and the next one's. shard_grad_op keeps all
-// of them between the passes.
+// of them between the passes. What our engine gathers is told moment by moment.
 std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
+  if (keeps_master(workload)) return 0;
   // What lies in host memory is fetched as what lies on other ranks is.
   if (!is_sharded(layout) || (shard_count(layout) == 1 && !layout.offload)) return 0;
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
@@ -192,11 +246,12 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
     return divided(matrices, parts) + parameters - matrices;
   };
   const std::int64_t parameters = on_device(share.parameters);
+  const StateWidths widths = state_widths(workload, layout);
   if (is_quantised(workload.weights)) {
     memory[Component::weights] = parameters * bits(workload.weights) / 8;
     memory[Component::quantization] = on_device(share.parameter_bytes) - memory[Component::weights];
   } else {
-    memory[Component::weights] = parameters * held_width(workload);
+    memory[Component::weights] = parameters * widths.weights;
   }
   memory[Component::buffers] = weight.buffer_bytes;
   if (!training) return;
@@ -205,12 +260,13 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
     memory[Component::adapters] = adapters * 2 * wide + optimizer_bytes(workload.optimizer, adapters, wide);
     return;
   }
-  const std::int64_t width = keeps_master(workload) ? 2 : held_width(workload);
-  if (keeps_master(workload)) memory[Component::master] = parameters * wide;
-  memory[Component::gradients] = parameters * width;
-  memory[Component::optimizer] = optimizer_bytes(workload.optimizer, parameters, keeps_master(workload) ? wide : width);
-  if (layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1))
-    memory[Component::buckets] = parameters * width;
+  memory[Component::master] = parameters * widths.master;
+  memory[Component::gradients] = parameters * widths.gradients;
+  memory[Component::optimizer] = optimizer_bytes(workload.optimizer, parameters, widths.optimizer);
+  // Our engine sums gradients where they lie.
+  const bool replicated =
+      layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1);
+  if (replicated && !keeps_master(workload)) memory[Component::buckets] = memory[Component::gradients];
 }
 
 // AdamW over all tensors at once makes a list of square roots as large as the parameters.
@@ -258,6 +314,7 @@ std::int64_t add_highest_moment(DeviceMemory& memory, const std::vector<Moment>&
   for (const Moment& moment : moments) {
     const std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
                                part(moment, Holding::kv_cache) - memory[Component::kv_cache] +
+                               part(moment, Holding::gathered) +
                                gradients.above(part(moment, Holding::gradients), memory[Component::gradients]);
     if (above <= highest) continue;
     highest = above;
@@ -265,7 +322,8 @@ std::int64_t add_highest_moment(DeviceMemory& memory, const std::vector<Moment>&
   }
   memory.moment = decisive->name;
   memory[Component::logits] = std::min(part(*decisive, Holding::logits), highest);
-  memory[Component::activations] = highest - memory[Component::logits];
+  memory[Component::gathered] += part(*decisive, Holding::gathered);
+  memory[Component::activations] = highest - memory[Component::logits] - part(*decisive, Holding::gathered);
   return highest;
 }
 
@@ -282,9 +340,9 @@ void consider_optimizer_step(DeviceMemory& memory, std::int64_t above_states, st
 std::int64_t allocator_slack(const DeviceMemory& memory, const Workload& workload, const MemoryConstants& constants) {
   const std::int64_t above = memory[Component::activations] + memory[Component::logits] + memory[Component::kv_cache] +
                              memory[Component::gathered];
-  const double share = workload.expandable_segments ? constants.slack_expandable
-                       : workload.checkpointing     ? constants.slack_checkpointing
-                                                    : constants.slack;
+  const double share = workload.expandable_segments                          ? constants.slack_expandable
+                       : workload.recomputation != spec::Recomputation::none ? constants.slack_checkpointing
+                                                                             : constants.slack;
   return static_cast<std::int64_t>(static_cast<double>(above) * share);
 }
 
@@ -295,22 +353,24 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
                            StepMemo* memo) {
   DeviceMemory memory;
   const bool training = workload.work == Work::training;
-  const StepRequest request = step_request(config, workload, layout, share);
+  const StepRequest request = step_request(config, weight, workload, layout, share);
   add_states(memory, weight, workload, layout, share);
   memory[Component::gathered] = gathered_bytes(weight, workload, layout);
   const std::int64_t temporaries = training ? step_temporaries(memory, workload) : 0;
-  if (layout.offload) offload(memory);
+  if (is_offloaded(layout)) offload(memory);
 
   memory[Component::workspace] = constants.cublas_workspace * (training ? 2 : 1);
   if (training) {
     const bool sharded = is_sharded(layout);
-    const GradientCount gradients{request.gradients_stay, sharded ? shard_count(layout) : 1,
-                                  sharded ? held_width(workload) / request.types.weight : 1,
-                                  compute_width(workload) * (weight.outside + weight.block), sharded && layout.offload};
+    // The sums of our engine are there from the start.
+    const bool growing = request.gradients_stay && workload.implementation != Implementation::muster;
+    const GradientCount gradients{
+        growing, sharded ? shard_count(layout) : 1, sharded ? held_width(workload) / request.types.weight : 1,
+        compute_width(workload) * (weight.outside + weight.block), sharded && is_offloaded(layout)};
     StepMemo alone;
     const std::int64_t above = add_highest_moment(
         memory, (memo != nullptr ? *memo : alone).training(workload.implementation, request), gradients);
-    if (!layout.offload) consider_optimizer_step(memory, above, temporaries);
+    if (!is_offloaded(layout)) consider_optimizer_step(memory, above, temporaries);
   } else {
     const bool own = workload.implementation == Implementation::muster;
     if (workload.new_tokens > 0 || own)

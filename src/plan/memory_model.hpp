@@ -53,6 +53,7 @@ struct ModelWeight {
   std::int64_t parameters = 0;
   std::int64_t block = 0;     // parameters of the largest block
   std::int64_t outside = 0;   // parameters outside of blocks
+  std::int64_t after = 0;     // those of them that come after the blocks: the last norm and a head that is not tied
   std::int64_t matrices = 0;  // parameters of all matrices, the embedding's included: what tensor parallelism divides
   std::int64_t adapter_unit = 0;  // sum of in + out over the blocks' matrices: times the rank, the adapters' parameters
   std::int64_t buffer_bytes = 0;

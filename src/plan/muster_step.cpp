@@ -8,64 +8,185 @@ namespace muster::plan {
 namespace {
 
 constexpr std::int64_t wide = 4;
-// Tokens whose logits are alive at once while the loss is computed.
-constexpr std::int64_t loss_chunk = 2048;
+// Rows whose logits are alive at once while the loss is computed (engine/train/supervised.cpp).
+constexpr std::int64_t loss_rows_on_gpu = 2048;
+constexpr std::int64_t loss_rows_on_cpu = 256;
 // Of the engine's generator: rows that are read in one step, rows whose logits are alive at once while texts are
 // scored, tokens of a block of the cache.
 constexpr std::int64_t most_read = 2048;
 constexpr std::int64_t most_drawn = 128;
 constexpr std::int64_t cache_block = 64;
+// Whole numbers that a pass has of each token: itself, its position, whether and for what it is trained.
+constexpr std::int64_t pass_numbers = 4;
+// Tables of scores of one sequence that attention by plain products has at once, as it is differentiated.
+constexpr std::int64_t score_tables = 4;
 
-struct StepBytes {
+// What a block keeps on its tape, and what comes and goes beside it.
+class StepBytes {
+ public:
   explicit StepBytes(const StepRequest& request)
-      : tokens(request.batch * request.sequence),
-        width(request.types.compute),
-        stream(tokens * request.hidden * width) {
-    const std::int64_t per_token = 4 * request.hidden + 2 * request.query + 2 * request.kv + 3 * request.intermediate;
-    saved_block = tokens * (per_token * width + request.heads * wide);
-    if (request.attention == spec::Attention::eager)
-      saved_block += tokens * request.sequence * request.heads * (width + wide);
-    if (request.adapters) saved_block += tokens * request.adapters->rank * 7 * wide;
-    working = tokens * (2 * request.hidden + 3 * request.intermediate) * width;
-    attention_gradient = tokens * (request.query * (2 * wide + width) + 2 * request.kv * width);
-    const std::int64_t chunk = std::min(tokens, loss_chunk);
-    logits = chunk * request.vocabulary * (width + wide);
+      : request_(request),
+        tokens_(request.batch * request.sequence),
+        width_(request.types.compute),
+        gated_(request.family != spec::Family::gpt2) {}
+
+  // The residual stream between two blocks.
+  std::int64_t stream() const { return tokens_ * request_.hidden * width_; }
+
+  // All that the backward pass of a block reads, its input included.
+  std::int64_t tape() const {
+    return tokens_ * (numbers(4, 3, 4, gated_ ? 3 : 2) * width_ + request_.heads * wide) + adapted();
+  }
+  // What stays of it until then.
+  std::int64_t kept() const {
+    if (request_.recomputation == spec::Recomputation::full) return stream();
+    if (request_.recomputation == spec::Recomputation::none) return tape();
+    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * wide) + adapted();
+  }
+  // Rotary tables, float32, and what a pass knows of each token.
+  std::int64_t tables() const {
+    const std::int64_t rotary = gated_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * wide : 0;
+    return tokens_ * (rotary + pass_numbers * 8);
   }
 
-  std::int64_t tokens;
-  std::int64_t width;
-  std::int64_t stream;  // the residual stream between two blocks
-  std::int64_t saved_block = 0;
-  std::int64_t working = 0;
-  std::int64_t attention_gradient = 0;
-  std::int64_t logits = 0;
+  // Beside the tape while a block is computed: what it gives, or what attention or the activation need for a moment.
+  std::int64_t forward() const {
+    const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * wide;
+    return std::max({stream(), score_bytes(), raised});
+  }
+  // Beside the tape and the gradient that comes in.
+  std::int64_t backward() const { return std::max(feed_forward(), stream() + attention()) + product_of_block(); }
+
+  std::int64_t loss_rows() const { return std::min(tokens_, request_.on_cpu ? loss_rows_on_cpu : loss_rows_on_gpu); }
+  // Replaced by their gradient in place; exact sums on GPUs read rows that begin at a cache line, and copy others.
+  std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_products() ? 2 : 1); }
+  // Beside them: the gradient of the rows, and what is added to the head's sum.
+  std::int64_t head() const {
+    return loss_rows() * request_.hidden * width_ +
+           (adds_products() ? request_.vocabulary * request_.hidden * wide : 0);
+  }
+
+ private:
+  std::int64_t numbers(std::int64_t hidden, std::int64_t query, std::int64_t kv, std::int64_t intermediate) const {
+    return hidden * request_.hidden + query * request_.query + kv * request_.kv + intermediate * request_.intermediate;
+  }
+  std::int64_t adapted() const { return request_.adapters ? tokens_ * request_.adapters->rank * 7 * wide : 0; }
+
+  std::int64_t feed_forward() const {
+    if (gated_) return tokens_ * numbers(2, 0, 0, 3) * width_;
+    // An activation that has no kernel of its own is differentiated by the library, in float32.
+    const std::int64_t slope = request_.on_cpu ? width_ : (width_ == wide ? 3 : 4) * wide;
+    return tokens_ * (numbers(2, 0, 0, 1) * width_ + request_.intermediate * slope);
+  }
+
+  std::int64_t attention() const {
+    const std::int64_t after = numbers(2, gated_ ? 4 : 3, gated_ ? 5 : 4, 0) * width_;
+    const std::int64_t sums = request_.on_cpu ? 0 : request_.query * wide + request_.heads * wide;
+    const std::int64_t repeated = request_.grouped && !request_.on_cpu ? 2 * request_.query * width_ : 0;
+    const std::int64_t inside = numbers(0, 2, 2, 0) * width_ + sums + repeated;
+    return std::max(tokens_ * after, tokens_ * inside + score_bytes());
+  }
+
+  // float32 on a GPU has no packed attention: a sequence at a time, by plain products where heads are grouped or the
+  // order of sums is fixed.
+  std::int64_t score_bytes() const {
+    const bool plain = !request_.on_cpu && width_ == wide && (request_.grouped || request_.exact);
+    return plain ? score_tables * request_.heads * request_.sequence * request_.sequence * wide : 0;
+  }
+
+  // Exact sums on GPUs take a product that was computed by itself.
+  bool adds_products() const { return request_.exact && !request_.on_cpu; }
+  std::int64_t product_of_block() const {
+    if (!adds_products()) return 0;
+    const std::int64_t widest = std::max(request_.query + 2 * request_.kv, (gated_ ? 2 : 1) * request_.intermediate);
+    return request_.hidden * widest * wide;
+  }
+
+  const StepRequest& request_;
+  std::int64_t tokens_;
+  std::int64_t width_;
+  bool gated_;
 };
 
-std::int64_t block_parameters(const StepRequest& request) {
-  return request.hidden * (2 * request.query + 2 * request.kv + 3 * request.intermediate);
-}
+// The units that are whole at a moment, and their gradients, of a model whose ranks hold parts.
+class WholeUnits {
+ public:
+  explicit WholeUnits(const StepRequest& request) : request_(request) {
+    if (!request.gathering) return;
+    const Gathering& gathering = *request.gathering;
+    units_ = gathering.units;
+    next_block_ = request.layers > 1 ? units_.block : 0;
+    shared_ = request.tied ? units_.embedding : 0;
+  }
+
+  // The embedding is computed, the first block comes.
+  std::int64_t embedding() const {
+    return bytes(units_.embedding + units_.block, 0, std::max(units_.embedding, units_.block));
+  }
+  // A block is computed, the next one or the last unit comes; a tied embedding stays for the head.
+  std::int64_t forward() const {
+    const std::int64_t next = std::max(next_block_, units_.last);
+    return bytes(kept(shared_ + units_.block + next), 0, std::max(units_.block, units_.last));
+  }
+  // The head is computed, the last block comes.
+  std::int64_t loss() const {
+    const std::int64_t head = shared_ + units_.last;
+    return bytes(kept(head + units_.block), head, units_.block);
+  }
+  // A block is computed, the one before it comes; the one after it, or the last unit, is being reduced.
+  std::int64_t last_block() const {
+    return bytes(kept(units_.block + next_block_), shared_ + units_.block + std::max(next_block_, units_.last),
+                 next_block_);
+  }
+  std::int64_t first_block() const {
+    const std::int64_t reduced = request_.layers > 1 ? units_.block : units_.last;
+    return bytes(units_.block, shared_ + units_.block + reduced, 0);
+  }
+  std::int64_t embedding_gradient() const { return bytes(0, units_.embedding + units_.block, 0); }
+
+ private:
+  std::int64_t kept(std::int64_t visited) const {
+    const std::int64_t all = units_.embedding + request_.layers * units_.block + units_.last;
+    return request_.gathering && request_.gathering->keeps ? all : visited;
+  }
+  // packed: the unit that comes, which on CPU ranks is flat and in panels for a moment.
+  std::int64_t bytes(std::int64_t parameters, std::int64_t gradients, std::int64_t packed) const {
+    if (!request_.gathering) return 0;
+    const Gathering& gathering = *request_.gathering;
+    const std::int64_t width = request_.types.compute;
+    const std::int64_t largest = std::max({units_.embedding, units_.block, units_.last});
+    const std::int64_t under_way =
+        gathering.from_host ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
+                            : 0;
+    return parameters * width + gradients * gathering.gradient + (request_.on_cpu ? packed * width : 0) + under_way;
+  }
+
+  const StepRequest& request_;
+  UnitSizes units_;
+  std::int64_t next_block_ = 0;
+  std::int64_t shared_ = 0;  // the embedding that the head reads, too
+};
 
 }  // namespace
 
+// The sums of gradients are there from the start, and counted with the states. From the loss on there are the last
+// block's output, the normed rows and the gradients of both.
 std::vector<Moment> muster_training(const StepRequest& request) {
   const StepBytes bytes(request);
-  const std::int64_t kept = request.checkpointing ? bytes.stream : bytes.saved_block;
-  const std::int64_t again = request.checkpointing ? bytes.saved_block : 0;
-  const std::int64_t per_gradient = request.adapters || !request.gradients_stay ? 0 : request.types.compute;
-  const std::int64_t of_block = block_parameters(request) * per_gradient;
-  const std::int64_t of_head = request.has_head ? request.vocabulary * request.hidden * per_gradient : 0;
-  const std::int64_t of_embedding =
-      request.has_embedding && !request.tied ? request.vocabulary * request.hidden * per_gradient : 0;
-  const std::int64_t backward = again + std::max(bytes.working, bytes.attention_gradient) + 2 * bytes.stream;
-  const std::int64_t all = request.layers * kept;
+  const WholeUnits whole(request);
+  const std::int64_t kept = bytes.kept(), again = bytes.tape() - kept, tables = bytes.tables();
+  const std::int64_t all = tables + request.layers * kept;
+  const std::int64_t of_block = again + 5 * bytes.stream() + bytes.backward();
   std::vector<Moment> moments;
-  moments.push_back({"forward pass", {all + bytes.working + bytes.stream, 0, 0, 0}});
+  if (request.has_embedding) moments.push_back({"embedding", {tables + bytes.stream(), 0, 0, 0, whole.embedding()}});
+  moments.push_back({"forward pass", {all + again + bytes.forward(), 0, 0, 0, whole.forward()}});
   if (request.has_head)
-    moments.push_back({"backward pass of the loss", {all + 3 * bytes.stream, bytes.logits, of_head, 0}});
-  moments.push_back({"backward pass of the last block", {all + backward, 0, of_head + of_block, 0}});
-  moments.push_back({"backward pass of the first block", {kept + backward, 0, of_head + request.layers * of_block, 0}});
+    moments.push_back(
+        {"backward pass of the loss", {all + 3 * bytes.stream() + bytes.head(), bytes.logits(), 0, 0, whole.loss()}});
+  moments.push_back({"backward pass of the last block", {all + of_block, 0, 0, 0, whole.last_block()}});
+  moments.push_back({"backward pass of the first block", {tables + kept + of_block, 0, 0, 0, whole.first_block()}});
   moments.push_back(
-      {"backward pass of the embedding", {2 * bytes.stream, 0, of_head + request.layers * of_block + of_embedding, 0}});
+      {"backward pass of the embedding", {tables + 5 * bytes.stream(), 0, 0, 0, whole.embedding_gradient()}});
   return moments;
 }
 
@@ -82,8 +203,8 @@ std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t ne
   const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + wide) : 0;
   const std::int64_t cache =
       2 * request.layers * request.kv * width * request.batch * muster_cached_tokens(request.sequence + new_tokens);
-  return {{"reading the prompt", {std::min(tokens, most_read) * row, logits, 0, cache}},
-          {"writing the last token", {request.batch * row, logits, 0, cache}}};
+  return {{"reading the prompt", {std::min(tokens, most_read) * row, logits, 0, cache, 0}},
+          {"writing the last token", {request.batch * row, logits, 0, cache, 0}}};
 }
 
 }  // namespace muster::plan

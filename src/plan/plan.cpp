@@ -50,16 +50,30 @@ std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus) {
 RankPlan cpu_rank(const Question& question, DeviceMemory memory) {
   for (const Component component : {Component::slack, Component::nccl, Component::context}) memory[component] = 0;
   std::int64_t limit = question.cpu_limit.value_or(question.host_memory.value_or(unknown_limit));
-  if (limit != unknown_limit) limit /= question.cpu_ranks;
+  if (limit != unknown_limit) limit /= question.ranks.value_or(1);
   return {0, 0, std::nullopt, memory, limit, {}};
 }
 
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory, std::int64_t hosts) {
   std::vector<RankPlan> ranks;
+  const std::int64_t here = ranks_of_host(question), devices = std::ssize(question.devices);
   for (std::int64_t host = 0; host < hosts; ++host)
-    for (const PlanDevice& device : question.devices)
-      ranks.push_back({static_cast<int>(ranks.size()), static_cast<int>(host), device, memory, device.limit, {}});
+    for (std::int64_t rank = 0; rank < here; ++rank) {
+      const auto at = static_cast<std::size_t>(rank % devices);
+      ranks.push_back({static_cast<int>(ranks.size()),
+                       static_cast<int>(host),
+                       question.devices[at],
+                       memory,
+                       rank_limit(question, at),
+                       {}});
+    }
   return ranks;
+}
+
+std::int64_t rank_limit(const Question& question, std::size_t device) {
+  const std::int64_t devices = std::ssize(question.devices);
+  const std::int64_t sharing = (ranks_of_host(question) - static_cast<std::int64_t>(device) + devices - 1) / devices;
+  return question.devices[device].limit / std::max<std::int64_t>(sharing, 1);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // The proof that work fits, or why not: which bytes lie where, how the model is split, which batch runs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -47,9 +48,12 @@ struct Question {
   std::optional<std::int64_t> accumulation;  // passes per optimizer step; absent: what batch asks for
   std::optional<Scheme> scheme;              // absent: the cheapest that fits
   spec::ShardingStrategy sharding = spec::ShardingStrategy::full_shard;
-  bool offload = false;  // FSDP's shards in host memory
+  bool offload = false;                     // FSDP's shards in host memory
+  std::optional<std::int64_t> shard_group;  // hybrid_shard: ranks that share one copy; absent: those of one host
   std::vector<PlanDevice> devices;
-  std::int64_t cpu_ranks = 1;               // training without GPUs: ranks that share the host's memory
+  // Training: ranks of each host, which take the devices in turn and share them evenly; absent: one on each, without
+  // GPUs one in all.
+  std::optional<std::int64_t> ranks;
   std::vector<PlanDevice> spare;            // visible GPUs that were not chosen
   bool limits_given = false;                // by max_memory
   std::optional<std::int64_t> cpu_limit;    // bytes of modules that may lie in host memory; absent: none
@@ -66,6 +70,10 @@ struct Question {
   MemoryConstants constants;
   std::shared_ptr<StepMemo> memo = std::make_shared<StepMemo>();  // shared by the questions a search makes of this one
 };
+
+inline std::int64_t ranks_of_host(const Question& question) {
+  return question.ranks.value_or(std::max<std::int64_t>(std::ssize(question.devices), 1));
+}
 
 // Of a CPU rank where host memory is not known.
 inline constexpr std::int64_t unknown_limit = std::numeric_limits<std::int64_t>::max();
@@ -84,8 +92,8 @@ struct RankPlan {
 
 // One option of `muster plan` and its value, by which a remedy differs from what was asked.
 struct OptionChange {
-  std::string option;  // "--dtype"
-  std::string value;   // "int8"; empty for a flag
+  std::string option;  // "--dtype", or a setting: "section.key=value"
+  std::string value;   // "int8"; empty for a flag, and for a setting
 };
 
 struct Remedy {

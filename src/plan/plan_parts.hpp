@@ -18,6 +18,9 @@ std::string dividing_gpus(const spec::ModelConfig& config, std::int64_t gpus);
 // The one rank of a host without GPUs: what it needs there, and may use.
 RankPlan cpu_rank(const Question& question, DeviceMemory memory);
 
+// What each of the ranks on this device may use of it.
+std::int64_t rank_limit(const Question& question, std::size_t device);
+
 // Ranks 0 … on the devices of so many hosts, each with the same memory. One host is enough for a verdict.
 std::vector<RankPlan> equal_ranks(const Question& question, const DeviceMemory& memory, std::int64_t hosts);
 inline std::int64_t hosts_to_tell(const Question& question) {

@@ -121,7 +121,7 @@ void add_hosts(std::vector<Family>& list, const Question& question) {
   if (question.devices.empty()) return;
   Family family;
   for (std::int64_t hosts = question.hosts * 2; hosts <= 256; hosts *= 2) {
-    if (question.batch && *question.batch % (hosts * std::ssize(question.devices)) != 0) break;
+    if (question.batch && *question.batch % (hosts * ranks_of_host(question)) != 0) break;
     family.push_back({fmt::format("{} hosts like this one", hosts),
                       {{"--nodes", std::to_string(hosts)}, {"--strategy", "fsdp"}},
                       [hosts](Question& tried) {
@@ -133,9 +133,12 @@ void add_hosts(std::vector<Family>& list, const Question& question) {
 }
 
 void add_sharding(std::vector<Family>& list, const Question& question) {
-  const bool several = question.hosts * std::ssize(question.devices) > 1;
-  if (several && question.scheme && *question.scheme != Scheme::fsdp)
-    list.push_back({{"shard weights, gradients and optimizer over the GPUs",
+  const bool several = question.hosts * ranks_of_host(question) > 1;
+  // Where nothing is asked for, GPUs have been tried with it.
+  const bool known = question.scheme ? *question.scheme == Scheme::fsdp : !question.devices.empty();
+  if (several && !known)
+    list.push_back({{fmt::format("shard weights, gradients and optimizer over the {}",
+                                 question.devices.empty() ? "ranks" : "GPUs"),
                      {{"--strategy", "fsdp"}},
                      [](Question& tried) { tried.scheme = Scheme::fsdp; }}});
   if (several && question.sharding != spec::ShardingStrategy::full_shard)
@@ -150,6 +153,32 @@ void add_sharding(std::vector<Family>& list, const Question& question) {
             tried.scheme = Scheme::fsdp;
             tried.offload = true;
           }}});
+}
+
+// Of our engine, which keeps float32 masters in any case.
+void add_narrower_computing(std::vector<Family>& list, const Question& question) {
+  if (question.workload.mixed_precision || question.workload.weights != WeightType::float32) return;
+  list.push_back({{"compute in bfloat16, with float32 masters", {{"--mixed-precision", "bf16"}}, [](Question& tried) {
+                     tried.workload.mixed_precision = true;
+                   }}});
+}
+
+// What costs no product first.
+void add_recomputation(std::vector<Family>& list, const Question& question) {
+  Family family;
+  const auto recompute = [](spec::Recomputation how) {
+    return [how](Question& tried) { tried.workload.recomputation = how; };
+  };
+  const bool own = question.workload.implementation == Implementation::muster;
+  if (own && question.workload.recomputation == spec::Recomputation::none)
+    family.push_back({"recompute norms, rotations and gates instead of keeping them",
+                      {{"training.gradient_checkpointing=selective", ""}},
+                      recompute(spec::Recomputation::selective)});
+  if (question.workload.recomputation != spec::Recomputation::full)
+    family.push_back({"recompute activations instead of keeping them",
+                      {{"--checkpointing", ""}},
+                      recompute(spec::Recomputation::full)});
+  list.push_back(std::move(family));
 }
 
 void add_cheaper_states(std::vector<Family>& list, const Question& question) {
@@ -204,10 +233,7 @@ std::vector<Family> training_families(const Question& question) {
   std::vector<Family> list;
   add_allocator(list, question);
   add_fused_attention(list, question);
-  if (!question.workload.checkpointing)
-    list.push_back({{"recompute activations instead of keeping them", {{"--checkpointing", ""}}, [](Question& tried) {
-                       tried.workload.checkpointing = true;
-                     }}});
+  add_recomputation(list, question);
   add_micro_batch(list, question);
   add_passes(list, question);
   add_higher_limits(list, question);
@@ -215,8 +241,12 @@ std::vector<Family> training_families(const Question& question) {
   add_roomiest_gpus(list, question);
   add_sequence(list, question, 128);
   add_sharding(list, question);
-  if (!question.workload.adapters) add_cheaper_states(list, question);
-  add_adapters(list, question);
+  if (question.workload.implementation == Implementation::muster) {
+    add_narrower_computing(list, question);
+  } else {
+    if (!question.workload.adapters) add_cheaper_states(list, question);
+    add_adapters(list, question);
+  }
   add_hosts(list, question);
   return list;
 }

@@ -19,6 +19,24 @@ struct Adapters {
   bool operator==(const Adapters&) const = default;
 };
 
+// Parameters of the units that a sharded model is gathered and reduced by.
+struct UnitSizes {
+  std::int64_t embedding = 0;
+  std::int64_t block = 0;
+  std::int64_t last = 0;  // the final norm, and a head that is not tied
+  bool operator==(const UnitSizes&) const = default;
+};
+
+// What a rank of muster's engine adds to the units that are whole for a moment.
+struct Gathering {
+  UnitSizes units;
+  bool keeps = false;         // a unit stays until its last visit of a pass (shard_grad_op)
+  std::int64_t gradient = 4;  // bytes of a sum of gradients
+  std::int64_t shards = 1;    // parts of each unit
+  bool from_host = false;     // parts are brought from the host's memory and taken back there
+  bool operator==(const Gathering&) const = default;
+};
+
 // One device's share of one step.
 struct StepRequest {
   spec::Family family = spec::Family::llama;
@@ -39,10 +57,14 @@ struct StepRequest {
   std::int64_t batch = 1;
   std::int64_t sequence = 0;
   spec::Attention attention = spec::Attention::sdpa;
-  bool checkpointing = false;
+  spec::Recomputation recomputation = spec::Recomputation::none;
   bool gradients_stay = true;
   bool dequantized = false;  // weights are unpacked for each product
   std::optional<Adapters> adapters;
+  // Of muster's engine:
+  bool exact = false;
+  bool on_cpu = false;
+  std::optional<Gathering> gathering;  // absent: all parameters are always there
   bool operator==(const StepRequest&) const = default;
 };
 

@@ -21,8 +21,7 @@ class TrainingPlanner {
  public:
   explicit TrainingPlanner(const Question& question)
       : question_(question),
-        world_(question.devices.empty() ? question.hosts * question.cpu_ranks
-                                        : question.hosts * std::ssize(question.devices)),
+        world_(question.hosts * ranks_of_host(question)),
         weight_(weigh(question.model->shape, question.workload.weights)) {}
 
   Result<Plan> plan() {
@@ -37,36 +36,25 @@ class TrainingPlanner {
   }
 
  private:
-  // The last norm and the head, a tied one not counted.
-  static std::int64_t parameters_after_blocks(const spec::ModelShape& shape) {
-    std::vector<std::int64_t> counts;
-    for (const spec::TensorShape& tensor : shape.tensors)
-      counts.push_back(tensor.kind == spec::TensorKind::parameter ? tensor.elements() : 0);
-    const SplitUnits units = split_units(shape, counts);
-    std::int64_t after = 0;
-    for (std::size_t i = 0; i < units.units.size(); ++i)
-      if (units.roles[i] == UnitRole::after_blocks) after += units.units[i].bytes;
-    return after;
-  }
-
   std::int64_t data_ranks(const Layout& layout) const {
     return layout.scheme == Scheme::tensor || layout.scheme == Scheme::pipeline ? 1 : layout.world;
   }
 
   Layout layout(Scheme scheme, bool offload) const {
-    Layout made{scheme, question_.sharding, offload, world_, std::ssize(question_.devices)};
-    if (scheme == Scheme::single) made.world = 1;
-    return made;
+    return {scheme,        question_.sharding,       offload, scheme == Scheme::single ? 1 : world_,
+            shard_group(), question_.devices.empty()};
   }
+
+  std::int64_t shard_group() const { return question_.shard_group.value_or(ranks_of_host(question_)); }
 
   // In the order of cost: what communicates least first. Host memory is a remedy, taken only where it is asked for.
   std::vector<Attempt> attempts() const {
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
+    if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
     if (question_.devices.empty() && world_ == 1)
       return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
     if (question_.devices.empty()) return {{layout(Scheme::ddp, false), "there is no GPU, CPU ranks compute"}};
     std::vector<Attempt> list;
-    if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
     if (world_ == 1) {
       list.push_back({layout(Scheme::single, false), "the whole training state fits one GPU"});
     } else {
@@ -77,19 +65,48 @@ class TrainingPlanner {
     return list;
   }
 
+  std::optional<Error> sharding_contradiction() const {
+    const auto refuse = [](std::string what, std::string remedy) {
+      return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
+    };
+    const bool own = question_.workload.implementation == Implementation::muster;
+    const bool hybrid = question_.sharding == spec::ShardingStrategy::hybrid_shard;
+    if (hybrid && world_ % shard_group() != 0)
+      return refuse(fmt::format("{} ranks are no whole number of groups of {} (distributed.fsdp_group_size)", world_,
+                                shard_group()),
+                    dividing_group(shard_group(), world_));
+    if (own && question_.offload && question_.sharding == spec::ShardingStrategy::no_shard)
+      return refuse("offload keeps shards in host memory, and no_shard makes none",
+                    "distributed.fsdp_sharding_strategy=full_shard, or distributed.fsdp_cpu_offload=false");
+    if (own && question_.scheme == Scheme::fsdp && world_ == 1 && !question_.offload)
+      return refuse("the strategy is fsdp, and there is one rank: nothing to shard over",
+                    "--strategy single, or distributed.fsdp_cpu_offload=true to keep the states in host memory");
+    return std::nullopt;
+  }
+
+  // What to type instead of groups that do not divide the ranks.
+  static std::string dividing_group(std::int64_t asked, std::int64_t ranks) {
+    for (std::int64_t group = std::min(asked, ranks); group > 1; --group)
+      if (ranks % group == 0) return fmt::format("distributed.fsdp_group_size={}", group);
+    return "distributed.fsdp_sharding_strategy=full_shard";
+  }
+
   std::optional<Error> contradiction() const {
     const std::int64_t ranks =
         question_.scheme && (*question_.scheme == Scheme::tensor || *question_.scheme == Scheme::pipeline) ? 1 : world_;
     const auto refuse = [](std::string what, std::string remedy) {
       return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
     };
-    if (question_.devices.empty() && world_ == 1 && question_.scheme && *question_.scheme != Scheme::single)
+    const bool own = question_.workload.implementation == Implementation::muster;
+    if (question_.devices.empty() && world_ == 1 && question_.scheme && *question_.scheme != Scheme::single &&
+        !(own && question_.scheme == Scheme::fsdp))
       return refuse(fmt::format("the strategy is {}, and there is no GPU", name(*question_.scheme)),
                     "--strategy single, or --gpus-from FILE for another machine (docs/inventory-file.md)");
     if (question_.scheme == Scheme::single && world_ > 1)
       return refuse(fmt::format("the strategy is single, and there are {} {}", world_,
                                 question_.devices.empty() ? "ranks" : "GPUs"),
                     question_.devices.empty() ? "--ranks 1, or --strategy ddp" : "--num-gpus 1, or --strategy ddp");
+    if (auto problem = sharding_contradiction()) return problem;
     const spec::ModelConfig& config = question_.model->config;
     if (question_.scheme == Scheme::tensor && (config.kv_heads % world_ != 0 || config.intermediate % world_ != 0))
       return refuse(fmt::format("{} GPUs do not divide {} key-value heads and {} columns of the feed-forward layers",
@@ -119,7 +136,12 @@ class TrainingPlanner {
                          whole_model(question_.model->config, weight_), question_.constants, question_.memo.get());
   }
 
-  std::int64_t least_limit() const { return std::ranges::min(question_.devices, {}, &PlanDevice::limit).limit; }
+  std::int64_t least_limit() const {
+    std::int64_t least = unknown_limit;
+    for (std::size_t device = 0; device < question_.devices.size(); ++device)
+      least = std::min(least, rank_limit(question_, device));
+    return least;
+  }
 
   // Passes that fill the batch with micro-batches of this size.
   Workload with(const Layout& where, std::int64_t micro_batch) const {
@@ -165,7 +187,7 @@ class TrainingPlanner {
   std::vector<RankPlan> pipeline_ranks(const Layout& where, const Workload& workload) const {
     const spec::ModelConfig& config = question_.model->config;
     std::vector<RankPlan> ranks = equal_ranks(question_, {}, question_.hosts);
-    const std::int64_t stages = world_, after_blocks = parameters_after_blocks(question_.model->shape);
+    const std::int64_t stages = world_;
     std::int64_t first = 0;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
       LayerShare share;
@@ -175,8 +197,8 @@ class TrainingPlanner {
       const std::int64_t inside = weight_.parameters - weight_.outside;
       const std::int64_t embedding = config.tied && stages > 1 ? config.vocabulary * config.hidden : 0;
       share.parameters = inside / config.layers * share.layers +
-                         (share.embedding ? weight_.outside - after_blocks : 0) +
-                         (share.head ? after_blocks + embedding : 0);
+                         (share.embedding ? weight_.outside - weight_.after : 0) +
+                         (share.head ? weight_.after + embedding : 0);
       share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
       share.adapter_unit = weight_.adapter_unit / config.layers * share.layers;
       share.in_flight = std::min(stages - stage, workload.accumulation);
@@ -191,7 +213,7 @@ class TrainingPlanner {
 
   std::vector<RankPlan> ranks(const Layout& where, const Workload& workload) const {
     if (question_.devices.empty()) {
-      std::vector<RankPlan> equal(static_cast<std::size_t>(question_.cpu_ranks),
+      std::vector<RankPlan> equal(static_cast<std::size_t>(ranks_of_host(question_)),
                                   cpu_rank(question_, memory(where, workload)));
       for (std::size_t i = 0; i < equal.size(); ++i) equal[i].rank = static_cast<int>(i);
       return equal;
@@ -210,8 +232,10 @@ class TrainingPlanner {
     plan.refusal = refusal_of(plan, question_.host_memory);
     const bool asked = question_.scheme || question_.offload;
     plan.reasons.push_back(
-        fmt::format("{}{}: {}", name(plan.layout.scheme), plan.layout.offload ? " with offload" : "",
+        fmt::format("{}: {}", strategy_words(plan.layout),
                     plan.fits() || asked ? attempt.reason : "of the strategies, what comes nearest to fitting"));
+    if (plan.layout.offload && plan.layout.on_cpu)
+      plan.reasons.emplace_back("offload changes nothing here: the memory of CPU ranks is the host's already");
     plan.reasons.push_back(fmt::format("batch: {} sequence{} × {} pass{} × {} rank{} = {} per optimizer step",
                                        plan.workload.micro_batch, plan.workload.micro_batch == 1 ? "" : "s",
                                        plan.workload.accumulation, plan.workload.accumulation == 1 ? "" : "es",

@@ -48,7 +48,8 @@ class TransformersModel {
 
   // hidden: what the blocks before gave; kept by the caller while the block runs, as Python does.
   Tensor block(std::size_t number, const Tensor& hidden) {
-    if (!request_.checkpointing || !tape_.recording()) return run_block(tape_, hidden, blocks_[number]);
+    if (request_.recomputation != spec::Recomputation::full || !tape_.recording())
+      return run_block(tape_, hidden, blocks_[number]);
     EagerTape unrecorded = tape_.beside(false);
     Tensor output = run_block(unrecorded, hidden, blocks_[number]);
     return tape_.record(output, {&hidden}, {hidden.data}, true,

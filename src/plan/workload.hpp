@@ -29,7 +29,8 @@ struct Workload {
   bool mixed_precision = false;
   spec::OptimizerKind optimizer = spec::OptimizerKind::adamw;
   spec::Attention attention = spec::Attention::sdpa;
-  bool checkpointing = false;
+  spec::Recomputation recomputation = spec::Recomputation::none;  // selective: of muster alone
+  bool exact = false;                                             // muster: sums of gradients are exact
   std::optional<Adapters> adapters;
   std::int64_t sequence = 1024;      // tokens per sequence; of inference: prompt and answer together
   std::int64_t new_tokens = 256;     // of inference: the answer's share of them; 0: scoring, logits of all positions
@@ -56,6 +57,10 @@ struct Layout {
   bool offload = false;          // FSDP: shards in host memory
   std::int64_t world = 1;        // ranks
   std::int64_t shard_group = 1;  // hybrid_shard: ranks that share one copy
+  bool on_cpu = false;           // CPU ranks: their memory is the host's already
 };
+
+// "ddp", "fsdp full_shard", "fsdp hybrid_shard in groups of 4, with offload"
+std::string strategy_words(const Layout& layout);
 
 }  // namespace muster::plan

@@ -91,7 +91,8 @@ plan::Workload workload(const PlanWish& wish, spec::ElementType held) {
   work.attention = spec.system.attn_impl;
   work.expandable_segments = wish.expandable_segments.value_or(environment_expands_segments());
   if (wish.work == plan::Work::training) {
-    work.checkpointing = spec.training.gradient_checkpointing == spec::Recomputation::full;
+    work.recomputation = spec.training.gradient_checkpointing;
+    work.exact = spec.training.deterministic;
     work.sequence = spec.training.sequence_length;
     if (spec.model.use_lora) work.adapters = plan::Adapters{spec.model.lora_r, spec.model.lora_dropout};
   } else {
@@ -233,6 +234,7 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   if (!question.scheme && spec.distributed.pipeline_parallel.value > 1) question.scheme = plan::Scheme::pipeline;
   question.sharding = spec.distributed.fsdp_sharding_strategy;
   question.offload = spec.distributed.fsdp_cpu_offload;
+  question.shard_group = spec.distributed.fsdp_group_size;
   question.devices = std::move(devices->taken);
   question.spare = std::move(devices->spare);
   question.limits_given = !spec.model.max_memory.empty();

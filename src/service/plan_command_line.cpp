@@ -24,7 +24,10 @@ const std::map<std::string, std::vector<std::string>>& keys_of_options() {
   return keys;
 }
 
+bool is_setting(const std::string& word) { return word.find('=') != std::string::npos; }
+
 std::vector<std::string> keys_of(const std::string& option, plan::Work work) {
+  if (is_setting(option)) return {key_of_setting(option)};
   if (const auto several = keys_of_options().find(option); several != keys_of_options().end()) return several->second;
   for (const PlanSetting& setting : plan_settings())
     if (setting.option == option)
@@ -33,8 +36,6 @@ std::vector<std::string> keys_of(const std::string& option, plan::Work work) {
     if (shortened.option == option) return {std::string(shortened.key)};
   return {};
 }
-
-bool is_setting(const std::string& word) { return word.find('=') != std::string::npos; }
 
 }  // namespace
 
@@ -64,7 +65,7 @@ PlanCommandLine::PlanCommandLine(std::vector<Given> given, plan::Work work) : wo
   std::ranges::move(options, std::back_inserter(entries_));
 }
 
-std::string PlanCommandLine::with(const std::vector<plan::OptionChange>& changes) const {
+std::string PlanCommandLine::operator()(const std::vector<plan::OptionChange>& changes) const {
   std::string line = "muster plan";
   const auto changed = [&](const Entry& entry) {
     return std::ranges::any_of(changes, [&](const plan::OptionChange& change) {

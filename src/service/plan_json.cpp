@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "service/plan_report.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::service {
 namespace {
@@ -43,12 +44,11 @@ Json rank_json(const plan::RankPlan& rank) {
   return json;
 }
 
-Json refusal_json(const plan::Plan& plan, const PlanCommandLine& command) {
+Json refusal_json(const plan::Plan& plan, const RemedyCommand& command) {
   if (!plan.refusal) return nullptr;
   Json remedies = Json::array();
   for (const plan::Remedy& remedy : plan.refusal->remedies)
-    remedies.push_back(
-        {{"change", remedy.change}, {"command", command.with(remedy.options)}, {"peak_bytes", remedy.peak}});
+    remedies.push_back({{"change", remedy.change}, {"command", command(remedy.options)}, {"peak_bytes", remedy.peak}});
   return {{"reason", plan.refusal->reason},
           {"shortfall_bytes", plan.refusal->shortfall},
           {"remedies", std::move(remedies)}};
@@ -56,8 +56,10 @@ Json refusal_json(const plan::Plan& plan, const PlanCommandLine& command) {
 
 }  // namespace
 
-std::string plan_json(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command) {
+std::string plan_json(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command) {
   const plan::Workload& work = plan.workload;
+  const bool fsdp = plan.layout.scheme == plan::Scheme::fsdp;
+  const bool hybrid = fsdp && plan.layout.sharding == spec::ShardingStrategy::hybrid_shard;
   Json json{{"fits", plan.fits()},
             {"model", question.model->name},
             {"parameters", plan.parameters},
@@ -66,6 +68,8 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
             {"dtype", name(work.weights)},
             {"mixed_precision", work.mixed_precision},
             {"strategy", name(plan.layout.scheme)},
+            {"sharding", fsdp ? Json(spec::write(plan.layout.sharding)) : Json(nullptr)},
+            {"shard_group", hybrid ? Json(plan.layout.shard_group) : Json(nullptr)},
             {"offload", plan.layout.offload},
             {"world_size", plan.layout.world},
             {"sequence_length", work.sequence},

@@ -1,6 +1,7 @@
 // A plan for people, for programs, and as a picture.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ class PlanCommandLine {
   PlanCommandLine(std::vector<Given> given, plan::Work work);
 
   // What is given of the settings that a changed option stands for gives way to it.
-  std::string with(const std::vector<plan::OptionChange>& changes) const;
+  std::string operator()(const std::vector<plan::OptionChange>& changes) const;
 
  private:
   struct Entry {
@@ -29,9 +30,12 @@ class PlanCommandLine {
   plan::Work work_;
 };
 
-std::string plan_text(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command,
+// What to type for a remedy that changes these options.
+using RemedyCommand = std::function<std::string(const std::vector<plan::OptionChange>&)>;
+
+std::string plan_text(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command,
                       bool colour);
-std::string plan_json(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command);
+std::string plan_json(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command);
 // One bar per GPU, stacked by what fills it, with its limit.
 std::string plan_plot(const plan::Question& question, const plan::Plan& plan);
 

@@ -135,7 +135,7 @@ std::string component_lines(const plan::Question& question, const plan::Plan& pl
 
 }  // namespace
 
-std::string plan_text(const plan::Question& question, const plan::Plan& plan, const PlanCommandLine& command,
+std::string plan_text(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command,
                       bool colour) {
   std::string text = headline(question, plan) + "\n";
   for (const std::string& note : question.model->notes) text += "note: " + note + "\n";
@@ -156,7 +156,7 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   if (!plan.refusal) return text + paint(Colour::green, "fits", colour) + "\n";
   text += paint(Colour::red, "does not fit", colour) + ": " + plan.refusal->reason + "\n";
   for (const plan::Remedy& remedy : plan.refusal->remedies)
-    text += fmt::format("try: {}\n     {}\n", remedy.change, command.with(remedy.options));
+    text += fmt::format("try: {}\n     {}\n", remedy.change, command(remedy.options));
   if (plan.refusal->remedies.empty()) text += "no single change makes it fit; more or larger GPUs do\n";
   return text;
 }

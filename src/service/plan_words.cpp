@@ -49,7 +49,8 @@ std::string headline(const plan::Question& question, const plan::Plan& plan) {
                                  short_count(plan.parameters), training ? "training" : "inference", types(work),
                                  work.micro_batch, work.micro_batch == 1 ? "" : "s", work.sequence);
   if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->rank);
-  if (work.checkpointing) text += ", activations recomputed";
+  if (work.recomputation == spec::Recomputation::full) text += ", activations recomputed";
+  if (work.recomputation == spec::Recomputation::selective) text += ", norms and gates recomputed";
   text += work.implementation == plan::Implementation::muster ? ", muster's engine" : ", transformers";
   return text;
 }

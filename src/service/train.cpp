@@ -9,6 +9,7 @@
 #include "checkpoint/training_checkpoint.hpp"
 #include "service/plan_report.hpp"
 #include "service/train_job.hpp"
+#include "service/train_remedies.hpp"
 #include "service/train_resume.hpp"
 #include "store/loss_plot.hpp"
 #include "store/metrics_table.hpp"
@@ -116,8 +117,8 @@ Result<void> Run::open_folder() {
     lock_.emplace(std::move(held->lock));
   }
   if (auto written = folder_->write_spec(plan_.spec_text); !written) return written;
-  const PlanCommandLine command({{"", {plan_.question.model->name}}}, plan::Work::training);
-  if (auto written = folder_->write_plan(plan_json(plan_.question, plan_.plan, command)); !written) return written;
+  if (auto written = folder_->write_plan(plan_json(plan_.question, plan_.plan, training_command)); !written)
+    return written;
   return write_file_atomically(folder_->path() / identity_file, plan_.task().identity);
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/allotted_cores.hpp"
 #include "base/files.hpp"
@@ -17,6 +16,7 @@
 #include "service/plan.hpp"
 #include "service/question_file.hpp"
 #include "service/train.hpp"
+#include "service/train_remedies.hpp"
 #include "service/train_resume.hpp"
 
 namespace muster::service {
@@ -108,7 +108,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   auto question = plan_question(host, wish);
   if (!question) return question.error();
   question->spare.clear();
-  question->cpu_ranks = chosen.ranks;
+  if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
   question->batch = sizes.all;
   question->micro_batch = sizes.pass;
   question->accumulation = sizes.passes;
@@ -143,6 +143,12 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
   return schedule.steps_of(spec.training.num_epochs.value_or(1));
 }
 
+wire::ShardingWish sharding_of(const plan::Layout& layout) {
+  if (layout.scheme != plan::Scheme::fsdp) return {};
+  const bool grouped = layout.sharding == spec::ShardingStrategy::hybrid_shard;
+  return {layout.sharding, grouped ? layout.shard_group : 1, layout.offload};
+}
+
 wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const plan::Question& question,
                         const std::filesystem::path& model, const data::PreparedData& data, std::int64_t steps,
                         std::int64_t batch) {
@@ -154,6 +160,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.deterministic = spec.system.deterministic || training.deterministic;
   task.exact = training.deterministic;
   task.recompute = training.gradient_checkpointing;
+  task.sharding = sharding_of(plan.layout);
   task.data = data.training.path.string();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
@@ -182,12 +189,15 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   return task;
 }
 
-// Of what the numbers of a run follow from: a checkpoint of anything else does not go on. The number of steps may grow.
+// Of what the numbers of a run follow from: a checkpoint of anything else does not go on. How the state is laid over
+// ranks is none of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
   wire::TrainTask numbers = task;
   for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
     place->clear();
   numbers.evaluation = {};
+  numbers.sharding = {};
+  numbers.recompute = spec::Recomputation::none;
   numbers.save_every = numbers.keep = numbers.evaluation.every;
   numbers.resume.reset();
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
@@ -205,8 +215,10 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
 std::string device_words(const plan::Plan& plan, bool on_gpus, int ranks) {
   if (!on_gpus) return ranks == 1 ? "one CPU rank" : fmt::format("{} CPU ranks", ranks);
   std::vector<std::string> numbers;
-  for (const plan::RankPlan& rank : plan.ranks)
-    if (rank.gpu) numbers.push_back(std::to_string(rank.gpu->number));
+  for (const plan::RankPlan& rank : plan.ranks) {
+    std::string number = std::to_string(rank.gpu->number);
+    if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(std::move(number));
+  }
   return fmt::format("{} GPU{} ({}) {}", numbers.size(), numbers.size() == 1 ? "" : "s", join(numbers, ","),
                      plan.ranks.front().gpu->name);
 }
@@ -223,33 +235,10 @@ std::vector<std::string> data_notes(const data::PreparedData& data) {
   return notes;
 }
 
-struct Translation {
-  std::string_view of_plan;
-  std::string_view here;  // what the value is put behind
-};
-constexpr std::array translations{Translation{"--batch", "training.batch_size="},
-                                  Translation{"--micro-batch", "training.micro_batch_size="},
-                                  Translation{"--seq-len", "training.sequence_length="},
-                                  Translation{"--checkpointing", "training.gradient_checkpointing=full"},
-                                  Translation{"--optimizer", "training.optimizer="},
-                                  Translation{"--num-gpus", "--num-gpus "}};
-
-std::optional<std::string> translate(const plan::Remedy& remedy) {
-  std::vector<std::string> words;
-  for (const plan::OptionChange& change : remedy.options) {
-    const auto found = std::ranges::find(translations, change.option, &Translation::of_plan);
-    if (found == translations.end() || change.value == "adamw_8bit") return std::nullopt;
-    words.push_back(fmt::format("{}{}", found->here, change.value));
-  }
-  return fmt::format("{} ({})", join(words, " "), remedy.change);
-}
-
-// A refusal of the planner's, in the words of this command.
-Error in_words_of_training(Error refusal) {
-  for (const Translation& translation : translations)
-    if (const std::string option = fmt::format("{} ", translation.of_plan); refusal.remedy.starts_with(option))
-      refusal.remedy.replace(0, option.size(), translation.here);
-  return refusal;
+// What is refused is told with what this command can change about it.
+void keep_own_remedies(plan::Plan& plan) {
+  if (!plan.refusal) return;
+  std::erase_if(plan.refusal->remedies, [](const plan::Remedy& remedy) { return !is_said_by_training(remedy); });
 }
 
 }  // namespace
@@ -277,6 +266,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   auto made = plan::make_plan(plan.question);
   if (!made) return in_words_of_training(made.error());
   plan.plan = std::move(*made);
+  keep_own_remedies(plan.plan);
   plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(compute)));
   if (!plan.plan.fits()) return plan;
 
@@ -291,8 +281,6 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = compute;
-  // Ranks that share a GPU are planned as one.
-  task.micro_batch = std::min(task.micro_batch, std::max<std::int64_t>(sizes->all / (devices->ranks * hosts), 1));
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.job.name = "train";
@@ -332,7 +320,7 @@ Error refusal_of(const TrainPlan& plan) {
   const plan::Refusal& refusal = *plan.plan.refusal;
   std::vector<std::string> remedies;
   for (const plan::Remedy& remedy : refusal.remedies)
-    if (auto words = translate(remedy)) remedies.push_back(std::move(*words));
+    remedies.push_back(fmt::format("{} ({})", training_command(remedy.options), remedy.change));
   return {Error::Kind::refused, refusal.reason,
           remedies.empty() ? "a smaller model, or devices with more memory" : join(remedies, "; ")};
 }

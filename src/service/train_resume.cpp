@@ -27,8 +27,12 @@ bool is_of(const fs::path& run, const std::string& identity) {
 bool may_differ(std::string_view key) {
   constexpr std::array groups{"experiment.",    "distributed.",         "system.",          "training.save_",
                               "training.eval_", "training.dataloader_", "training.logging_"};
-  constexpr std::array keys{"training.max_steps", "training.num_epochs", "training.micro_batch_size",
-                            "training.gradient_accumulation_steps", "data.eval_path"};
+  constexpr std::array keys{"training.max_steps",
+                            "training.num_epochs",
+                            "training.micro_batch_size",
+                            "training.gradient_accumulation_steps",
+                            "training.gradient_checkpointing",
+                            "data.eval_path"};
   if (key == "experiment.seed") return false;
   return std::ranges::any_of(groups, [&](std::string_view group) { return key.starts_with(group); }) ||
          std::ranges::find(keys, key) != keys.end();

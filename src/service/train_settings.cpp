@@ -18,7 +18,7 @@ class Settling {
     take_builtin_job();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
-    check_strategy();
+    check_device_map();
     check_algorithm();
     if (!problems_.empty()) return to_error(problems_);
     return std::move(resolved_);
@@ -76,15 +76,11 @@ class Settling {
         report("data.operations", fmt::format("data.operations holds \"{}\"", operation), "of +, - and *");
   }
 
-  void check_strategy() {
-    const spec::Strategy strategy = spec_.distributed.strategy;
-    if (strategy == spec::Strategy::fsdp || spec_.distributed.fsdp_cpu_offload)
-      report("distributed.strategy", "this version trains with every rank holding the whole model, and has no fsdp",
-             "--strategy ddp");
+  void check_device_map() {
     if (spec_.model.device_map || spec_.model.auto_device_map)
       report(spec_.model.device_map ? "model.device_map" : "model.auto_device_map",
-             "a device map splits one model over the GPUs, and training gives each GPU a rank with the whole model",
-             "leave the device map out");
+             "a device map splits one model over the GPUs, and training gives each GPU a rank of its own",
+             "leave the device map out: --strategy fsdp shards a model that does not fit one GPU");
   }
 
   void check_algorithm() {

@@ -102,6 +102,11 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
     report("distributed.fsdp_sharding_strategy",
            fmt::format("is set, but the strategy is {}", write(distributed.strategy)),
            "set distributed.strategy: fsdp");
+  if (distributed.fsdp_group_size && distributed.fsdp_sharding_strategy != ShardingStrategy::hybrid_shard)
+    report("distributed.fsdp_group_size",
+           fmt::format("is {}, but fsdp_sharding_strategy is {}, which has no groups", *distributed.fsdp_group_size,
+                       write(distributed.fsdp_sharding_strategy)),
+           "set distributed.fsdp_sharding_strategy: hybrid_shard");
 
   if (splits_model(model) && (distributed.strategy == Strategy::ddp || distributed.strategy == Strategy::fsdp))
     report(

@@ -50,6 +50,7 @@ struct DistributedSpec {
   std::int64_t timeout_minutes = 30;
   ShardingStrategy fsdp_sharding_strategy = ShardingStrategy::full_shard;
   bool fsdp_cpu_offload = false;
+  std::optional<std::int64_t> fsdp_group_size;
   std::optional<std::int64_t> zero_stage;
   std::optional<std::string> deepspeed_config;
   ParallelDegree tensor_parallel;
@@ -86,6 +87,10 @@ struct DistributedSpec {
         .at_least(1);
     field("fsdp_sharding_strategy", &DistributedSpec::fsdp_sharding_strategy, "what FSDP shards");
     field("fsdp_cpu_offload", &DistributedSpec::fsdp_cpu_offload, "keep FSDP's shards in host memory");
+    field("fsdp_group_size", &DistributedSpec::fsdp_group_size,
+          "hybrid_shard: consecutive ranks that hold one copy together; not set: those of one host")
+        .in("ranks")
+        .at_least(2);
     field("zero_stage", &DistributedSpec::zero_stage, "DeepSpeed's stage")
         .at_least(0)
         .at_most(3)

@@ -62,7 +62,7 @@ Workload workload_of(const Json& row) {
   work.sequence = row.at("sequence");
   if (work.work == Work::training) {
     work.optimizer = word_of<spec::OptimizerKind>(row.at("optimizer"));
-    work.checkpointing = row.at("checkpointing");
+    if (row.at("checkpointing")) work.recomputation = spec::Recomputation::full;
     work.accumulation = row.value("accumulation", 1);
   } else {
     work.new_tokens = row.at("new_tokens");

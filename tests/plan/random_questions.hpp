@@ -72,7 +72,8 @@ inline Workload random_training(Draw& draw) {
   work.weights = work.mixed_precision ? WeightType::float32 : draw.one_of({WeightType::float32, WeightType::bfloat16});
   work.optimizer = draw.one_of({adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum});
   work.attention = draw.maybe(0.2) ? spec::Attention::eager : spec::Attention::sdpa;
-  work.checkpointing = draw.maybe(0.4);
+  if (draw.maybe(0.4)) work.recomputation = draw.one_of({spec::Recomputation::selective, spec::Recomputation::full});
+  work.exact = draw.maybe(0.2);
   work.sequence = draw.one_of<std::int64_t>({128, 777, 1024, 4096});
   work.expandable_segments = draw.maybe(0.3);
   work.micro_batch = draw.between(1, 9);

@@ -203,5 +203,106 @@ TEST(TrainingPlan, ABatchThatRanksDoNotDivideIsBadInput) {
   EXPECT_EQ(plan_training(question).error().remedy, "--batch 18");
 }
 
+// A question to muster's engine over so many GPUs, each with a room of this share of a whole training state.
+Question own_question(std::int64_t ranks, double share) {
+  Draw draw(11);
+  Question question = random_question(draw, Work::training);
+  question.workload.implementation = Implementation::muster;
+  question.workload.weights = WeightType::float32;
+  question.workload.mixed_precision = true;
+  question.workload.recomputation = spec::Recomputation::none;
+  question.workload.optimizer = spec::OptimizerKind::adamw;
+  question.workload.exact = false;
+  question.workload.sequence = 128;
+  question.micro_batch = 1;
+  const ModelWeight weight = weigh(question.model->shape, question.workload.weights);
+  const Layout ddp{Scheme::ddp, spec::ShardingStrategy::full_shard, false, ranks, ranks, false};
+  const DeviceMemory whole = device_memory(question.model->config, weight, question.workload, ddp,
+                                           whole_model(question.model->config, weight), question.constants);
+  const auto room = static_cast<std::int64_t>(static_cast<double>(whole.total()) * share);
+  question.devices = gpus(std::vector<std::int64_t>(static_cast<std::size_t>(ranks), room));
+  return question;
+}
+
+TEST(TrainingPlan, ReplicasWhereTheyFitAndShardsElse) {
+  EXPECT_EQ(plan_training(own_question(4, 1.0))->layout.scheme, Scheme::ddp);
+  const auto sharded = plan_training(own_question(4, 0.99));
+  ASSERT_TRUE(sharded && sharded->fits());
+  EXPECT_EQ(sharded->layout.scheme, Scheme::fsdp);
+  EXPECT_EQ(sharded->layout.sharding, spec::ShardingStrategy::full_shard);
+  EXPECT_FALSE(sharded->layout.offload);
+  EXPECT_EQ(strategy_words(sharded->layout), "fsdp full_shard");
+}
+
+TEST(TrainingPlan, CpuRanksAreReplicasUnlessTheyAreToldOtherwise) {
+  Question question = own_question(1, 1.0);
+  question.devices.clear();
+  question.ranks = 2;
+  question.host_memory = 2 * gibibyte;
+  auto plan = plan_training(question);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->layout.scheme, Scheme::ddp);
+  question.scheme = Scheme::fsdp;
+  plan = plan_training(question);
+  ASSERT_TRUE(plan);
+  const std::int64_t kept = plan->ranks[0].memory.total();
+  EXPECT_EQ(plan->ranks.size(), 2U);
+  question.offload = true;
+  plan = plan_training(question);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->ranks[0].memory.total(), kept);
+  EXPECT_EQ(plan->ranks[0].memory.host, 0);
+  EXPECT_TRUE(std::ranges::any_of(
+      plan->reasons, [](const std::string& reason) { return reason.find("the host's already") != std::string::npos; }));
+}
+
+TEST(TrainingPlan, OneRankShardsOnlyToOffload) {
+  Question question = own_question(1, 2.0);
+  question.scheme = Scheme::fsdp;
+  const auto refused = plan_training(question);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::bad_input);
+  EXPECT_TRUE(refused.error().remedy.starts_with("--strategy single"));
+  question.offload = true;
+  ASSERT_TRUE(plan_training(question));
+  EXPECT_GT(plan_training(question)->ranks[0].memory.host, 0);
+  question.devices.clear();
+  EXPECT_TRUE(plan_training(question));
+  question.sharding = spec::ShardingStrategy::no_shard;
+  EXPECT_EQ(plan_training(question).error().kind, Error::Kind::bad_input);
+}
+
+TEST(TrainingPlan, GroupsOfAHybridDivideTheRanks) {
+  Question question = own_question(6, 2.0);
+  question.scheme = Scheme::fsdp;
+  question.sharding = spec::ShardingStrategy::hybrid_shard;
+  EXPECT_EQ(plan_training(question)->layout.shard_group, 6);
+  question.hosts = 2;
+  EXPECT_EQ(plan_training(question)->layout.shard_group, 6) << "the ranks of one host";
+  question.shard_group = 3;
+  EXPECT_EQ(plan_training(question)->layout.shard_group, 3);
+  question.shard_group = 5;
+  EXPECT_EQ(plan_training(question).error().remedy, "distributed.fsdp_group_size=4");
+  question.hosts = 1;
+  question.devices.pop_back();
+  question.shard_group = 3;
+  EXPECT_EQ(plan_training(question).error().remedy, "distributed.fsdp_sharding_strategy=full_shard");
+}
+
+TEST(TrainingPlan, RanksThatShareAGpuShareItsMemory) {
+  Question question = own_question(2, 2.0);
+  question.ranks = 3;
+  question.scheme = Scheme::fsdp;
+  const auto plan = plan_training(question);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->ranks.size(), 3U);
+  EXPECT_EQ(plan->layout.world, 3);
+  EXPECT_EQ(plan->ranks[0].gpu->number, 0);
+  EXPECT_EQ(plan->ranks[1].gpu->number, 1);
+  EXPECT_EQ(plan->ranks[2].gpu->number, 0);
+  EXPECT_EQ(plan->ranks[0].limit, question.devices[0].limit / 2);
+  EXPECT_EQ(plan->ranks[1].limit, question.devices[1].limit);
+}
+
 }  // namespace
 }  // namespace muster::plan

@@ -1,0 +1,72 @@
+#include "service/train_remedies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace muster::service {
+namespace {
+
+struct Translation {
+  std::string_view of_plan;
+  std::string_view here;     // what the value is put behind
+  bool takes_value = true;   // false: all of it is said
+  bool is_variable = false;  // of the environment: stands before the command
+};
+
+constexpr std::array translations{
+    Translation{"--batch", "training.batch_size="},
+    Translation{"--micro-batch", "training.micro_batch_size="},
+    Translation{"--accumulation", "training.gradient_accumulation_steps="},
+    Translation{"--seq-len", "training.sequence_length="},
+    Translation{"--checkpointing", "training.gradient_checkpointing=full", false},
+    Translation{"--mixed-precision", "training.mixed_precision="},
+    Translation{"--attention", "system.attn_impl="},
+    Translation{"--strategy", "--strategy "},
+    Translation{"--sharding", "distributed.fsdp_sharding_strategy="},
+    Translation{"--offload", "distributed.fsdp_cpu_offload=true", false},
+    Translation{"--nodes", "--nnodes "},
+    Translation{"--num-gpus", "--num-gpus "},
+    Translation{"--gpu-ids", "--gpu-ids "},
+    Translation{"--allocator", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", false, true},
+};
+
+const Translation* find_translation(std::string_view option) {
+  const auto found = std::ranges::find(translations, option, &Translation::of_plan);
+  return found == translations.end() ? nullptr : &*found;
+}
+
+bool is_setting(std::string_view option) { return option.find('=') != std::string_view::npos; }
+
+}  // namespace
+
+bool is_said_by_training(const plan::Remedy& remedy) {
+  return std::ranges::all_of(remedy.options, [](const plan::OptionChange& change) {
+    return is_setting(change.option) || find_translation(change.option) != nullptr;
+  });
+}
+
+std::string training_command(const std::vector<plan::OptionChange>& changes) {
+  std::string before, after;
+  for (const plan::OptionChange& change : changes) {
+    const Translation* translation = find_translation(change.option);
+    if (translation == nullptr)
+      after += " " + change.option;
+    else if (translation->is_variable)
+      before += fmt::format("{} ", translation->here);
+    else
+      after += fmt::format(" {}{}", translation->here, translation->takes_value ? change.value : "");
+  }
+  return fmt::format("{}muster train …{}", before, after);
+}
+
+Error in_words_of_training(Error refusal) {
+  for (const Translation& translation : translations)
+    if (const std::string option = fmt::format("{} ", translation.of_plan); refusal.remedy.starts_with(option))
+      refusal.remedy.replace(0, option.size(), translation.here);
+  return refusal;
+}
+
+}  // namespace muster::service
