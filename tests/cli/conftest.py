@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
+from bare_models import make_bare_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
@@ -63,3 +64,10 @@ def eight(muster: Muster) -> Muster:
     """A machine of eight equal, idle GPUs."""
     muster.inventory(EIGHT)
     return muster
+
+
+@pytest.fixture
+def bare_model(muster: Muster, tmp_path: pathlib.Path):
+    """Makes a folder with the shape of a model and muster's own tokenizer, but no weights."""
+    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
+    return lambda config: make_bare_model(muster, tmp_path / "model", config)

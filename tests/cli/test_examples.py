@@ -4,7 +4,7 @@ import json
 import pathlib
 import shutil
 
-import pytest
+from bare_models import LLAMA3_8B
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 B200 = 'gpus:\n  - {count: 8, name: NVIDIA B200, memory_total: 183359MiB, memory_used: 0, compute_capability: "10.0"}\n'
@@ -16,25 +16,7 @@ QWEN2_7B = dict(
     model_type="qwen2", hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28, num_key_value_heads=4,
     vocab_size=152064, tie_word_embeddings=False, rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768,
 )  # fmt: skip
-CHAT = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
-
-
-@pytest.fixture
-def bare_model(muster, tmp_path):
-    """A folder with the shape of a model and muster's own tokenizer, but no weights."""
-
-    def make(config: dict) -> pathlib.Path:
-        assert muster("train", "--device", "cpu", "--dry-run").returncode == 0
-        folder = tmp_path / "model"
-        folder.mkdir()
-        for file in (tmp_path / "cache/models/llama-0.6m-1").glob("tokenizer*.json"):
-            shutil.copy(file, folder)
-        (folder / "config.json").write_text(json.dumps(config))
-        (folder / "chat_template.jinja").write_text(CHAT)
-        return folder
-
-    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
-    return make
+H100 = 'gpus:\n  - {count: 4, name: NVIDIA H100, memory_total: 81559MiB, memory_used: 0, compute_capability: "9.0"}\n'
 
 
 def plan_of(muster, *words: str) -> dict:
@@ -66,3 +48,13 @@ def test_7b_on_eight_gpus(muster, bare_model):
     muster.inventory(B200)
     plan = plan_of(muster, "--config", "examples/qwen2_7b_on_8_gpus.yaml", f"model.path={model}", "model.init=random")
     assert plan["fits"] and plan["strategy"] == "ddp" and len(plan["ranks"]) == 8
+
+
+def test_8b_sharded_over_four_gpus_is_what_auto_takes(muster, bare_model):
+    model = bare_model(LLAMA3_8B)
+    muster.inventory(H100)
+    words = ("--config", "examples/llama3_8b_sharded.yaml", f"model.path={model}", "model.init=random")
+    plan, chosen = plan_of(muster, *words), plan_of(muster, *words, "--strategy", "auto")
+    assert plan["fits"] and (plan["strategy"], plan["sharding"], plan["offload"]) == ("fsdp", "full_shard", False)
+    reasons = [answer.pop("reasons") for answer in (plan, chosen)]
+    assert plan == chosen and "as asked" in reasons[0][0] and "a shard of it does" in reasons[1][0]

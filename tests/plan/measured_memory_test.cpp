@@ -124,6 +124,30 @@ TEST(MeasuredMemory, EveryShardedCellIsWithinFivePercent) {
   expect_every_cell_within_the_bound("memory_h200_sharded.jsonl", 22);
 }
 
+// Of muster's engine, one rank on one GPU that takes all sequences of a step in one pass (bench/train/train_peer.py).
+TEST(MeasuredMemory, OwnTrainingIsWithinTwoPercent) {
+  const std::map<std::string, std::string> models{{"qwen2.5-0.5b", "qwen2-0.5b"}, {"qwen2.5-1.5b", "qwen2-1.5b"}};
+  int cells = 0;
+  for (const Json& row : rows_of("train_h200.jsonl")) {
+    if (row.at("question") != "training") continue;
+    ++cells;
+    ASSERT_TRUE(row.at("ranks") == 1 && row.at("dtype") == "bfloat16" && row.at("settings").empty()) << row.dump();
+    const spec::ModelConfig& config = measured_models().at(models.at(row.at("shape")));
+    Workload work;
+    work.work = Work::training;
+    work.implementation = Implementation::muster;
+    work.weights = WeightType::float32;
+    work.mixed_precision = true;
+    work.micro_batch = row.at("batch");
+    work.sequence = row.at("length");
+    const ModelWeight weight = weigh(spec::build_shape(config, spec::ElementType::float32), work.weights);
+    const std::int64_t predicted =
+        device_memory(config, weight, work, {}, whole_model(config, weight), MemoryConstants{}).peak();
+    EXPECT_LE(std::abs(relative_error(predicted, row.at("muster_peak"))), 0.02) << predicted << " " << row.dump();
+  }
+  EXPECT_EQ(cells, 2);
+}
+
 TEST(MeasuredMemory, ParametersAreThoseThatTorchCounted) {
   for (const char* file : {"memory_h200.jsonl", "memory_h200_inference.jsonl", "memory_h200_held_out.jsonl"})
     for (const Json& row : rows_of(file)) {

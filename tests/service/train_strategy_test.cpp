@@ -1,0 +1,148 @@
+// From --strategy to what the ranks of a training run are told.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "service/configuration.hpp"
+#include "service/train.hpp"
+#include "testing/environment_variable.hpp"
+#include "testing/scratch_folder.hpp"
+
+namespace muster::service {
+namespace {
+
+using spec::ShardingStrategy;
+
+class TrainStrategy : public ::testing::Test {
+ protected:
+  // The built-in job with these settings. memory: of each of four GPUs, in MiB; absent: there are none.
+  Result<TrainPlan> plan(std::vector<std::string> settings, std::optional<std::int64_t> memory = std::nullopt) {
+    settings.emplace_back("training.batch_size=24");
+    settings.emplace_back("model.path=builtin:llama-0.2m");
+    settings.emplace_back("data.path=builtin:arithmetic");
+    auto resolved = resolve_configuration(spec::Schema(), {.settings = settings});
+    if (!resolved) return resolved.error();
+    auto settled = settle_training_settings(std::move(*resolved));
+    if (!settled) return settled.error();
+    HostSources sources;
+    const std::string gpus =
+        memory
+            ? fmt::format("[{{count: 4, memory_total: {}MiB, memory_used: 0, compute_capability: \"9.0\"}}]", *memory)
+            : "[]";
+    sources.inventory_file = folder_.write("gpus.yaml", fmt::format("gpus: {}\n", gpus));
+    sources.lease_folder = folder_.path() / "leases";
+    Host host(std::move(sources));
+    return plan_training(host, {std::move(*settled)}, {});
+  }
+
+  wire::ShardingWish sharding(std::vector<std::string> settings, std::optional<std::int64_t> memory = std::nullopt) {
+    const auto made = plan(std::move(settings), memory);
+    if (!made || !made->plan.fits()) {
+      ADD_FAILURE() << (made ? made->plan.refusal->reason : made.error().what);
+      return {};
+    }
+    return made->task().sharding;
+  }
+
+  testing::ScratchFolder folder_;
+  testing::EnvironmentVariable cache_{"MUSTER_CACHE", folder_.path().string()};
+  testing::EnvironmentVariable no_outer_lease_{"MUSTER_LEASE", std::nullopt};
+  testing::EnvironmentVariable allocator_{"PYTORCH_CUDA_ALLOC_CONF", std::nullopt};
+};
+
+constexpr std::int64_t roomy = 40 << 10;
+
+TEST_F(TrainStrategy, RanksAreToldHowTheStateIsLaidOverThem) {
+  const wire::ShardingWish everything;
+  const std::string fsdp = "distributed.strategy=fsdp", how = "distributed.fsdp_sharding_strategy=";
+  EXPECT_EQ(sharding({"distributed.strategy=ddp"}, roomy), everything);
+  EXPECT_EQ(sharding({}, roomy), everything);
+  EXPECT_EQ(sharding({fsdp}, roomy), (wire::ShardingWish{ShardingStrategy::full_shard, 1, false}));
+  EXPECT_EQ(sharding({fsdp, how + "shard_grad_op"}, roomy),
+            (wire::ShardingWish{ShardingStrategy::shard_grad_op, 1, false}));
+  EXPECT_EQ(sharding({fsdp, how + "no_shard"}, roomy), everything);
+  EXPECT_EQ(sharding({fsdp, how + "hybrid_shard"}, roomy),
+            (wire::ShardingWish{ShardingStrategy::hybrid_shard, 4, false}));
+  EXPECT_EQ(sharding({fsdp, how + "hybrid_shard", "distributed.fsdp_group_size=2"}, roomy),
+            (wire::ShardingWish{ShardingStrategy::hybrid_shard, 2, false}));
+  EXPECT_EQ(sharding({fsdp, "distributed.fsdp_cpu_offload=true", "distributed.num_gpus=1"}, roomy),
+            (wire::ShardingWish{ShardingStrategy::full_shard, 1, true}));
+}
+
+TEST_F(TrainStrategy, CpuRanksShardWhereThatIsAskedFor) {
+  EXPECT_EQ(sharding({"distributed.ranks=3"}), wire::ShardingWish{});
+  EXPECT_EQ(sharding({"distributed.ranks=3", "distributed.strategy=fsdp"}),
+            (wire::ShardingWish{ShardingStrategy::full_shard, 1, false}));
+  EXPECT_EQ(sharding({"distributed.ranks=3", "distributed.strategy=fsdp", "distributed.fsdp_cpu_offload=true"}),
+            (wire::ShardingWish{ShardingStrategy::full_shard, 1, true}));
+  EXPECT_EQ(sharding({"distributed.ranks=1", "distributed.fsdp_cpu_offload=true"}),
+            (wire::ShardingWish{ShardingStrategy::full_shard, 1, true}));
+}
+
+TEST_F(TrainStrategy, RanksThatShareAGpuShardAsOthersDo) {
+  const auto made = plan({"distributed.num_gpus=1", "distributed.ranks=4", "distributed.strategy=fsdp"}, roomy);
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_EQ(made->plan.layout.world, 4);
+  EXPECT_EQ(made->task().sharding.kind, ShardingStrategy::full_shard);
+  EXPECT_EQ(made->device.substr(0, 5), "1 GPU");
+}
+
+TEST_F(TrainStrategy, AutoShardsWhatDoesNotFitWhole) {
+  const std::vector<std::string> settings{"training.micro_batch_size=1"};
+  const auto whole = plan(settings, roomy);
+  ASSERT_TRUE(whole) << whole.error().what;
+  ASSERT_EQ(whole->plan.layout.scheme, plan::Scheme::ddp);
+  const std::int64_t needed = whole->plan.ranks[0].memory.total() >> 20;
+  EXPECT_EQ(sharding(settings, needed + 1), wire::ShardingWish{});
+  EXPECT_EQ(sharding(settings, needed), (wire::ShardingWish{ShardingStrategy::full_shard, 1, false}));
+}
+
+TEST_F(TrainStrategy, ARunGoesOnUnderAnyStrategy) {
+  const auto identity = [&](std::vector<std::string> settings, std::optional<std::int64_t> memory = std::nullopt) {
+    settings.emplace_back("training.mixed_precision=no");
+    const auto made = plan(std::move(settings), memory);
+    return made ? made->task().identity : made.error().what;
+  };
+  const std::string first = identity({"distributed.ranks=1"});
+  EXPECT_EQ(first.size(), 64U) << first;
+  EXPECT_EQ(identity({"distributed.ranks=3", "distributed.strategy=fsdp"}), first);
+  EXPECT_EQ(identity({"distributed.ranks=2", "distributed.strategy=fsdp", "distributed.fsdp_cpu_offload=true"}), first);
+  EXPECT_EQ(identity({"distributed.ranks=4", "distributed.strategy=fsdp",
+                      "distributed.fsdp_sharding_strategy=hybrid_shard", "distributed.fsdp_group_size=2"}),
+            first);
+  EXPECT_EQ(identity({"training.gradient_checkpointing=full"}, roomy), first);
+  EXPECT_NE(identity({"training.learning_rate=0.5"}), first);
+}
+
+TEST_F(TrainStrategy, WhatCannotBeIsRefusedWithWhatToType) {
+  const auto remedy = [&](std::vector<std::string> settings, std::optional<std::int64_t> memory = std::nullopt) {
+    const auto made = plan(std::move(settings), memory);
+    return made ? "nothing was refused" : made.error().what + " → " + made.error().remedy;
+  };
+  const std::string fsdp = "distributed.strategy=fsdp", hybrid = "distributed.fsdp_sharding_strategy=hybrid_shard";
+  const auto says = [](const std::string& text, std::string_view part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(remedy({"distributed.ranks=1", fsdp}), "--strategy single");
+  says(remedy({"distributed.num_gpus=1", fsdp}, roomy), "--strategy single");
+  says(remedy({fsdp, hybrid, "distributed.fsdp_group_size=3"}, roomy), "distributed.fsdp_group_size=2");
+  says(remedy({fsdp, "distributed.fsdp_group_size=2"}, roomy), "hybrid_shard");
+  says(remedy({"distributed.strategy=tensor"}, roomy),
+       "tensor parallelism, which this version of muster does not have");
+  says(remedy({"distributed.strategy=pipeline"}, roomy), "pipeline parallelism, which this version");
+  says(remedy({"distributed.strategy=deepspeed"}, roomy), "DeepSpeed, which this version");
+  says(remedy({"model.device_map=balanced"}, roomy), "--strategy fsdp");
+  says(remedy({fsdp, "distributed.fsdp_cpu_offload=true", "distributed.fsdp_sharding_strategy=no_shard"}, roomy),
+       "fsdp_sharding_strategy=full_shard");
+}
+
+TEST_F(TrainStrategy, RemediesAreWordsOfMusterTrain) {
+  const std::vector<std::string> settings{"distributed.strategy=ddp", "training.micro_batch_size=1"};
+  const std::int64_t needed = plan(settings, roomy)->plan.ranks[0].memory.total() >> 20;
+  const auto refused = plan(settings, needed);
+  ASSERT_TRUE(refused && !refused->plan.fits());
+  const Error error = refusal_of(*refused);
+  EXPECT_NE(error.remedy.find("muster train … --strategy fsdp (shard"), std::string::npos) << error.remedy;
+}
+
+}  // namespace
+}  // namespace muster::service
