@@ -23,7 +23,7 @@ std::vector<UnitId> visits(PassKind kind, std::size_t units, bool tied) {
   std::vector<UnitId> order;
   for (std::size_t unit = 0; unit <= last; ++unit) order.push_back(UnitId{unit});
   if (tied) order.push_back(UnitId{0});
-  if (kind == PassKind::learn)
+  if (kind != PassKind::measure)
     for (std::size_t block = last; --block > 0;) order.push_back(UnitId{block});
   return order;
 }

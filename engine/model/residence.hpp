@@ -14,6 +14,7 @@ namespace muster::model {
 enum class PassKind {
   measure,  // forward alone
   learn,    // forward and backward
+  inspect,  // the same, but no gradients are complete: nothing is summed over ranks
 };
 
 class Residence {

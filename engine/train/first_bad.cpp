@@ -23,20 +23,14 @@ std::optional<std::int64_t> first_bad_parameter(const StateTensors& state, const
 
 }  // namespace
 
-PlainGradients::PlainGradients(parallel::Strategy& strategy, bool tied, at::Device device)
-    : strategy_(strategy), tied_(tied), device_(device), exact_(strategy.shards().front().gradient.exact()) {
+PlainGradients::PlainGradients(parallel::Strategy& strategy, at::Device device)
+    : strategy_(strategy), device_(device), exact_(strategy.shards().front().gradient.exact()) {
   std::int64_t tensors = 0;
   for (const parallel::FlatLayout& layout : strategy.layouts()) {
     for (const auto& entry : layout.entries()) places_[entry.parameter] = {units_.size(), entry};
     units_.push_back({{}, tensors, {}});
     tensors += std::ssize(layout.pieces(0, layout.elements()));
   }
-}
-
-void PlainGradients::idle_pass(model::PassKind kind) {
-  begin_pass(kind);
-  if (is_whole()) return;
-  for (const model::UnitId unit : model::visits(kind, units_.size(), tied_)) const model::Stay stay(*this, unit);
 }
 
 tensor::GradientSum PlainGradients::gradient(model::ParameterId parameter) {

@@ -21,16 +21,16 @@ struct BadTensor {
 // the strategy has them.
 class PlainGradients final : public model::Residence {
  public:
-  // It must outlive this. tied: the model's head reads the embedding. device: that the model computes on.
-  PlainGradients(parallel::Strategy& strategy, bool tied, at::Device device);
+  // It must outlive this. device: that the model computes on.
+  PlainGradients(parallel::Strategy& strategy, at::Device device);
 
   // The first bad one in the order of a pass, the head's before the others': in StateTensors::tensors().
   std::optional<std::int64_t> first_bad() const;
 
   bool is_whole() const override { return strategy_.is_whole(); }
-  void begin_pass(model::PassKind kind) override { strategy_.begin_pass(kind); }
-  // The strategy's own would take part in sums that the other ranks do not make.
-  void idle_pass(model::PassKind kind) override;
+  void begin_pass(model::PassKind) override { strategy_.begin_pass(model::PassKind::inspect); }
+  void idle_pass(model::PassKind) override { strategy_.idle_pass(model::PassKind::inspect); }
+  void abandon_pass() override { strategy_.abandon_pass(); }
   void enter(model::UnitId unit) override { strategy_.enter(unit); }
   void leave(model::UnitId unit) override { strategy_.leave(unit); }
   tensor::GradientSum gradient(model::ParameterId parameter) override;
@@ -48,7 +48,6 @@ class PlainGradients final : public model::Residence {
   };
 
   parallel::Strategy& strategy_;
-  bool tied_;
   at::Device device_;
   bool exact_;  // the sums that were bad
   std::vector<Unit> units_;

@@ -334,7 +334,7 @@ void Loop::update(const StepOutcome& outcome, double rate) {
 
 // The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
 Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
-  PlainGradients gradients(*strategy_, description_.config.tied, place_.device);
+  PlainGradients gradients(*strategy_, place_.device);
   const at::Tensor loss = compute(loaded, &gradients);
   const BadTensor own = first_bad(state_, *strategy_, loss_of(loss).bad > 0, gradients);
   const auto found = agree_on_bad(own, place_.ranks, place_.device);
@@ -387,6 +387,7 @@ Result<void> Loop::evaluate() {
   if (evaluated_ == step_ || evaluation_->empty()) return {};
   evaluated_ = step_;
   EvaluationResult result = evaluation_->measure();
+  strategy_->take_communication_time();  // is of no step
   if (place_.ranks.rank() != 0) return {};
   result.all.step = step_;
   for (const GivenAnswer& answer : result.answers) {

@@ -208,6 +208,10 @@ Result<int> Run::attempt() {
   auto& task = std::get<wire::TrainTask>(job.assignment.task);
   task.run_folder = folder_->path().string();
   task.attempt = fmt::format("{}-{}", ::getpid(), attempts_);
+  if (record_.shrunk) {
+    task.micro_batch = record_.shrunk->micro_batch;
+    task.recompute = record_.shrunk->recompute;
+  }
   const auto beginning = choose_checkpoint(task);
   if (!beginning) return beginning.error();
   auto recorder = open_recorder(*beginning);

@@ -71,6 +71,8 @@ Result<void> TrainJob::take(const wire::Event& event) {
           if (auto taken = take(body, event.time); !taken) return taken;
         } else if constexpr (std::is_same_v<Body, wire::MemoryUse>) {
           take(body, event.rank);
+        } else if constexpr (std::is_same_v<Body, wire::Shrunk>) {
+          take(body, event.rank);
         } else if constexpr (std::is_same_v<Body, wire::Ready>) {
           computing_ = true;
         } else if constexpr (std::is_same_v<Body, wire::Saved>) {
@@ -86,6 +88,19 @@ Result<void> TrainJob::take(const wire::Event& event) {
         return write(body);
       },
       event.body);
+}
+
+void TrainJob::take(const wire::Shrunk& shrunk, int rank) {
+  record_.shrunk = shrunk;
+  const std::string recompute = wire::to_json(shrunk.recompute).get<std::string>();
+  listener_.note(fmt::format(
+      "rank {} ran out of memory in step {}; it is computed again, with {} sequence{} a pass and {} of the activations "
+      "recomputed. The result is the same; training.micro_batch_size={} training.gradient_checkpointing={} begins so",
+      rank, shrunk.step, shrunk.micro_batch, shrunk.micro_batch == 1 ? "" : "s",
+      shrunk.recompute == spec::Recomputation::none   ? "none"
+      : shrunk.recompute == spec::Recomputation::full ? "all"
+                                                      : "some",
+      shrunk.micro_batch, recompute));
 }
 
 // Of all ranks' devices together.

@@ -22,6 +22,7 @@ struct TrainRecord {
   std::int64_t skipped = 0;
   std::map<int, wire::MemoryUse> memory;  // by rank
   std::optional<std::int64_t> saved;      // the step of the newest checkpoint
+  std::optional<wire::Shrunk> shrunk;     // memory ran out: passes of this size fit, as far as is known
   bool unwritable = false;                // what was heard could not be written down
   std::optional<Error> hopeless;          // what ranks ended by, and would end by again
 };
@@ -45,6 +46,7 @@ class TrainJob final : public WorkerListener {
   Result<void> take(const wire::TrainStep& step, store::Moment time);
   Result<void> take(const wire::Evaluated& evaluated, store::Moment time);
   void take(const wire::MemoryUse& use, int rank);
+  void take(const wire::Shrunk& shrunk, int rank);
   TrainProgress progress_of(const wire::TrainStep& step);
   std::optional<double> utilization(double tokens_per_second) const;
   void report_memory();

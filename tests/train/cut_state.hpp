@@ -59,8 +59,9 @@ class CutStrategy final : public parallel::Strategy {
   }
 
   bool is_whole() const override { return place_.parts == 1; }
-  void begin_pass(model::PassKind kind) override { told_.push_back(kind == model::PassKind::learn ? "learn" : "look"); }
-  void idle_pass(model::PassKind) override { told_.push_back("idle"); }
+  void begin_pass(model::PassKind kind) override { told_.push_back("begin " + word(kind)); }
+  void idle_pass(model::PassKind kind) override { told_.push_back("idle " + word(kind)); }
+  void abandon_pass() override { told_.push_back("abandon"); }
   void enter(model::UnitId unit) override { told_.push_back("+" + std::to_string(static_cast<std::size_t>(unit))); }
   void leave(model::UnitId unit) override { told_.push_back("-" + std::to_string(static_cast<std::size_t>(unit))); }
   tensor::GradientSum gradient(model::ParameterId) override { throw std::logic_error("not of this strategy"); }
@@ -72,11 +73,17 @@ class CutStrategy final : public parallel::Strategy {
   void begin_step() override {}
   void begin_last_pass() override {}
   void finish_gradients() override {}
+  parallel::CommunicationTime take_communication_time() override { return {}; }
   void publish() override {}
 
   const std::vector<std::string>& told() const { return told_; }
 
  private:
+  static std::string word(model::PassKind kind) {
+    if (kind == model::PassKind::measure) return "measure";
+    return kind == model::PassKind::learn ? "learn" : "inspect";
+  }
+
   parallel::ShardPlace place_;
   std::vector<parallel::FlatLayout> layouts_;
   std::vector<parallel::Shard> shards_;

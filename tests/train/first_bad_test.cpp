@@ -26,7 +26,7 @@ void pass(PlainGradients& gradients, const std::vector<std::pair<std::size_t, fl
 
 TEST(PlainGradients, NameTheBadTensorThatIsNearestToTheHeadWhicheverPassHasIt) {
   CutStrategy strategy({0, 2, 0, 1});
-  PlainGradients gradients(strategy, true, at::kCPU);
+  PlainGradients gradients(strategy, at::kCPU);
   pass(gradients, {{0, 1.0F}, {4, 1e30F}, {6, 2.0F}});
   EXPECT_EQ(gradients.first_bad(), std::nullopt);
   pass(gradients, {{0, nan}});
@@ -43,7 +43,7 @@ TEST(PlainGradients, NameTheBadTensorThatIsNearestToTheHeadWhicheverPassHasIt) {
 
 TEST(PlainGradients, AreWholeAndZeroAtTheBeginningOfEveryPassWhateverPartIsHeld) {
   CutStrategy strategy({1, 4, 0, 1});
-  PlainGradients gradients(strategy, false, at::kCPU);
+  PlainGradients gradients(strategy, at::kCPU);
   for (int i = 0; i < 2; ++i) {
     const tensor::GradientSum sum = gradients.gradient(ParameterId{4});
     EXPECT_FALSE(sum.exact());
@@ -56,28 +56,25 @@ TEST(PlainGradients, AreWholeAndZeroAtTheBeginningOfEveryPassWhateverPartIsHeld)
 
 TEST(PlainGradients, AreBadWhereAnExactSumCouldNotHoldThem) {
   CutStrategy plain({0, 1, 0, 1}), exact({0, 1, 0, 1}, true);
-  PlainGradients of_plain(plain, true, at::kCPU), of_exact(exact, true, at::kCPU);
+  PlainGradients of_plain(plain, at::kCPU), of_exact(exact, at::kCPU);
   for (PlainGradients* gradients : {&of_plain, &of_exact}) pass(*gradients, {{1, 70000.0F}});
   EXPECT_EQ(of_plain.first_bad(), std::nullopt);
   EXPECT_EQ(of_exact.first_bad(), 1);
 }
 
-// The strategy's own idle pass sums over ranks, which the others do not in such a pass.
-TEST(PlainGradients, OfARankWithoutRowsVisitWhatTheOthersVisitAndSumNothing) {
-  for (const bool tied : {false, true}) {
-    CutStrategy strategy({0, 2, 0, 1});
-    PlainGradients gradients(strategy, tied, at::kCPU);
-    gradients.idle_pass(model::PassKind::learn);
-    std::vector<std::string> wanted{"learn"};
-    for (const UnitId unit : model::visits(model::PassKind::learn, 3, tied))
-      for (const char* sign : {"+", "-"}) wanted.push_back(sign + std::to_string(static_cast<std::size_t>(unit)));
-    EXPECT_EQ(strategy.told(), wanted);
-  }
+// Whether with rows or without: in a pass that learns the others would wait for this rank's sums.
+TEST(PlainGradients, AreOfPassesInWhichNothingIsSummedOverRanks) {
+  CutStrategy strategy({0, 2, 0, 1});
+  PlainGradients gradients(strategy, at::kCPU);
+  gradients.begin_pass(model::PassKind::learn);
+  gradients.idle_pass(model::PassKind::learn);
+  gradients.abandon_pass();
+  EXPECT_EQ(strategy.told(), (std::vector<std::string>{"begin inspect", "idle inspect", "abandon"}));
 }
 
 TEST(FirstBad, IsAParameterBeforeTheLossAndTheLossBeforeAGradient) {
   CutState state({1, 2, 0, 1});
-  PlainGradients gradients(state.strategy, true, at::kCPU);
+  PlainGradients gradients(state.strategy, at::kCPU);
   const auto found = [&](bool bad_loss) { return first_bad(state.tensors, state.strategy, bad_loss, gradients); };
   EXPECT_EQ(found(false).kind, BadTensor::Kind::none);
   pass(gradients, {{2, nan}});
