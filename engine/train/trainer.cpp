@@ -27,6 +27,7 @@
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
 #include "train/pass_size.hpp"
+#include "train/step_clock.hpp"
 
 namespace muster::train {
 namespace {
@@ -79,7 +80,8 @@ class Loop final : public Trainer {
         checkpoints_(task, place_.ranks.rank(), state_, transfer_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps},
-        pass_size_{task.micro_batch, task.recompute} {}
+        pass_size_{task.micro_batch, task.recompute},
+        clock_(place_.device) {}
 
   Result<void> begin();
   Result<Ending> run() override;
@@ -151,7 +153,7 @@ class Loop final : public Trainer {
   data::BatchCursor cursor_;
   std::deque<checkpoint::StepNumbers> last_steps_;
   std::optional<std::int64_t> evaluated_;
-  Clock::time_point step_began_;
+  StepClock clock_;
   Clock::time_point told_memory_;
 };
 
@@ -327,9 +329,11 @@ void Loop::update(const StepOutcome& outcome, double rate) {
   const double most = task_.optimizer.max_gradient_norm;
   const double clip = std::min(1.0, most / (outcome.norm + 1e-6));
   ++updates_;
+  clock_.updating();
   checkpoints_.before_change();
   optimizer_->step(updates_, rate, clip / (scales_loss() ? scaler_.scale() : 1));
   strategy_->publish();
+  clock_.updated();
 }
 
 // The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
@@ -348,9 +352,7 @@ Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outco
 }
 
 void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate) {
-  const auto now = Clock::now();
-  const std::chrono::duration<double> took = now - step_began_;
-  step_began_ = now;
+  const StepClock::Told time = clock_.tell();
   wire::TrainStep told;
   told.step = step_;
   told.epoch =
@@ -361,7 +363,8 @@ void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome,
   if (std::isfinite(outcome.norm)) told.gradient_norm = outcome.norm;
   told.tokens = loaded.rows;
   told.trained = loaded.trained_tokens;
-  told.seconds = took.count();
+  told.seconds = time.seconds;
+  told.parts = time.parts;
   told.skipped = !outcome.finite;
   if (scales_loss()) told.loss_scale = scaler_.scale();
   last_steps_.push_back(
@@ -414,12 +417,15 @@ Result<void> Loop::after_step(bool leaves) {
 
 Result<Ending> Loop::run() {
   data::BatchLoader steps = loader();
-  step_began_ = told_memory_ = Clock::now();
+  told_memory_ = Clock::now();
+  clock_.begin();
   bool leaves = false;
   while (step_ < task_.steps && !leaves) {
     const data::LoadedStep loaded = steps.next();
+    clock_.loaded();
     const at::Tensor loss = compute(loaded);
     const StepOutcome found = outcome(loaded, loss);
+    clock_.computed(strategy_->take_communication_time());
     if (found.ran_out) {
       if (auto shrunk = shrink(); !shrunk) return shrunk.error();
       steps = loader();

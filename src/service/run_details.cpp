@@ -169,6 +169,7 @@ RunDetails describe_run(const store::RunFolder& run) {
     else
       problem(metrics.error());
   }
+  details.time = read_step_profile(run.events());
   for (const store::CheckpointFolder& checkpoint : store::checkpoint_folders(run))
     details.checkpoints.push_back({checkpoint.step, bytes_in(checkpoint.path)});
   details.exported = is_there(run.model());
@@ -194,6 +195,7 @@ std::string run_text(const RunDetails& run, const store::TextPlotForm& form) {
     text += heading("metrics", form.colour) + table;
   if (const std::string plot = store::text_plot(store::curve_of(run.metrics, "loss"), form); !plot.empty())
     text += heading("loss", form.colour) + plot;
+  if (run.time) text += heading("time", form.colour) + "  " + profile_text(*run.time) + "\n";
   text += checkpoints_text(run, form.colour);
   if (run.last_error) text += heading("last error", form.colour) + indented(*run.last_error);
   return text;
@@ -213,6 +215,7 @@ std::string run_json(const RunDetails& run) {
   out["settings"] = settings;
   out["plan"] = run.plan ? json(*run.plan) : json(nullptr);
   out["columns"] = columns;
+  out["time"] = run.time ? profile_json(*run.time) : json(nullptr);
   out["checkpoints"] = checkpoints;
   out["exported"] = run.exported;
   out["error"] = run.last_error ? json(*run.last_error) : json(nullptr);

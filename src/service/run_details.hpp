@@ -9,6 +9,7 @@
 #include "base/byte_count.hpp"
 #include "service/run_settings.hpp"
 #include "service/runs.hpp"
+#include "service/step_profile.hpp"
 #include "store/metrics_table.hpp"
 #include "store/terminal_plot.hpp"
 
@@ -24,6 +25,7 @@ struct RunDetails {
   RunSettings settings;             // all that spec.yaml names
   std::optional<std::string> plan;  // in one line
   store::MetricsTable metrics;      // empty where there are none
+  std::optional<StepProfile> time;  // where that of the newest steps went
   std::vector<RunCheckpoint> checkpoints;
   bool exported = false;                  // model/ is there
   std::optional<std::string> last_error;  // whole
@@ -34,7 +36,7 @@ RunDetails describe_run(const store::RunFolder& run);
 
 std::string run_text(const RunDetails& run, const store::TextPlotForm& form);
 // The object of `muster runs --json` and "settings" (those that are not built-in), "plan", "columns" (name → {"first",
-// "last", "least", "most"}), "checkpoints", "exported", "error", "problems".
+// "last", "least", "most"}), "time" ({"steps", "seconds", "parts"}), "checkpoints", "exported", "error", "problems".
 std::string run_json(const RunDetails& run);
 
 }  // namespace muster::service

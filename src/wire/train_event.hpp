@@ -12,6 +12,27 @@
 
 namespace muster::wire {
 
+// Where rank 0's time went from the step before to this one, in seconds. All but communication add up to the step's.
+struct StepParts {
+  double loading = 0;        // waiting for the batch
+  double compute = 0;        // forward, backward and the norm, without what was waited for
+  double exposed = 0;        // waiting for exchanges between ranks
+  double update = 0;         // the optimizer; on a GPU, of the step before, which runs while this one begins
+  double host = 0;           // everything else: checkpoints, evaluations, telling
+  double communication = 0;  // exchanging, most of it beside the computing
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("loading", self.loading);
+    visit("compute", self.compute);
+    visit("exposed", self.exposed);
+    visit("update", self.update);
+    visit("host", self.host);
+    visit("communication", self.communication);
+  }
+  bool operator==(const StepParts&) const = default;
+};
+
 // One optimizer step, told by rank 0 for all.
 struct TrainStep {
   std::int64_t step = 0;  // from 1
@@ -22,6 +43,7 @@ struct TrainStep {
   std::int64_t tokens = 0;              // that the model read, over all ranks
   std::int64_t trained = 0;             // of them, tokens with a loss
   double seconds = 0;
+  StepParts parts;
   bool skipped = false;  // float16: the gradients overflowed, and the weights stayed
   std::optional<double> loss_scale;
 
@@ -36,6 +58,7 @@ struct TrainStep {
     visit("tokens", self.tokens);
     visit("trained", self.trained);
     visit("seconds", self.seconds);
+    visit("parts", self.parts);
     visit("skipped", self.skipped);
     visit("loss_scale", self.loss_scale);
   }

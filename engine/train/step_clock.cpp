@@ -1,0 +1,49 @@
+#include "train/step_clock.hpp"
+
+#include <algorithm>
+
+namespace muster::train {
+
+void StepClock::begin() { began_ = loaded_ = Clock::now(); }
+
+// A step that is computed again, because memory ran out, is all of that step's time.
+void StepClock::loaded() {
+  const auto now = Clock::now();
+  parts_.loading += seconds(std::max(began_, loaded_), now);
+  loaded_ = now;
+}
+
+void StepClock::computed(const parallel::CommunicationTime& communication) {
+  double took = seconds(loaded_, Clock::now());
+  // What a GPU was ordered to update comes first there, and the host did not wait for it.
+  if (device_.is_cuda() && updated_) {
+    const double update = updating_->seconds_until(*updated_);
+    parts_.update += update;
+    took -= update;
+    updated_.reset();
+  }
+  parts_.exposed += communication.exposed;
+  parts_.communication += communication.busy;
+  parts_.compute += std::max(took - communication.exposed, 0.0);
+  loaded_ = Clock::now();
+}
+
+void StepClock::updating() { updating_ = parallel::TimeMark::now(device_); }
+
+void StepClock::updated() {
+  updated_ = parallel::TimeMark::now(device_);
+  if (device_.is_cuda()) return;
+  parts_.update += updating_->seconds_until(*updated_);
+  updated_.reset();
+}
+
+StepClock::Told StepClock::tell() {
+  const auto now = Clock::now();
+  Told told{seconds(began_, now), std::exchange(parts_, {})};
+  wire::StepParts& parts = told.parts;
+  parts.host = std::max(told.seconds - parts.loading - parts.compute - parts.exposed - parts.update, 0.0);
+  began_ = loaded_ = now;
+  return told;
+}
+
+}  // namespace muster::train
