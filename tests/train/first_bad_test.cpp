@@ -5,6 +5,9 @@
 #include <limits>
 
 #include "cut_state.hpp"
+#include "model/random_source.hpp"
+#include "tensor/arithmetic.hpp"
+#include "train/objective.hpp"
 
 namespace muster::train {
 namespace {
@@ -105,6 +108,61 @@ TEST(FirstBad, OfAllRanksIsWhatComesFirstInAPassAndThenTheLowestRank) {
   EXPECT_EQ(agree({{Kind::gradient, 1}, {Kind::loss, 0}, {Kind::parameter, 5}, {Kind::parameter, 2}})->rank, 2);
   EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::loss, 0}, {Kind::loss, 0}})->rank, 2);
   EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::gradient, 1}})->bad.tensor, 4);
+}
+
+spec::ModelConfig small_model() {
+  spec::ModelConfig config;
+  config.vocabulary = 67;
+  config.hidden = 48;
+  config.intermediate = 80;
+  config.layers = 3;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_size = 12;
+  config.positions = 32;
+  config.tied = true;
+  return config;
+}
+
+// What two ranks agree on, the second of which has no rows, over a sharded model. spoiled: a tensor of which the second
+// one holds a bad element; empty: none.
+std::optional<std::string> search(const std::string& spoiled) {
+  const auto ranks = communicate::make_thread_group(2, std::chrono::seconds(20));
+  std::optional<std::string> agreed;
+  std::vector<std::jthread> threads;
+  for (const auto& rank : ranks)
+    threads.emplace_back([&, own = rank.get()] {
+      const at::NoGradGuard forward_only;
+      const spec::ModelConfig config = small_model();
+      auto arithmetic = *tensor::make_arithmetic({});
+      auto model = model::CausalModel::unfilled(config, arithmetic, at::kFloat, model::Memory::later);
+      const auto strategy = parallel::make_shards(model, arithmetic, {*own}, {.exact = true});
+      const testing::TwoMoments optimizer(*strategy);
+      const StateTensors state(*strategy, optimizer);
+      ASSERT_TRUE(state.read(reader_of(*model::make_random_source(config, 1))));
+      if (!spoiled.empty())
+        if (const auto held = state.find(spoiled, 1); held && own->rank() == 1)
+          state.held(held->unit, "parameter")[held->piece.offset + held->piece.count - 1] = nan;
+      strategy->publish();
+      PlainGradients gradients(*strategy, config.tied, at::kCPU);
+      data::MicroBatch batch;
+      batch.tokens = {1, 2, 3};
+      batch.trained_rows = {0, 1};
+      batch.targets = {2, 3};
+      batch.parts = {3};
+      if (own->rank() == 1) gradients.idle_pass(model::PassKind::learn);
+      if (own->rank() == 0) make_supervised(model, arithmetic, false)->learn(batch, {1e30}, gradients);
+      const BadTensor bad = first_bad(state, *strategy, false, gradients);
+      const auto found = agree_on_bad(bad, *own, at::kCPU);
+      if (own->rank() == 0 && found) agreed = std::to_string(found->rank) + ": " + describe(found->bad, state);
+    });
+  threads.clear();
+  return agreed;
+}
+
+TEST(FirstBad, IsFoundOverShardsWhileARankHasNoRows) {
+  EXPECT_EQ(search(""), "0: the gradient of model.norm.weight");  // too large for an exact sum
+  EXPECT_EQ(search("model.layers.1.mlp.down_proj.weight"), "1: model.layers.1.mlp.down_proj.weight");
 }
 
 }  // namespace
