@@ -4,17 +4,19 @@
 
 namespace muster::train {
 
-void StepClock::begin() { began_ = loaded_ = Clock::now(); }
+void StepClock::begin() { began_ = Clock::now(); }
 
-// A step that is computed again, because memory ran out, is all of that step's time.
+void StepClock::loading() { last_ = Clock::now(); }
+
+// A step that is computed again, because memory ran out, has all the time that it took.
 void StepClock::loaded() {
   const auto now = Clock::now();
-  parts_.loading += seconds(std::max(began_, loaded_), now);
-  loaded_ = now;
+  parts_.loading += seconds(last_, now);
+  last_ = now;
 }
 
 void StepClock::computed(const parallel::CommunicationTime& communication) {
-  double took = seconds(loaded_, Clock::now());
+  double took = seconds(last_, Clock::now());
   // What a GPU was ordered to update comes first there, and the host did not wait for it.
   if (device_.is_cuda() && updated_) {
     const double update = updating_->seconds_until(*updated_);
@@ -25,7 +27,6 @@ void StepClock::computed(const parallel::CommunicationTime& communication) {
   parts_.exposed += communication.exposed;
   parts_.communication += communication.busy;
   parts_.compute += std::max(took - communication.exposed, 0.0);
-  loaded_ = Clock::now();
 }
 
 void StepClock::updating() { updating_ = parallel::TimeMark::now(device_); }
@@ -42,7 +43,7 @@ StepClock::Told StepClock::tell() {
   Told told{seconds(began_, now), std::exchange(parts_, {})};
   wire::StepParts& parts = told.parts;
   parts.host = std::max(told.seconds - parts.loading - parts.compute - parts.exposed - parts.update, 0.0);
-  began_ = loaded_ = now;
+  began_ = now;
   return told;
 }
 

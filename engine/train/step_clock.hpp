@@ -14,8 +14,9 @@ class StepClock {
   explicit StepClock(at::Device device) : device_(device) {}
 
   // The moments of a step, in their order.
-  void begin();   // the run begins, or the step before has been told
-  void loaded();  // the batch is here
+  void begin();    // the run begins
+  void loading();  // the batch is waited for
+  void loaded();   // it is here
   // The gradients' norm is known, so that the device has done everything that was ordered.
   void computed(const parallel::CommunicationTime& communication);
   void updating();  // the optimizer is ordered from here on
@@ -34,7 +35,7 @@ class StepClock {
   }
 
   at::Device device_;
-  Clock::time_point began_ = Clock::now(), loaded_ = began_;
+  Clock::time_point began_ = Clock::now(), last_ = began_;
   wire::StepParts parts_;
   std::optional<parallel::TimeMark> updating_, updated_;
 };

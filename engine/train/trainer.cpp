@@ -421,6 +421,7 @@ Result<Ending> Loop::run() {
   clock_.begin();
   bool leaves = false;
   while (step_ < task_.steps && !leaves) {
+    clock_.loading();
     const data::LoadedStep loaded = steps.next();
     clock_.loaded();
     const at::Tensor loss = compute(loaded);

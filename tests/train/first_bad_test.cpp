@@ -144,7 +144,7 @@ std::optional<std::string> search(const std::string& spoiled) {
         if (const auto held = state.find(spoiled, 1); held && own->rank() == 1)
           state.held(held->unit, "parameter")[held->piece.offset + held->piece.count - 1] = nan;
       strategy->publish();
-      PlainGradients gradients(*strategy, config.tied, at::kCPU);
+      PlainGradients gradients(*strategy, at::kCPU);
       data::MicroBatch batch;
       batch.tokens = {1, 2, 3};
       batch.trained_rows = {0, 1};

@@ -8,6 +8,7 @@ import train_runs
 # A batch of 12, 8 steps over 30 rows: the last batch of an epoch has 6, which 4 ranks share with empty passes.
 SETTINGS = dict(max_steps=8, batch_size=12, learning_rate=2e-3, lr_scheduler="cosine", warmup_steps=2, deterministic="true")
 MODES = {
+    "single": {"distributed.strategy": "single"},
     "ddp": {"distributed.strategy": "ddp"},
     "full_shard": {"distributed.strategy": "fsdp"},
     "shard_grad_op": {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "shard_grad_op"},
@@ -20,7 +21,7 @@ OFFLOAD = {"distributed.fsdp_cpu_offload": "true"}
 def of_mode(mode, ranks, offload=False):
     words = dict(MODES[mode])
     if mode == "hybrid_shard":
-        words["distributed.fsdp_group_size"] = ranks // 2 if ranks % 2 == 0 else 1
+        words["distributed.fsdp_group_size"] = 2 if ranks % 2 == 0 else ranks
     return words | (OFFLOAD if offload else {})
 
 
@@ -37,7 +38,7 @@ def alone(classroom, rows):
 
 # Every mode on 2 to 4 ranks, with and without offload, with what is computed again going round.
 RECOMPUTED = itertools.cycle(["none", "full", "selective"])
-LAYOUTS = [(mode, ranks, offload, next(RECOMPUTED)) for mode in MODES for ranks in (2, 3, 4) for offload in (False, True)
+LAYOUTS = [(mode, ranks, offload, next(RECOMPUTED)) for mode in MODES if mode != "single" for ranks in (2, 3, 4) for offload in (False, True)
            if not (offload and mode in ("ddp", "no_shard"))] + [("full_shard", 1, True, "full")]
 
 
@@ -57,19 +58,19 @@ def test_in_other_families_and_bfloat16(classroom, rows, family):
                                 classroom.train(model, rows, 3, micro_batch_size=2, **settings | of_mode("full_shard", 3)))
 
 
-def test_evaluations_and_answers_are_the_same(classroom):
-    """Questions of different lengths, so that ranks have different numbers of passes."""
-    settings = dict(max_steps=6, eval_steps=3, batch_size=12, deterministic="true", **{"data.digits": 1, "data.held_out": 7})
-    runs = [classroom.train("builtin:llama-0.6m", "builtin:arithmetic", ranks, **settings | words)
-            for ranks, words in ((1, {}), (2, of_mode("full_shard", 2)), (3, of_mode("shard_grad_op", 3)))]
+@pytest.mark.parametrize("mode, ranks", [("full_shard", 2), ("shard_grad_op", 3)])
+def test_evaluations_and_answers_are_the_same(classroom, mode, ranks):
+    """Answers of different lengths, so that ranks have different numbers of passes."""
+    settings = dict(max_steps=6, eval_steps=3, batch_size=12, deterministic="true", **{"data.digits": 1, "data.held_out": 0.07})
+    runs = [classroom.train("builtin:llama-0.6m", "builtin:arithmetic", ranks, **settings | of_mode(each, ranks))
+            for each in ("ddp", mode)]
     without_time = lambda event: {name: value for name, value in event.items() if name not in ("time", "seconds")}
-    first, *others = [[without_time(event) for event in run.events("evaluated")] for run in runs]
-    assert len(first) == 2 and first[0]["questions"] == 7 and first[0]["samples"]
-    for other in others:
-        assert other == first
+    whole, sharded = [[without_time(event) for event in run.events("evaluated")] for run in runs]
+    assert len(whole) == 2 and len({len(sample["answer"]) for sample in whole[0]["samples"]}) > 1
+    assert sharded == whole
 
 
-@pytest.mark.parametrize("mode, ranks, offload", [("ddp", 1, False), ("hybrid_shard", 2, False), ("full_shard", 3, True)])
+@pytest.mark.parametrize("mode, ranks, offload", [("single", 1, False), ("hybrid_shard", 2, False), ("full_shard", 3, True)])
 def test_what_four_shards_saved_any_layout_goes_on_from(classroom, rows, alone, mode, ranks, offload):
     """The first steps after it, and everything up to the end, are those of one rank that never stopped."""
     model = classroom.model("llama-tied")
