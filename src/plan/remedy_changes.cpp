@@ -43,12 +43,13 @@ Change other_gpus(std::string what, std::vector<PlanDevice> devices) {
           }};
 }
 
-// GPUs that were not chosen, one after another.
+// GPUs that were not chosen, one after another, as far as they share a batch evenly.
 void add_spare_gpus(std::vector<Family>& list, const Question& question) {
   Family family;
   std::vector<PlanDevice> devices = question.devices;
   for (const PlanDevice& more : question.spare) {
     devices.push_back(more);
+    if (question.batch && *question.batch % (question.hosts * std::ssize(devices)) != 0) continue;
     family.push_back(
         other_gpus(fmt::format("{} GPUs instead of {}", devices.size(), question.devices.size()), devices));
   }

@@ -17,6 +17,10 @@ struct Attempt {
   std::string_view reason;
 };
 
+Error refuse(std::string what, std::string remedy) {
+  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+}
+
 class TrainingPlanner {
  public:
   explicit TrainingPlanner(const Question& question)
@@ -66,9 +70,6 @@ class TrainingPlanner {
   }
 
   std::optional<Error> sharding_contradiction() const {
-    const auto refuse = [](std::string what, std::string remedy) {
-      return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
-    };
     const bool own = question_.workload.implementation == Implementation::muster;
     const bool hybrid = question_.sharding == spec::ShardingStrategy::hybrid_shard;
     if (hybrid && world_ % shard_group() != 0)
@@ -94,9 +95,6 @@ class TrainingPlanner {
   std::optional<Error> contradiction() const {
     const std::int64_t ranks =
         question_.scheme && (*question_.scheme == Scheme::tensor || *question_.scheme == Scheme::pipeline) ? 1 : world_;
-    const auto refuse = [](std::string what, std::string remedy) {
-      return Error{Error::Kind::bad_input, std::move(what), std::move(remedy)};
-    };
     const bool own = question_.workload.implementation == Implementation::muster;
     if (question_.devices.empty() && world_ == 1 && question_.scheme && *question_.scheme != Scheme::single &&
         !(own && question_.scheme == Scheme::fsdp))

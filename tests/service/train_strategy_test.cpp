@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "service/configuration.hpp"
 #include "service/train.hpp"
 #include "testing/environment_variable.hpp"
 #include "testing/scratch_folder.hpp"
@@ -19,7 +18,9 @@ class TrainStrategy : public ::testing::Test {
     settings.emplace_back("training.batch_size=24");
     settings.emplace_back("model.path=builtin:llama-0.2m");
     settings.emplace_back("data.path=builtin:arithmetic");
-    auto resolved = resolve_configuration(spec::Schema(), {.settings = settings});
+    spec::Sources given;
+    for (const std::string& setting : settings) given.overrides.push_back(spec::parse_override(setting).value());
+    auto resolved = spec::resolve(spec::Schema(), given);
     if (!resolved) return resolved.error();
     auto settled = settle_training_settings(std::move(*resolved));
     if (!settled) return settled.error();
