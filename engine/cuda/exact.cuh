@@ -7,8 +7,6 @@ namespace muster::cuda {
 
 using Count = unsigned long long;  // what atomicAdd takes; wraps as a signed number would
 
-__device__ inline bool wants(const Sum& sum) { return sum.values != nullptr || sum.multiples != nullptr; }
-
 // The term, or 0 and one more lost.
 __device__ inline Count exact_term(float value, Count& lost) {
   constexpr float limit = 65536.0f;

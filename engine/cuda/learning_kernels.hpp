@@ -8,10 +8,11 @@ namespace muster::cuda {
 // What terms are added to: kernels/sum.hpp. All null: not wanted.
 struct Sum {
   float* values = nullptr;
+  void* rounded = nullptr;  // of bfloat16
   std::int64_t* multiples = nullptr;
   std::int64_t* overflow = nullptr;
 
-  bool is_wanted() const { return values != nullptr || multiples != nullptr; }
+  bool is_wanted() const { return values != nullptr || rounded != nullptr || multiples != nullptr; }
 };
 
 // multiples[count] += values, each of them a term.
@@ -19,10 +20,16 @@ LaunchError add_exactly(Stream stream, const float* values, std::int64_t count, 
 // multiples[width] += the rows of values [rows, width], each row a term.
 LaunchError add_rows_exactly(Stream stream, Scalar scalar, const void* values, std::int64_t rows, std::int64_t width,
                              const Sum& sum);
-// sum[indices[i]] += values[i]. An exact sum has the same bits every time; a float32 one takes rows of one index in any
-// order. An index outside the sum's rows is left out.
+// sum[indices[i]] += values[i], of a float32 or exact sum. An exact one has the same bits every time; a float32 one
+// takes rows of one index in any order. An index outside the sum's rows is left out.
 LaunchError add_rows_at(Stream stream, Scalar scalar, const void* values, const std::int64_t* indices,
                         std::int64_t rows, std::int64_t width, std::int64_t sum_rows, const Sum& sum);
+
+// The same of a bfloat16 sum: the rows of one index are one term, added up in float32 in their order. order: the rows
+// sorted by index, each index's in their order; sorted[i] is the index of row order[i].
+LaunchError add_sorted_rows(Stream stream, Scalar scalar, const void* values, const std::int64_t* sorted,
+                            const std::int64_t* order, std::int64_t rows, std::int64_t width, std::int64_t sum_rows,
+                            const Sum& sum);
 
 // Gradients of rms_norm and layer_norm. Each row's is computed by itself; the sums take the rows in an order that
 // depends on their number alone, or as exact terms.
@@ -38,7 +45,7 @@ struct NormGradient {
   bool centered = false;  // layer_norm
   Sum weight_sum;
   Sum bias_sum;              // of layer_norm; of weight_sum's kind
-  float* scratch = nullptr;  // for float32 sums: norm_gradient_scratch of them
+  float* scratch = nullptr;  // for sums that are not exact: norm_gradient_scratch of them
 };
 std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
 LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
@@ -69,8 +76,9 @@ struct AdamW {
   float epsilon = 0;
   float step_size = 0;
 };
-LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, float* parameter,
-                  float* first_moment, float* second_moment);
+// The three are bfloat16 where the gradient is, else float32.
+LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                  void* first_moment, void* second_moment);
 
 struct Sgd {
   float gradient_scale = 1;
@@ -80,9 +88,9 @@ struct Sgd {
   float decay = 0;
   bool first = false;
 };
-// momentum: null where there is none.
-LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, float* parameter,
-                float* momentum);
+// As adamw. momentum: null where there is none.
+LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                void* momentum);
 
 // Σ value² of each 256 values in float64: square_block_count of them.
 std::int64_t square_block_count(std::int64_t count);

@@ -60,6 +60,10 @@ struct Total<true> {
   }
 };
 
+__device__ bool wants(const Sum& sum) {
+  return sum.values != nullptr || sum.rounded != nullptr || sum.multiples != nullptr;
+}
+
 template <class T, bool centered, bool exact>
 __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
   using Value = typename Total<exact>::Value;
@@ -106,8 +110,9 @@ __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
 }
 
 // values[width] += parts [count, 2 * width], in order. One warp's lanes are columns.
+template <class Value>
 __global__ void __launch_bounds__(lanes* parts_at_once)
-    add_parts(const float* parts, std::int64_t count, std::int64_t width, float* values) {
+    add_parts(const float* parts, std::int64_t count, std::int64_t width, Value* values) {
   __shared__ float shared[parts_at_once][lanes];
   const int lane = static_cast<int>(threadIdx.x) % lanes, group = static_cast<int>(threadIdx.x) / lanes;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * lanes + lane;
@@ -118,7 +123,7 @@ __global__ void __launch_bounds__(lanes* parts_at_once)
   __syncthreads();
   if (group != 0 || column >= width) return;
   for (int i = 1; i < parts_at_once; ++i) sum += shared[i][lane];
-  values[column] += sum;
+  values[column] = narrow<Value>(widen(values[column]) + sum);
 }
 
 template <class T, bool centered, bool exact>
@@ -133,7 +138,10 @@ void launch(cudaStream_t stream, const NormGradient& job) {
   if constexpr (!exact) {
     const auto columns = static_cast<unsigned>((job.width + lanes - 1) / lanes);
     const auto add = [&](const Sum& sum, const float* parts) {
-      if (sum.is_wanted())
+      if (sum.rounded != nullptr)
+        add_parts<<<columns, lanes * parts_at_once, 0, stream>>>(parts, blocks, job.width,
+                                                                 static_cast<__nv_bfloat16*>(sum.rounded));
+      else if (sum.values != nullptr)
         add_parts<<<columns, lanes * parts_at_once, 0, stream>>>(parts, blocks, job.width, sum.values);
     };
     add(job.weight_sum, job.scratch);

@@ -1,4 +1,6 @@
 // Steps of an optimizer over flat arrays, the operations of engine/kernels one by one; and sums of squares.
+#include <type_traits>
+
 #include "cuda/dispatch.cuh"
 #include "cuda/learning_kernels.hpp"
 #include "cuda/pack.cuh"
@@ -12,57 +14,71 @@ constexpr int join_threads = 1024;
 constexpr int squares_block = 256;
 constexpr int squares_lanes = 16;
 
-template <class Rule>
-__device__ float gradient_of(float value, const Rule& rule) {
-  return value * rule.gradient_scale;
+using Narrow = __nv_bfloat16;
+
+template <class Value, class Rule>
+__device__ float gradient_of(Value value, const Rule& rule) {
+  return widen(value) * rule.gradient_scale;
 }
 template <class Rule>
 __device__ float gradient_of(std::int64_t multiples, const Rule& rule) {
   return static_cast<float>(static_cast<double>(multiples) * rule.multiple);
 }
 
-template <class Value, int count>
+// State: how parameters and moments are stored; rounded once, when they are.
+template <class Value, class State, int count>
 __global__ void __launch_bounds__(threads) adamw_step(AdamW rule, const Value* gradients, std::int64_t packs,
-                                                      float* parameters, float* firsts, float* seconds) {
+                                                      State* parameters, State* firsts, State* seconds) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (index >= packs) return;
-  using Floats = Pack<float, count>;
+  using States = Pack<State, count>;
   const auto gradient_pack = reinterpret_cast<const Pack<Value, count>*>(gradients)[index];
-  Floats parameter_pack = reinterpret_cast<Floats*>(parameters)[index];
-  Floats first_pack = reinterpret_cast<Floats*>(firsts)[index];
-  Floats second_pack = reinterpret_cast<Floats*>(seconds)[index];
+  States parameter_pack = reinterpret_cast<States*>(parameters)[index];
+  States first_pack = reinterpret_cast<States*>(firsts)[index];
+  States second_pack = reinterpret_cast<States*>(seconds)[index];
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     const float gradient = gradient_of(gradient_pack.values[i], rule);
-    const float before = first_pack.values[i];
+    const float before = widen(first_pack.values[i]);
     const float first = __fmaf_rn(gradient - before, rule.first_share, before);
-    const float second = __fmaf_rn(gradient * rule.second_share, gradient, second_pack.values[i] * rule.beta2);
+    const float second = __fmaf_rn(gradient * rule.second_share, gradient, widen(second_pack.values[i]) * rule.beta2);
     const float divisor = __fdiv_rn(__fsqrt_rn(second), rule.second_root) + rule.epsilon;
-    const float kept = parameter_pack.values[i] * rule.kept;
-    first_pack.values[i] = first;
-    second_pack.values[i] = second;
-    parameter_pack.values[i] = __fmaf_rn(__fdiv_rn(first, divisor), -rule.step_size, kept);
+    const float kept = widen(parameter_pack.values[i]) * rule.kept;
+    first_pack.values[i] = narrow<State>(first);
+    second_pack.values[i] = narrow<State>(second);
+    parameter_pack.values[i] = narrow<State>(__fmaf_rn(__fdiv_rn(first, divisor), -rule.step_size, kept));
   }
-  reinterpret_cast<Floats*>(parameters)[index] = parameter_pack;
-  reinterpret_cast<Floats*>(firsts)[index] = first_pack;
-  reinterpret_cast<Floats*>(seconds)[index] = second_pack;
+  reinterpret_cast<States*>(parameters)[index] = parameter_pack;
+  reinterpret_cast<States*>(firsts)[index] = first_pack;
+  reinterpret_cast<States*>(seconds)[index] = second_pack;
 }
 
-template <class Value>
+template <class Value, class State, int count>
 __global__ void __launch_bounds__(threads)
-    sgd_step(Sgd rule, const Value* gradients, std::int64_t count, float* parameters, float* momentum) {
+    sgd_step(Sgd rule, const Value* gradients, std::int64_t packs, State* parameters, State* momentum) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
-  if (index >= count) return;
-  const float parameter = parameters[index];
-  float direction = __fmaf_rn(parameter, rule.decay, gradient_of(gradients[index], rule));
-  if (momentum != nullptr) {
-    if (!rule.first) direction = __fmaf_rn(momentum[index], rule.momentum, direction);
-    momentum[index] = direction;
+  if (index >= packs) return;
+  using States = Pack<State, count>;
+  const auto gradient_pack = reinterpret_cast<const Pack<Value, count>*>(gradients)[index];
+  States parameter_pack = reinterpret_cast<States*>(parameters)[index];
+  States momentum_pack;
+  if (momentum != nullptr) momentum_pack = reinterpret_cast<States*>(momentum)[index];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const float parameter = widen(parameter_pack.values[i]);
+    float direction = __fmaf_rn(parameter, rule.decay, gradient_of(gradient_pack.values[i], rule));
+    if (momentum != nullptr) {
+      if (!rule.first) direction = __fmaf_rn(widen(momentum_pack.values[i]), rule.momentum, direction);
+      momentum_pack.values[i] = narrow<State>(direction);
+    }
+    parameter_pack.values[i] = narrow<State>(__fmaf_rn(direction, -rule.rate, parameter));
   }
-  parameters[index] = __fmaf_rn(direction, -rule.rate, parameter);
+  reinterpret_cast<States*>(parameters)[index] = parameter_pack;
+  if (momentum != nullptr) reinterpret_cast<States*>(momentum)[index] = momentum_pack;
 }
 
 __device__ double number_of(float value) { return static_cast<double>(value); }
+__device__ double number_of(Narrow value) { return static_cast<double>(widen(value)); }
 __device__ double number_of(std::int64_t multiples) { return static_cast<double>(multiples) * 0x1p-44; }
 
 // Sixteen threads for each 256 values.
@@ -90,44 +106,74 @@ __global__ void __launch_bounds__(join_threads) add_up(const double* blocks, std
 
 unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + threads - 1) / threads); }
 
-template <class Value>
-void launch_adamw(cudaStream_t stream, const AdamW& rule, const Value* gradients, std::int64_t count, float* parameter,
-                  float* first, float* second) {
-  constexpr int at_once = 4;
-  const bool packed = is_aligned(gradients, at_once * sizeof(Value)) && is_aligned(parameter) && is_aligned(first) &&
-                      is_aligned(second);
+// Elements of the state that a thread takes at once: 16 bytes.
+template <class State>
+constexpr int pack_size = static_cast<int>(16 / sizeof(State));
+
+// launch(kernel's pack size, first element, packs): as many packs as there are, then the rest one by one.
+template <int at_once, class Launch>
+void in_packs(bool packed, std::int64_t count, Launch&& launch) {
   const std::int64_t packs = packed ? count / at_once : 0, done = packs * at_once;
-  if (packs > 0)
-    adamw_step<Value, at_once>
-        <<<blocks_for(packs), threads, 0, stream>>>(rule, gradients, packs, parameter, first, second);
-  if (done < count)
-    adamw_step<Value, 1><<<blocks_for(count - done), threads, 0, stream>>>(
-        rule, gradients + done, count - done, parameter + done, first + done, second + done);
+  if (packs > 0) launch(std::integral_constant<int, at_once>{}, std::int64_t{0}, packs);
+  if (done < count) launch(std::integral_constant<int, 1>{}, done, count - done);
+}
+
+template <class Value, class State>
+void launch_adamw(cudaStream_t stream, const AdamW& rule, const Value* gradients, std::int64_t count, void* parameter,
+                  void* first_moment, void* second_moment) {
+  constexpr int at_once = pack_size<State>;
+  auto* const parameters = static_cast<State*>(parameter);
+  auto* const firsts = static_cast<State*>(first_moment);
+  auto* const seconds = static_cast<State*>(second_moment);
+  const bool packed = is_aligned(gradients, at_once * sizeof(Value)) && is_aligned(parameters) && is_aligned(firsts) &&
+                      is_aligned(seconds);
+  in_packs<at_once>(packed, count, [&](auto size, std::int64_t first, std::int64_t packs) {
+    adamw_step<Value, State, size()><<<blocks_for(packs), threads, 0, stream>>>(
+        rule, gradients + first, packs, parameters + first, firsts + first, seconds + first);
+  });
+}
+
+template <class Value, class State>
+void launch_sgd(cudaStream_t stream, const Sgd& rule, const Value* gradients, std::int64_t count, void* parameter,
+                void* buffer) {
+  constexpr int at_once = pack_size<State>;
+  auto* const parameters = static_cast<State*>(parameter);
+  auto* const momentum = static_cast<State*>(buffer);
+  const bool packed = is_aligned(gradients, at_once * sizeof(Value)) && is_aligned(parameters) && is_aligned(momentum);
+  in_packs<at_once>(packed, count, [&](auto size, std::int64_t first, std::int64_t packs) {
+    sgd_step<Value, State, size()><<<blocks_for(packs), threads, 0, stream>>>(
+        rule, gradients + first, packs, parameters + first, momentum == nullptr ? nullptr : momentum + first);
+  });
 }
 
 }  // namespace
 
-LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, float* parameter,
-                  float* first_moment, float* second_moment) {
+LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                  void* first_moment, void* second_moment) {
   if (count == 0) return "";
   return launched([&] {
     const auto on = static_cast<cudaStream_t>(stream);
     if (gradient.multiples != nullptr)
-      launch_adamw(on, rule, gradient.multiples, count, parameter, first_moment, second_moment);
+      launch_adamw<std::int64_t, float>(on, rule, gradient.multiples, count, parameter, first_moment, second_moment);
+    else if (gradient.rounded != nullptr)
+      launch_adamw<Narrow, Narrow>(on, rule, static_cast<const Narrow*>(gradient.rounded), count, parameter,
+                                   first_moment, second_moment);
     else
-      launch_adamw(on, rule, gradient.values, count, parameter, first_moment, second_moment);
+      launch_adamw<float, float>(on, rule, gradient.values, count, parameter, first_moment, second_moment);
   });
 }
 
-LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, float* parameter,
-                float* momentum) {
+LaunchError sgd(Stream stream, const Sgd& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                void* momentum) {
   if (count == 0) return "";
   return launched([&] {
     const auto on = static_cast<cudaStream_t>(stream);
     if (gradient.multiples != nullptr)
-      sgd_step<<<blocks_for(count), threads, 0, on>>>(rule, gradient.multiples, count, parameter, momentum);
+      launch_sgd<std::int64_t, float>(on, rule, gradient.multiples, count, parameter, momentum);
+    else if (gradient.rounded != nullptr)
+      launch_sgd<Narrow, Narrow>(on, rule, static_cast<const Narrow*>(gradient.rounded), count, parameter, momentum);
     else
-      sgd_step<<<blocks_for(count), threads, 0, on>>>(rule, gradient.values, count, parameter, momentum);
+      launch_sgd<float, float>(on, rule, gradient.values, count, parameter, momentum);
   });
 }
 
@@ -140,15 +186,15 @@ LaunchError square_blocks(Stream stream, const Sum& sum, std::int64_t count, dou
     const unsigned grid = blocks_for(square_block_count(count) * squares_lanes);
     if (sum.multiples != nullptr)
       sum_squares<<<grid, threads, 0, on>>>(sum.multiples, count, blocks);
+    else if (sum.rounded != nullptr)
+      sum_squares<<<grid, threads, 0, on>>>(static_cast<const Narrow*>(sum.rounded), count, blocks);
     else
       sum_squares<<<grid, threads, 0, on>>>(sum.values, count, blocks);
   });
 }
 
 LaunchError join_blocks(Stream stream, const double* blocks, std::int64_t count, double* result) {
-  return launched([&] {
-    add_up<<<1, join_threads, 0, static_cast<cudaStream_t>(stream)>>>(blocks, count, result);
-  });
+  return launched([&] { add_up<<<1, join_threads, 0, static_cast<cudaStream_t>(stream)>>>(blocks, count, result); });
 }
 
 }  // namespace muster::cuda

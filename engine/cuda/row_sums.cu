@@ -49,6 +49,22 @@ __global__ void __launch_bounds__(threads) scatter(const T* values, const std::i
   }
 }
 
+// A thread has one column of the rows of one index, and only where its row is the first of them.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    add_terms_of_rows(const T* values, const std::int64_t* sorted, const std::int64_t* order, std::int64_t rows,
+                      std::int64_t width, std::int64_t sum_rows, __nv_bfloat16* sum) {
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (index >= rows * width) return;
+  const std::int64_t first = index / width, column = index % width;
+  const std::int64_t row = sorted[first];
+  if (row < 0 || row >= sum_rows || (first > 0 && sorted[first - 1] == row)) return;
+  float term = 0;
+  for (std::int64_t i = first; i < rows && sorted[i] == row; ++i) term += widen(values[order[i] * width + column]);
+  __nv_bfloat16* const place = sum + row * width + column;
+  *place = narrow<__nv_bfloat16>(widen(*place) + term);
+}
+
 }  // namespace
 
 LaunchError add_exactly(Stream stream, const float* values, std::int64_t count, const Sum& sum) {
@@ -81,6 +97,17 @@ LaunchError add_rows_at(Stream stream, Scalar scalar, const void* values, const 
     else
       scatter<T, false>
           <<<blocks_for(count), threads, 0, on>>>(static_cast<const T*>(values), indices, count, width, sum_rows, sum);
+  });
+}
+
+LaunchError add_sorted_rows(Stream stream, Scalar scalar, const void* values, const std::int64_t* sorted,
+                            const std::int64_t* order, std::int64_t rows, std::int64_t width, std::int64_t sum_rows,
+                            const Sum& sum) {
+  if (rows * width == 0) return "";
+  return dispatch(scalar, [&](auto element) {
+    using T = decltype(element);
+    add_terms_of_rows<T><<<blocks_for(rows * width), threads, 0, static_cast<cudaStream_t>(stream)>>>(
+        static_cast<const T*>(values), sorted, order, rows, width, sum_rows, static_cast<__nv_bfloat16*>(sum.rounded));
   });
 }
 

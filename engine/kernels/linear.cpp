@@ -97,9 +97,10 @@ void multiply(ThreadTeam& team, ProductJob whole) {
                       static_cast<std::size_t>(parts.start(i) * row_elements) * bytes_per_element(whole.left.scalar);
     job.left.rows = parts.size(i);
     job.left.packed = space + right;
-    job.output = whole.output + static_cast<std::size_t>(parts.start(i) * whole.output_stride) *
-                                    bytes_per_element(whole.output_scalar);
-    if (whole.added != nullptr) job.added = whole.added + parts.start(i) * whole.output_stride;
+    const std::size_t down =
+        static_cast<std::size_t>(parts.start(i) * whole.output_stride) * bytes_per_element(whole.output_scalar);
+    job.output = whole.output + down;
+    if (whole.added != nullptr) job.added = whole.added + down;
     multiply_rows(team, job);
   }
 }
@@ -134,7 +135,7 @@ void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Sca
   job.right_inner = weight.inputs();
   job.columns = weight.outputs();
   job.bias = bias;
-  job.added = added;
+  job.added = reinterpret_cast<const std::byte*>(added);
   job.output = static_cast<std::byte*>(output);
   job.output_scalar = io;
   job.output_stride = weight.outputs();
@@ -181,9 +182,10 @@ void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const
   job.right_scalar = io;
   job.right_inner = inputs;
   job.columns = inputs;
-  job.output = reinterpret_cast<std::byte*>(sum.values);
+  with_values(sum, [&](auto* values) { job.output = reinterpret_cast<std::byte*>(values); });
+  job.output_scalar = sum.rounded != nullptr ? Scalar::bfloat16 : Scalar::float32;
   job.output_stride = inputs;
-  job.added = sum.values;
+  job.added = job.output;
   multiply(team, job);
 }
 

@@ -22,8 +22,7 @@ void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const v
                            std::int64_t rows, void* input_gradient);
 
 // sum[outputs, inputs], row-major, += output_gradientᵀ · input, chained over the rows. sequence_rows: how many rows
-// each sequence has, in order. A float32 sum takes all rows as one chain; an exact one takes each sequence's chain as a
-// term.
+// each sequence has, in order. An exact sum takes each sequence's chain as a term; others take all rows as one chain.
 void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const void* input, Scalar io,
                             std::span<const std::int64_t> sequence_rows, std::int64_t outputs, std::int64_t inputs,
                             const Sum& sum);

@@ -15,11 +15,12 @@ GradientSource source_of(const Sum& sum, double scale) { return {sum, static_cas
 
 }  // namespace
 
-void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
-           float* first_moment, float* second_moment) {
+void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, Scalar state,
+           void* parameter, void* first_moment, void* second_moment) {
   const auto steps = static_cast<double>(rule.step);
   const AdamWJob job{.gradient = source_of(gradient, rule.gradient_scale),
                      .count = count,
+                     .state = state,
                      .parameter = parameter,
                      .first_moment = first_moment,
                      .second_moment = second_moment,
@@ -34,10 +35,11 @@ void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::in
              [&](std::int64_t begin, std::int64_t end) { team.kernels().adamw(job, begin, end); });
 }
 
-void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
-         float* momentum) {
+void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, Scalar state, void* parameter,
+         void* momentum) {
   const SgdJob job{.gradient = source_of(gradient, rule.gradient_scale),
                    .count = count,
+                   .state = state,
                    .parameter = parameter,
                    .momentum = momentum,
                    .rate = static_cast<float>(rule.rate),

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 
+#include "kernels/scalar.hpp"
 #include "kernels/sum.hpp"
 #include "kernels/thread_team.hpp"
 
 namespace muster::kernels {
+
+// What a step changes is stored as `state`, float32 or bfloat16: computed in float32, and rounded when it is written.
 
 // torch.optim.AdamW's step number `step`, from 1. A gradient is what its sum holds, times gradient_scale.
 struct AdamWRule {
@@ -19,8 +22,8 @@ struct AdamWRule {
   std::int64_t step = 1;
   double gradient_scale = 1;
 };
-void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
-           float* first_moment, float* second_moment);
+void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, Scalar state,
+           void* parameter, void* first_moment, void* second_moment);
 
 // torch.optim.SGD's. In the first step the momentum is the gradient.
 struct SgdRule {
@@ -31,8 +34,8 @@ struct SgdRule {
   double gradient_scale = 1;
 };
 // momentum may be null where there is none.
-void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, float* parameter,
-         float* momentum);
+void sgd(ThreadTeam& team, const SgdRule& rule, const Sum& gradient, std::int64_t count, Scalar state, void* parameter,
+         void* momentum);
 
 // Σ value² in float64, of each 256 values: sixteen sums, one for each place modulo 16, folded 8, 4, 2, 1 apart.
 std::int64_t square_block_count(std::int64_t count);

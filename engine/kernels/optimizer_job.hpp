@@ -12,7 +12,7 @@ constexpr std::int64_t squares_block = 256;
 // A sum's values as gradients.
 struct GradientSource {
   Sum sum;
-  float scale = 1.0F;         // of a float32 sum
+  float scale = 1.0F;         // of a sum that is not exact
   double multiple = 0x1p-44;  // of an exact one: what 1 stands for
 };
 
@@ -20,9 +20,10 @@ struct GradientSource {
 struct AdamWJob {
   GradientSource gradient;
   std::int64_t count = 0;
-  float* parameter = nullptr;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
+  Scalar state = Scalar::float32;  // how the three are stored: float32 or bfloat16
+  void* parameter = nullptr;
+  void* first_moment = nullptr;
+  void* second_moment = nullptr;
   float kept = 1.0F;         // of the parameter: 1 - rate · decay
   float first_share = 0.0F;  // 1 - beta1
   float beta2 = 0.0F;
@@ -35,8 +36,9 @@ struct AdamWJob {
 struct SgdJob {
   GradientSource gradient;
   std::int64_t count = 0;
-  float* parameter = nullptr;
-  float* momentum = nullptr;
+  Scalar state = Scalar::float32;  // how both are stored: float32 or bfloat16
+  void* parameter = nullptr;
+  void* momentum = nullptr;
   float rate = 0.0F;
   float kept_momentum = 0.0F;
   float decay = 0.0F;

@@ -10,6 +10,8 @@ template <class L>
 struct OptimizerKernels {
   [[gnu::always_inline]] static L gradient_at(const GradientSource& source, std::int64_t place, std::int64_t left) {
     if (source.sum.values != nullptr) return load_some<L>(source.sum.values + place, left) * L::broadcast(source.scale);
+    if (source.sum.rounded != nullptr)
+      return load_some<L>(source.sum.rounded + place, left) * L::broadcast(source.scale);
     alignas(64) float numbers[16] = {};
     const std::int64_t* multiples = source.sum.multiples + place;
     if (left >= 16) {
@@ -23,8 +25,11 @@ struct OptimizerKernels {
     return static_cast<float>(static_cast<double>(multiples) * multiple);
   }
 
-  // units: sixteen elements
-  static void adamw(const AdamWJob& job, std::int64_t begin, std::int64_t end) {
+  template <class Element>
+  static void step_adamw(const AdamWJob& job, std::int64_t begin, std::int64_t end) {
+    auto* const parameters = static_cast<Element*>(job.parameter);
+    auto* const firsts = static_cast<Element*>(job.first_moment);
+    auto* const seconds = static_cast<Element*>(job.second_moment);
     const L kept = L::broadcast(job.kept), first_share = L::broadcast(job.first_share);
     const L beta2 = L::broadcast(job.beta2), second_share = L::broadcast(job.second_share);
     const L second_root = L::broadcast(job.second_root), epsilon = L::broadcast(job.epsilon);
@@ -32,31 +37,49 @@ struct OptimizerKernels {
     for (std::int64_t place = begin * 16; place < end * 16 && place < job.count; place += 16) {
       const std::int64_t left = job.count - place;
       const L gradient = gradient_at(job.gradient, place, left);
-      const L before = load_some<L>(job.first_moment + place, left);
+      const L before = load_some<L>(firsts + place, left);
       const L first = L::fma(gradient - before, first_share, before);
-      const L second = L::fma(gradient * second_share, gradient, load_some<L>(job.second_moment + place, left) * beta2);
+      const L second = L::fma(gradient * second_share, gradient, load_some<L>(seconds + place, left) * beta2);
       const L divisor = L::square_root(second) / second_root + epsilon;
-      const L parameter = load_some<L>(job.parameter + place, left) * kept;
-      store_some(first, job.first_moment + place, left);
-      store_some(second, job.second_moment + place, left);
-      store_some(L::fma(first / divisor, step_back, parameter), job.parameter + place, left);
+      const L parameter = load_some<L>(parameters + place, left) * kept;
+      store_some(first, firsts + place, left);
+      store_some(second, seconds + place, left);
+      store_some(L::fma(first / divisor, step_back, parameter), parameters + place, left);
+    }
+  }
+
+  // units: sixteen elements
+  static void adamw(const AdamWJob& job, std::int64_t begin, std::int64_t end) {
+    if (job.state == Scalar::bfloat16)
+      step_adamw<BFloat16>(job, begin, end);
+    else
+      step_adamw<float>(job, begin, end);
+  }
+
+  template <class Element>
+  static void step_sgd(const SgdJob& job, std::int64_t begin, std::int64_t end) {
+    auto* const parameters = static_cast<Element*>(job.parameter);
+    auto* const momentum = static_cast<Element*>(job.momentum);
+    const L step_back = L::broadcast(-job.rate), decay = L::broadcast(job.decay);
+    const L kept_momentum = L::broadcast(job.kept_momentum);
+    for (std::int64_t place = begin * 16; place < end * 16 && place < job.count; place += 16) {
+      const std::int64_t left = job.count - place;
+      const L parameter = load_some<L>(parameters + place, left);
+      L direction = L::fma(parameter, decay, gradient_at(job.gradient, place, left));
+      if (momentum != nullptr) {
+        if (!job.first) direction = L::fma(load_some<L>(momentum + place, left), kept_momentum, direction);
+        store_some(direction, momentum + place, left);
+      }
+      store_some(L::fma(direction, step_back, parameter), parameters + place, left);
     }
   }
 
   // units: sixteen elements
   static void sgd(const SgdJob& job, std::int64_t begin, std::int64_t end) {
-    const L step_back = L::broadcast(-job.rate), decay = L::broadcast(job.decay);
-    const L kept_momentum = L::broadcast(job.kept_momentum);
-    for (std::int64_t place = begin * 16; place < end * 16 && place < job.count; place += 16) {
-      const std::int64_t left = job.count - place;
-      const L parameter = load_some<L>(job.parameter + place, left);
-      L direction = L::fma(parameter, decay, gradient_at(job.gradient, place, left));
-      if (job.momentum != nullptr) {
-        if (!job.first) direction = L::fma(load_some<L>(job.momentum + place, left), kept_momentum, direction);
-        store_some(direction, job.momentum + place, left);
-      }
-      store_some(L::fma(direction, step_back, parameter), job.parameter + place, left);
-    }
+    if (job.state == Scalar::bfloat16)
+      step_sgd<BFloat16>(job, begin, end);
+    else
+      step_sgd<float>(job, begin, end);
   }
 
   template <class Value, class Number>
@@ -79,11 +102,15 @@ struct OptimizerKernels {
       const std::int64_t place = block * squares_block;
       const std::int64_t left = job.count - place;
       const std::int64_t count = left < squares_block ? left : squares_block;
-      job.blocks[block] =
-          job.sum.values != nullptr
-              ? square_block(job.sum.values + place, count, [](float value) { return static_cast<double>(value); })
-              : square_block(job.sum.multiples + place, count,
-                             [](std::int64_t value) { return static_cast<double>(value) * 0x1p-44; });
+      if (job.sum.multiples != nullptr) {
+        job.blocks[block] = square_block(job.sum.multiples + place, count,
+                                         [](std::int64_t value) { return static_cast<double>(value) * 0x1p-44; });
+        continue;
+      }
+      with_values(job.sum, [&](auto* values) {
+        job.blocks[block] =
+            square_block(values + place, count, [](auto value) { return static_cast<double>(widen(value)); });
+      });
     }
   }
 };

@@ -61,7 +61,7 @@ struct ProductJob {
   std::byte* output = nullptr;
   Scalar output_scalar = Scalar::float32;
   std::int64_t output_stride = 0;
-  const float* added = nullptr;  // to the output, laid out as it, may be it; where that is float32
+  const std::byte* added = nullptr;  // to the output, laid out and stored as it, may be it
 
   std::int64_t panels() const { return (columns + panel_columns - 1) / panel_columns; }
   std::int64_t groups() const { return (panels() + group - 1) / group; }

@@ -198,7 +198,7 @@ struct ProductKernels {
       if (output != nullptr) {
         const std::int64_t down = tiles.start(t) * job.output_stride;
         tile.output = output + down;
-        if (job.added != nullptr) tile.added = job.added + place + down;
+        if (job.added != nullptr) tile.added = reinterpret_cast<const float*>(job.added) + place + down;
       }
       compute_tiles<L, LeftLayout::packed>(tile, tiles.size(t), panels);
     }
@@ -239,8 +239,9 @@ struct ProductKernels {
   template <class Element>
   static void write_block(const ProductJob& job, const Block& block) {
     for (std::int64_t r = 0; r < block.rows; ++r) {
-      auto* row = reinterpret_cast<Element*>(job.output) + (block.first_row + r) * job.output_stride;
-      const float* added = job.added == nullptr ? nullptr : job.added + (block.first_row + r) * job.output_stride;
+      const std::int64_t place = (block.first_row + r) * job.output_stride;
+      auto* row = reinterpret_cast<Element*>(job.output) + place;
+      const auto* added = job.added == nullptr ? nullptr : reinterpret_cast<const Element*>(job.added) + place;
       for (std::int64_t p = 0; p < block.panels; ++p) {
         const std::int64_t column = (block.first_panel + p) * panel_columns;
         const std::int64_t count = job.columns - column;

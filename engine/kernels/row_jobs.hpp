@@ -37,6 +37,7 @@ struct RowScatterJob {
   const void* values = nullptr;
   Scalar io = Scalar::float32;
   const std::int64_t* indices = nullptr;
+  const std::int64_t* order = nullptr;  // of a bfloat16 sum: the rows sorted by index, each index's in their order
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   Sum sum;

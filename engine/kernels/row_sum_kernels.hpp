@@ -35,8 +35,8 @@ struct RowSumKernels {
       }
       total = total + sum;
     }
-    float* target = job.sum.values + column;
-    store_some(load_some<L>(target, left) + total, target, left);
+    with_values(job.sum,
+                [&](auto* values) { store_some(load_some<L>(values + column, left) + total, values + column, left); });
   }
 
   template <class Element>
@@ -54,10 +54,10 @@ struct RowSumKernels {
     with_element(job.io, [&](auto element) {
       using Element = decltype(element);
       for (std::int64_t panel = begin; panel < end; ++panel) {
-        if (job.sum.values != nullptr)
-          sum_panel<Element>(job, panel * 16);
-        else
+        if (job.sum.multiples != nullptr)
           sum_panel_exactly<Element>(job, panel * 16);
+        else
+          sum_panel<Element>(job, panel * 16);
       }
     });
   }
@@ -82,11 +82,36 @@ struct RowSumKernels {
     }
   }
 
+  // The rows of one index: those of job.order from first to last.
+  template <class Element>
+  static void scatter_term(const RowScatterJob& job, std::int64_t first, std::int64_t last, std::int64_t begin,
+                           std::int64_t end) {
+    BFloat16* target = job.sum.rounded + job.indices[job.order[first]] * job.columns;
+    for (std::int64_t column = begin; column < end; column += 16) {
+      const std::int64_t left = job.columns - column;
+      L term = L::broadcast(0.0F);
+      for (std::int64_t i = first; i < last; ++i)
+        term = term + load_some<L>(static_cast<const Element*>(job.values) + job.order[i] * job.columns + column, left);
+      store_some(load_some<L>(target + column, left) + term, target + column, left);
+    }
+  }
+
+  template <class Element>
+  static void scatter_terms(const RowScatterJob& job, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = 0, last = 0; first < job.rows; first = last) {
+      const std::int64_t index = job.indices[job.order[first]];
+      while (last < job.rows && job.indices[job.order[last]] == index) ++last;
+      scatter_term<Element>(job, first, last, begin, end);
+    }
+  }
+
   // units: panels of sixteen columns
   static void scatter_rows(const RowScatterJob& job, std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * 16, last = end * 16 < job.columns ? end * 16 : job.columns;
     with_element(job.io, [&](auto element) {
-      for (std::int64_t row = 0; row < job.rows; ++row)
-        scatter_row<decltype(element)>(job, row, begin * 16, end * 16 < job.columns ? end * 16 : job.columns);
+      using Element = decltype(element);
+      if (job.sum.rounded != nullptr) return scatter_terms<Element>(job, first, last);
+      for (std::int64_t row = 0; row < job.rows; ++row) scatter_row<Element>(job, row, first, last);
     });
   }
 };

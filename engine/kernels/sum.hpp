@@ -7,15 +7,27 @@
 
 #include <cstdint>
 
+#include "kernels/scalar.hpp"
+
 namespace muster::kernels {
 
 struct Sum {
   float* values = nullptr;            // a float32 sum, or
+  BFloat16* rounded = nullptr;        // one that is rounded to bfloat16 after every term, or
   std::int64_t* multiples = nullptr;  // an exact one
   std::int64_t* overflow = nullptr;   // of an exact one: a single number
 
-  bool is_wanted() const { return values != nullptr || multiples != nullptr; }
+  bool is_wanted() const { return values != nullptr || rounded != nullptr || multiples != nullptr; }
 };
+
+// use(values), of a sum that is not exact.
+template <class Use>
+void with_values(const Sum& sum, Use&& use) {
+  if (sum.rounded != nullptr)
+    use(sum.rounded);
+  else
+    use(sum.values);
+}
 
 constexpr float exact_limit = 65536.0F;
 // Below this a term of float32 is rounded in one addition (lanes_portable.hpp, add_exactly).

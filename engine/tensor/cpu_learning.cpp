@@ -10,6 +10,7 @@
 #include "tensor/cpu_primitives.hpp"
 #include "tensor/cpu_scalar.hpp"
 #include "tensor/cpu_sum.hpp"
+#include "tensor/optimizer_state.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -82,17 +83,19 @@ class CpuLearning final : public Learning {
 
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
              const GradientSum& gradient, const AdamWStep& step) override {
+    check_state(parameter, gradient, {first_moment, second_moment});
     kernels::adamw(*team_,
                    {step.rate, step.beta1, step.beta2, step.epsilon, step.decay, step.step, step.gradient_scale},
-                   kernel_sum(gradient), parameter.numel(), parameter.mutable_data_ptr<float>(),
-                   first_moment.mutable_data_ptr<float>(), second_moment.mutable_data_ptr<float>());
+                   kernel_sum(gradient), parameter.numel(), scalar_of(parameter), parameter.mutable_data_ptr(),
+                   first_moment.mutable_data_ptr(), second_moment.mutable_data_ptr());
   }
 
   void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
            const SgdStep& step) override {
+    check_state(parameter, gradient, {momentum});
     kernels::sgd(*team_, {step.rate, step.momentum, step.decay, step.first, step.gradient_scale}, kernel_sum(gradient),
-                 parameter.numel(), parameter.mutable_data_ptr<float>(),
-                 momentum.defined() ? momentum.mutable_data_ptr<float>() : nullptr);
+                 parameter.numel(), scalar_of(parameter), parameter.mutable_data_ptr(),
+                 momentum.defined() ? momentum.mutable_data_ptr() : nullptr);
   }
 
   void assign(const Weight& weight, const at::Tensor& values) override {

@@ -8,6 +8,8 @@ namespace muster::tensor {
 
 inline kernels::Sum kernel_sum(const GradientSum& sum) {
   if (!sum.wanted()) return {};
+  if (sum.values.scalar_type() == at::kBFloat16)
+    return {.rounded = static_cast<kernels::BFloat16*>(sum.values.mutable_data_ptr())};
   if (!sum.exact()) return {.values = sum.values.mutable_data_ptr<float>()};
   return {.multiples = sum.values.mutable_data_ptr<std::int64_t>(),
           .overflow = sum.overflow.mutable_data_ptr<std::int64_t>()};

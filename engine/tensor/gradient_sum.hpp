@@ -16,7 +16,9 @@ inline constexpr int exact_bits = 44;
 inline constexpr double exact_limit = 65536;
 
 struct GradientSum {
-  at::Tensor values;  // contiguous, of the parameter's shape; float32, or int64 for an exact sum. Undefined: not wanted
+  // Contiguous, of the parameter's shape; float32, bfloat16, or int64 for an exact sum. Undefined: not wanted. What is
+  // added to a bfloat16 sum at a time is added up in float32, and the sum is rounded once.
+  at::Tensor values;
   at::Tensor overflow;  // of an exact sum: int64 [1], on the same device
 
   bool wanted() const { return values.defined(); }

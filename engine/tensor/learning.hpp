@@ -55,15 +55,15 @@ class Learning {
   // losses, −ln of the probability of each target: [rows], float32; the numbers that scoring gives.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) = 0;
 
-  // All float32 (the sum aside) and contiguous, of one size. Element by element, so that it does not matter how a
-  // parameter is cut.
+  // Contiguous and of one size; all float32, or all bfloat16 and the sum, too: computed in float32, each number rounded
+  // when it is stored. Element by element, so that it does not matter how a parameter is cut.
   virtual void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
                      const GradientSum& gradient, const AdamWStep& step) = 0;
   // momentum: undefined where step.momentum is 0.
   virtual void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
                    const SgdStep& step) = 0;
-  // values: [outputs, inputs] on the device, float32 or of the weight's type. The weight's numbers are these, rounded to
-  // its type.
+  // values: [outputs, inputs] on the device, float32 or of the weight's type. The weight's numbers are these, rounded
+  // to its type.
   virtual void assign(const Weight& weight, const at::Tensor& values) = 0;
 
   // ---- weights that come and go ----

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/scalar.hpp"
+#include "kernels/sum.hpp"
 #include "kernels/thread_team.hpp"
 
 namespace muster::kernels {
@@ -56,6 +57,17 @@ class Numbers {
   std::byte* at(std::int64_t index) { return const_cast<std::byte*>(std::as_const(*this).at(index)); }
   const float* floats() const { return reinterpret_cast<const float*>(bytes_.data()); }
   float* floats() { return reinterpret_cast<float*>(bytes_.data()); }
+
+  // As a sum that is not exact.
+  Sum sum() {
+    if (scalar_ == Scalar::bfloat16) return {.rounded = reinterpret_cast<BFloat16*>(bytes_.data())};
+    return {.values = floats()};
+  }
+  Numbers as(Scalar scalar) const {
+    Numbers other(scalar, count_);
+    for (std::int64_t i = 0; i < count_; ++i) other.set(i, static_cast<float>((*this)[i]));
+    return other;
+  }
 
   double operator[](std::int64_t index) const {
     float value = 0;

@@ -3,6 +3,7 @@
 #include "tensor/gpu/gpu_primitives.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
 #include "tensor/gpu/gpu_sum.hpp"
+#include "tensor/optimizer_state.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -45,12 +46,19 @@ class GpuLearning final : public Learning {
   }
 
   void add_rows_at(const GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) override {
-    if (!sum.exact() && deterministic_) {  // sorted by index first
+    if (sum.values.scalar_type() == at::kFloat && deterministic_) {  // sorted by index first
       at::Tensor values = sum.values;
       values.index_put_({indices}, gradient.to(at::kFloat), true);
       return;
     }
     const at::Tensor rows = gradient.contiguous(), places = indices.contiguous();
+    if (sum.values.scalar_type() == at::kBFloat16) {
+      const auto [sorted, order] = at::sort(places, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+      check_launch(cuda::add_sorted_rows(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
+                                         sorted.const_data_ptr<std::int64_t>(), order.const_data_ptr<std::int64_t>(),
+                                         rows.size(0), rows.size(1), sum.values.size(0), kernel_sum(sum)));
+      return;
+    }
     check_launch(cuda::add_rows_at(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
                                    places.const_data_ptr<std::int64_t>(), rows.size(0), rows.size(1),
                                    sum.values.size(0), kernel_sum(sum)));
@@ -85,6 +93,7 @@ class GpuLearning final : public Learning {
 
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
              const GradientSum& gradient, const AdamWStep& step) override {
+    check_state(parameter, gradient, {first_moment, second_moment});
     const auto steps = static_cast<double>(step.step);
     cuda::AdamW rule;
     rule.gradient_scale = static_cast<float>(step.gradient_scale);
@@ -97,12 +106,13 @@ class GpuLearning final : public Learning {
     rule.epsilon = static_cast<float>(step.epsilon);
     rule.step_size = static_cast<float>(step.rate / (1 - std::pow(step.beta1, steps)));
     check_launch(cuda::adamw(current_stream(parameter), rule, kernel_sum(gradient), parameter.numel(),
-                             parameter.mutable_data_ptr<float>(), first_moment.mutable_data_ptr<float>(),
-                             second_moment.mutable_data_ptr<float>()));
+                             parameter.mutable_data_ptr(), first_moment.mutable_data_ptr(),
+                             second_moment.mutable_data_ptr()));
   }
 
   void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
            const SgdStep& step) override {
+    check_state(parameter, gradient, {momentum});
     cuda::Sgd rule;
     rule.gradient_scale = static_cast<float>(step.gradient_scale);
     rule.multiple = 0x1p-44 * step.gradient_scale;
@@ -111,8 +121,7 @@ class GpuLearning final : public Learning {
     rule.decay = static_cast<float>(step.decay);
     rule.first = step.first;
     check_launch(cuda::sgd(current_stream(parameter), rule, kernel_sum(gradient), parameter.numel(),
-                           parameter.mutable_data_ptr<float>(),
-                           momentum.defined() ? momentum.mutable_data_ptr<float>() : nullptr));
+                           parameter.mutable_data_ptr(), momentum.defined() ? momentum.mutable_data_ptr() : nullptr));
   }
 
   void assign(const Weight& weight, const at::Tensor& values) override {
@@ -139,8 +148,12 @@ class GpuLearning final : public Learning {
   // sum += left · right. Of the versions of torch that muster takes, some add to float32 only what is float32; these
   // say so before they compute anything.
   void add_whole_product(at::Tensor sum, const at::Tensor& left, const at::Tensor& right) {
-    if (right.scalar_type() == at::kFloat) {
+    if (right.scalar_type() == sum.scalar_type()) {
       sum.addmm_(left, right);
+      return;
+    }
+    if (right.scalar_type() == at::kFloat) {
+      sum.add_(at::mm(left, right));
       return;
     }
     if (adds_in_place_) {

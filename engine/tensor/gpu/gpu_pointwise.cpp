@@ -129,7 +129,7 @@ class GpuPointwise final : public Pointwise {
     job.centered = centered;
     job.weight_sum = kernel_sum(weight_sum);
     job.bias_sum = kernel_sum(bias_sum);
-    if (job.weight_sum.values != nullptr || job.bias_sum.values != nullptr) {
+    if ((weight_sum.wanted() && !weight_sum.exact()) || (bias_sum.wanted() && !bias_sum.exact())) {
       scratch = at::empty({cuda::norm_gradient_scratch(job.rows, job.width)}, rows.options().dtype(at::kFloat));
       job.scratch = scratch.mutable_data_ptr<float>();
     }

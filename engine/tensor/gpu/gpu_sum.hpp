@@ -9,6 +9,10 @@ namespace muster::tensor {
 inline cuda::Sum kernel_sum(const GradientSum& sum) {
   cuda::Sum kernel;
   if (!sum.wanted()) return kernel;
+  if (sum.values.scalar_type() == at::kBFloat16) {
+    kernel.rounded = sum.values.mutable_data_ptr();
+    return kernel;
+  }
   if (!sum.exact()) {
     kernel.values = sum.values.mutable_data_ptr<float>();
     return kernel;
