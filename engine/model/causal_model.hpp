@@ -92,8 +92,11 @@ class CausalModel {
   Residence& home() const { return *home_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::size_t units() const { return blocks_.size() + 2; }
-  // values: float32, of the parameter's shape, on the device.
+  // values: float32 or of the model's type, of the parameter's shape, on the device.
   void assign(ParameterId parameter, const at::Tensor& values);
+  // As assign(), for a parameter without memory, with values of the model's type. Where weights are plain
+  // (tensor::Learning::has_plain_weights) it shares theirs from then on.
+  void adopt(ParameterId parameter, const at::Tensor& values);
 
   // Embedding and blocks: the hidden rows before the final norm.
   at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);

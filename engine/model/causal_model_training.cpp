@@ -38,6 +38,14 @@ void CausalModel::assign(ParameterId id, const at::Tensor& values) {
     parameter.vector.copy_(values);
 }
 
+void CausalModel::adopt(ParameterId id, const at::Tensor& values) {
+  const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
+  if (parameter.columns)
+    arithmetic_->learning->adopt(parameter.weight, values);
+  else
+    parameter.vector.set_(arithmetic_->learning->has_plain_weights() ? values : values.clone());
+}
+
 at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& residence) {
   residence.begin_pass(PassKind::learn);
   at::Tensor hidden;

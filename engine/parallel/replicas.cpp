@@ -11,10 +11,13 @@ using model::UnitId;
 
 class Replicas final : public Strategy {
  public:
-  Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact)
+  Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact,
+           at::ScalarType state)
       : model_(model),
         learning_(*arithmetic.learning),
         ranks_(ranks),
+        state_(state),
+        shares_masters_(replicas_share_masters(arithmetic, state)),
         sums_(model.parameters().size()),
         masters_(model.parameters().size()) {
     const auto on_device = at::TensorOptions().device(arithmetic.device);
@@ -57,6 +60,7 @@ class Replicas final : public Strategy {
   CommunicationTime take_communication_time() override { return queue_ ? queue_->take_times() : CommunicationTime{}; }
 
   void publish() override {
+    if (shares_masters_) return;
     for (std::size_t i = 0; i < masters_.size(); ++i) model_.assign(ParameterId{i}, masters_[i]);
   }
 
@@ -64,14 +68,15 @@ class Replicas final : public Strategy {
   void add_unit(UnitId unit, const at::TensorOptions& on_device, const at::Tensor& overflow) {
     const FlatLayout& layout = layouts_.emplace_back(model_.parameters(), unit);
     Shard shard;
-    shard.master = at::zeros({layout.elements()}, on_device.dtype(at::kFloat));
-    shard.gradient = {at::zeros({layout.elements()}, on_device.dtype(overflow.defined() ? at::kLong : at::kFloat)),
+    shard.master = at::zeros({layout.elements()}, on_device.dtype(state_));
+    shard.gradient = {at::zeros({layout.elements()}, on_device.dtype(overflow.defined() ? at::kLong : state_)),
                       overflow};
     shard.pieces = layout.pieces(0, layout.elements());
     for (const FlatLayout::Entry& entry : layout.entries()) {
       const auto at = static_cast<std::size_t>(entry.parameter);
       sums_[at] = {FlatLayout::view(shard.gradient.values, entry), overflow};
       masters_[at] = FlatLayout::view(shard.master, entry);
+      if (shares_masters_) model_.adopt(entry.parameter, masters_[at]);
     }
     shards_.push_back(std::move(shard));
   }
@@ -88,6 +93,8 @@ class Replicas final : public Strategy {
   model::CausalModel& model_;
   tensor::Learning& learning_;
   communicate::Communicator& ranks_;
+  at::ScalarType state_;
+  bool shares_masters_;
   std::vector<FlatLayout> layouts_;        // by unit
   std::vector<Shard> shards_;              // by unit
   std::vector<tensor::GradientSum> sums_;  // by parameter
@@ -100,9 +107,13 @@ class Replicas final : public Strategy {
 
 }  // namespace
 
+bool replicas_share_masters(const tensor::Arithmetic& arithmetic, at::ScalarType state) {
+  return state == at::kBFloat16 && arithmetic.learning->has_plain_weights();
+}
+
 std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
-                                        communicate::Communicator& ranks, bool exact) {
-  return std::make_unique<Replicas>(model, arithmetic, ranks, exact);
+                                        communicate::Communicator& ranks, bool exact, at::ScalarType state) {
+  return std::make_unique<Replicas>(model, arithmetic, ranks, exact, state);
 }
 
 }  // namespace muster::parallel

@@ -174,17 +174,17 @@ class Shards final : public Strategy {
       return at::zeros({unit.part}, memory_of(device_, in_host_memory_, type));
     };
     Shard shard;
-    shard.master = zeros(at::kFloat);
-    shard.gradient = {zeros(wish_.exact ? at::kLong : at::kFloat), home_overflow_};
+    shard.master = zeros(wish_.state);
+    shard.gradient = {zeros(sum_type()), home_overflow_};
     shard.pieces = layout.pieces(ranks_.of_copy.rank() * unit.part, unit.part);
-    unit.own = model_.type() == at::kFloat ? shard.master : zeros(model_.type());
+    unit.own = model_.type() == wish_.state ? shard.master : zeros(model_.type());
     shards_.push_back(std::move(shard));
     units_.push_back(std::move(unit));
   }
 
+  at::ScalarType sum_type() const { return wish_.exact ? at::kLong : wish_.state; }
   at::Tensor no_gradients(UnitId unit) const {
-    return at::zeros({units_[number(unit)].part * ranks_.of_copy.size()},
-                     memory_of(device_, false, wish_.exact ? at::kLong : at::kFloat));
+    return at::zeros({units_[number(unit)].part * ranks_.of_copy.size()}, memory_of(device_, false, sum_type()));
   }
 
   // Units are complete from the last one on, each after its last visit, and the embedding at the end.
@@ -224,15 +224,8 @@ class Shards final : public Strategy {
 
   void adopt(UnitId id) {
     units_[number(id)].adopted = true;
-    for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
-      const at::Tensor values = FlatLayout::view(units_[number(id)].gathered, entry);
-      const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
-      at::Tensor vector = parameter.vector;
-      if (parameter.columns)
-        learning_.adopt(parameter.weight, values);
-      else
-        vector.set_(learning_.has_plain_weights() ? values : values.clone());
-    }
+    for (const FlatLayout::Entry& entry : layouts_[number(id)].entries())
+      model_.adopt(entry.parameter, FlatLayout::view(units_[number(id)].gathered, entry));
   }
 
   void let_go(UnitId id) {

@@ -15,7 +15,7 @@ namespace muster::parallel {
 
 // The part of a unit's parameters that this rank steps.
 struct Shard {
-  at::Tensor master;              // float32, flat
+  at::Tensor master;              // float32 or bfloat16, flat
   tensor::GradientSum gradient;   // over all ranks and passes, once finish_gradients() has returned
   std::vector<FlatPiece> pieces;  // what its elements are; offsets within the shard
 };
@@ -51,9 +51,14 @@ class Strategy : public model::Residence {
 };
 
 // Every rank holds everything, and gradients are summed over ranks while the backward pass goes on. With one rank there
-// is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). All must outlive the strategy.
+// is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). state: of masters, and of sums that are not
+// exact; float32 or bfloat16. All must outlive the strategy.
 std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
-                                        communicate::Communicator& ranks, bool exact);
+                                        communicate::Communicator& ranks, bool exact,
+                                        at::ScalarType state = at::kFloat);
+// Whether masters of such replicas are the parameters that the model computes with, which then needs no memory of its
+// own for these.
+bool replicas_share_masters(const tensor::Arithmetic& arithmetic, at::ScalarType state);
 
 // The ranks that a sharded state is laid over.
 struct ShardRanks {
@@ -62,9 +67,10 @@ struct ShardRanks {
 };
 
 struct ShardWish {
-  bool keeps_parameters = false;  // a unit that was gathered stays until its last visit of a pass (shard_grad_op)
-  bool offload = false;           // shards lie in the host's memory
-  bool exact = false;             // sums are exact ones
+  bool keeps_parameters = false;      // a unit that was gathered stays until its last visit of a pass (shard_grad_op)
+  bool offload = false;               // shards lie in the host's memory
+  bool exact = false;                 // sums are exact ones
+  at::ScalarType state = at::kFloat;  // as of make_replicas
 };
 
 // Each rank of a copy holds one part of every unit. A unit's parameters are gathered before it is visited, while the

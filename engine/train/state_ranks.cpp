@@ -24,11 +24,11 @@ Result<StateRanks> StateRanks::join(const wire::ShardingWish& wish, communicate:
 }
 
 std::unique_ptr<parallel::Strategy> StateRanks::make_strategy(model::CausalModel& model, tensor::Arithmetic& arithmetic,
-                                                              bool exact) const {
-  if (!is_sharded()) return parallel::make_replicas(model, arithmetic, *all_, exact);
+                                                              bool exact, at::ScalarType state) const {
+  if (!is_sharded()) return parallel::make_replicas(model, arithmetic, *all_, exact, state);
   const bool keeps = wish_.kind == spec::ShardingStrategy::shard_grad_op;
   return parallel::make_shards(model, arithmetic, {of_copy_ ? *of_copy_ : *all_, of_part_.get()},
-                               {keeps, wish_.offload, exact});
+                               {keeps, wish_.offload, exact, state});
 }
 
 }  // namespace muster::train

@@ -20,9 +20,14 @@ class StateRanks {
 
   bool is_sharded() const { return wish_.kind != spec::ShardingStrategy::no_shard; }
   bool in_host_memory(at::Device device) const { return is_sharded() && wish_.offload && device.is_cuda(); }
-  // The model must outlive the strategy.
+  // Where the model's parameters get their memory: from the strategy that is made then, or by themselves.
+  model::Memory parameter_memory(const tensor::Arithmetic& arithmetic, at::ScalarType state) const {
+    const bool shared = is_sharded() || parallel::replicas_share_masters(arithmetic, state);
+    return shared ? model::Memory::later : model::Memory::now;
+  }
+  // exact, state: of parallel::make_replicas. The model must outlive the strategy.
   std::unique_ptr<parallel::Strategy> make_strategy(model::CausalModel& model, tensor::Arithmetic& arithmetic,
-                                                    bool exact) const;
+                                                    bool exact, at::ScalarType state) const;
 
  private:
   StateRanks(const wire::ShardingWish& wish, communicate::Communicator& all) : wish_(wish), all_(&all) {}

@@ -27,7 +27,7 @@ bool is_mixed(const PlanWish& wish) {
   if (asks_for_mixed(wish.spec.training)) return true;
   if (wish.spec.training.mixed_precision == spec::MixedPrecision::off) return false;
   const spec::DataType dtype = wish.spec.model.dtype;
-  // Our engine never trains 16-bit weights without a wide copy of them.
+  // Our engine trains 16-bit weights without a wide copy of them only where mixed precision is off.
   if (wish.implementation == plan::Implementation::muster && dtype != spec::DataType::float32) return true;
   return dtype == spec::DataType::automatic;
 }

@@ -48,6 +48,10 @@ struct TrainPlan {
   const wire::TrainTask& task() const { return std::get<wire::TrainTask>(job.assignment.task); }
 };
 
+// What a run keeps parameters, gradients and the optimizer's memory in: float32, or bfloat16 where that is asked for
+// with mixed precision off.
+spec::ElementType state_type(const spec::RunSpec& spec);
+
 // Settings checked, devices chosen, model read, data prepared, memory counted; nothing is taken or started. A plan that
 // does not fit is a TrainPlan with a refusal. progress: while data is prepared.
 Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress);

@@ -32,14 +32,14 @@ bool is_builtin_job(const spec::RunSpec& spec) {
   return is_builtin_model(*spec.model.path) && spec.data.path == data::arithmetic_name;
 }
 
-// What is computed in; masters are float32.
+// What is computed in.
 spec::ElementType compute_type(const spec::RunSpec& spec, const ChosenDevices& devices) {
   const bool on_gpu = !devices.gpus.empty();
   if (spec.training.fp16 || spec.training.mixed_precision == spec::MixedPrecision::float16)
     return spec::ElementType::float16;
   if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
     return spec::ElementType::bfloat16;
-  if (spec.training.mixed_precision == spec::MixedPrecision::off) return spec::ElementType::float32;
+  if (spec.training.mixed_precision == spec::MixedPrecision::off) return state_type(spec);
   if (spec.model.dtype != spec::DataType::automatic) return element_type(spec.model.dtype);
   if (!on_gpu) return spec::ElementType::float32;
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
@@ -94,11 +94,12 @@ Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, std::int64_t 
 
 Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen,
                            const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
+  const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   settings.model.path = model.string();
-  settings.model.dtype = spec::DataType::float32;
-  settings.training.mixed_precision = compute == spec::ElementType::float32    ? spec::MixedPrecision::off
-                                      : compute == spec::ElementType::bfloat16 ? spec::MixedPrecision::bfloat16
-                                                                               : spec::MixedPrecision::float16;
+  settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
+  settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
+                                      : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
+                                                                                      : spec::MixedPrecision::float16;
   settings.training.fp16 = settings.training.bf16 = false;
   name_devices(settings.distributed, chosen);
   PlanWish wish;
@@ -267,7 +268,9 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (!made) return in_words_of_training(made.error());
   plan.plan = std::move(*made);
   keep_own_remedies(plan.plan);
-  plan.plan.reasons.push_back(fmt::format("computed in {}, with float32 masters", word(compute)));
+  const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
+  plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
+                                     : fmt::format("computed in {}, with float32 masters", word(compute)));
   if (!plan.plan.fits()) return plan;
 
   const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
@@ -281,6 +284,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
 
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = compute;
+  task.state = state_type(spec);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.job.name = "train";
@@ -305,6 +309,9 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
   plan.notes = data_notes(plan.data);
+  if (narrow)
+    plan.notes.push_back(
+        "parameters and optimizer in bfloat16: a step that changes a weight by less than about 1/500 of it is lost");
   plan.spec_text = print_configuration(spec::Schema(), wish.settings);
   if (const auto questions = write_questions(spec, cache); !questions)
     return questions.error();

@@ -89,6 +89,12 @@ class Settling {
     if (spec_.model.dtype == spec::DataType::float16 && spec_.training.mixed_precision == spec::MixedPrecision::off)
       report("model.dtype", "float16 weights alone lose small updates, and are not trained",
              "training.mixed_precision=fp16 keeps float32 masters and scales the loss");
+    if (spec_.training.deterministic && state_type(spec_) == spec::ElementType::bfloat16)
+      report(
+          "training.deterministic",
+          "training.deterministic needs float32 sums, and model.dtype=bfloat16 with training.mixed_precision=no keeps "
+          "gradients in bfloat16",
+          "training.mixed_precision=bf16 computes in bfloat16 with float32 masters and exact sums");
   }
 
   spec::ResolvedSpec resolved_;
@@ -97,6 +103,13 @@ class Settling {
 };
 
 }  // namespace
+
+spec::ElementType state_type(const spec::RunSpec& spec) {
+  const spec::TrainingSpec& training = spec.training;
+  const bool mixed = training.fp16 || training.bf16 || training.mixed_precision != spec::MixedPrecision::off;
+  return !mixed && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
+                                                                : spec::ElementType::float32;
+}
 
 Result<spec::ResolvedSpec> settle_training_settings(spec::ResolvedSpec given) {
   return Settling(std::move(given)).settle();

@@ -228,7 +228,8 @@ struct TrainingSpec {
     field("adam_epsilon", &TrainingSpec::adam_epsilon, "AdamW's smallest divisor").above(0);
     field("momentum", &TrainingSpec::momentum, "sgd_momentum's memory of gradients").at_least(0).at_most(1);
     field("mixed_precision", &TrainingSpec::mixed_precision,
-          "type that is computed in while weights are kept in float32; auto: bf16 unless model.dtype is set");
+          "type that is computed in while weights are kept in float32; auto: bf16 unless model.dtype is set; no: "
+          "everything in float32, or in bfloat16 where model.dtype says that");
     field("fp16", &TrainingSpec::fp16, "compute in float16, weights kept in float32");
     field("bf16", &TrainingSpec::bf16, "compute in bfloat16, weights kept in float32");
     field("gradient_checkpointing", &TrainingSpec::gradient_checkpointing,

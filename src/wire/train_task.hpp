@@ -112,7 +112,9 @@ struct TrainTask {
   std::string attempt;          // a name for this start of the ranks, which no other start of the run has
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
-  spec::ElementType compute = spec::ElementType::float32;  // masters are float32
+  spec::ElementType compute = spec::ElementType::float32;
+  // Of masters, gradients and what the optimizer remembers: float32, or bfloat16 where that is computed in.
+  spec::ElementType state = spec::ElementType::float32;
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;  // GPU: the same bits whatever is computed beside
   bool exact = false;          // sums of gradients are exact
@@ -143,6 +145,7 @@ struct TrainTask {
     visit("model", self.model);
     visit("random_weights", self.random_weights);
     visit("compute", self.compute);
+    visit("state", self.state);
     visit("attention", self.attention);
     visit("deterministic", self.deterministic);
     visit("exact", self.exact);

@@ -69,6 +69,7 @@ struct Layout {
   model::Recompute recompute = model::Recompute::nothing;
   bool exact = true;
   at::ScalarType type = at::kFloat;
+  at::ScalarType state = at::kFloat;
   std::optional<int> short_of_memory = {};  // the gradient of which rank 1 runs out, in its first try of a step
 };
 
@@ -111,9 +112,9 @@ class Rank {
                                             layout.sharded ? model::Memory::later : model::Memory::now)) {
     if (layout.sharded)
       strategy_ = parallel::make_shards(model_, arithmetic_, {of_copy != nullptr ? *of_copy : all, of_part},
-                                        {layout.keeps_parameters, false, layout.exact});
+                                        {layout.keeps_parameters, false, layout.exact, layout.state});
     else
-      strategy_ = parallel::make_replicas(model_, arithmetic_, all, layout.exact);
+      strategy_ = parallel::make_replicas(model_, arithmetic_, all, layout.exact, layout.state);
     optimizer_ = optimizer::make_optimizer({}, *arithmetic_.learning, *strategy_);
     objective_ = make_supervised(model_, arithmetic_, false);
     const auto source = model::make_random_source(config, 1);
@@ -209,7 +210,8 @@ class Rank {
     for (int i = 0; i < 3; ++i) outcome.loss.push_back(sum[i].item<std::int64_t>());
   }
 
-  static void keep(Outcome& outcome, const parallel::Shard& shard, const std::string& state, const at::Tensor& flat) {
+  static void keep(Outcome& outcome, const parallel::Shard& shard, const std::string& state, const at::Tensor& held) {
+    const at::Tensor flat = held.to(at::kFloat);
     for (const parallel::FlatPiece& piece : shard.pieces) {
       Numbers& whole = outcome.tensors[piece.tensor + ":" + state];
       whole.resize(static_cast<std::size_t>(piece.rows * piece.columns.value_or(1)), nowhere);
@@ -346,6 +348,26 @@ TEST(Shards, ARankThatRunsOutOfMemoryTakesPartInWhatIsLeft) {
         layout.short_of_memory = parameter;
         expect_same_bits(expected, train(config, layout));
       }
+  }
+}
+
+// With several passes replicas round once a pass where shards round a pass's gradient and then its sum.
+TEST(Shards, StatesOfBfloat16HaveTheBitsOfReplicasWhereARankHasOnePass) {
+  for (const spec::Family family : {spec::Family::llama, spec::Family::gpt2}) {
+    const spec::ModelConfig config = config_of(family, true);
+    for (const int ranks : {1, 2, 3}) {
+      Layout replicas{"ddp", ranks, false}, sharded{"full_shard", ranks};
+      for (Layout* layout : {&replicas, &sharded}) {
+        layout->micro_batch = sequences;
+        layout->exact = false;
+        layout->type = layout->state = at::kBFloat16;
+      }
+      const Outcome expected = train(config, replicas), found = train(config, sharded);
+      EXPECT_EQ(expected.loss, found.loss);
+      EXPECT_EQ(expected.tensors, found.tensors);
+      for (const auto& [name, numbers] : expected.tensors)
+        for (const float number : numbers) ASSERT_EQ(number, static_cast<float>(c10::BFloat16(number))) << name;
+    }
   }
 }
 

@@ -1,9 +1,13 @@
-"""Types of two bytes, with masters of four; and runs whose numbers stop being numbers."""
+"""Types of two bytes, with masters of four or without; and runs whose numbers stop being numbers."""
 
 import shutil
 
+import model_cases
+import numpy
 import pytest
 import safetensors.torch
+import torch
+import torch_training
 import train_runs
 
 SETTINGS = dict(max_steps=30, batch_size=10, learning_rate=2e-3, warmup_steps=3, lr_scheduler="cosine")
@@ -54,6 +58,45 @@ def test_float16_without_masters_is_refused(classroom, rows):
     run = classroom.start(classroom.model("llama"), rows, **settings)
     assert run.code == 2
     assert "training.mixed_precision=fp16" in run.text
+
+
+NARROW = {"model.dtype": "bfloat16", "mixed_precision": "no"}
+
+
+@pytest.mark.parametrize("family, ranks", [("llama", 1), ("qwen2", 2), ("gpt2", 2)])
+def test_everything_in_bfloat16_trains_like_torch_does(classroom, rows, family, ranks):
+    """Parameters, gradients and both moments, as of a bfloat16 model under torch's fused AdamW."""
+    model = classroom.model(family)
+    run = classroom.train(model, rows, ranks=ranks, **NARROW, **SETTINGS)
+    assert "parameters and optimizer in bfloat16" in run.text
+    tensors = run.tensors()
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+    lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=30, batch_size=10))
+    oracle = model_cases.load(model, torch.bfloat16)
+    optimizer = torch.optim.AdamW(oracle.parameters(), lr=2e-3, weight_decay=0, fused=True)
+    losses, norms = torch_training.train(oracle, lessons, optimizer, torch_training.cosine(optimizer, 3, 30))
+    print(run.losses() / losses, numpy.array([float(n) for n in run.column("gradient_norm")]) / norms)
+    print(losses)
+    assert losses[-1] < 0.7 * losses[0]
+    numpy.testing.assert_allclose(run.losses(), losses, rtol=0.02)
+    mixed = classroom.train(model, rows, ranks=ranks, mixed_precision="bf16", **SETTINGS)
+    assert run.losses()[0] == mixed.losses()[0] and run.column() != mixed.column()
+
+
+def test_a_resumed_run_in_bfloat16_has_the_bits_of_one_that_was_not_interrupted(classroom, rows):
+    settings = NARROW | dict(batch_size=10, learning_rate=2e-3, lr_scheduler="constant")
+    model = classroom.model("gpt2")
+    whole = classroom.train(model, rows, max_steps=8, **settings)
+    parted = classroom.train(model, rows, max_steps=5, **settings)
+    again = classroom.start(model, rows, max_steps=8, **settings, **{"experiment.resume": parted.folder})
+    assert again.code == 0, again.text
+    train_runs.assert_same_bits(parted, whole)
+
+
+def test_exact_sums_of_bfloat16_are_refused(classroom, rows):
+    run = classroom.start(classroom.model("llama"), rows, deterministic="true", **NARROW, **SETTINGS)
+    assert run.code == 2
+    assert "training.deterministic needs float32 sums" in run.text and "training.mixed_precision=bf16" in run.text
 
 
 def copy_with(model, folder, change):
