@@ -75,12 +75,12 @@ def test_everything_in_bfloat16_trains_like_torch_does(classroom, rows, family, 
     oracle = model_cases.load(model, torch.bfloat16)
     optimizer = torch.optim.AdamW(oracle.parameters(), lr=2e-3, weight_decay=0, fused=True)
     losses, norms = torch_training.train(oracle, lessons, optimizer, torch_training.cosine(optimizer, 3, 30))
-    print(run.losses() / losses, numpy.array([float(n) for n in run.column("gradient_norm")]) / norms)
-    print(losses)
     assert losses[-1] < 0.7 * losses[0]
-    numpy.testing.assert_allclose(run.losses(), losses, rtol=0.02)
+    numpy.testing.assert_allclose(run.losses(), losses, rtol=0.005)
+    numpy.testing.assert_allclose([float(norm) for norm in run.column("gradient_norm")], norms, rtol=0.02)
     mixed = classroom.train(model, rows, ranks=ranks, mixed_precision="bf16", **SETTINGS)
-    assert run.losses()[0] == mixed.losses()[0] and run.column() != mixed.column()
+    assert mixed.losses()[0] == run.losses()[0]
+    assert numpy.abs(mixed.losses() / losses - 1).max() > 0.005  # masters of four bytes go another way
 
 
 def test_a_resumed_run_in_bfloat16_has_the_bits_of_one_that_was_not_interrupted(classroom, rows):
