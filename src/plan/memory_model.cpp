@@ -137,16 +137,19 @@ bool is_sharded(const Layout& layout) {
   return layout.scheme == Scheme::fsdp && layout.sharding != spec::ShardingStrategy::no_shard;
 }
 
-// Weights in the type that is computed in beside wide masters: our engine's way, in whatever type it computes.
-// transformers holds wide weights and casts.
-bool keeps_master(const Workload& workload) {
+// By our engine: weights in the type that is computed in, beside wide masters or, in a state of narrow numbers alone,
+// without. transformers holds wide weights and casts.
+bool trains_here(const Workload& workload) {
   return workload.work == Work::training && workload.implementation == Implementation::muster && !workload.adapters &&
          !is_quantised(workload.weights);
+}
+bool is_narrow_state(const Workload& workload) {
+  return trains_here(workload) && !workload.mixed_precision && workload.weights != WeightType::float32;
 }
 
 // Whether a rank of our engine holds one part of each unit. Of one part there is no use but to keep it elsewhere.
 bool holds_parts(const Workload& workload, const Layout& layout) {
-  return keeps_master(workload) && is_sharded(layout) && (shard_count(layout) > 1 || layout.offload);
+  return trains_here(workload) && is_sharded(layout) && (shard_count(layout) > 1 || layout.offload);
 }
 
 bool is_offloaded(const Layout& layout) { return layout.offload && !layout.on_cpu; }
@@ -158,7 +161,7 @@ int compute_width(const Workload& workload) {
 
 // Bytes of weights while they are held for computing; quantised ones are told by their tensors.
 std::int64_t held_width(const Workload& workload) {
-  if (keeps_master(workload)) return compute_width(workload);
+  if (trains_here(workload)) return compute_width(workload);
   return workload.mixed_precision ? wide : std::max(bits(workload.weights), 16) / 8;
 }
 
@@ -172,7 +175,9 @@ struct StateWidths {
 
 StateWidths state_widths(const Workload& workload, const Layout& layout) {
   const std::int64_t held = held_width(workload);
-  if (!keeps_master(workload)) return {held, 0, held, held};
+  if (!trains_here(workload)) return {held, 0, held, held};
+  // The masters are the weights; those of a CPU are packed, and another copy.
+  if (is_narrow_state(workload)) return {held, layout.on_cpu && !holds_parts(workload, layout) ? held : 0, held, held};
   // float32 units are gathered from the masters themselves.
   const bool from_masters = holds_parts(workload, layout) && held == wide;
   return {from_masters ? 0 : held, wide, workload.exact ? 2 * wide : wide, wide};
@@ -206,7 +211,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   request.dropout = config.dropout;
   const int compute = compute_width(workload);
   // FSDP gathers its units in the type that is computed in; elsewhere wide weights are cast as they are used.
-  const bool casts = workload.mixed_precision && !keeps_master(workload) && !is_sharded(layout);
+  const bool casts = workload.mixed_precision && !trains_here(workload) && !is_sharded(layout);
   request.types = {casts ? static_cast<int>(wide) : compute, compute};
   request.batch = workload.micro_batch * (workload.work == Work::training ? share.in_flight : 1);
   request.sequence = workload.work == Work::training
@@ -227,7 +232,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
 // FSDP's units are whole for a moment: the root's all the time, a block's and the next one's. shard_grad_op keeps all
 // of them between the passes. What our engine gathers is told moment by moment.
 std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
-  if (keeps_master(workload)) return 0;
+  if (trains_here(workload)) return 0;
   // What lies in host memory is fetched as what lies on other ranks is.
   if (!is_sharded(layout) || (shard_count(layout) == 1 && !layout.offload)) return 0;
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
@@ -266,7 +271,7 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   // Our engine sums gradients where they lie.
   const bool replicated =
       layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1);
-  if (replicated && !keeps_master(workload)) memory[Component::buckets] = memory[Component::gradients];
+  if (replicated && !trains_here(workload)) memory[Component::buckets] = memory[Component::gradients];
 }
 
 // AdamW over all tensors at once makes a list of square roots as large as the parameters.

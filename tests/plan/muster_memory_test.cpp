@@ -320,5 +320,23 @@ TEST(MusterMemory, LogitsAreThoseOfTheRowsThatTheHeadTakes) {
   });
 }
 
+TEST(MusterMemory, AStateOfBfloat16AloneIsEightBytesAParameter) {
+  Case narrow{grouped_llama(true), {}, {}};
+  narrow.work.work = Work::training;
+  narrow.work.implementation = Implementation::muster;
+  narrow.work.weights = WeightType::bfloat16;
+  const auto state = [&] {
+    const DeviceMemory memory = narrow.memory();
+    return memory[Component::weights] + memory[Component::master] + memory[Component::gradients] +
+           memory[Component::optimizer];
+  };
+  const std::int64_t parameters = Units(narrow.config).all;
+  EXPECT_EQ(state(), 8 * parameters);
+  narrow.layout.on_cpu = true;
+  EXPECT_EQ(state(), 10 * parameters);
+  narrow.layout = {.scheme = Scheme::fsdp, .world = 4};
+  EXPECT_NEAR(static_cast<double>(state()), 2.0 * static_cast<double>(parameters), 16);
+}
+
 }  // namespace
 }  // namespace muster::plan
