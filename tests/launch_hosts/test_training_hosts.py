@@ -4,12 +4,15 @@ import csv
 import json
 import pathlib
 
+import pytest
 from cluster import Cluster
 
 SETTINGS = (
     "--device", "cpu", "training.batch_size=12", "training.deterministic=true",
     "training.save_steps=3", "training.eval_steps=100", "data.held_out=0",
 )  # fmt: skip
+FSDP = ("--strategy", "fsdp")
+STRATEGIES = {"ddp": (), "full_shard": FSDP, "hybrid_shard": (*FSDP, "distributed.fsdp_sharding_strategy=hybrid_shard")}
 
 
 def train(cluster: Cluster, host: int, output: str, steps: int, *words: str):
@@ -34,8 +37,10 @@ def only_run(folder: pathlib.Path) -> pathlib.Path:
     return runs[0]
 
 
-def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Cluster):
-    for agent in on_two_hosts(cluster, "hosts", 6):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Cluster, strategy: str):
+    """Of hybrid_shard each host holds a copy."""
+    for agent in on_two_hosts(cluster, "hosts", 6, *STRATEGIES[strategy]):
         assert agent.exit_code() == 0, agent.errors
     alone = train(cluster, 2, "alone", 6, "--ranks", "4")
     assert alone.exit_code() == 0, alone.errors
@@ -46,10 +51,11 @@ def test_two_hosts_of_two_ranks_give_the_bits_of_four_ranks_on_one(cluster: Clus
     assert not (cluster.folder / "hosts-1").exists()  # the run's folder is host 0's
 
 
-def test_a_run_of_two_hosts_goes_on_from_the_checkpoint_of_host_0(cluster: Cluster):
-    for agent in on_two_hosts(cluster, "hosts", 3):
+@pytest.mark.parametrize("saved, resumed", [("ddp", "ddp"), ("full_shard", "hybrid_shard"), ("hybrid_shard", "full_shard")])
+def test_a_run_of_two_hosts_goes_on_from_the_checkpoint_of_host_0(cluster: Cluster, saved: str, resumed: str):
+    for agent in on_two_hosts(cluster, "hosts", 3, *STRATEGIES[saved]):
         assert agent.exit_code() == 0, agent.errors
-    for agent in on_two_hosts(cluster, "hosts", 6, "--resume", "auto"):
+    for agent in on_two_hosts(cluster, "hosts", 6, "--resume", "auto", *STRATEGIES[resumed]):
         assert agent.exit_code() == 0, agent.errors
     run = only_run(cluster.folder / "hosts-0")
     assert [step for step, _ in losses(run)] == [str(step) for step in range(1, 7)]

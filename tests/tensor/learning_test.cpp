@@ -417,8 +417,8 @@ TEST_P(Bfloat16States, TakeTheStepsOfTorchsFusedAdamW) {
   }
 }
 
-// torch's operations one by one on float32, rounded when they are stored: its fused SGD leaves out half of the elements
-// of bfloat16 tensors on CPU. With rounder factors many sums would lie on a boundary of bfloat16.
+// torch's operations one by one on float32, rounded when they are stored: its fused SGD leaves many elements of
+// bfloat16 tensors on a CPU as they were. With rounder factors many sums would lie on a boundary of bfloat16.
 TEST_P(Bfloat16States, TakeTheStepsOfSgdInFloat32) {
   constexpr std::int64_t count = 40'000;
   const at::Tensor parameter = state(count), momentum = at::zeros_like(parameter);
