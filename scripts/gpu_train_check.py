@@ -1,9 +1,10 @@
 """On a host with a GPU: muster train gives the same bits when it is run again and when a batch is split otherwise (deterministic
 mode), nearly the same losses on 2 and 4 ranks that share the GPU, over Gloo and over NCCL, and saving hardly holds a step up.
 
-    python scripts/gpu_train_check.py --program build/engine/apps/cli/muster [--large]
+    python scripts/gpu_train_check.py --program build/engine/apps/cli/muster [--strategies | --memory | --large]
 
-Prints one line for each question, `ok` or `FAILED` first. --large: saving, with a model of 0.5 billion parameters.
+Prints one line for each question, `ok` or `FAILED` first. --strategies: the same bits in every mode of sharding, with offload and without.
+--memory: a run whose GPU fills up while it trains ends with the same curve. --large: saving, with a model of 0.5 billion parameters.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/train"))
 import train_peer  # noqa: E402
@@ -78,6 +80,72 @@ def check_plain(program: str, folder: pathlib.Path) -> None:
         report(apart <= BOUND, f"as usual: {ranks} ranks over {backend}, losses apart by at most {apart:.2e}")
 
 
+SHARDED = ["--strategy", "fsdp"]
+MODES = {
+    "ddp": ["--strategy", "ddp"],
+    "full_shard": SHARDED,
+    "shard_grad_op": [*SHARDED, "distributed.fsdp_sharding_strategy=shard_grad_op"],
+    "hybrid_shard": [*SHARDED, "distributed.fsdp_sharding_strategy=hybrid_shard", "distributed.fsdp_group_size=2"],
+    "full_shard with offload": [*SHARDED, "distributed.fsdp_cpu_offload=true"],
+}
+
+
+def check_strategies(program: str, folder: pathlib.Path) -> None:
+    usual = ["training.max_steps=20", "training.batch_size=128", "--dtype=bfloat16", "training.deterministic=true", "data.held_out=0.01"]
+    first = Run(program, folder, *usual)
+    if not first.good:
+        return report(False, "does not train")
+    layouts = [(mode, ranks, backend) for ranks in (2, 4) for backend in ("gloo", "nccl") for mode in MODES]
+    for mode, ranks, backend in [*layouts, ("full_shard with offload", 1, "auto")]:
+        other = Run(program, folder, *usual, *MODES[mode], "--ranks", str(ranks), f"distributed.backend={backend}", "--num-gpus", "1")
+        apart = largest_difference(first, other) if other.good else float("inf")
+        same = other.good and other.losses == first.losses and other.weights == first.weights
+        report(apart <= BOUND, f"{mode}, {ranks} ranks over {backend}: losses apart by at most {apart:.2e},",
+               "same bits" if same else "other bits")
+
+
+# Fills the GPU but for so many bytes, for so many seconds, once it is told to.
+HOG = """
+import sys, time, torch
+left, seconds = int(sys.argv[1]), float(sys.argv[2])
+torch.zeros(1, device="cuda")
+sys.stdin.readline()
+held = torch.empty(max(torch.cuda.mem_get_info()[0] - left, 0), dtype=torch.uint8, device="cuda")
+time.sleep(seconds)
+"""
+
+
+def check_memory(program: str, folder: pathlib.Path) -> None:
+    """Another process takes what is free, but for 2 GiB, once the first steps are done; ranks give back what they do not hold."""
+    batch, length, steps = 16, 1024, 12
+    model, data = train_peer.write_inputs(folder, "qwen2.5-0.5b", batch * (steps + 1), length)
+    usual = ["-m", str(model), "model.init=random", f"data.path={data}", f"training.max_steps={steps}", f"training.batch_size={batch}",
+             f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.deterministic=true", "--strategy", "fsdp", "--ranks", "2",
+             "--num-gpus", "1", "distributed.backend=gloo", "training.micro_batch_size=8", "system.clear_cache_interval=1"]
+    first = Run(program, folder / "roomy", *usual)
+    if not first.good:
+        return report(False, "does not train")
+    hog = subprocess.Popen([sys.executable, "-c", HOG, str(2 << 30), "600"], stdin=subprocess.PIPE, text=True)
+    output = folder / "tight"
+    command = [program, "train", "--device", "cuda", "--output", str(output), *usual]
+    other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while other.poll() is None and not any(entry.stat().st_size > 200 for entry in output.glob("*/metrics.csv")):
+        time.sleep(0.05)
+    hog.stdin.write("now\n")
+    hog.stdin.flush()
+    errors = other.communicate()[1]
+    hog.kill()
+    if other.returncode != 0:
+        return report(False, "memory runs out:", errors[-1500:])
+    (kept,) = output.iterdir()
+    events = [json.loads(line) for line in (kept / "events.jsonl").read_text().splitlines()]
+    shrunk = [(event["rank"], event["step"], event["micro_batch"], event["recompute"]) for event in events if event["event"] == "shrunk"]
+    with (kept / "metrics.csv").open() as table:
+        losses = [row["loss"] for row in csv.DictReader(table)]
+    report(bool(shrunk), "memory ran out on (rank, step, new micro-batch, recomputed):", *shrunk)
+    report(losses == first.losses, "and the curve is the same, to the last bit" if losses == first.losses else "and the curve is ANOTHER")
+
+
 def check_saving(program: str, folder: pathlib.Path) -> None:
     batch, length, steps = 8, 2048, 100
     model, data = train_peer.write_inputs(folder, "qwen2.5-0.5b", batch * (steps + 1), length)
@@ -97,12 +165,18 @@ def check_saving(program: str, folder: pathlib.Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--strategies", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--large", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         if arguments.large:
             check_saving(arguments.program, folder)
+        elif arguments.strategies:
+            check_strategies(arguments.program, folder / "runs")
+        elif arguments.memory:
+            check_memory(arguments.program, folder)
         else:
             check_bits(arguments.program, folder / "runs")
             check_plain(arguments.program, folder / "runs")
