@@ -62,6 +62,8 @@ class Communicator {
   void receive(const at::Tensor& tensor, int from);
   // Waits for all, and for what they computed: failures of earlier collectives are thrown here at the latest.
   void barrier();
+  // Throws what went wrong in an earlier collective, where its device has carried it out.
+  void check() const { throw_failure(); }
   // Ends the waits of this rank, now and later, with an error; may be called from any thread. Peers notice, at the
   // latest by their timeout.
   void abort(const std::string& reason) { abort_waits(reason); }

@@ -98,7 +98,7 @@ class CausalModel {
   // (tensor::Learning::has_plain_weights) it shares theirs from then on.
   void adopt(ParameterId parameter, const at::Tensor& values);
 
-  // Embedding and blocks: the hidden rows before the final norm.
+  // Embedding and blocks: the hidden rows before the final norm. The residence's pass has begun.
   at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);
   // What final norm and head read; they are called during such a stay.
   HeadStay stay_at_head(Residence& residence) const;

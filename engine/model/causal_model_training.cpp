@@ -47,7 +47,6 @@ void CausalModel::adopt(ParameterId id, const at::Tensor& values) {
 }
 
 at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& residence) {
-  residence.begin_pass(PassKind::learn);
   at::Tensor hidden;
   {
     const Stay stay(residence, UnitId{0});

@@ -140,19 +140,23 @@ RotaryTable::Table& RotaryTable::table_for(std::int64_t length, std::int64_t pos
   if (table.positions >= positions) return table;
   if (table.positions == 0) table.frequencies = rotary_frequencies(rope_, head_size_, model_positions_, length);
   const std::int64_t half = head_size_ / 2;
-  table.positions = std::max({positions, smallest_table, 2 * table.positions});
-  at::Tensor cosines = at::empty({table.positions, half}, at::kFloat), sines = at::empty_like(cosines);
+  const std::int64_t count = std::max({positions, smallest_table, 2 * table.positions});
+  at::Tensor cosines = at::empty({count, half}, at::kFloat), sines = at::empty_like(cosines);
   auto* cosine = cosines.mutable_data_ptr<float>();
   auto* sine = sines.mutable_data_ptr<float>();
   const auto factor = static_cast<float>(table.frequencies.attention_factor);
-  for (std::int64_t position = 0; position < table.positions; ++position)
+  for (std::int64_t position = 0; position < count; ++position)
     for (const float frequency : table.frequencies.inverse) {
       const float angle = static_cast<float>(position) * frequency;
       *cosine++ = static_cast<float>(std::cos(static_cast<double>(angle))) * factor;
       *sine++ = static_cast<float>(std::sin(static_cast<double>(angle))) * factor;
     }
-  table.cosines = cosines.to(device_);
-  table.sines = sines.to(device_);
+  cosines = cosines.to(device_);
+  sines = sines.to(device_);
+  // Only now, so that a table is whole or not there where memory runs out.
+  table.cosines = std::move(cosines);
+  table.sines = std::move(sines);
+  table.positions = count;
   return table;
 }
 

@@ -1,5 +1,6 @@
 #include "parallel/collective_queue.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace muster::parallel {
@@ -23,14 +24,16 @@ CollectiveQueue::Ticket CollectiveQueue::add(std::function<void()> work) {
 }
 
 void CollectiveQueue::wait(Ticket ticket) {
-  const TimeMark began = TimeMark::now(device_);
+  const bool timed = keeps_times_;
+  std::optional<TimeMark> began;
+  if (timed) began = TimeMark::now(device_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
   // Works follow each other on one stream: who waits for one has waited for those before it.
   while (done_ - after_.size() + 1 < ticket && !after_.empty()) after_.pop_front();
   if (done_ - after_.size() + 1 == ticket && !after_.empty()) after_.front().order_current_stream();
-  exposed_.push_back({began, TimeMark::now(device_)});
+  if (timed) exposed_.push_back({*began, TimeMark::now(device_)});
 }
 
 CommunicationTime CollectiveQueue::take_times() {
@@ -48,20 +51,21 @@ CommunicationTime CollectiveQueue::take_times() {
 
 void CollectiveQueue::carry_out(Entry entry) {
   entry.before.order_current_stream();
-  const TimeMark began = TimeMark::now(device_);
+  std::optional<Span> time;
+  if (keeps_times_) time = {TimeMark::now(device_), {}};
   entry.work();
-  const TimeMark ended = TimeMark::now(device_);
+  if (time) time->end = TimeMark::now(device_);
   StreamMark mark = StreamMark::of_current_stream(device_);
   entry.work = nullptr;  // its tensors are let go of before anybody hears that it is done
   const std::lock_guard lock(mutex_);
   ++done_;
   after_.push_back(std::move(mark));
-  busy_.push_back({began, ended});
+  if (time) busy_.push_back(std::move(*time));
 }
 
 void CollectiveQueue::run(const std::stop_token& stop) {
   const at::NoGradGuard forward_only;
-  const SideStream beside(device_);
+  std::optional<SideStream> beside;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, stop, [this] { return !waiting_.empty(); });
@@ -71,6 +75,7 @@ void CollectiveQueue::run(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr failure;
     try {
+      if (!beside) beside.emplace(device_);
       carry_out(std::move(entry));
     } catch (...) {
       failure = std::current_exception();

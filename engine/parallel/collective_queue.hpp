@@ -1,6 +1,7 @@
 // Exchanges between ranks on a thread of its own, one after another, while this one goes on computing.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -36,6 +37,8 @@ class CollectiveQueue {
   void wait(Ticket ticket);
   // After everything that was added.
   void wait() { wait(added_); }
+  // Whether times are kept of what follows; at first they are.
+  void keep_times(bool kept) { keeps_times_ = kept; }
   // Since it was last asked for. Only after wait(), which everything has been; waits for the device.
   CommunicationTime take_times();
 
@@ -52,6 +55,7 @@ class CollectiveQueue {
 
   at::Device device_;
   Ticket added_ = 0;  // of the thread that adds
+  std::atomic<bool> keeps_times_ = true;
   std::mutex mutex_;  // guards what follows
   std::condition_variable_any changed_;
   std::deque<Entry> waiting_;

@@ -59,6 +59,8 @@ class Replicas final : public Strategy {
 
   CommunicationTime take_communication_time() override { return queue_ ? queue_->take_times() : CommunicationTime{}; }
 
+  void check_ranks() const override { ranks_.check(); }
+
   void publish() override {
     if (shares_masters_) return;
     for (std::size_t i = 0; i < masters_.size(); ++i) model_.assign(ParameterId{i}, masters_[i]);

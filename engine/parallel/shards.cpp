@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "parallel/strategy.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace muster::parallel {
 namespace {
@@ -24,11 +25,6 @@ using Ticket = CollectiveQueue::Ticket;
 std::size_t number(UnitId unit) { return static_cast<std::size_t>(unit); }
 std::size_t number(ParameterId parameter) { return static_cast<std::size_t>(parameter); }
 
-at::TensorOptions memory_of(at::Device device, bool pinned, at::ScalarType type) {
-  const auto options = at::TensorOptions().dtype(type);
-  return pinned ? options.pinned_memory(true) : options.device(device);
-}
-
 class Shards final : public Strategy {
  public:
   Shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks, const ShardWish& wish)
@@ -40,10 +36,11 @@ class Shards final : public Strategy {
         in_host_memory_(wish.offload && device_.is_cuda()),
         entries_(model.parameters().size()) {
     if (wish.exact) {
-      overflow_ = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device_));
+      overflow_ = at::zeros({1}, on_device(at::kLong));
       home_overflow_ = in_host_memory_ ? at::zeros({1}, at::kLong) : overflow_;
     }
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit});
+    if (in_host_memory_) staging_ = make_staging();
     queue_.emplace(device_);
     model.live_in(*this);
   }
@@ -56,6 +53,7 @@ class Shards final : public Strategy {
     visits_ = model::visits(kind, units_.size(), model_.config().tied);
     next_ = completed_ = 0;
     idle_ = false;
+    queue_->keep_times(kind != PassKind::measure);
   }
 
   void idle_pass(PassKind kind) override {
@@ -77,10 +75,11 @@ class Shards final : public Strategy {
   void enter(UnitId unit) override {
     if (next_ >= visits_.size() || visits_[next_] != unit)
       throw std::logic_error(fmt::format("unit {} is visited out of turn", number(unit)));
-    ++next_;
+    // Where memory runs out on the way, nothing has been visited, and abandon_pass() does it again.
     fetch(unit);
-    if (next_ < visits_.size()) fetch(visits_[next_]);
+    if (next_ + 1 < visits_.size()) fetch(visits_[next_ + 1]);
     receive(unit);
+    ++next_;
     ++units_[number(unit)].visitors;
   }
 
@@ -97,13 +96,18 @@ class Shards final : public Strategy {
 
   void gradients_complete(UnitId unit) override {
     Unit& complete = units_[number(unit)];
+    if (complete.part > 0) {
+      if (!complete.gradients.defined()) complete.gradients = no_gradients(unit);
+      const bool first = !complete.has_sum;
+      if (!first && !staging_.defined()) staging_ = make_staging();
+      settle_reduction();
+      at::Tensor whole = std::exchange(complete.gradients, {});
+      complete.has_sum = true;
+      const Ticket ticket =
+          queue_->add([this, unit, whole, first, last = last_pass_] { reduce(unit, whole, first, last); });
+      reducing_ = Reduction{ticket, std::move(whole)};
+    }
     ++completed_;
-    if (complete.part == 0) return;
-    if (!complete.gradients.defined()) complete.gradients = no_gradients(unit);
-    settle_reduction();
-    at::Tensor whole = std::exchange(complete.gradients, {});
-    const Ticket ticket = queue_->add([this, unit, whole, last = last_pass_] { reduce(unit, whole, last); });
-    reducing_ = Reduction{ticket, std::move(whole)};
   }
 
   ShardPlace place() const override {
@@ -137,6 +141,10 @@ class Shards final : public Strategy {
   }
 
   CommunicationTime take_communication_time() override { return queue_->take_times(); }
+  void check_ranks() const override {
+    ranks_.of_copy.check();
+    if (ranks_.of_part != nullptr) ranks_.of_part->check();
+  }
 
   void publish() override {
     for (std::size_t unit = 0; unit < units_.size(); ++unit)
@@ -154,7 +162,7 @@ class Shards final : public Strategy {
     Ticket arrival = 0;
     int visitors = 0;
     at::Tensor gradients;  // whole, flat
-    bool has_sum = false;  // of this step; only on the queue's thread while the queue runs
+    bool has_sum = false;  // a pass of this step is in the shard's sum
   };
   struct Place {
     UnitId unit{};
@@ -170,9 +178,7 @@ class Shards final : public Strategy {
     for (const FlatLayout::Entry& entry : layout.entries()) entries_[number(entry.parameter)] = {id, entry};
     Unit unit;
     unit.part = layout.part_elements(ranks_.of_copy.size());
-    const auto zeros = [&](at::ScalarType type) {
-      return at::zeros({unit.part}, memory_of(device_, in_host_memory_, type));
-    };
+    const auto zeros = [&](at::ScalarType type) { return zeros_at_home(unit.part, type); };
     Shard shard;
     shard.master = zeros(wish_.state);
     shard.gradient = {zeros(sum_type()), home_overflow_};
@@ -183,8 +189,21 @@ class Shards final : public Strategy {
   }
 
   at::ScalarType sum_type() const { return wish_.exact ? at::kLong : wish_.state; }
+  at::TensorOptions on_device(at::ScalarType type) const { return at::TensorOptions().dtype(type).device(device_); }
+  // Shards in host memory are pinned, and exactly as large as they must be.
+  at::Tensor zeros_at_home(std::int64_t count, at::ScalarType type) const {
+    if (!in_host_memory_) return at::zeros({count}, on_device(type));
+    return tensor::host_tensor(device_, count, type).zero_();
+  }
+  at::Tensor make_staging() const {
+    std::int64_t largest = 0;
+    for (const Unit& unit : units_) largest = std::max(largest, unit.part);
+    const std::size_t width = std::max(c10::elementSize(sum_type()), c10::elementSize(model_.type()));
+    return at::empty({largest * static_cast<std::int64_t>(width)}, on_device(at::kByte));
+  }
+
   at::Tensor no_gradients(UnitId unit) const {
-    return at::zeros({units_[number(unit)].part * ranks_.of_copy.size()}, memory_of(device_, false, sum_type()));
+    return at::zeros({units_[number(unit)].part * ranks_.of_copy.size()}, on_device(sum_type()));
   }
 
   // Units are complete from the last one on, each after its last visit, and the embedding at the end.
@@ -206,10 +225,15 @@ class Shards final : public Strategy {
   void fetch(UnitId id) {
     Unit& unit = units_[number(id)];
     if (unit.presence != Unit::Presence::absent) return;
+    unit.gathered = at::empty({unit.part * ranks_.of_copy.size()}, on_device(model_.type()));
     unit.presence = Unit::Presence::coming;
-    unit.gathered = at::empty({unit.part * ranks_.of_copy.size()}, memory_of(device_, false, model_.type()));
     unit.arrival = queue_->add([this, own = unit.own, all = unit.gathered] {
-      ranks_.of_copy.all_gather(in_host_memory_ ? own.to(device_, true) : own, all);
+      at::Tensor brought = own;
+      if (in_host_memory_) {
+        brought = staged(own.numel(), own.scalar_type());
+        brought.copy_(own, true);
+      }
+      ranks_.of_copy.all_gather(brought, all);
     });
   }
 
@@ -249,18 +273,22 @@ class Shards final : public Strategy {
     reducing_.reset();
   }
 
-  // On the queue's thread.
-  void reduce(UnitId id, const at::Tensor& whole, bool last) {
-    Unit& unit = units_[number(id)];
+  // ---- on the queue's thread ----
+
+  // Memory for one part, of the work that runs.
+  at::Tensor staged(std::int64_t count, at::ScalarType type) const {
+    return staging_.narrow(0, 0, count * static_cast<std::int64_t>(c10::elementSize(type))).view(type);
+  }
+
+  void reduce(UnitId id, const at::Tensor& whole, bool first, bool last) {
     at::Tensor& sum = shards_[number(id)].gradient.values;
-    const bool fresh = !std::exchange(unit.has_sum, true);
-    const bool straight = fresh && !in_host_memory_;
-    at::Tensor part = straight ? sum : at::empty({unit.part}, whole.options());
+    const bool straight = first && !in_host_memory_;
+    at::Tensor part = straight ? sum : staged(sum.numel(), whole.scalar_type());
     ranks_.of_copy.reduce_scatter(whole, part);
     // Sums in host memory are out of reach of a communicator of GPUs.
     if (in_host_memory_ && ranks_.of_part != nullptr) ranks_.of_part->all_reduce(part);
-    if (!straight && fresh) sum.copy_(part);
-    if (!straight && !fresh) sum.add_(part.to(sum.device()));
+    if (!straight && first) sum.copy_(part);
+    if (!straight && !first) sum.add_(part.to(sum.device()));
     if (!in_host_memory_ && last && ranks_.of_part != nullptr) ranks_.of_part->all_reduce(sum);
   }
 
@@ -282,6 +310,7 @@ class Shards final : public Strategy {
   std::size_t completed_ = 0;          // units whose gradients are complete in it
   bool idle_ = false;                  // nothing is computed in the present pass
   bool last_pass_ = false;
+  at::Tensor staging_;                 // of parts on their way, where they need memory of their own
   std::optional<Reduction> reducing_;  // the latest
   std::optional<CollectiveQueue> queue_;
 };

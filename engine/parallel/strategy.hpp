@@ -46,6 +46,8 @@ class Strategy : public model::Residence {
   virtual void finish_gradients() = 0;
   // Of the exchanges since it was last asked for; after finish_gradients() alone.
   virtual CommunicationTime take_communication_time() = 0;
+  // Throws what went wrong in an exchange whose numbers have been waited for: a GPU may have carried it out later.
+  virtual void check_ranks() const = 0;
   // The masters have new numbers: the model computes with them from here on.
   virtual void publish() = 0;
 };

@@ -22,4 +22,10 @@ std::shared_ptr<float[]> host_memory(at::Device device, std::size_t count) {
   return std::make_unique_for_overwrite<float[]>(count);
 }
 
+at::Tensor host_tensor(at::Device device, std::int64_t count, at::ScalarType type) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * c10::elementSize(type);
+  const auto memory = host_memory(device, (bytes + sizeof(float) - 1) / sizeof(float));
+  return at::from_blob(memory.get(), {count}, [memory](void*) {}, at::TensorOptions().dtype(type));
+}
+
 }  // namespace muster::tensor

@@ -107,6 +107,7 @@ EvaluationResult Evaluation::measure() {
   at::Tensor sums = at::cat({losses, at::full({1}, right, losses.options())});
   place_.ranks.all_reduce(sums);
   const at::Tensor host = sums.cpu();
+  place_.ranks.check();
   const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
   result.bad = loss.bad;
   result.all.tokens = host[loss_parts].item<std::int64_t>();

@@ -63,8 +63,8 @@ struct BadOnRank {
   int rank = 0;
   BadTensor bad;
 };
-// What comes first in a pass, of all that ranks found; of the lowest rank that found it. Absent: none did. All ranks
-// call it.
+// Of what ranks found the kind that comes first in a pass, of the lowest rank that found one. Absent: none did. All
+// ranks call it.
 std::optional<BadOnRank> agree_on_bad(const BadTensor& own, communicate::Communicator& ranks, at::Device device);
 
 // "the gradient of model.layers.3.mlp.down_proj.weight"

@@ -7,7 +7,7 @@ namespace muster::train {
 Result<StateRanks> StateRanks::join(const wire::ShardingWish& wish, communicate::Communicator& all,
                                     const JoinSome& join) {
   StateRanks ranks(wish, all);
-  if (wish.kind != spec::ShardingStrategy::hybrid_shard) return ranks;
+  if (wish.kind != spec::ShardingStrategy::hybrid_shard || !ranks.is_sharded()) return ranks;
   const int group = static_cast<int>(wish.group);
   if (group < 1 || all.size() % group != 0)
     return Error{Error::Kind::bad_input,

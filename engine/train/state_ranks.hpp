@@ -18,7 +18,11 @@ class StateRanks {
   // all: of the job; it must outlive this.
   static Result<StateRanks> join(const wire::ShardingWish& wish, communicate::Communicator& all, const JoinSome& join);
 
-  bool is_sharded() const { return wish_.kind != spec::ShardingStrategy::no_shard; }
+  // Copies on one rank each are whole, unless they lie in host memory.
+  bool is_sharded() const {
+    if (wish_.kind == spec::ShardingStrategy::hybrid_shard && wish_.group == 1) return wish_.offload;
+    return wish_.kind != spec::ShardingStrategy::no_shard;
+  }
   bool in_host_memory(at::Device device) const { return is_sharded() && wish_.offload && device.is_cuda(); }
   // Where the model's parameters get their memory: from the strategy that is made then, or by themselves.
   model::Memory parameter_memory(const tensor::Arithmetic& arithmetic, at::ScalarType state) const {

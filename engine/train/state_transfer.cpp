@@ -22,12 +22,14 @@ at::Tensor StateTransfer::room(std::int64_t count) const {
   return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(device_));
 }
 
-void StateTransfer::send(const at::Tensor& numbers, int to) const { ranks_.send(numbers.to(device_), to); }
+// As float32, whatever type the state has.
+void StateTransfer::send(const at::Tensor& numbers, int to) const { ranks_.send(numbers.to(device_, at::kFloat), to); }
 
 void StateTransfer::receive(const at::Tensor& numbers, int from) const {
-  const at::Tensor came = numbers.device() == device_ ? numbers : room(numbers.numel());
+  const bool fits = numbers.device() == device_ && numbers.scalar_type() == at::kFloat;
+  const at::Tensor came = fits ? numbers : room(numbers.numel());
   ranks_.receive(came, from);
-  if (!came.is_same(numbers)) numbers.copy_(came);
+  if (!fits) numbers.copy_(came);
 }
 
 void StateTransfer::send_held(int to) const {
@@ -56,7 +58,11 @@ Result<void> StateTransfer::read_for_others(const PieceReader& reader) const {
 void StateTransfer::broadcast_whole() const {
   for (std::size_t unit = 0; unit < state_.units(); ++unit)
     for (const std::string& name : state_.states())
-      if (const at::Tensor& numbers = state_.held(unit, name); numbers.numel() > 0) ranks_.broadcast(numbers, 0);
+      if (const at::Tensor& numbers = state_.held(unit, name); numbers.numel() > 0) {
+        const at::Tensor moved = numbers.to(device_);
+        ranks_.broadcast(moved, 0);
+        if (!moved.is_same(numbers)) numbers.copy_(moved);
+      }
 }
 
 Result<void> StateTransfer::fill(const PieceReader& reader) const {

@@ -61,6 +61,7 @@ class Supervised final : public Objective {
         head_rows_(arithmetic.device.is_cuda() ? 2048 : 256) {}
 
   at::Tensor learn(const data::MicroBatch& batch, const PassWish& wish, model::Residence& residence) override {
+    residence.begin_pass(model::PassKind::learn);
     const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
     model::ModelTape tape;
     tape.recompute = wish.recompute;

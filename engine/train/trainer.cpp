@@ -27,6 +27,7 @@
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
 #include "train/pass_size.hpp"
+#include "train/same_task.hpp"
 #include "train/step_clock.hpp"
 
 namespace muster::train {
@@ -293,6 +294,9 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   const double squares = squared_norm();
   const at::Tensor overflow = strategy_->shards().front().gradient.overflow;
   const at::Tensor host = shared.cpu();
+  // Before anything is done with numbers of which some may never have come.
+  place_.ranks.check();
+  strategy_->check_ranks();
   StepOutcome found;
   const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
   found.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(loaded.trained_tokens);
@@ -390,7 +394,7 @@ Result<void> Loop::evaluate() {
   if (evaluated_ == step_ || evaluation_->empty()) return {};
   evaluated_ = step_;
   EvaluationResult result = evaluation_->measure();
-  strategy_->take_communication_time();  // is of no step
+  strategy_->check_ranks();
   if (place_.ranks.rank() != 0) return {};
   result.all.step = step_;
   for (const GivenAnswer& answer : result.answers) {
@@ -483,7 +487,9 @@ Result<void> Loop::export_weights() {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& task, TrainerPlace place) {
+Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& given, TrainerPlace place) {
+  TrainTask task = given;
+  if (auto settled = settle_task(task, place.ranks, place.device); !settled) return settled.error();
   const spec::ModelSearch search = spec::model_search_from_environment();
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();

@@ -155,9 +155,11 @@ class WholeUnits {
     const Gathering& gathering = *request_.gathering;
     const std::int64_t width = request_.types.compute;
     const std::int64_t largest = std::max({units_.embedding, units_.block, units_.last});
+    // Parts of the host's memory, and those that are added to the sum of the passes before.
     const std::int64_t under_way =
-        gathering.from_host ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
-                            : 0;
+        gathering.from_host || !request_.gradients_stay
+            ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
+            : 0;
     return parameters * width + gradients * gathering.gradient + (request_.on_cpu ? packed * width : 0) + under_way;
   }
 

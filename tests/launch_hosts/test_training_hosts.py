@@ -21,9 +21,11 @@ def train(cluster: Cluster, host: int, output: str, steps: int, *words: str):
     return cluster.start_command(host, "train", *SETTINGS, f"training.max_steps={steps}", "--output", folder, *words, **variables)
 
 
-def on_two_hosts(cluster: Cluster, output: str, steps: int, *words: str):
+def on_two_hosts(cluster: Cluster, output: str, steps: int, *words: str, second: tuple = ()):
+    """second: further words on the second host."""
     meeting = ("--nnodes", "2", "--master-addr", cluster.hosts[0].address, "--master-port", str(cluster.port))
-    return [train(cluster, host, f"{output}-{host}", steps, "--ranks", "2", "--node-rank", str(host), *meeting, *words) for host in (0, 1)]
+    return [train(cluster, host, f"{output}-{host}", steps, "--ranks", "2", "--node-rank", str(host), *meeting, *words, *more)
+            for host, more in ((0, ()), (1, second))]
 
 
 def losses(run: pathlib.Path) -> list[tuple[str, str]]:
@@ -60,3 +62,15 @@ def test_a_run_of_two_hosts_goes_on_from_the_checkpoint_of_host_0(cluster: Clust
     run = only_run(cluster.folder / "hosts-0")
     assert [step for step, _ in losses(run)] == [str(step) for step in range(1, 7)]
     assert json.loads((run / "result.json").read_text())["steps"] == 6
+
+
+def test_hosts_that_planned_other_passes_take_those_of_the_first(cluster: Cluster):
+    for agent in on_two_hosts(cluster, "hosts", 3, *FSDP, second=("training.micro_batch_size=1", "training.gradient_checkpointing=full")):
+        assert agent.exit_code() == 0, agent.errors
+    assert len(losses(only_run(cluster.folder / "hosts-0"))) == 3
+
+
+def test_hosts_that_planned_another_strategy_are_refused(cluster: Cluster):
+    agents = on_two_hosts(cluster, "hosts", 3, second=FSDP)
+    assert all(agent.exit_code() != 0 for agent in agents)
+    assert any("rank 2 was started with another distributed.strategy" in agent.errors for agent in agents), agents[0].errors

@@ -58,6 +58,17 @@ def test_in_other_families_and_bfloat16(classroom, rows, family):
                                 classroom.train(model, rows, 3, micro_batch_size=2, **settings | of_mode("full_shard", 3)))
 
 
+def test_a_state_of_bfloat16_alone_is_sharded_saved_and_exported(classroom, rows):
+    settings = {name: value for name, value in SETTINGS.items() if name != "deterministic"}
+    settings |= {"model.dtype": "bfloat16", "mixed_precision": "no", "micro_batch_size": 6, "save_steps": 5}
+    model = classroom.model("llama-tied")
+    whole, sharded = (classroom.train(model, rows, 2, **settings | of_mode(mode, 2)) for mode in ("ddp", "full_shard"))
+    train_runs.assert_same_bits(whole, sharded)
+    checkpoint = {"experiment.resume": sharded.folder / "checkpoints" / "step-5"}
+    assert classroom.start(model, rows, 2, **settings | of_mode("ddp", 2) | checkpoint).code == 0
+    train_runs.assert_same_bits(whole, sharded)
+
+
 @pytest.mark.parametrize("mode, ranks", [("full_shard", 2), ("shard_grad_op", 3)])
 def test_evaluations_and_answers_are_the_same(classroom, mode, ranks):
     """Answers of different lengths, so that ranks have different numbers of passes."""

@@ -160,6 +160,8 @@ class GpuLearning final : public Learning {
       try {
         at::addmm_out(sum, sum, left, right, at::kFloat);
         return;
+      } catch (const c10::OutOfMemoryError&) {
+        throw;
       } catch (const c10::Error&) {
         adds_in_place_ = false;
       }
