@@ -201,7 +201,10 @@ Error JobRecord::explain(const launch::FailureReport& report) const {
   auto cause = std::ranges::find_if(report.failures, is_cause);
   if (cause == report.failures.end()) cause = report.failures.begin();
   if (const auto said = said_by(cause->rank)) return named(cause->rank, said->error);
-  return {Error::Kind::failed, fmt::format("{}: {}{}", job_.name, cause->explanation, quoted_end(*cause)),
+  // A rank of another host says nothing here but by its exit code.
+  const bool refused = cause->end.exit_code == exit_code(Error::Kind::refused);
+  return {refused ? Error::Kind::refused : Error::Kind::failed,
+          fmt::format("{}: {}{}", job_.name, cause->explanation, quoted_end(*cause)),
           job_.logs ? fmt::format("everything the ranks wrote is in {}",
                                   report.log_folder ? report.log_folder->string() : job_.logs->string())
                     : ""};

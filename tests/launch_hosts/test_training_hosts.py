@@ -71,6 +71,6 @@ def test_hosts_that_planned_other_passes_take_those_of_the_first(cluster: Cluste
 
 
 def test_hosts_that_planned_another_strategy_are_refused(cluster: Cluster):
-    agents = on_two_hosts(cluster, "hosts", 3, "distributed.max_restarts=0", second=FSDP)
+    agents = on_two_hosts(cluster, "hosts", 3, second=FSDP)
     assert all(agent.exit_code() != 0 for agent in agents)
     assert any("rank 2 was started with another distributed.strategy" in agent.errors for agent in agents), agents[0].errors
