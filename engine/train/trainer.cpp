@@ -4,14 +4,12 @@
 
 #include <ATen/Parallel.h>
 
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <deque>
 #include <limits>
 
 #include "chat/model_text.hpp"
-#include "checkpoint/export_model.hpp"
 #include "checkpoint/training_checkpoint.hpp"
 #include "data/batch_loader.hpp"
 #include "model/random_source.hpp"
@@ -19,11 +17,12 @@
 #include "optimizer/schedule.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
-#include "tensor/exact_squares.hpp"
 #include "train/checkpoints.hpp"
 #include "train/evaluation.hpp"
 #include "train/exact_loss.hpp"
+#include "train/export_weights.hpp"
 #include "train/first_bad.hpp"
+#include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
 #include "train/pass_size.hpp"
@@ -116,8 +115,6 @@ class Loop final : public Trainer {
   bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
   Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
-  // Of all gradients, whatever parts of them lie here.
-  double squared_norm();
   void update(const StepOutcome& outcome, double rate);
   Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome);
   Result<void> after_step(bool leaves);
@@ -125,7 +122,6 @@ class Loop final : public Trainer {
   Result<void> tell_saved(bool wait);
   Result<void> finish();
   // Of the ranks of the first copy together; the first one writes.
-  Result<void> export_weights();
   void tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate);
   void tell_memory(bool now);
 
@@ -291,7 +287,7 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   if (place_.asked_to_leave()) shared[leaving] = 1;
   if (ran_out_) shared[short_of_memory] = 1;
   place_.ranks.all_reduce(shared);
-  const double squares = squared_norm();
+  const double squares = squared_norm(*strategy_, shard_learning());
   const at::Tensor overflow = strategy_->shards().front().gradient.overflow;
   const at::Tensor host = shared.cpu();
   // Before anything is done with numbers of which some may never have come.
@@ -307,25 +303,6 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   found.finite = std::isfinite(found.norm) && std::isfinite(found.loss) &&
                  (!overflow.defined() || overflow.item<std::int64_t>() == 0);
   return found;
-}
-
-double Loop::squared_norm() {
-  tensor::Learning& learning = shard_learning();
-  at::Tensor own;
-  const auto add = [&own](const at::Tensor& more) { own = own.defined() ? own + more : more; };
-  for (const parallel::Shard& shard : strategy_->shards()) {
-    if (shard.master.numel() == 0) continue;
-    if (shard.gradient.exact())
-      add(tensor::exact_squares(learning.square_blocks(shard.gradient)));
-    else
-      add(learning.squared_sum(shard.gradient));
-  }
-  if (own.scalar_type() == at::kLong) return tensor::square_value(strategy_->of_all_parts(own).sum(0));
-  const at::Tensor parts = strategy_->of_all_parts(own.view(at::kLong)).cpu();
-  double sum = 0;
-  for (std::int64_t part = 0; part < parts.size(0); ++part)
-    sum += std::bit_cast<double>(parts[part].item<std::int64_t>());
-  return sum;
 }
 
 void Loop::update(const StepOutcome& outcome, double rate) {
@@ -455,33 +432,8 @@ Result<void> Loop::finish() {
     if (auto done = evaluate(); !done) return done;
   if (auto told = tell_saved(true); !told) return told;
   if (step_ == task_.steps && state_.place().copy == 0)
-    if (auto done = export_weights(); !done) return done;
+    if (auto done = export_weights(task_, description_.shape, transfer_, place_.ranks.rank()); !done) return done;
   place_.ranks.barrier();
-  return {};
-}
-
-Result<void> Loop::export_weights() {
-  const spec::ElementType type =
-      task_.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task_.compute;
-  checkpoint::ExportRequest request;
-  request.tensors = checkpoint::tensors_to_export(description_.shape, type);
-  if (place_.ranks.rank() != 0) {
-    for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer_.bring_to_first(tensor.name, {});
-    return {};
-  }
-  request.folder = std::filesystem::path(task_.run_folder) / "model";
-  request.replace = true;
-  const auto files = spec::find_model(task_.model, spec::model_search_from_environment());
-  if (!files) return files.error();
-  auto texts = checkpoint::texts_of_model(*files, type);
-  if (!texts) return texts.error();
-  request.texts = std::move(*texts);
-  const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
-    transfer_.bring_to_first(tensor.name,
-                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
-    return {};
-  };
-  if (auto done = checkpoint::export_model(request, pull); !done) return done.error();
   return {};
 }
 

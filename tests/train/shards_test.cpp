@@ -13,7 +13,7 @@
 #include "model/random_source.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/arithmetic.hpp"
-#include "tensor/exact_squares.hpp"
+#include "train/gradient_norm.hpp"
 #include "train/objective.hpp"
 
 namespace muster::train {
@@ -142,7 +142,7 @@ class Rank {
     for (std::int64_t step = 1; step <= steps; ++step) {
       if (layout_.short_of_memory) learn(true);
       learn(false);
-      const double norm = squared_norm();
+      const double norm = squared_norm(*strategy_, *arithmetic_.learning);
       outcome.norms.push_back(norm);
       optimizer_->step(step, 1e-2, std::min(1.0, 0.5 / std::sqrt(norm)));
       strategy_->publish();
@@ -201,21 +201,6 @@ class Rank {
     }
     ScarceMemory::pieces_left.reset();
     if (!learnt) strategy_->abandon_pass();
-  }
-
-  double squared_norm() {
-    at::Tensor digits = at::zeros({tensor::square_digits}, at::kLong);
-    double plain = 0;
-    for (const parallel::Shard& shard : strategy_->shards())
-      if (layout_.exact)
-        digits += tensor::exact_squares(arithmetic_.learning->square_blocks(shard.gradient));
-      else
-        plain += arithmetic_.learning->squared_sum(shard.gradient).item<double>();
-    if (layout_.exact) return tensor::square_value(strategy_->of_all_parts(digits).sum(0));
-    return strategy_->of_all_parts(at::full({1}, plain, at::kDouble).view(at::kLong))
-        .view(at::kDouble)
-        .sum()
-        .item<double>();
   }
 
   void measure(Outcome& outcome) {

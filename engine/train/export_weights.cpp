@@ -1,0 +1,34 @@
+#include "train/export_weights.hpp"
+
+#include "checkpoint/export_model.hpp"
+#include "spec/model_source.hpp"
+#include "tensor/element_types.hpp"
+
+namespace muster::train {
+
+Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
+                            int rank) {
+  const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
+  checkpoint::ExportRequest request;
+  request.tensors = checkpoint::tensors_to_export(shape, type);
+  if (rank != 0) {
+    for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer.bring_to_first(tensor.name, {});
+    return {};
+  }
+  request.folder = std::filesystem::path(task.run_folder) / "model";
+  request.replace = true;
+  const auto files = spec::find_model(task.model, spec::model_search_from_environment());
+  if (!files) return files.error();
+  auto texts = checkpoint::texts_of_model(*files, type);
+  if (!texts) return texts.error();
+  request.texts = std::move(*texts);
+  const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
+    transfer.bring_to_first(tensor.name,
+                            at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
+    return {};
+  };
+  if (auto done = checkpoint::export_model(request, pull); !done) return done.error();
+  return {};
+}
+
+}  // namespace muster::train
