@@ -75,6 +75,8 @@ class Shards final : public Strategy {
   void enter(UnitId unit) override {
     if (next_ >= visits_.size() || visits_[next_] != unit)
       throw std::logic_error(fmt::format("unit {} is visited out of turn", number(unit)));
+    // What the pass before left: late enough that nothing need wait for it, long before memory is needed.
+    if (next_ == 2) settle_reduction();
     // Where memory runs out on the way, nothing has been visited, and abandon_pass() does it again.
     fetch(unit);
     if (next_ + 1 < visits_.size()) fetch(visits_[next_ + 1]);

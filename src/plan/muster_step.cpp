@@ -115,42 +115,45 @@ class WholeUnits {
     if (!request.gathering) return;
     const Gathering& gathering = *request.gathering;
     units_ = gathering.units;
-    next_block_ = request.layers > 1 ? units_.block : 0;
     shared_ = request.tied ? units_.embedding : 0;
   }
 
   // The embedding is computed, the first block comes.
-  std::int64_t embedding() const {
-    return bytes(units_.embedding + units_.block, 0, std::max(units_.embedding, units_.block));
-  }
-  // A block is computed, the next one or the last unit comes; a tied embedding stays for the head.
-  std::int64_t forward() const {
-    const std::int64_t next = std::max(next_block_, units_.last);
-    return bytes(kept(shared_ + units_.block + next), 0, std::max(units_.block, units_.last));
-  }
-  // The head is computed, the last block comes.
-  std::int64_t loss() const {
-    const std::int64_t head = shared_ + units_.last;
-    return bytes(kept(head + units_.block), head, units_.block);
-  }
-  // A block is computed, the one before it comes; the one after it, or the last unit, is being reduced.
-  std::int64_t last_block() const {
-    return bytes(kept(units_.block + next_block_), shared_ + units_.block + std::max(next_block_, units_.last),
-                 next_block_);
-  }
+  std::int64_t embedding() const { return bytes(units_.embedding + units_.block, 0); }
+  // The last block is computed, the last unit comes; a tied embedding stays for the head.
+  std::int64_t forward() const { return bytes(shared_ + kept(request_.layers, 1) + units_.last, 0); }
+  // The block before it is computed, and the last one comes.
+  std::int64_t forward_before() const { return bytes(shared_ + kept(request_.layers, 2), 0); }
+  // The head is computed; the last block has stayed.
+  std::int64_t loss() const { return bytes(shared_ + units_.last + kept(request_.layers, 1), shared_ + units_.last); }
+  // The last block is computed, the one before it comes; the last unit is being reduced.
+  std::int64_t last_block() const { return bytes(kept(request_.layers, 2), shared_ + units_.block + units_.last); }
+  // The block before it is computed, and the last one is being reduced.
+  std::int64_t block_before() const { return bytes(kept(request_.layers - 1, 2), shared_ + 2 * units_.block); }
   std::int64_t first_block() const {
     const std::int64_t reduced = request_.layers > 1 ? units_.block : units_.last;
-    return bytes(units_.block, shared_ + units_.block + reduced, 0);
+    return bytes(units_.block, shared_ + units_.block + reduced);
   }
-  std::int64_t embedding_gradient() const { return bytes(0, units_.embedding + units_.block, 0); }
+  std::int64_t embedding_gradient() const { return bytes(0, units_.embedding + units_.block); }
+
+  // On CPU ranks a unit that has come is flat and in panels for a moment, between two that are computed, while the next
+  // one comes: the last block, the last unit, and in the backward pass the block before the last.
+  std::int64_t packing_block() const {
+    return bytes(shared_ + kept(request_.layers, 1) + units_.block + units_.last, 0);
+  }
+  std::int64_t packing_last() const { return bytes(shared_ + kept(request_.layers, 1) + 2 * units_.last, 0); }
+  std::int64_t packing_before() const {
+    if (request_.gathering && request_.gathering->keeps) return 0;  // it is there
+    return bytes(kept(request_.layers - 1, 2) + units_.block, shared_ + units_.block);
+  }
 
  private:
-  std::int64_t kept(std::int64_t visited) const {
-    const std::int64_t all = units_.embedding + request_.layers * units_.block + units_.last;
-    return request_.gathering && request_.gathering->keeps ? all : visited;
+  // Of the first so many blocks those that are there: all of them, or the last so many.
+  std::int64_t kept(std::int64_t blocks, std::int64_t visited) const {
+    const bool all = request_.gathering && request_.gathering->keeps;
+    return units_.block * (all ? blocks : std::min(blocks, visited));
   }
-  // packed: the unit that comes, which on CPU ranks is flat and in panels for a moment.
-  std::int64_t bytes(std::int64_t parameters, std::int64_t gradients, std::int64_t packed) const {
+  std::int64_t bytes(std::int64_t parameters, std::int64_t gradients) const {
     if (!request_.gathering) return 0;
     const Gathering& gathering = *request_.gathering;
     const std::int64_t width = request_.types.compute;
@@ -160,12 +163,11 @@ class WholeUnits {
         gathering.from_host || !request_.gradients_stay
             ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
             : 0;
-    return parameters * width + gradients * gathering.gradient + (request_.on_cpu ? packed * width : 0) + under_way;
+    return parameters * width + gradients * gathering.gradient + under_way;
   }
 
   const StepRequest& request_;
   UnitSizes units_;
-  std::int64_t next_block_ = 0;
   std::int64_t shared_ = 0;  // the embedding that the head reads, too
 };
 
@@ -181,14 +183,26 @@ std::vector<Moment> muster_training(const StepRequest& request) {
   const std::int64_t of_block = again + 5 * bytes.stream() + bytes.backward();
   std::vector<Moment> moments;
   if (request.has_embedding) moments.push_back({"embedding", {tables + bytes.stream(), 0, 0, 0, whole.embedding()}});
+  const bool several = request.layers > 1;
+  if (several)
+    moments.push_back({"forward pass", {all - kept + again + bytes.forward(), 0, 0, 0, whole.forward_before()}});
   moments.push_back({"forward pass", {all + again + bytes.forward(), 0, 0, 0, whole.forward()}});
   if (request.has_head)
     moments.push_back(
         {"backward pass of the loss", {all + 3 * bytes.stream() + bytes.head(), bytes.logits(), 0, 0, whole.loss()}});
   moments.push_back({"backward pass of the last block", {all + of_block, 0, 0, 0, whole.last_block()}});
+  if (several)
+    moments.push_back(
+        {"backward pass of the block before the last", {all - kept + of_block, 0, 0, 0, whole.block_before()}});
   moments.push_back({"backward pass of the first block", {tables + kept + of_block, 0, 0, 0, whole.first_block()}});
   moments.push_back(
       {"backward pass of the embedding", {tables + 5 * bytes.stream(), 0, 0, 0, whole.embedding_gradient()}});
+  if (!request.on_cpu || !request.gathering) return moments;
+  moments.push_back({"gathering of the last block", {all - kept + bytes.stream(), 0, 0, 0, whole.packing_block()}});
+  moments.push_back({"gathering of the head", {all + bytes.stream(), 0, 0, 0, whole.packing_last()}});
+  if (several)
+    moments.push_back(
+        {"gathering of the block before the last", {all - kept + 5 * bytes.stream(), 0, 0, 0, whole.packing_before()}});
   return moments;
 }
 

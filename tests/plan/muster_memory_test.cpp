@@ -149,20 +149,22 @@ TEST(MusterMemory, AShardIsOnePartOfEveryState) {
   });
 }
 
-// What is whole where memory is highest, in parameters and in gradients. packed: the unit that CPU ranks lay into
-// panels then.
+// What is whole where memory is highest: in parameters, where these stay as long as they can, and in gradients.
 struct Whole {
-  std::int64_t parameters = 0, gradients = 0, packed = 0;
+  std::int64_t parameters = 0, staying = 0, gradients = 0;
 };
 
 TEST(MusterMemory, WhatIsGatheredFollowsFromTheMomentThatDecides) {
   std::map<std::string_view, int> seen;
   for_each_work([&](Case one) {
     const Units units(one.config);
-    const std::int64_t shared = one.config.tied ? units.embedding : 0, larger = std::max(units.block, units.last);
+    const std::int64_t shared = one.config.tied ? units.embedding : 0, all = one.config.layers * units.block;
     const std::map<std::string_view, Whole> moments{
-        {"backward pass of the loss", {shared + units.last + units.block, shared + units.last, units.block}},
-        {"backward pass of the last block", {2 * units.block, shared + units.block + larger, units.block}}};
+        {"backward pass of the loss",
+         {shared + units.last + units.block, shared + units.last + all, shared + units.last}},
+        {"backward pass of the last block", {2 * units.block, all, shared + units.block + units.last}},
+        {"backward pass of the block before the last", {2 * units.block, all - units.block, shared + 2 * units.block}},
+        {"gathering of the head", {shared + units.block + 2 * units.last, shared + all + 2 * units.last, 0}}};
     for (const std::int64_t sequence : {16, 256, 4096})
       for (const ShardingStrategy how : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op}) {
         one.work.sequence = sequence;
@@ -170,14 +172,13 @@ TEST(MusterMemory, WhatIsGatheredFollowsFromTheMomentThatDecides) {
         const DeviceMemory memory = one.memory();
         ++seen[memory.moment];
         ASSERT_TRUE(moments.contains(memory.moment)) << memory.moment;
-        Whole whole = moments.at(memory.moment);
-        if (how == ShardingStrategy::shard_grad_op) whole.parameters = units.all;
-        if (one.layout.on_cpu) whole.parameters += whole.packed;
-        EXPECT_EQ(memory[Component::gathered], one.width() * whole.parameters + one.sum_width() * whole.gradients)
+        const Whole& whole = moments.at(memory.moment);
+        const std::int64_t parameters = how == ShardingStrategy::shard_grad_op ? whole.staying : whole.parameters;
+        EXPECT_EQ(memory[Component::gathered], one.width() * parameters + one.sum_width() * whole.gradients)
             << one << ", " << memory.moment;
       }
   });
-  EXPECT_EQ(seen.size(), 2U) << "the grid reaches one of the moments only";
+  EXPECT_GE(seen.size(), 3U) << "the grid reaches few of the moments";
 }
 
 // Units of 1000, 100 and 10 parameters, 2 bytes each, with sums of 4.
@@ -189,7 +190,7 @@ std::map<std::string_view, std::int64_t> gathered_of(bool tied, std::int64_t lay
   request.gathering = Gathering{{1000, 100, 10}, keeps, 4, 2, false};
   std::map<std::string_view, std::int64_t> found;
   for (const Moment& moment : muster_training(request))
-    found[moment.name] = moment.held[static_cast<std::size_t>(Holding::gathered)];
+    found[moment.name] = std::max(found[moment.name], moment.held[static_cast<std::size_t>(Holding::gathered)]);
   return found;
 }
 
@@ -198,14 +199,16 @@ TEST(MusterMemory, UnitsComeAndGoWithTheVisits) {
   EXPECT_EQ(gathered_of(false, 3, false), (Bytes{{"embedding", 2 * 1100},
                                                  {"forward pass", 2 * 200},
                                                  {"backward pass of the loss", 2 * 110 + 4 * 10},
-                                                 {"backward pass of the last block", 2 * 200 + 4 * 200},
+                                                 {"backward pass of the last block", 2 * 200 + 4 * 110},
+                                                 {"backward pass of the block before the last", 2 * 200 + 4 * 200},
                                                  {"backward pass of the first block", 2 * 100 + 4 * 200},
                                                  {"backward pass of the embedding", 4 * 1100}}));
   // The head reads the embedding: it stays until then, and its gradient from then on.
   EXPECT_EQ(gathered_of(true, 3, false), (Bytes{{"embedding", 2 * 1100},
                                                 {"forward pass", 2 * 1200},
                                                 {"backward pass of the loss", 2 * 1110 + 4 * 1010},
-                                                {"backward pass of the last block", 2 * 200 + 4 * 1200},
+                                                {"backward pass of the last block", 2 * 200 + 4 * 1110},
+                                                {"backward pass of the block before the last", 2 * 200 + 4 * 1200},
                                                 {"backward pass of the first block", 2 * 100 + 4 * 1200},
                                                 {"backward pass of the embedding", 4 * 1100}}));
   // One block has none beside it.
@@ -217,9 +220,10 @@ TEST(MusterMemory, UnitsComeAndGoWithTheVisits) {
                                                  {"backward pass of the embedding", 4 * 1100}}));
   // What is kept goes with its last visit.
   EXPECT_EQ(gathered_of(false, 3, true), (Bytes{{"embedding", 2 * 1100},
-                                                {"forward pass", 2 * 1310},
-                                                {"backward pass of the loss", 2 * 1310 + 4 * 10},
-                                                {"backward pass of the last block", 2 * 1310 + 4 * 200},
+                                                {"forward pass", 2 * 310},
+                                                {"backward pass of the loss", 2 * 310 + 4 * 10},
+                                                {"backward pass of the last block", 2 * 300 + 4 * 110},
+                                                {"backward pass of the block before the last", 2 * 200 + 4 * 200},
                                                 {"backward pass of the first block", 2 * 100 + 4 * 200},
                                                 {"backward pass of the embedding", 4 * 1100}}));
 }
