@@ -28,6 +28,8 @@ class Plan:
     dtype: str
     mixed_precision: bool
     strategy: str
+    sharding: Optional[str]  # None: the strategy is not fsdp
+    shard_group: Optional[int]  # ranks that share a copy; None: the sharding is not hybrid_shard
     offload: bool
     world_size: int
     sequence_length: int
