@@ -95,7 +95,7 @@ def test_layers_on_disk_take_no_memory_and_give_the_same_bytes(large: Generate):
     whole = peaks(large, *LARGE)[0]
     expected = (large.folder / "out.jsonl").read_bytes()
     on_disk = ("--max-memory", "cpu=0,disk=1TB")
-    assert peaks(large, *LARGE, *on_disk)[0] < whole - (50 << 20)
+    assert peaks(large, *LARGE, *on_disk)[0] < whole - (30 << 20)  # of 106 MiB; what a process holds wavers by 10
     assert (large.folder / "out.jsonl").read_bytes() == expected
     assert peaks(large, *LARGE, "--ranks", "2", "--max-memory", "0=0,1=220MiB,disk=1TB").keys() == {0}
     assert (large.folder / "out.jsonl").read_bytes() == expected
