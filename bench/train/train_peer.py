@@ -8,7 +8,8 @@ The peer is transformers' model in eager mode, or compiled by torch.compile, cro
 torch.optim.AdamW; with several ranks torchrun and DistributedDataParallel, or with --strategy fsdp fully_shard (FSDP 2) of every block
 and the model. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
 median step, and their ratio; on a GPU also the peak memory. Weights are random. The peer computes in bfloat16 by autocast over
-float32 parameters; with --peer-parameters bfloat16 its parameters and moments are bfloat16, which muster's never are.
+float32 parameters; with --peer-parameters bfloat16 its parameters and moments are bfloat16, as muster's are with
+--settings model.dtype=bfloat16 training.mixed_precision=no.
 """
 
 import argparse
@@ -34,6 +35,9 @@ SHAPES = {
     "qwen2.5-1.5b": dict(model_type="qwen2", hidden_size=1536, intermediate_size=8960, num_hidden_layers=28,
                          num_attention_heads=12, num_key_value_heads=2, vocab_size=151936, tie_word_embeddings=True,
                          rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768),
+    "qwen2.5-7b": dict(model_type="qwen2", hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
+                       num_attention_heads=28, num_key_value_heads=4, vocab_size=152064, tie_word_embeddings=False,
+                       rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768),
 }
 USUAL = {"arithmetic": (128, 11), "smollm2": (2, 256)}  # sequences of a step, tokens of each
 
