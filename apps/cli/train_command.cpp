@@ -125,8 +125,9 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
                      result.final_loss.value_or(0), folder.string()));
     const bool sums = !summary.evaluated || summary.evaluated->samples.empty() ? false : true;
     const std::string prompt = sums ? summary.evaluated->samples.front().prompt : "Once upon a time";
-    note(fmt::format("try it: echo '{}' | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}", prompt,
-                     program, (folder / "model").string(), sums ? 8 : 32, plan.job.selection ? "" : " --device cpu"));
+    if (plan.task().save_at_end != spec::FinalSave::nothing)
+      note(fmt::format("try it: echo '{}' | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}", prompt,
+                       program, (folder / "model").string(), sums ? 8 : 32, plan.job.selection ? "" : " --device cpu"));
   }
   if (json) fmt::print("{}\n", summary_json(summary));
   return summary.exit_code;

@@ -37,7 +37,8 @@ def run(arguments, shape: str, ranks: int, batch: int, length: int, words: list[
         folder = pathlib.Path(name)
         model, data = train_peer.write_inputs(folder, shape, batch * ranks * (steps + 1), length)
         command = [arguments.muster, "train", "-m", str(model), "model.init=random", f"data.path={data}", "--output", str(folder / "runs"),
-                   f"training.max_steps={steps}", f"training.batch_size={batch * ranks}", f"training.micro_batch_size={batch}",
+                   f"training.max_steps={steps}", "training.save_at_end=nothing", f"training.batch_size={batch * ranks}",
+                   f"training.micro_batch_size={batch}",
                    f"training.sequence_length={length + 1}", f"--dtype={arguments.dtype}", "--device", arguments.device,
                    "--ranks", str(ranks), *words, *arguments.settings]
         if arguments.device == "cuda":

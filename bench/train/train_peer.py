@@ -17,7 +17,9 @@ import csv
 import json
 import os
 import pathlib
+import random
 import statistics
+import string
 import subprocess
 import sys
 import tempfile
@@ -51,7 +53,10 @@ def write_inputs(folder: pathlib.Path, shape: str, rows: int, length: int) -> tu
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (model / name).write_text((cache / "models" / "llama-0.6m-1" / name).read_text())
     # A begin token before, an end token behind; a sequence of n tokens has n - 1 rows.
-    data.write_text((json.dumps({"text": "x" * (length - 1)}) + "\n") * rows)
+    letters = random.Random(0)
+    with data.open("w") as lines:
+        for _ in range(rows):
+            lines.write(json.dumps({"text": "".join(letters.choices(string.ascii_letters, k=length - 1))}) + "\n")
     return model, data
 
 
@@ -59,7 +64,8 @@ def measure_ours(arguments, shape: str, ranks: int, batch: int, length: int, fol
     model, data = write_inputs(folder, shape, batch * (arguments.steps + 1), length)
     output = folder / "runs"
     command = [arguments.muster, "train", "-m", str(model), "model.init=random", f"data.path={data}", "--output", str(output),
-               f"training.max_steps={arguments.steps}", f"training.batch_size={batch}", f"training.sequence_length={length + 1}",
+               f"training.max_steps={arguments.steps}", "training.save_at_end=nothing", f"training.batch_size={batch}",
+               f"training.sequence_length={length + 1}",
                f"--dtype={arguments.dtype}", "--device", arguments.device.split(":")[0], *arguments.settings]
     if ranks > 1:
         command += ["--strategy", arguments.strategy]

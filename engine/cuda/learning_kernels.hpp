@@ -25,11 +25,13 @@ LaunchError add_rows_exactly(Stream stream, Scalar scalar, const void* values, s
 LaunchError add_rows_at(Stream stream, Scalar scalar, const void* values, const std::int64_t* indices,
                         std::int64_t rows, std::int64_t width, std::int64_t sum_rows, const Sum& sum);
 
-// The same of a bfloat16 sum: the rows of one index are one term, added up in float32 in their order. order: the rows
-// sorted by index, each index's in their order; sorted[i] is the index of row order[i].
+// The same of a bfloat16 sum: the rows of one index are one term, added up in float32 in an order that depends on
+// nothing but the indices. order: the rows sorted by index; sorted[i] is the index of row order[i]. terms: room for
+// sorted_row_terms numbers.
+std::int64_t sorted_row_terms(std::int64_t rows, std::int64_t width);
 LaunchError add_sorted_rows(Stream stream, Scalar scalar, const void* values, const std::int64_t* sorted,
                             const std::int64_t* order, std::int64_t rows, std::int64_t width, std::int64_t sum_rows,
-                            const Sum& sum);
+                            float* terms, const Sum& sum);
 
 // Gradients of rms_norm and layer_norm. Each row's is computed by itself; the sums take the rows in an order that
 // depends on their number alone, or as exact terms.

@@ -1,10 +1,13 @@
 #include "model/random_source.hpp"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "base/bit_mix.hpp"
@@ -17,6 +20,17 @@ namespace {
 
 using checkpoint::TensorEntry;
 using checkpoint::TensorSlice;
+
+// work(begin, end) over the rows, on as many threads as torch has and the numbers are worth.
+template <class Work>
+void in_threads(std::int64_t rows, std::int64_t numbers, const Work& work) {
+  constexpr std::int64_t of_a_thread = 1 << 18;
+  const std::int64_t threads = std::clamp<std::int64_t>(numbers / of_a_thread, 1, at::get_num_threads());
+  std::vector<std::jthread> helpers;
+  for (std::int64_t i = 1; i < threads; ++i)
+    helpers.emplace_back([&work, begin = rows * i / threads, end = rows * (i + 1) / threads] { work(begin, end); });
+  work(0, rows / threads);
+}
 
 std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
   std::uint64_t state = mix_bits(seed + 0x9e3779b97f4a7c15u);
@@ -69,15 +83,18 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   const std::int64_t rows = slice.rows.value_or(sizes[0] - slice.first_row);
   const std::int64_t columns = slice.columns.value_or(width - slice.first_column);
   at::Tensor numbers = at::empty({rows, columns}, at::kFloat);
-  auto* number = numbers.mutable_data_ptr<float>();
+  auto* const values = numbers.mutable_data_ptr<float>();
   const std::uint64_t base = hash_of(name, seed_);
   const float spread = 0.02F * std::sqrt(3.0F);
-  for (std::int64_t row = slice.first_row; row < slice.first_row + rows; ++row)
-    for (std::int64_t column = slice.first_column; column < slice.first_column + columns; ++column) {
-      const auto place = static_cast<std::uint64_t>(row * width + column);
-      const auto bits = static_cast<std::int32_t>(mix_bits(base + place * 0x9e3779b97f4a7c15u) >> 32);
-      *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
-    }
+  in_threads(rows, rows * columns, [&](std::int64_t begin, std::int64_t end) {
+    float* number = values + begin * columns;
+    for (std::int64_t row = slice.first_row + begin; row < slice.first_row + end; ++row)
+      for (std::int64_t column = slice.first_column; column < slice.first_column + columns; ++column) {
+        const auto place = static_cast<std::uint64_t>(row * width + column);
+        const auto bits = static_cast<std::int32_t>(mix_bits(base + place * 0x9e3779b97f4a7c15u) >> 32);
+        *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
+      }
+  });
   if (is_norm(name))
     numbers.fill_(name.ends_with("bias") ? 0 : 1);
   else if (name.ends_with(".bias"))

@@ -27,6 +27,7 @@ std::vector<Fact> facts_of(const wire::TrainTask& task) {
           {"training.max_steps", task.steps},
           {"training.eval_steps", task.evaluation.every.value_or(0)},
           {"training.save_steps", task.save_every.value_or(0)},
+          {"training.save_at_end", number(task.save_at_end)},
           {"the data for evaluation",
            number(task.evaluation.data.has_value()) + 2 * number(task.evaluation.questions.has_value())}};
 }

@@ -386,7 +386,8 @@ Result<void> Loop::after_step(bool leaves) {
   const bool last = step_ == task_.steps;
   if (last || (task_.evaluation.every && step_ % *task_.evaluation.every == 0 && !leaves))
     if (auto done = evaluate(); !done) return done;
-  if (last || leaves || (task_.save_every && step_ % *task_.save_every == 0)) {
+  const bool finished = last && task_.save_at_end == spec::FinalSave::all;
+  if (finished || leaves || (task_.save_every && step_ % *task_.save_every == 0)) {
     if (auto told = tell_saved(true); !told) return told;  // one at a time
     if (auto saved = checkpoints_.save(facts()); !saved) return saved;
   }
@@ -431,7 +432,7 @@ Result<void> Loop::finish() {
   if (step_ == task_.steps)
     if (auto done = evaluate(); !done) return done;
   if (auto told = tell_saved(true); !told) return told;
-  if (step_ == task_.steps && state_.place().copy == 0)
+  if (step_ == task_.steps && task_.save_at_end != spec::FinalSave::nothing && state_.place().copy == 0)
     if (auto done = export_weights(task_, description_.shape, transfer_, place_.ranks.rank()); !done) return done;
   place_.ranks.barrier();
   return {};

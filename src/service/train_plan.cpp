@@ -186,6 +186,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.evaluation.every = training.eval_steps;
   task.save_every = training.save_steps;
   task.keep = training.save_total_limit;
+  task.save_at_end = training.save_at_end;
   task.clear_cache_every = spec.system.clear_cache_interval;
   return task;
 }
@@ -200,6 +201,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.sharding = {};
   numbers.recompute = spec::Recomputation::none;
   numbers.save_every = numbers.keep = numbers.evaluation.every;
+  numbers.save_at_end = spec::FinalSave::all;
   numbers.resume.reset();
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
   numbers.micro_batch = numbers.saving_ranks = 1;

@@ -71,6 +71,10 @@ std::vector<Word<Recomputation>> words(Recomputation) {
           {"True", Recomputation::full}};
 }
 
+std::vector<Word<FinalSave>> words(FinalSave) {
+  return {{"all", FinalSave::all}, {"model", FinalSave::model}, {"nothing", FinalSave::nothing}};
+}
+
 std::vector<Word<MapRule>> words(MapRule) {
   return {
       {"auto", MapRule::automatic},        {"balanced", MapRule::balanced}, {"balanced_low_0", MapRule::balanced_low_0},

@@ -24,6 +24,7 @@ enum class OptimizerKind { adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum };
 enum class MixedPrecision { automatic, off, bfloat16, float16 };
 enum class RateSchedule { constant, linear, cosine, warmup_stable_decay };
 enum class Recomputation { none, selective, full };
+enum class FinalSave { all, model, nothing };
 
 // How a model's modules are laid over devices: by a named rule, or module by module.
 enum class MapRule { automatic, balanced, balanced_low_0, sequential, cuda, cpu };
@@ -63,6 +64,7 @@ std::vector<Word<OptimizerKind>> words(OptimizerKind);
 std::vector<Word<MixedPrecision>> words(MixedPrecision);
 std::vector<Word<RateSchedule>> words(RateSchedule);
 std::vector<Word<Recomputation>> words(Recomputation);
+std::vector<Word<FinalSave>> words(FinalSave);
 std::vector<Word<MapRule>> words(MapRule);
 
 }  // namespace muster::spec

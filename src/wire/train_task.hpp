@@ -35,6 +35,12 @@ struct Words<spec::Recomputation> {
                                     std::pair{spec::Recomputation::selective, std::string_view("selective")},
                                     std::pair{spec::Recomputation::full, std::string_view("full")}};
 };
+template <>
+struct Words<spec::FinalSave> {
+  static constexpr std::array table{std::pair{spec::FinalSave::all, std::string_view("all")},
+                                    std::pair{spec::FinalSave::model, std::string_view("model")},
+                                    std::pair{spec::FinalSave::nothing, std::string_view("nothing")}};
+};
 
 template <>
 struct Words<spec::ShardingStrategy> {
@@ -132,6 +138,7 @@ struct TrainTask {
   EvaluationWish evaluation;
   std::optional<std::int64_t> save_every;  // steps; absent: only at the end
   std::optional<std::int64_t> keep;        // checkpoints; absent: all
+  spec::FinalSave save_at_end = spec::FinalSave::all;
   std::int64_t saving_ranks = 1;           // the first so many have the run's folder, and save together
   std::optional<std::string> resume;       // of the ranks that have it: the checkpoint to go on from
   std::string identity;                    // of model, data and settings: a checkpoint of others is refused
@@ -163,6 +170,7 @@ struct TrainTask {
     visit("evaluation", self.evaluation);
     visit("save_every", self.save_every);
     visit("keep", self.keep);
+    visit("save_at_end", self.save_at_end);
     visit("saving_ranks", self.saving_ranks);
     visit("resume", self.resume);
     visit("identity", self.identity);

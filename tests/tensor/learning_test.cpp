@@ -408,9 +408,10 @@ TEST_P(Bfloat16States, TakeTheStepsOfTorchsFusedAdamW) {
     // Each step from the same numbers.
     at::Tensor p = parameter.clone(), m = first.clone(), v = second.clone();
     const GradientSum sum = holding(floats({count}, step % 3 == 0 ? 1e-5 : 3.0));
-    learning().adamw(parameter, first, second, sum, {1e-2, 0.9, 0.95, 1e-8, 0.1, step, 1});
+    learning().adamw(parameter, first, second, sum, {0.0137, 0.8937, 0.9471, 1e-8, 0.1213, step, 1});
     const at::Tensor number = at::full({}, static_cast<double>(step), at::kFloat).to(GetParam().device);
-    at::_fused_adamw_({p}, {sum.values.clone()}, {m}, {v}, {}, {number}, 1e-2, 0.9, 0.95, 0.1, 1e-8, false, false);
+    at::_fused_adamw_({p}, {sum.values.clone()}, {m}, {v}, {}, {number}, 0.0137, 0.8937, 0.9471, 0.1213, 1e-8, false,
+                      false);
     expect_torchs(parameter, p);
     expect_torchs(first, m);
     expect_torchs(second, v);

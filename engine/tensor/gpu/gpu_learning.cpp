@@ -54,9 +54,12 @@ class GpuLearning final : public Learning {
     const at::Tensor rows = gradient.contiguous(), places = indices.contiguous();
     if (sum.values.scalar_type() == at::kBFloat16) {
       const auto [sorted, order] = at::sort(places, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+      at::Tensor terms =
+          at::empty({cuda::sorted_row_terms(rows.size(0), rows.size(1))}, rows.options().dtype(at::kFloat));
       check_launch(cuda::add_sorted_rows(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
                                          sorted.const_data_ptr<std::int64_t>(), order.const_data_ptr<std::int64_t>(),
-                                         rows.size(0), rows.size(1), sum.values.size(0), kernel_sum(sum)));
+                                         rows.size(0), rows.size(1), sum.values.size(0),
+                                         terms.mutable_data_ptr<float>(), kernel_sum(sum)));
       return;
     }
     check_launch(cuda::add_rows_at(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
