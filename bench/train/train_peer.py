@@ -89,7 +89,8 @@ torch.set_num_threads(max(threads // ranks, 1))
 if ranks > 1:
     torch.distributed.init_process_group("gloo" if device == "cpu" else "nccl")
 config = transformers.AutoConfig.for_model(shape.pop("model_type"), **shape)
-model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, stored)).to(device).train()
+with torch.device(device):
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, stored)).train()
 model.config.use_cache = False
 wrapped = model
 if ranks > 1 and strategy == "fsdp":

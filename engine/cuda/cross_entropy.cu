@@ -1,6 +1,7 @@
 // The loss of tokens and its gradient: one block of threads for each row, which stays in the cache from sweep to sweep.
 #include "cuda/dispatch.cuh"
 #include "cuda/learning_kernels.hpp"
+#include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 
 namespace muster::cuda {
@@ -29,15 +30,92 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+constexpr int eight = 8;
+constexpr int packs_at_once = 4;  // of a thread, on their way before the first is used
+
+__device__ float power(float exponent) { return exp2f(exponent * 1.44269504f); }
+
+// Σ e^(value - highest), of the values so far.
+struct PowerSum {
+  float highest = -INFINITY;
+  float sum = 0;
+
+  __device__ void raise(float value) {
+    if (!(value > highest)) return;
+    sum *= power(highest - value);
+    highest = value;
+  }
+};
+
+// The same in two sweeps, the second one from the end of the row, which the cache still has.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    lose_packs(T* logits, const std::int64_t* targets, int packs, float scale, float* losses) {
+  using Values = Pack<T, eight>;
+  const std::int64_t width = static_cast<std::int64_t>(packs) * eight;
+  T* const values = logits + static_cast<std::int64_t>(blockIdx.x) * width;
+  auto* const row = reinterpret_cast<Values*>(values);
+  const std::int64_t target = targets[blockIdx.x];
+  const float wanted = target >= 0 && target < width ? widen(values[target]) : NAN;
+  PowerSum own;
+  for (int first = static_cast<int>(threadIdx.x); first < packs; first += packs_at_once * threads) {
+    Values some[packs_at_once];
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i)
+      if (first + i * threads < packs) some[i] = row[first + i * threads];
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i) {
+      if (first + i * threads >= packs) break;
+      float numbers[eight], top = -INFINITY;
+#pragma unroll
+      for (int j = 0; j < eight; ++j) top = fmaxf(top, numbers[j] = widen(some[i].values[j]));
+      own.raise(top);
+      const float base = own.highest == -INFINITY ? 0.0f : own.highest;
+#pragma unroll
+      for (int j = 0; j < eight; ++j) own.sum += power(numbers[j] - base);
+    }
+  }
+  const float highest = block_join<threads>(own.highest, [](float a, float b) { return fmaxf(a, b); });
+  const float share = own.highest == -INFINITY ? own.sum : own.sum * power(own.highest - highest);
+  const float log_sum = logf(block_sum<threads>(share));
+  if (threadIdx.x == 0) losses[blockIdx.x] = log_sum - (wanted - highest);
+  const float total = highest + log_sum;
+  const int mine = (packs - 1 - static_cast<int>(threadIdx.x)) / threads;  // the last of this thread's
+  for (int last = mine; last >= 0; last -= packs_at_once) {
+    Values some[packs_at_once];
+    const auto place = [&](int i) { return static_cast<int>(threadIdx.x) + (last - i) * threads; };
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i)
+      if (last - i >= 0 && place(i) < packs) some[i] = row[place(i)];
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i) {
+      if (last - i < 0 || place(i) >= packs) continue;
+      const std::int64_t hit = target - static_cast<std::int64_t>(place(i)) * eight;
+#pragma unroll
+      for (int j = 0; j < eight; ++j) {
+        const float chance = power(widen(some[i].values[j]) - total);
+        some[i].values[j] = narrow<T>(scale * (j == hit ? chance - 1.0f : chance));
+      }
+      row[place(i)] = some[i];
+    }
+  }
+}
+
 }  // namespace
 
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
-                          std::int64_t width, float scale, float* losses) {
+                          std::int64_t width, float scale, bool as_scored, float* losses) {
   if (rows == 0) return "";
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
-    lose<T><<<static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(
-        static_cast<T*>(logits), targets, width, scale, losses);
+    const auto on = static_cast<cudaStream_t>(stream);
+    const auto blocks = static_cast<unsigned>(rows);
+    auto* const values = static_cast<T*>(logits);
+    constexpr std::size_t bytes = sizeof(Pack<T, eight>);
+    if (!as_scored && bytes == 16 && width % eight == 0 && width < INT32_MAX / 2 && is_aligned(logits, bytes))
+      lose_packs<T><<<blocks, threads, 0, on>>>(values, targets, static_cast<int>(width / eight), scale, losses);
+    else
+      lose<T><<<blocks, threads, 0, on>>>(values, targets, width, scale, losses);
   });
 }
 

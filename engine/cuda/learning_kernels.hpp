@@ -61,10 +61,22 @@ LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, 
 LaunchError rotate(Stream stream, Scalar scalar, const void* input, const float* cosines, const float* sines,
                    std::int64_t rows, std::int64_t heads, std::int64_t head_size, void* output);
 
-// logits [rows, width] become the gradient of scale · Σ losses; losses [rows] are those of choose_tokens, negated. A
-// target outside the vocabulary has a loss that is no number.
+// Gradients of what split_heads gave where it norms nothing: the rotation is turned back. All are aligned to 16 bytes.
+struct HeadGradients {
+  const void* queries = nullptr;   // [rows, heads * head_size]
+  const void* keys = nullptr;      // [rows, kv_heads * head_size]
+  const void* values = nullptr;    // [rows, kv_heads * head_size]
+  const float* cosines = nullptr;  // [rows, head_size / 2]
+  const float* sines = nullptr;
+};
+bool has_joined_gradients(Scalar scalar, const AttentionShape& shape, std::int64_t rows);
+LaunchError join_gradients(Stream stream, Scalar scalar, const AttentionShape& shape, const HeadGradients& from,
+                           std::int64_t rows, void* joined);
+
+// logits [rows, width] become the gradient of scale · Σ losses; losses [rows] are those of choose_tokens, negated, to
+// the last bit where they are wanted as scored. A target outside the vocabulary has a loss that is no number.
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
-                          std::int64_t width, float scale, float* losses);
+                          std::int64_t width, float scale, bool as_scored, float* losses);
 
 // The rule in numbers that do not change from element to element: kernels/optimizer_job.hpp says what each is.
 struct AdamW {

@@ -1,4 +1,6 @@
 // Norms: one block of threads for each row, sums in an order that depends on the width alone.
+#include <algorithm>
+
 #include "cuda/dispatch.cuh"
 #include "cuda/overlap.cuh"
 #include "cuda/pack.cuh"
@@ -11,41 +13,50 @@ constexpr int threads = 256;
 
 constexpr int eight = 8;
 constexpr int most_packs = 4;  // of a thread
+constexpr std::int64_t most_blocks = 1024;
 
-// Everything is on its way before anything is waited for. packs: of a row.
-template <class T>
+// packs: of a row, per_thread of them in each thread. A block has all threads, or one for each pack. It takes every row that is gridDim.x behind the one
+// before, which is on its way while that one is computed.
+template <class T, int per_thread>
 __global__ void __launch_bounds__(threads)
-    rms_norm_packs(const T* input, const T* weight, float epsilon, int packs, T* output) {
-  const auto* row = reinterpret_cast<const Pack<T, eight>*>(input) + static_cast<std::int64_t>(blockIdx.x) * packs;
-  auto* out = reinterpret_cast<Pack<T, eight>*>(output) + static_cast<std::int64_t>(blockIdx.x) * packs;
-  const auto* factors = reinterpret_cast<const Pack<T, eight>*>(weight);
-  Pack<T, eight> values[most_packs], scales[most_packs];
+    rms_norm_packs(const T* input, const T* weight, float epsilon, std::int64_t rows, int packs, T* output) {
+  using Values = Pack<T, eight>;
+  const auto* const from = reinterpret_cast<const Values*>(input);
+  Values values[per_thread], next[per_thread], scales[per_thread];
+  const auto read = [&](Values(&to)[per_thread], const Values* row) {
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i)
+      if (const int pack = static_cast<int>(threadIdx.x) + i * threads; pack < packs) to[i] = row[pack];
+  };
   let_the_next_begin();
   wait_for_those_before();
+  read(next, from + static_cast<std::int64_t>(blockIdx.x) * packs);
+  read(scales, reinterpret_cast<const Values*>(weight));
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
 #pragma unroll
-  for (int i = 0; i < most_packs; ++i)
-    if (const int pack = static_cast<int>(threadIdx.x) + i * threads; pack < packs)
-      values[i] = row[pack], scales[i] = factors[pack];
-  float squares = 0;
+    for (int i = 0; i < per_thread; ++i) values[i] = next[i];
+    if (row + gridDim.x < rows) read(next, from + (row + gridDim.x) * packs);
+    float squares = 0;
 #pragma unroll
-  for (int i = 0; i < most_packs; ++i)
-    if (static_cast<int>(threadIdx.x) + i * threads < packs)
+    for (int i = 0; i < per_thread; ++i)
+      if (static_cast<int>(threadIdx.x) + i * threads < packs)
+#pragma unroll
+        for (int j = 0; j < eight; ++j) {
+          const float value = widen(values[i].values[j]);
+          squares = __fmaf_rn(value, value, squares);
+        }
+    const float scale = rsqrtf(launched_block_sum(squares) / static_cast<float>(packs * eight) + epsilon);
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i) {
+      const int pack = static_cast<int>(threadIdx.x) + i * threads;
+      if (pack >= packs) break;
 #pragma unroll
       for (int j = 0; j < eight; ++j) {
-        const float value = widen(values[i].values[j]);
-        squares = __fmaf_rn(value, value, squares);
+        const float normed = widen(narrow<T>(widen(values[i].values[j]) * scale));
+        values[i].values[j] = narrow<T>(normed * widen(scales[i].values[j]));
       }
-  const float scale = rsqrtf(block_sum<threads>(squares) / static_cast<float>(packs * eight) + epsilon);
-#pragma unroll
-  for (int i = 0; i < most_packs; ++i) {
-    const int pack = static_cast<int>(threadIdx.x) + i * threads;
-    if (pack >= packs) break;
-#pragma unroll
-    for (int j = 0; j < eight; ++j) {
-      const float normed = widen(narrow<T>(widen(values[i].values[j]) * scale));
-      values[i].values[j] = narrow<T>(normed * widen(scales[i].values[j]));
+      reinterpret_cast<Values*>(output)[row * packs + pack] = values[i];
     }
-    out[pack] = values[i];
   }
 }
 
@@ -94,9 +105,19 @@ LaunchError rms_norm(Stream stream, Scalar scalar, const void* input, const void
     constexpr std::size_t bytes = sizeof(Pack<T, eight>);
     if (width % eight == 0 && width <= threads * eight * most_packs && is_aligned(input, bytes) &&
         is_aligned(weight, bytes) && is_aligned(output, bytes)) {
-      launch_overlapping(rms_norm_packs<T>, static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream),
-                         static_cast<const T*>(input), static_cast<const T*>(weight), epsilon,
-                         static_cast<int>(width / eight), static_cast<T*>(output));
+      const std::int64_t packs = width / eight;
+      const auto launch_with = [&](auto kernel) {
+        launch_overlapping(kernel, static_cast<unsigned>(std::min(rows, most_blocks)), threads_for(packs, threads), 0,
+                           static_cast<cudaStream_t>(stream), static_cast<const T*>(input),
+                           static_cast<const T*>(weight), epsilon, rows, static_cast<int>(packs),
+                           static_cast<T*>(output));
+      };
+      if (packs <= threads)
+        launch_with(rms_norm_packs<T, 1>);
+      else if (packs <= 2 * threads)
+        launch_with(rms_norm_packs<T, 2>);
+      else
+        launch_with(rms_norm_packs<T, most_packs>);
       return;
     }
     rms_norm_rows<T><<<static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(

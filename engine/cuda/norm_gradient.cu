@@ -1,14 +1,17 @@
 // Gradients of norms: blocks of threads walk the rows, and keep sums over rows in shared memory.
+#include <type_traits>
+
 #include "cuda/dispatch.cuh"
 #include "cuda/exact.cuh"
+#include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 
 namespace muster::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_blocks = 512;
-constexpr int parts_at_once = 8;
+constexpr std::int64_t most_blocks = 1024;
+constexpr int parts_at_once = 32;
 
 std::int64_t blocks_of(std::int64_t rows) { return rows < most_blocks ? rows : most_blocks; }
 
@@ -109,6 +112,106 @@ __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
   }
 }
 
+constexpr int eight = 8;
+
+// Of rms_norm: a row is in the registers of a block, per_thread packs in each thread.
+template <class T, bool exact, int per_thread>
+__global__ void __launch_bounds__(threads) gradient_packs(NormGradient job, int packs) {
+  using Values = Pack<T, eight>;
+  __shared__ float2 partial[2][threads / lanes];  // in turn, so that a row's are read before they are written over
+  const int warps = static_cast<int>(blockDim.x) / lanes, stride = static_cast<int>(blockDim.x);
+  const auto pack_of = [&](int i) { return static_cast<int>(threadIdx.x) + i * stride; };
+  Values weight[per_thread];
+  typename Total<exact>::Value totals[per_thread][eight] = {};
+  Count lost = 0;
+#pragma unroll
+  for (int i = 0; i < per_thread; ++i)
+    if (pack_of(i) < packs) weight[i] = static_cast<const Values*>(job.weight)[pack_of(i)];
+  int turn = 0;
+  for (std::int64_t r = blockIdx.x; r < job.rows; r += gridDim.x, turn ^= 1) {
+    const std::int64_t first = r * packs;
+    Values input[per_thread], gradient[per_thread], residual[per_thread];
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i)
+      if (pack_of(i) < packs) {
+        input[i] = static_cast<const Values*>(job.input)[first + pack_of(i)];
+        gradient[i] = static_cast<const Values*>(job.output_gradient)[first + pack_of(i)];
+        if (job.residual != nullptr) residual[i] = static_cast<const Values*>(job.residual)[first + pack_of(i)];
+      }
+    float squares = 0, products = 0;
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i)
+      if (pack_of(i) < packs)
+#pragma unroll
+        for (int j = 0; j < eight; ++j) {
+          const float value = widen(input[i].values[j]);
+          squares = __fmaf_rn(value, value, squares);
+          products = __fmaf_rn(widen(gradient[i].values[j]) * widen(weight[i].values[j]), value, products);
+        }
+    squares = warp_sum(squares);
+    products = warp_sum(products);
+    if (threadIdx.x % lanes == 0) partial[turn][threadIdx.x / lanes] = make_float2(squares, products);
+    __syncthreads();
+    float2 both = partial[turn][0];
+    for (int i = 1; i < warps; ++i) both.x += partial[turn][i].x, both.y += partial[turn][i].y;
+    const float share = static_cast<float>(job.width);
+    const float scale = rsqrtf(both.x / share + job.epsilon), along = both.y * scale / share;
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i) {
+      if (pack_of(i) >= packs) continue;
+#pragma unroll
+      for (int j = 0; j < eight; ++j) {
+        const float from = widen(gradient[i].values[j]), normed = widen(input[i].values[j]) * scale;
+        const T found = narrow<T>(scale * __fmaf_rn(-normed, along, from * widen(weight[i].values[j])));
+        Total<exact>::add(totals[i][j], from, widen(narrow<T>(normed)), lost);
+        input[i].values[j] =
+            job.residual == nullptr ? found : narrow<T>(widen(residual[i].values[j]) + widen(found));
+      }
+      static_cast<Values*>(job.input_gradient)[first + pack_of(i)] = input[i];
+    }
+  }
+  if (!wants(job.weight_sum)) return;
+  float* const parts = exact ? nullptr : job.scratch + static_cast<std::int64_t>(blockIdx.x) * 2 * job.width;
+#pragma unroll
+  for (int i = 0; i < per_thread; ++i)
+    if (pack_of(i) < packs)
+#pragma unroll
+      for (int j = 0; j < eight; ++j) {
+        const std::int64_t column = static_cast<std::int64_t>(pack_of(i)) * eight + j;
+        if constexpr (exact)
+          add_whole(job.weight_sum.multiples + column, totals[i][j]);
+        else
+          parts[column] = totals[i][j];
+      }
+  if constexpr (exact) add_whole(job.weight_sum.overflow, lost);
+}
+
+constexpr int most_packs = 4;  // of a thread
+
+template <class T>
+bool takes_packs(const NormGradient& job) {
+  constexpr std::size_t bytes = sizeof(Pack<T, eight>);
+  return job.width % eight == 0 && job.width <= most_packs * threads * eight && is_aligned(job.input, bytes) &&
+         is_aligned(job.weight, bytes) && is_aligned(job.output_gradient, bytes) && is_aligned(job.residual, bytes) &&
+         is_aligned(job.input_gradient, bytes);
+}
+
+template <class T, bool exact>
+void launch_packs(cudaStream_t stream, const NormGradient& job) {
+  const auto blocks = static_cast<unsigned>(blocks_of(job.rows));
+  const auto packs = static_cast<int>(job.width / eight);
+  const auto launch_with = [&](auto per_thread) {
+    constexpr int each = decltype(per_thread)::value;
+    gradient_packs<T, exact, each><<<blocks, threads_for((packs + each - 1) / each, threads), 0, stream>>>(job, packs);
+  };
+  if (packs <= threads)
+    launch_with(std::integral_constant<int, 1>{});
+  else if (packs <= 2 * threads)
+    launch_with(std::integral_constant<int, 2>{});
+  else
+    launch_with(std::integral_constant<int, most_packs>{});
+}
+
 // values[width] += parts [count, 2 * width], in order. One warp's lanes are columns.
 template <class Value>
 __global__ void __launch_bounds__(lanes* parts_at_once)
@@ -127,14 +230,22 @@ __global__ void __launch_bounds__(lanes* parts_at_once)
 }
 
 template <class T, bool centered, bool exact>
-void launch(cudaStream_t stream, const NormGradient& job) {
-  const auto blocks = static_cast<unsigned>(blocks_of(job.rows));
+void launch_rows(cudaStream_t stream, const NormGradient& job) {
   const auto bytes = static_cast<std::size_t>(job.width) * (centered ? 2 : 1) * sizeof(typename Total<exact>::Value);
   constexpr std::size_t without_asking = 48 * 1024;
   if (bytes > without_asking)
     cudaFuncSetAttribute(gradient_rows<T, centered, exact>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-  gradient_rows<T, centered, exact><<<blocks, threads, bytes, stream>>>(job);
+  gradient_rows<T, centered, exact><<<static_cast<unsigned>(blocks_of(job.rows)), threads, bytes, stream>>>(job);
+}
+
+template <class T, bool centered, bool exact>
+void launch(cudaStream_t stream, const NormGradient& job) {
+  const auto blocks = static_cast<unsigned>(blocks_of(job.rows));
+  if (!centered && takes_packs<T>(job))
+    launch_packs<T, exact>(stream, job);
+  else
+    launch_rows<T, centered, exact>(stream, job);
   if constexpr (!exact) {
     const auto columns = static_cast<unsigned>((job.width + lanes - 1) / lanes);
     const auto add = [&](const Sum& sum, const float* parts) {

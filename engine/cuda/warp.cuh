@@ -38,4 +38,22 @@ __device__ T block_sum(T value) {
   return block_join<threads>(value, [](T a, T b) { return a + b; });
 }
 
+// As block_sum, of a block of as many warps as the launch has; what idle ones add does not change a bit.
+__device__ inline float launched_block_sum(float value) {
+  __shared__ float partial[lanes];
+  __syncthreads();
+  value = warp_sum(value);
+  if (threadIdx.x % lanes == 0) partial[threadIdx.x / lanes] = value;
+  __syncthreads();
+  float sum = partial[0];
+  for (unsigned i = 1; i < blockDim.x / lanes; ++i) sum += partial[i];
+  return sum;
+}
+
+// The fewest whole warps that have a thread for each of count, but not more than most threads.
+inline unsigned threads_for(std::int64_t count, unsigned most) {
+  const auto wanted = static_cast<unsigned>((count + lanes - 1) / lanes * lanes);
+  return wanted < most ? wanted : most;
+}
+
 }  // namespace muster::cuda

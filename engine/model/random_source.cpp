@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <thread>
 #include <vector>
@@ -82,7 +81,11 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   const std::int64_t width = entry->dimensions.rank > 1 ? sizes[1] : 1;
   const std::int64_t rows = slice.rows.value_or(sizes[0] - slice.first_row);
   const std::int64_t columns = slice.columns.value_or(width - slice.first_column);
-  at::Tensor numbers = at::empty({rows, columns}, at::kFloat);
+  const std::size_t bytes = static_cast<std::size_t>(rows * columns * spec::bytes_per_element(as));
+  if (bytes != out.size())
+    return Error{Error::Kind::failed, fmt::format("{}: {} bytes asked for, {} there", name, out.size(), bytes), ""};
+  at::Tensor numbers = as == spec::ElementType::float32 ? at::from_blob(out.data(), {rows, columns}, at::kFloat)
+                                                        : at::empty({rows, columns}, at::kFloat);
   auto* const values = numbers.mutable_data_ptr<float>();
   const std::uint64_t base = hash_of(name, seed_);
   const float spread = 0.02F * std::sqrt(3.0F);
@@ -99,11 +102,8 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
     numbers.fill_(name.ends_with("bias") ? 0 : 1);
   else if (name.ends_with(".bias"))
     numbers.zero_();
-  const at::Tensor typed = numbers.to(tensor::to_torch(as));
-  if (typed.nbytes() != out.size())
-    return Error{Error::Kind::failed, fmt::format("{}: {} bytes asked for, {} there", name, out.size(), typed.nbytes()),
-                 ""};
-  std::memcpy(out.data(), typed.const_data_ptr(), out.size());
+  if (as != spec::ElementType::float32)
+    at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
   return {};
 }
 

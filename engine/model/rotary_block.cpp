@@ -47,6 +47,9 @@ class RotaryBlock final : public Block {
                                  const at::Tensor& gradient, Residence& residence) const;
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
                            const at::Tensor& gradient, const at::Tensor& residual, Residence& residence) const;
+  // Of joined rows of queries, keys and values.
+  at::Tensor heads_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
+                            const tensor::AttentionGradient& found, Residence& residence) const;
   // With the residual stream's own: gradient is that of the sum.
   at::Tensor attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
                                 Residence& residence) const;
@@ -140,6 +143,22 @@ at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Pass
   return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradient, residence);
 }
 
+at::Tensor RotaryBlock::heads_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
+                                       const tensor::AttentionGradient& found, Residence& residence) const {
+  if (!parts_.query_norm && !parts_.key_norm) return arithmetic.pointwise->join_gradients(head_split(pass), found);
+  const tensor::AttentionShape& shape = parts_.shape;
+  const at::Tensor& joined = tape.tensors[saved_joined];
+  const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
+  const auto turn_back = [&](const at::Tensor& rotated) {
+    return arithmetic.pointwise->rotate_back(rotated, pass.rotary.cosines, pass.rotary.sines);
+  };
+  const at::Tensor query = norm_heads_backward(arithmetic, parts_.query_norm, joined.narrow(1, 0, query_width),
+                                               turn_back(found.queries), residence);
+  const at::Tensor key = norm_heads_backward(arithmetic, parts_.key_norm, joined.narrow(1, query_width, kv_width),
+                                             turn_back(found.keys), residence);
+  return tensor::side_by_side({query, key, found.values});
+}
+
 at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                                            const at::Tensor& gradient, Residence& residence) const {
   auto& primitives = *arithmetic.primitives;
@@ -149,18 +168,8 @@ at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& p
   const tensor::HeadRows heads{saved[saved_queries], saved[saved_keys], saved[saved_values]};
   const tensor::AttentionGradient found =
       primitives.attention_gradient(shape, pass.tables, heads, saved[saved_attended], saved[saved_log_sums], attended);
-  const auto turn_back = [&](const at::Tensor& rotated) {
-    return arithmetic.pointwise->rotate_back(rotated, pass.rotary.cosines, pass.rotary.sines);
-  };
-  const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
-  const at::Tensor query =
-      norm_heads_backward(arithmetic, parts_.query_norm, saved[saved_joined].narrow(1, 0, query_width),
-                          turn_back(found.queries), residence);
-  const at::Tensor key =
-      norm_heads_backward(arithmetic, parts_.key_norm, saved[saved_joined].narrow(1, query_width, kv_width),
-                          turn_back(found.keys), residence);
   const at::Tensor normed = parts_.joined.backward(arithmetic, pass, saved[saved_normed],
-                                                   tensor::side_by_side({query, key, found.values}), residence);
+                                                   heads_backward(arithmetic, pass, tape, found, residence), residence);
   return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, gradient, residence);
 }
 

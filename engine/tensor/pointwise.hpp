@@ -9,6 +9,7 @@
 #include "spec/activation.hpp"
 #include "tensor/gradient_sum.hpp"
 #include "tensor/primitives.hpp"
+#include "tensor/side_by_side.hpp"
 
 namespace muster::tensor {
 
@@ -55,6 +56,12 @@ class Pointwise {
   // into the cache, row by row at slots, where there is one.
   virtual HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
                                const LayerCache& cache) = 0;
+
+  // The gradient of it where nothing is normed: of joined rows.
+  virtual at::Tensor join_gradients(const HeadSplit& split, const AttentionGradient& heads) {
+    return side_by_side({rotate_back(heads.queries, split.cosines, split.sines),
+                         rotate_back(heads.keys, split.cosines, split.sines), heads.values});
+  }
 
   // activation(gate) * up; up undefined: activation(gate) alone. Both may be halves of one matrix.
   virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;

@@ -1,5 +1,9 @@
 #include "train/piece_reader.hpp"
 
+#include <algorithm>
+#include <memory>
+
+#include "tensor/host_memory.hpp"
 #include "train/element_blocks.hpp"
 
 namespace muster::train {
@@ -24,16 +28,41 @@ Result<void> read_block(const checkpoint::TrainingCheckpoint& checkpoint, const 
   return {};
 }
 
-// The rows that hold the piece.
-Result<void> read_rows(const checkpoint::TensorSource& source, const FlatPiece& piece, const at::Tensor& flat) {
-  const std::int64_t width = piece.columns.value_or(1), first_row = piece.first / width;
-  const std::int64_t rows = (piece.first + piece.count + width - 1) / width - first_row;
-  const at::Tensor host = at::empty({rows * width}, at::kFloat);
-  if (auto read = source.read(piece.tensor, TensorSlice{first_row, rows, 0, std::nullopt}, spec::ElementType::float32,
-                              bytes_of(host));
-      !read)
-    return read;
-  flat.narrow(0, piece.offset, piece.count).copy_(host.narrow(0, piece.first - first_row * width, piece.count));
+// What numbers go through on their way to a device: the same memory again and again, since new pages cost as much time
+// as reading does.
+class Room {
+ public:
+  static constexpr std::int64_t at_once = 1 << 24;  // numbers
+
+  at::Tensor take(std::int64_t count, at::Device device) {
+    if (!memory_.defined() || memory_.numel() < count || device != device_) {
+      memory_.reset();
+      memory_ = tensor::host_tensor(device, std::max(count, at_once), at::kFloat);
+      device_ = device;
+    }
+    return memory_.narrow(0, 0, count);
+  }
+
+ private:
+  at::Tensor memory_;
+  at::Device device_ = at::kCPU;
+};
+
+// The rows that hold the piece, some at a time.
+Result<void> read_rows(const checkpoint::TensorSource& source, const FlatPiece& piece, const at::Tensor& flat,
+                       Room& room) {
+  const std::int64_t width = piece.columns.value_or(1), end = piece.first + piece.count;
+  const std::int64_t last_row = (end + width - 1) / width, rows_at_once = std::max<std::int64_t>(Room::at_once / width, 1);
+  for (std::int64_t row = piece.first / width; row < last_row; row += rows_at_once) {
+    const std::int64_t rows = std::min(rows_at_once, last_row - row);
+    const at::Tensor host = room.take(rows * width, flat.device());
+    if (auto read = source.read(piece.tensor, TensorSlice{row, rows, 0, std::nullopt}, spec::ElementType::float32,
+                                bytes_of(host));
+        !read)
+      return read;
+    const std::int64_t first = std::max(piece.first, row * width), count = std::min(end, (row + rows) * width) - first;
+    flat.narrow(0, piece.offset + first - piece.first, count).copy_(host.narrow(0, first - row * width, count));
+  }
   return {};
 }
 
@@ -62,9 +91,10 @@ PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint) {
 }
 
 PieceReader reader_of(const checkpoint::TensorSource& source) {
-  return [&source](const FlatPiece& piece, const std::string& state, const at::Tensor& flat) -> Result<void> {
+  return [&source, room = std::make_shared<Room>()](const FlatPiece& piece, const std::string& state,
+                                                    const at::Tensor& flat) -> Result<void> {
     if (state != checkpoint::parameter_state) return {};
-    return piece.transposed ? read_columns(source, piece, flat) : read_rows(source, piece, flat);
+    return piece.transposed ? read_columns(source, piece, flat) : read_rows(source, piece, flat, *room);
   };
 }
 

@@ -16,7 +16,7 @@ using PieceReader =
 
 // Both must outlive the reader.
 PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint);
-// Of parameters; what other states hold stays as it is. The host has the piece, filled up to whole rows, at a time.
+// Of parameters; what other states hold stays as it is. The host has some rows of a piece at a time.
 PieceReader reader_of(const checkpoint::TensorSource& source);
 
 }  // namespace muster::train

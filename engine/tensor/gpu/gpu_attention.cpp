@@ -158,6 +158,64 @@ void GpuAttention::packed_parts(const AttentionShape& shape, const std::vector<A
   }
 }
 
+bool GpuAttention::cudnn_takes(const AttentionShape& shape, const std::vector<AttentionPart>& parts,
+                               const at::Tensor& queries) {
+  constexpr int hopper = 9;
+  constexpr std::int64_t fewest_rows = 128;  // of a sequence
+  constexpr int often = 64;                  // calls, one for each layer
+  const std::int64_t rows = parts.front().rows;
+  if (cudnn_refuses_ || wish_ != spec::Attention::sdpa || rows < fewest_rows || shape.head_size > 128 ||
+      (shape.window && *shape.window < rows) || std::ssize(parts) * rows != queries.size(0) ||
+      at::cuda::getCurrentDeviceProperties()->major < hopper)
+    return false;
+  for (const AttentionPart& part : parts)
+    if (part.rows != rows) return false;
+  return ++layouts_seen_[{std::ssize(parts), rows}] > often;
+}
+
+namespace {
+
+// [sequences, heads, rows of each, head_size]: no copy.
+at::Tensor sequences_of(const at::Tensor& rows, std::int64_t sequences, std::int64_t head_size) {
+  return rows.view({sequences, rows.size(0) / sequences, -1, head_size}).transpose(1, 2);
+}
+
+at::Tensor rows_together(const at::Tensor& heads) {
+  return heads.transpose(1, 2).reshape({heads.size(0) * heads.size(2), -1});
+}
+
+}  // namespace
+
+bool GpuAttention::cudnn_parts(const AttentionShape& shape, std::int64_t sequences, const HeadRows& heads,
+                               at::Tensor& output, at::Tensor& log_sums) {
+  const auto own = [&](const at::Tensor& rows) { return sequences_of(rows, sequences, shape.head_size); };
+  try {
+    const auto found = at::_scaled_dot_product_cudnn_attention(own(heads.queries), own(heads.keys), own(heads.values),
+                                                               std::nullopt, true, 0.0, true, false, shape.scale);
+    output = rows_together(std::get<0>(found));
+    log_sums = std::get<1>(found);
+    return true;
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error&) {
+    cudnn_refuses_ = true;  // what it does not know it says before it computes anything
+    return false;
+  }
+}
+
+AttentionGradient GpuAttention::cudnn_backward(const AttentionShape& shape, const HeadRows& heads,
+                                               const at::Tensor& output, const at::Tensor& log_sums,
+                                               const at::Tensor& output_gradient) {
+  const std::int64_t sequences = log_sums.size(0), rows = log_sums.size(2);
+  const auto own = [&](const at::Tensor& all) { return sequences_of(all, sequences, shape.head_size); };
+  const at::Tensor unused = at::empty({}, output.options().dtype(at::kLong));  // there is no dropout
+  const auto found = at::_scaled_dot_product_cudnn_attention_backward(
+      own(output_gradient.contiguous()), own(heads.queries), own(heads.keys), own(heads.values), own(output), log_sums,
+      unused, unused, {}, {}, {}, rows, rows, 0.0, true, shape.scale);
+  return {rows_together(std::get<0>(found)), rows_together(std::get<1>(found)),
+          rows_together(std::get<2>(found))};
+}
+
 at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                                  const LayerCache& cache, at::Tensor* log_sums) {
   at::Tensor output = at::empty_like(heads.queries);
@@ -171,7 +229,9 @@ at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTab
     else
       library_part(shape, part, heads, cache, output);
   }
-  if (!packed.empty()) packed_parts(shape, packed, heads, output, log_sums);
+  const bool left_to_cudnn = log_sums != nullptr && !packed.empty() && cudnn_takes(shape, packed, heads.queries) &&
+                             cudnn_parts(shape, std::ssize(packed), heads, output, *log_sums);
+  if (!left_to_cudnn && !packed.empty()) packed_parts(shape, packed, heads, output, log_sums);
   if (singles && tables.single_rows.numel() > 0) single_rows(shape, tables, heads, cache, output);
   return output;
 }
@@ -247,6 +307,7 @@ AttentionGradient GpuAttention::backward(const AttentionShape& shape, const Atte
   const at::Tensor& rows = heads.queries;
   if (!log_sums.defined() || !has_packed(shape, rows.scalar_type()))
     return library_attention_gradient(shape, tables, heads, output_gradient, deterministic);
+  if (log_sums.dim() > 2) return cudnn_backward(shape, heads, output, log_sums, output_gradient);
   const FixedOrder order(deterministic);
   const at::Tensor unused = at::empty({0}, rows.options());  // there is no dropout
   const auto gradient_of = [&](const std::vector<AttentionPart>& parts, std::int64_t first, std::int64_t count) {

@@ -1,5 +1,7 @@
-// Attention on a GPU: torch's for prompts, muster's own for single rows and for deterministic mode.
+// Attention on a GPU: torch's for prompts and training, muster's own for single rows and for deterministic mode.
 #pragma once
+
+#include <map>
 
 #include "spec/values.hpp"
 #include "tensor/primitives.hpp"
@@ -10,7 +12,8 @@ class GpuAttention {
  public:
   explicit GpuAttention(spec::Attention wish) : wish_(wish) {}
 
-  // log_sums, where wanted: [heads, rows], float32; undefined where backward has to do without them.
+  // log_sums, where wanted: [heads, rows], float32, or as cuDNN has them, [sequences, heads, rows of each, 1]; undefined
+  // where backward has to do without them.
   at::Tensor forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                      const LayerCache& cache, at::Tensor* log_sums);
   // Deterministic: each sequence by itself, in a fixed order.
@@ -27,10 +30,22 @@ class GpuAttention {
   // Whole sequences from position 0 on, all at once.
   void packed_parts(const AttentionShape& shape, const std::vector<AttentionPart>& parts, const HeadRows& heads,
                     at::Tensor& output, at::Tensor* log_sums);
+  // Note [When cuDNN attends]
+  // On Hopper cuDNN's kernels take about half the time of torch's packed ones. They want sequences of one length, and
+  // are made anew for each length and number of them, which takes longer than a step: a layout is left to them once it
+  // has come often enough.
+  bool cudnn_takes(const AttentionShape& shape, const std::vector<AttentionPart>& parts, const at::Tensor& queries);
+  // False where it would not.
+  bool cudnn_parts(const AttentionShape& shape, std::int64_t sequences, const HeadRows& heads, at::Tensor& output,
+                   at::Tensor& log_sums);
+  static AttentionGradient cudnn_backward(const AttentionShape& shape, const HeadRows& heads, const at::Tensor& output,
+                                          const at::Tensor& log_sums, const at::Tensor& output_gradient);
   // Where sequences of so many rows begin, and the last one ends: int32 on the device. Kept for the next layer.
   at::Tensor begins_of(const std::vector<AttentionPart>& parts, at::Device device);
 
   spec::Attention wish_;
+  bool cudnn_refuses_ = false;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> layouts_seen_;  // of sequences and rows of each
   std::vector<std::int32_t> known_begins_;
   at::Tensor begins_;
   // The last one is used, 0 between calls. Steps that were recorded with an earlier one go on with that.

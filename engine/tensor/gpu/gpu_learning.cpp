@@ -90,7 +90,7 @@ class GpuLearning final : public Learning {
     at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     check_launch(cuda::cross_entropy(current_stream(logits), scalar_of(logits), logits.mutable_data_ptr(),
                                      tokens.const_data_ptr<std::int64_t>(), logits.size(0), logits.size(1),
-                                     static_cast<float>(scale), losses.mutable_data_ptr<float>()));
+                                     static_cast<float>(scale), deterministic_, losses.mutable_data_ptr<float>()));
     return losses;
   }
 

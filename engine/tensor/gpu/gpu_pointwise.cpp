@@ -76,6 +76,27 @@ class GpuPointwise final : public Pointwise {
     return heads;
   }
 
+  at::Tensor join_gradients(const HeadSplit& split, const AttentionGradient& heads) override {
+    const at::Tensor queries = heads.queries.contiguous(), keys = heads.keys.contiguous();
+    const at::Tensor values = heads.values.contiguous();
+    const at::Tensor cosines = split.cosines.contiguous(), sines = split.sines.contiguous();
+    const std::int64_t rows = queries.size(0);
+    const AttentionShape& given = split.shape;
+    const cuda::AttentionShape shape{given.heads, given.kv_heads, given.head_size, 0, 1};
+    bool aligned = true;
+    for (const at::Tensor& tensor : {queries, keys, values, cosines, sines})
+      aligned = aligned && reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
+    if (!aligned || !cuda::has_joined_gradients(scalar_of(queries), shape, rows))
+      return Pointwise::join_gradients(split, heads);
+    const at::Tensor joined = at::empty(
+        {rows, (given.heads + 2 * given.kv_heads) * given.head_size}, queries.options());
+    const cuda::HeadGradients from{queries.const_data_ptr(), keys.const_data_ptr(), values.const_data_ptr(),
+                                   cosines.const_data_ptr<float>(), sines.const_data_ptr<float>()};
+    check_launch(cuda::join_gradients(current_stream(joined), scalar_of(joined), shape, from, rows,
+                                      joined.mutable_data_ptr()));
+    return joined;
+  }
+
   at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) override {
     if (is_gated_silu(activation, gate, up)) {
       at::Tensor output = at::empty(gate.sizes(), gate.options());
