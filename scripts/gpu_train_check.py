@@ -104,28 +104,34 @@ def check_strategies(program: str, folder: pathlib.Path) -> None:
                "same bits" if same else "other bits")
 
 
-# Fills the GPU but for so many bytes, for so many seconds, once it is told to.
+# Once it is told to: takes what is free on the GPU but for so many bytes, again and again.
 HOG = """
 import sys, time, torch
-left, seconds = int(sys.argv[1]), float(sys.argv[2])
+left, held = int(sys.argv[1]), []
 torch.zeros(1, device="cuda")
 sys.stdin.readline()
-held = torch.empty(max(torch.cuda.mem_get_info()[0] - left, 0), dtype=torch.uint8, device="cuda")
-time.sleep(seconds)
+while True:
+    free = torch.cuda.mem_get_info()[0]
+    try:
+        if free > left + (64 << 20):
+            held.append(torch.empty(free - left, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError:
+        pass
+    time.sleep(0.002)
 """
 
 
 def check_memory(program: str, folder: pathlib.Path) -> None:
-    """Another process takes what is free, but for 2 GiB, once the first steps are done; ranks give back what they do not hold."""
-    batch, length, steps = 16, 1024, 12
-    model, data = train_peer.write_inputs(folder, "qwen2.5-0.5b", batch * (steps + 1), length)
+    """Another process takes what is free, but for 2.5 GiB, once the first steps are done; ranks give back what they do not hold."""
+    batch, length, steps = 16, 512, 10
+    model, data = train_peer.write_inputs(folder, "smollm2", batch * (steps + 1), length)
     usual = ["-m", str(model), "model.init=random", f"data.path={data}", f"training.max_steps={steps}", f"training.batch_size={batch}",
              f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.deterministic=true", "--strategy", "fsdp", "--ranks", "2",
              "--num-gpus", "1", "distributed.backend=gloo", "training.micro_batch_size=8", "system.clear_cache_interval=1"]
     first = Run(program, folder / "roomy", *usual)
     if not first.good:
         return report(False, "does not train")
-    hog = subprocess.Popen([sys.executable, "-c", HOG, str(2 << 30), "600"], stdin=subprocess.PIPE, text=True)
+    hog = subprocess.Popen([sys.executable, "-c", HOG, str(5 << 29)], stdin=subprocess.PIPE, text=True)
     output = folder / "tight"
     command = [program, "train", "--device", "cuda", "--output", str(output), *usual]
     other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
