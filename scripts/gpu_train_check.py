@@ -121,17 +121,25 @@ while True:
 """
 
 
+# Few parameters, so that Gloo has little to carry, and much to keep of long batches.
+THIN = dict(model_type="llama", hidden_size=256, intermediate_size=1024, num_hidden_layers=8, num_attention_heads=4,
+            num_key_value_heads=4, vocab_size=259, tie_word_embeddings=True, rms_norm_eps=1e-5, max_position_embeddings=1024)
+
+
 def check_memory(program: str, folder: pathlib.Path) -> None:
-    """Another process takes what is free, but for 2.5 GiB, once the first steps are done; ranks give back what they do not hold."""
-    batch, length, steps = 16, 512, 10
-    model, data = train_peer.write_inputs(folder, "smollm2", batch * (steps + 1), length)
+    """Another process takes what is free, but for 1.5 GiB, once the first steps are done; ranks give back what they do not hold."""
+    batch, length, steps = 64, 1024, 12
+    train_peer.SHAPES["thin"] = THIN
+    model, data = train_peer.write_inputs(folder, "thin", batch * (steps + 1), length)
     usual = ["-m", str(model), "model.init=random", f"data.path={data}", f"training.max_steps={steps}", f"training.batch_size={batch}",
              f"training.sequence_length={length + 1}", "--dtype=bfloat16", "training.deterministic=true", "--strategy", "fsdp", "--ranks", "2",
-             "--num-gpus", "1", "distributed.backend=gloo", "training.micro_batch_size=8", "system.clear_cache_interval=1"]
+             "--num-gpus", "1", "distributed.backend=gloo", "training.micro_batch_size=32", "system.clear_cache_interval=1"]
+    started = time.monotonic()
     first = Run(program, folder / "roomy", *usual)
     if not first.good:
         return report(False, "does not train")
-    hog = subprocess.Popen([sys.executable, "-c", HOG, str(5 << 29)], stdin=subprocess.PIPE, text=True)
+    print(f"      {steps} steps with room took {time.monotonic() - started:.0f} s", flush=True)
+    hog = subprocess.Popen([sys.executable, "-c", HOG, str(3 << 29)], stdin=subprocess.PIPE, text=True)
     output = folder / "tight"
     command = [program, "train", "--device", "cuda", "--output", str(output), *usual]
     other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

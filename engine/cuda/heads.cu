@@ -237,9 +237,8 @@ LaunchError split_heads(Stream stream, Scalar scalar, const AttentionShape& shap
                         std::int64_t rows) {
   if (rows == 0) return "";
   const bool norms = parts.query_norm != nullptr || parts.key_norm != nullptr;
-  const bool aligned =
-      are_aligned({parts.joined, parts.query_norm, parts.key_norm, parts.cosines, parts.sines, parts.queries,
-                   parts.keys, parts.values, parts.cached_keys, parts.cached_values});
+  const bool aligned = are_aligned({parts.joined, parts.query_norm, parts.key_norm, parts.cosines, parts.sines,
+                                    parts.queries, parts.keys, parts.values, parts.cached_keys, parts.cached_values});
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
     const auto on = static_cast<cudaStream_t>(stream);
@@ -265,7 +264,7 @@ LaunchError join_gradients(Stream stream, Scalar scalar, const AttentionShape& s
     using T = decltype(element);
     const unsigned tasks = pack_tasks(shape, rows);
     join_packs<T><<<pack_blocks(tasks), pack_threads, 0, static_cast<cudaStream_t>(stream)>>>(shape, from, tasks,
-                                                                                           static_cast<T*>(joined));
+                                                                                              static_cast<T*>(joined));
   });
 }
 

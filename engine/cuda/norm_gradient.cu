@@ -164,8 +164,7 @@ __global__ void __launch_bounds__(threads) gradient_packs(NormGradient job, int 
         const float from = widen(gradient[i].values[j]), normed = widen(input[i].values[j]) * scale;
         const T found = narrow<T>(scale * __fmaf_rn(-normed, along, from * widen(weight[i].values[j])));
         Total<exact>::add(totals[i][j], from, widen(narrow<T>(normed)), lost);
-        input[i].values[j] =
-            job.residual == nullptr ? found : narrow<T>(widen(residual[i].values[j]) + widen(found));
+        input[i].values[j] = job.residual == nullptr ? found : narrow<T>(widen(residual[i].values[j]) + widen(found));
       }
       static_cast<Values*>(job.input_gradient)[first + pack_of(i)] = input[i];
     }

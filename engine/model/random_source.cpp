@@ -102,8 +102,7 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
     numbers.fill_(name.ends_with("bias") ? 0 : 1);
   else if (name.ends_with(".bias"))
     numbers.zero_();
-  if (as != spec::ElementType::float32)
-    at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
+  if (as != spec::ElementType::float32) at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
   return {};
 }
 

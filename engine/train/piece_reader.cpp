@@ -52,7 +52,8 @@ class Room {
 Result<void> read_rows(const checkpoint::TensorSource& source, const FlatPiece& piece, const at::Tensor& flat,
                        Room& room) {
   const std::int64_t width = piece.columns.value_or(1), end = piece.first + piece.count;
-  const std::int64_t last_row = (end + width - 1) / width, rows_at_once = std::max<std::int64_t>(Room::at_once / width, 1);
+  const std::int64_t last_row = (end + width - 1) / width,
+                     rows_at_once = std::max<std::int64_t>(Room::at_once / width, 1);
   for (std::int64_t row = piece.first / width; row < last_row; row += rows_at_once) {
     const std::int64_t rows = std::min(rows_at_once, last_row - row);
     const at::Tensor host = room.take(rows * width, flat.device());

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <thread>
 
 #include "chat/model_text.hpp"
 #include "checkpoint/training_checkpoint.hpp"
@@ -113,6 +114,10 @@ class Loop final : public Trainer {
   at::Tensor compute(const data::LoadedStep& loaded, PlainGradients* plain = nullptr);
   // Adds to the losses. False: memory ran out, and the pass was abandoned.
   bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
+  // Takes part in a pass without computing.
+  void stand_by(model::Residence& residence);
+  // Takes part in what is left of a pass. Memory may be short for that, too, until other ranks have let go of theirs.
+  void abandon(model::Residence& residence);
   Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   void update(const StepOutcome& outcome, double rate);
@@ -248,7 +253,7 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, PlainGradients* plain) 
   for (const data::MicroBatch& pass : loaded.passes) {
     if (!plain && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
     if (ran_out_ || pass.trained_rows.empty())
-      residence.idle_pass(model::PassKind::learn);
+      stand_by(residence);
     else
       ran_out_ = !learn(pass, wish, residence, sum);
   }
@@ -263,9 +268,30 @@ bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Resi
   } catch (const c10::OutOfMemoryError&) {
     // What the pass held is let go of first.
   }
-  release_cached_memory(place_.device);
-  residence.abandon_pass();
+  abandon(residence);
   return false;
+}
+
+void Loop::stand_by(model::Residence& residence) {
+  try {
+    return residence.idle_pass(model::PassKind::learn);
+  } catch (const c10::OutOfMemoryError&) {
+  }
+  abandon(residence);
+}
+
+void Loop::abandon(model::Residence& residence) {
+  constexpr int tries = 100;
+  constexpr auto between = std::chrono::milliseconds(50);
+  for (int i = 1;; ++i) {
+    release_cached_memory(place_.device);
+    try {
+      return residence.abandon_pass();
+    } catch (const c10::OutOfMemoryError&) {
+      if (i == tries) throw;
+    }
+    std::this_thread::sleep_for(between);
+  }
 }
 
 Result<void> Loop::shrink() {

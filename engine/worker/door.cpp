@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <cstdio>
 #include <new>
 
 #include "base/text.hpp"
@@ -45,6 +46,13 @@ std::optional<wire::Failed> through_the_door(const std::function<Result<void>()>
   } catch (...) {
     return failed("internal error: something was thrown that is no exception", "report this as a bug of muster");
   }
+}
+
+int tell_failure(wire::WorkerChannel& channel, const wire::Failed& failed) {
+  channel.tell(failed);
+  const std::string text = to_string(failed.error) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);  // the disk behind it may be full
+  return exit_code(failed.error.kind);
 }
 
 }  // namespace muster::worker

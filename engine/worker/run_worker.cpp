@@ -70,14 +70,9 @@ Result<std::unique_ptr<communicate::Communicator>> Job::join(const communicate::
 
 int run_worker(wire::WorkerChannel& channel, const communicate::Place& place) {
   const auto failed = through_the_door([&] { return carry_out(channel, place); });
-  if (!failed) {
-    channel.tell(wire::Done{});
-    return 0;
-  }
-  channel.tell(*failed);
-  const std::string text = to_string(failed->error) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stderr);  // the disk behind it may be full
-  return exit_code(failed->error.kind);
+  if (failed) return tell_failure(channel, *failed);
+  channel.tell(wire::Done{});
+  return 0;
 }
 
 }  // namespace muster::worker

@@ -3,9 +3,11 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "tensor/torch.hpp"
 #include "train/trainer.hpp"
+#include "worker/door.hpp"
 #include "worker/task.hpp"
 
 namespace muster::worker {
@@ -41,9 +43,14 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
   const auto trainer = train::Trainer::make(task, std::move(place));
   if (!trainer) return trainer.error();
   job.ready();
-  const auto ended = (*trainer)->run();
-  if (!ended) return ended.error();
-  return {};
+  Result<void> ended;
+  const auto thrown = through_the_door([&]() -> Result<void> {
+    if (const auto run = (*trainer)->run(); !run) ended = run.error();
+    return {};
+  });
+  // Before anything is let go of: threads of this rank may be waiting for ranks that wait for it.
+  if (thrown) std::_Exit(tell_failure(job.channel, *thrown));
+  return ended;
 }
 
 }  // namespace muster::worker

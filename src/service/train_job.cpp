@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/prepare_data.hpp"
+#include "service/known_passes.hpp"
 #include "service/model_flops.hpp"
 
 namespace muster::service {
@@ -92,6 +94,7 @@ Result<void> TrainJob::take(const wire::Event& event) {
 
 void TrainJob::take(const wire::Shrunk& shrunk, int rank) {
   record_.shrunk = shrunk;
+  KnownPasses(data::cache_folder_from_environment()).keep(plan_, plan_.task(), {shrunk.micro_batch, shrunk.recompute});
   const std::string recompute = wire::to_json(shrunk.recompute).get<std::string>();
   listener_.note(fmt::format(
       "rank {} ran out of memory in step {}; it is computed again, with {} sequence{} a pass and {} of the activations "

@@ -12,6 +12,7 @@
 #include "service/arithmetic_data.hpp"
 #include "service/builtin_model.hpp"
 #include "service/device_choice.hpp"
+#include "service/known_passes.hpp"
 #include "service/model_fingerprint.hpp"
 #include "service/plan.hpp"
 #include "service/question_file.hpp"
@@ -289,6 +290,9 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   task.state = state_type(spec);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
+  plan.notes = data_notes(plan.data);
+  if (!devices->gpus.empty() && !sizes->pass && !sizes->passes)
+    if (auto begun = begin_with_known_pass(KnownPasses(cache), plan, task); !begun) return begun.error();
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
   if (hosts > 1)
@@ -310,7 +314,6 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   }
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
-  plan.notes = data_notes(plan.data);
   if (narrow)
     plan.notes.push_back(
         "parameters and optimizer in bfloat16: a step that changes a weight by less than about 1/500 of it is lost");

@@ -241,9 +241,10 @@ struct TrainingSpec {
           "sums of gradients are exact, so that their bits do not depend on ranks and passes");
     field("save_steps", &TrainingSpec::save_steps, "steps between checkpoints; not set: only at the end").at_least(1);
     field("save_total_limit", &TrainingSpec::save_total_limit, "checkpoints that are kept; not set: all").at_least(1);
-    field("save_at_end", &TrainingSpec::save_at_end,
-          "what a finished run leaves: a checkpoint and the model (all), the model, or only what was told (nothing), to "
-          "measure speed and memory");
+    field(
+        "save_at_end", &TrainingSpec::save_at_end,
+        "what a finished run leaves: a checkpoint and the model (all), the model, or only what was told (nothing), to "
+        "measure speed and memory");
     field("eval_steps", &TrainingSpec::eval_steps, "steps between evaluations; not set: only at the end").at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);
     field("dataloader_num_workers", &TrainingSpec::dataloader_num_workers, "threads that prepare batches").at_least(0);

@@ -139,9 +139,9 @@ struct TrainTask {
   std::optional<std::int64_t> save_every;  // steps; absent: only at the end
   std::optional<std::int64_t> keep;        // checkpoints; absent: all
   spec::FinalSave save_at_end = spec::FinalSave::all;
-  std::int64_t saving_ranks = 1;           // the first so many have the run's folder, and save together
-  std::optional<std::string> resume;       // of the ranks that have it: the checkpoint to go on from
-  std::string identity;                    // of model, data and settings: a checkpoint of others is refused
+  std::int64_t saving_ranks = 1;      // the first so many have the run's folder, and save together
+  std::optional<std::string> resume;  // of the ranks that have it: the checkpoint to go on from
+  std::string identity;               // of model, data and settings: a checkpoint of others is refused
   std::int64_t clear_cache_every = 0;
 
   static constexpr std::string_view word = "train";

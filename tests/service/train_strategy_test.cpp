@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "service/known_passes.hpp"
 #include "service/train.hpp"
 #include "testing/environment_variable.hpp"
 #include "testing/scratch_folder.hpp"
@@ -95,6 +98,39 @@ TEST_F(TrainStrategy, AutoShardsWhatDoesNotFitWhole) {
   const std::int64_t needed = whole->plan.ranks[0].memory.total() >> 20;
   EXPECT_EQ(sharding(settings, needed + 1), wire::ShardingWish{});
   EXPECT_EQ(sharding(settings, needed), (wire::ShardingWish{ShardingStrategy::full_shard, 1, false}));
+}
+
+TEST_F(TrainStrategy, ARunBeginsWithThePassesThatAnEarlierOneCameTo) {
+  const auto passes = [&](std::vector<std::string> settings) {
+    const auto made = plan(std::move(settings), roomy);
+    return made ? std::pair(made->task().micro_batch, made->task().recompute)
+                : std::pair(std::int64_t{0}, spec::Recomputation{});
+  };
+  const auto first = plan({}, roomy);
+  ASSERT_TRUE(first) << first.error().what;
+  ASSERT_EQ(first->task().micro_batch, 6);  // 24 sequences on four GPUs
+  const KnownPasses known(folder_.path());
+  known.keep(*first, first->task(), {4, spec::Recomputation::none});
+  const auto again = plan({}, roomy);
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(again->task().micro_batch, 3);  // what divides six, and is no larger
+  EXPECT_EQ(again->plan.workload.micro_batch * again->plan.workload.accumulation, 6);
+  EXPECT_EQ(again->task().identity, first->task().identity);
+  EXPECT_EQ(again->plan.reasons.back(), first->plan.reasons.back());
+  ASSERT_FALSE(again->notes.empty());
+  EXPECT_NE(again->notes.back().find("3 sequences a pass"), std::string::npos) << again->notes.back();
+  EXPECT_EQ(passes({"training.micro_batch_size=6"}).first, 6);
+  EXPECT_EQ(passes({"training.gradient_checkpointing=full"}).first, 6);
+  EXPECT_EQ(passes({"distributed.strategy=fsdp"}).first, 6);
+  EXPECT_EQ(passes({"training.sequence_length=64"}).first, 6);
+  known.keep(*again, again->task(), {1, spec::Recomputation::full});
+  EXPECT_EQ(passes({}), std::pair(std::int64_t{1}, spec::Recomputation::full));
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "passes"))
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::days(31));
+  EXPECT_EQ(passes({}).first, 6);
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "passes"))
+    std::ofstream(file.path()) << "{\"micro_batch\": 0";
+  EXPECT_EQ(passes({}).first, 6);
 }
 
 TEST_F(TrainStrategy, ARunGoesOnUnderAnyStrategy) {

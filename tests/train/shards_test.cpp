@@ -199,8 +199,14 @@ class Rank {
     } catch (const c10::OutOfMemoryError&) {
       ran_out_ = true;
     }
+    // For what is left it is short once more.
+    ScarceMemory::pieces_left = *layout_.short_of_memory % 11;
+    try {
+      if (!learnt) strategy_->abandon_pass();
+    } catch (const c10::OutOfMemoryError&) {
+      strategy_->abandon_pass();
+    }
     ScarceMemory::pieces_left.reset();
-    if (!learnt) strategy_->abandon_pass();
   }
 
   void measure(Outcome& outcome) {

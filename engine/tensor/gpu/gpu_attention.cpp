@@ -212,8 +212,7 @@ AttentionGradient GpuAttention::cudnn_backward(const AttentionShape& shape, cons
   const auto found = at::_scaled_dot_product_cudnn_attention_backward(
       own(output_gradient.contiguous()), own(heads.queries), own(heads.keys), own(heads.values), own(output), log_sums,
       unused, unused, {}, {}, {}, rows, rows, 0.0, true, shape.scale);
-  return {rows_together(std::get<0>(found)), rows_together(std::get<1>(found)),
-          rows_together(std::get<2>(found))};
+  return {rows_together(std::get<0>(found)), rows_together(std::get<1>(found)), rows_together(std::get<2>(found))};
 }
 
 at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,

@@ -12,8 +12,8 @@ class GpuAttention {
  public:
   explicit GpuAttention(spec::Attention wish) : wish_(wish) {}
 
-  // log_sums, where wanted: [heads, rows], float32, or as cuDNN has them, [sequences, heads, rows of each, 1]; undefined
-  // where backward has to do without them.
+  // log_sums, where wanted: [heads, rows], float32, or as cuDNN has them, [sequences, heads, rows of each, 1];
+  // undefined where backward has to do without them.
   at::Tensor forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                      const LayerCache& cache, at::Tensor* log_sums);
   // Deterministic: each sequence by itself, in a fixed order.

@@ -88,12 +88,12 @@ class GpuPointwise final : public Pointwise {
       aligned = aligned && reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
     if (!aligned || !cuda::has_joined_gradients(scalar_of(queries), shape, rows))
       return Pointwise::join_gradients(split, heads);
-    const at::Tensor joined = at::empty(
-        {rows, (given.heads + 2 * given.kv_heads) * given.head_size}, queries.options());
+    const at::Tensor joined =
+        at::empty({rows, (given.heads + 2 * given.kv_heads) * given.head_size}, queries.options());
     const cuda::HeadGradients from{queries.const_data_ptr(), keys.const_data_ptr(), values.const_data_ptr(),
                                    cosines.const_data_ptr<float>(), sines.const_data_ptr<float>()};
-    check_launch(cuda::join_gradients(current_stream(joined), scalar_of(joined), shape, from, rows,
-                                      joined.mutable_data_ptr()));
+    check_launch(
+        cuda::join_gradients(current_stream(joined), scalar_of(joined), shape, from, rows, joined.mutable_data_ptr()));
     return joined;
   }
 

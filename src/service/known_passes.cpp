@@ -1,0 +1,92 @@
+#include "service/known_passes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "wire/fields.hpp"
+
+namespace muster::service {
+namespace {
+
+constexpr std::chrono::days kept_for(30);
+
+// Everything that memory depends on, but the size of passes and what is recomputed.
+std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
+  const spec::ModelConfig& model = plan.question.model->config;
+  const auto& gpu = plan.plan.ranks.front().gpu;
+  const auto number = [](auto value) { return static_cast<int>(value); };
+  return fmt::format("{} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} | {} {} {} | {} {} {} | {}", number(model.family),
+                     model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads, model.kv_heads,
+                     model.head_size, model.tied, number(task.compute), number(task.state), task.exact,
+                     task.deterministic, number(task.attention), number(task.optimizer.kind), number(task.sharding.kind),
+                     task.sharding.group, task.sharding.offload, task.sequence_length, plan.plan.ranks.size(),
+                     number(plan.question.workload.recomputation), gpu ? gpu->name : "");
+}
+
+std::filesystem::path path_of(const std::filesystem::path& folder, const TrainPlan& plan, const wire::TrainTask& task) {
+  const std::string text = text_of(plan, task);
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return folder / (digest.finish() + ".json");
+}
+
+}  // namespace
+
+std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::TrainTask& task) const {
+  const std::filesystem::path path = path_of(folder_, plan, task);
+  std::error_code problem;
+  const auto written = std::filesystem::last_write_time(path, problem);
+  if (problem || std::filesystem::file_time_type::clock::now() - written > kept_for) return std::nullopt;
+  const auto text = read_file(path);
+  if (!text) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.contains("micro_batch") || !json["micro_batch"].is_number_integer() ||
+      !json.contains("recompute") || !json["recompute"].is_string())
+    return std::nullopt;
+  KnownPass pass{json["micro_batch"].get<std::int64_t>(), {}};
+  const auto& words = wire::Words<spec::Recomputation>::table;
+  const auto word = std::ranges::find(words, json["recompute"].get<std::string>(), [](const auto& entry) { return entry.second; });
+  if (word == words.end() || pass.micro_batch < 1) return std::nullopt;
+  pass.recompute = word->first;
+  return pass;
+}
+
+void KnownPasses::keep(const TrainPlan& plan, const wire::TrainTask& task, const KnownPass& pass) const {
+  std::error_code unimportant;
+  std::filesystem::create_directories(folder_, unimportant);
+  const nlohmann::ordered_json json = {{"micro_batch", pass.micro_batch},
+                                       {"recompute", wire::to_json(pass.recompute)},
+                                       {"of", text_of(plan, task)}};
+  static_cast<void>(write_file_atomically(path_of(folder_, plan, task), json.dump() + "\n"));
+}
+
+Result<void> begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {
+  const auto pass = known.find(plan, task);
+  if (!pass || (pass->micro_batch >= task.micro_batch && pass->recompute <= task.recompute)) return {};
+  plan::Question smaller = plan.question;
+  const std::int64_t per_rank = plan.plan.workload.micro_batch * plan.plan.workload.accumulation;
+  std::int64_t fits = std::min(pass->micro_batch, task.micro_batch);
+  while (per_rank % fits != 0) --fits;
+  smaller.micro_batch = fits;
+  smaller.workload.recomputation = std::max(pass->recompute, task.recompute);
+  auto made = plan::make_plan(smaller);
+  if (!made) return made.error();
+  made->reasons.push_back(plan.plan.reasons.back());  // what is computed in
+  plan.plan = std::move(*made);
+  task.micro_batch = fits;
+  task.recompute = smaller.workload.recomputation;
+  plan.notes.push_back(
+      fmt::format("an earlier run like this one ran out of memory: it begins with {} sequence{} a pass{}; "
+                  "training.micro_batch_size says otherwise",
+                  fits, fits == 1 ? "" : "s", task.recompute == spec::Recomputation::none ? "" : ", recomputed"));
+  return {};
+}
+
+}  // namespace muster::service

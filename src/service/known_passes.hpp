@@ -1,0 +1,32 @@
+// What runs found out about memory: how large passes could be where their plan was wrong, or a GPU was not empty.
+#pragma once
+
+#include <filesystem>
+
+#include "service/train.hpp"
+
+namespace muster::service {
+
+struct KnownPass {
+  std::int64_t micro_batch = 1;
+  spec::Recomputation recompute = spec::Recomputation::none;
+};
+
+// Files in the cache, one for everything that memory depends on: the model's shape, types, strategy, ranks, GPUs. What
+// is older than a month, or cannot be read, is not known.
+class KnownPasses {
+ public:
+  explicit KnownPasses(const std::filesystem::path& cache) : folder_(cache / "passes") {}
+
+  std::optional<KnownPass> find(const TrainPlan& plan, const wire::TrainTask& task) const;
+  // Memory ran out, and this is what is tried next. That it cannot be kept does not matter.
+  void keep(const TrainPlan& plan, const wire::TrainTask& task, const KnownPass& pass) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// Plans again with passes as small as an earlier run's came to be, unless the plan's are, and says so.
+Result<void> begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task);
+
+}  // namespace muster::service
