@@ -4,7 +4,7 @@
         [--device cpu] [--dtype float32] [--batch 8 --length 2048] [--steps 30] [--rounds 3] [--strategy ddp]
         [--peer-parameters float32] [--peer-compiled] [--alone]
 
-The peer is transformers' model in eager mode, or compiled by torch.compile, cross-entropy of its logits, clipping and
+The peer is transformers' model and the cross-entropy of its logits in eager mode, or compiled by torch.compile, clipping and
 torch.optim.AdamW; with several ranks torchrun and DistributedDataParallel, or with --strategy fsdp fully_shard (FSDP 2) of every block
 and the model. Prints one JSON line for each shape and number of ranks: tokens per second of both, from the
 median step, and their ratio; on a GPU also the peak memory. Weights are random. The peer computes in bfloat16 by autocast over
@@ -104,8 +104,11 @@ if ranks > 1 and strategy == "fsdp":
     fully_shard(model, mesh=mesh, mp_policy=policy)
 elif ranks > 1:
     wrapped = torch.nn.parallel.DistributedDataParallel(model)
+def loss_of(tokens):
+    logits = wrapped(tokens[:, :-1]).logits
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
 if compiled:
-    wrapped = torch.compile(wrapped)
+    loss_of = torch.compile(loss_of)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device != "cpu")
 ids = torch.randint(0, config.vocab_size, (batch // ranks, length + 1), device=device)
 times = []
@@ -113,8 +116,7 @@ for step in range(steps):
     start = time.perf_counter()
     optimizer.zero_grad()
     with torch.autocast("cuda" if device != "cpu" else "cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16" and stored == "float32"):
-        logits = wrapped(ids[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+        loss = loss_of(ids)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()

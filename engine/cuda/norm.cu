@@ -1,4 +1,4 @@
-// Norms: one block of threads for each row, sums in an order that depends on the width alone.
+// Norms: a block of threads has a row at a time, sums in an order that depends on the width alone.
 #include <algorithm>
 
 #include "cuda/dispatch.cuh"

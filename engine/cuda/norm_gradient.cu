@@ -1,4 +1,4 @@
-// Gradients of norms: blocks of threads walk the rows, and keep sums over rows in shared memory.
+// Gradients of norms: blocks of threads walk the rows, and keep sums over rows to themselves until the end.
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"

@@ -77,9 +77,9 @@ __device__ void add_term(__nv_bfloat16* sum, std::int64_t sum_rows, std::int64_t
 template <class T>
 __global__ void __launch_bounds__(threads)
     add_stretches(const T* values, SortedRows sorted, float* terms, std::int64_t sum_rows, __nv_bfloat16* sum) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * threads + threadIdx.x;
   if (column >= sorted.width) return;
-  const std::int64_t stretch = blockIdx.y, first = stretch * stretch_rows;
+  const std::int64_t stretch = blockIdx.x, first = stretch * stretch_rows;
   const std::int64_t last = min(sorted.rows, first + stretch_rows);
   bool begins = !sorted.goes_on(first);
   float term = 0;
@@ -99,9 +99,9 @@ __global__ void __launch_bounds__(threads)
 // Of the run that begins in the stretch and goes on behind it.
 __global__ void __launch_bounds__(threads)
     join_stretches(SortedRows sorted, float* terms, std::int64_t sum_rows, __nv_bfloat16* sum) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * threads + threadIdx.x;
   if (column >= sorted.width) return;
-  const std::int64_t stretch = blockIdx.y, first = stretch * stretch_rows, next = first + stretch_rows;
+  const std::int64_t stretch = blockIdx.x, first = stretch * stretch_rows, next = first + stretch_rows;
   if (!sorted.goes_on(next)) return;
   const std::int64_t row = sorted.indices[next];
   if (first > 0 && sorted.indices[first - 1] == row) return;
@@ -161,7 +161,7 @@ LaunchError add_sorted_rows(Stream stream, Scalar scalar, const void* values, co
     const auto on = static_cast<cudaStream_t>(stream);
     const SortedRows all{sorted, order, rows, width};
     auto* const rounded = static_cast<__nv_bfloat16*>(sum.rounded);
-    const dim3 grid(blocks_for(width), static_cast<unsigned>(stretches_of(rows)));
+    const dim3 grid(static_cast<unsigned>(stretches_of(rows)), blocks_for(width));
     add_stretches<T><<<grid, threads, 0, on>>>(static_cast<const T*>(values), all, terms, sum_rows, rounded);
     join_stretches<<<grid, threads, 0, on>>>(all, terms, sum_rows, rounded);
   });

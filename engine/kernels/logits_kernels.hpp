@@ -1,6 +1,7 @@
 // Reductions of rows of logits for one kind of lanes.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "kernels/draw_weight.hpp"
@@ -46,6 +47,7 @@ struct LogitsKernels {
   }
 
   static float log_of(float x) {
+    if (std::isnan(x)) return x;
     alignas(64) float all[16];
     logarithm(L::broadcast(x)).store(static_cast<float*>(all));
     return all[0];

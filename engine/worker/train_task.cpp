@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 
 #include "tensor/torch.hpp"
@@ -49,7 +50,11 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
     return {};
   });
   // Before anything is let go of: threads of this rank may be waiting for ranks that wait for it.
-  if (thrown) std::_Exit(tell_failure(job.channel, *thrown));
+  if (thrown) {
+    const int code = tell_failure(job.channel, *thrown);
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
   return ended;
 }
 

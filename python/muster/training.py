@@ -50,7 +50,7 @@ class TrainOutput:
 
     @property
     def model(self) -> Path:
-        """The trained model, as transformers and muster read it; there when the run is done."""
+        """The trained model, as transformers and muster read it; there when the run is done, unless training.save_at_end says nothing."""
         return self.folder / "model"
 
     def history(self) -> list[dict[str, Optional[float]]]:

@@ -75,6 +75,10 @@ class Check {
     if (kind == StageKind::train && find(settings, "training.algorithm") == nullptr)
       note(job.algorithm->where, fmt::format("{} is no algorithm that muster train knows", job.algorithm->name),
            "write training.algorithm in its table: muster config lists what there is");
+    if (const Setting* left = find(settings, "training.save_at_end");
+        kind == StageKind::train && left != nullptr && left->value == "nothing")
+      note(left->where, "training.save_at_end is nothing, and the stages of an experiment hand on models",
+           "leave it out, or write model");
     if (kind == StageKind::evaluate && find(settings, "data.path") == nullptr &&
         find(settings, "data.eval_path") == nullptr && !job.dataset->questions)
       note(job.dataset->where, fmt::format("data set {} has nothing to evaluate on", job.dataset->name),

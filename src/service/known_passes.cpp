@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <system_error>
 
@@ -17,17 +18,29 @@ namespace {
 
 constexpr std::chrono::days kept_for(30);
 
-// Everything that memory depends on, but the size of passes and what is recomputed.
+// Everything that memory depends on, but the size of passes and what is recomputed beyond what was asked for.
 std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
   const spec::ModelConfig& model = plan.question.model->config;
-  const auto& gpu = plan.plan.ranks.front().gpu;
-  const auto number = [](auto value) { return static_cast<int>(value); };
-  return fmt::format("{} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} | {} {} {} | {} {} {} | {}", number(model.family),
-                     model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads, model.kv_heads,
-                     model.head_size, model.tied, number(task.compute), number(task.state), task.exact,
-                     task.deterministic, number(task.attention), number(task.optimizer.kind), number(task.sharding.kind),
-                     task.sharding.group, task.sharding.offload, task.sequence_length, plan.plan.ranks.size(),
-                     number(plan.question.workload.recomputation), gpu ? gpu->name : "");
+  std::set<std::string> gpus;
+  for (const plan::RankPlan& rank : plan.plan.ranks)
+    if (rank.gpu) gpus.insert(fmt::format("{}: {}", rank.gpu->number, rank.gpu->name));
+  const nlohmann::ordered_json facts = {
+      {"model",
+       {static_cast<int>(model.family), model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads,
+        model.kv_heads, model.head_size, model.tied}},
+      {"compute", wire::to_json(task.compute)},
+      {"state", wire::to_json(task.state)},
+      {"exact", task.exact},
+      {"deterministic", task.deterministic},
+      {"attention", wire::to_json(task.attention)},
+      {"optimizer", wire::to_json(task.optimizer.kind)},
+      {"sharding", wire::to_json(task.sharding)},
+      {"sequence_length", task.sequence_length},
+      {"recompute", wire::to_json(plan.question.workload.recomputation)},
+      {"ranks", plan.plan.ranks.size()},
+      {"gpus", gpus},
+      {"gibibytes", plan.plan.ranks.front().limit >> 30}};
+  return facts.dump();
 }
 
 std::filesystem::path path_of(const std::filesystem::path& folder, const TrainPlan& plan, const wire::TrainTask& task) {
@@ -52,7 +65,8 @@ std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::Tr
     return std::nullopt;
   KnownPass pass{json["micro_batch"].get<std::int64_t>(), {}};
   const auto& words = wire::Words<spec::Recomputation>::table;
-  const auto word = std::ranges::find(words, json["recompute"].get<std::string>(), [](const auto& entry) { return entry.second; });
+  const auto word =
+      std::ranges::find(words, json["recompute"].get<std::string>(), [](const auto& entry) { return entry.second; });
   if (word == words.end() || pass.micro_batch < 1) return std::nullopt;
   pass.recompute = word->first;
   return pass;
@@ -61,23 +75,25 @@ std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::Tr
 void KnownPasses::keep(const TrainPlan& plan, const wire::TrainTask& task, const KnownPass& pass) const {
   std::error_code unimportant;
   std::filesystem::create_directories(folder_, unimportant);
-  const nlohmann::ordered_json json = {{"micro_batch", pass.micro_batch},
-                                       {"recompute", wire::to_json(pass.recompute)},
-                                       {"of", text_of(plan, task)}};
+  const nlohmann::ordered_json json = {
+      {"micro_batch", pass.micro_batch}, {"recompute", wire::to_json(pass.recompute)}, {"of", text_of(plan, task)}};
   static_cast<void>(write_file_atomically(path_of(folder_, plan, task), json.dump() + "\n"));
 }
 
-Result<void> begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {
+void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {
   const auto pass = known.find(plan, task);
-  if (!pass || (pass->micro_batch >= task.micro_batch && pass->recompute <= task.recompute)) return {};
+  if (!pass || (pass->micro_batch >= task.micro_batch && pass->recompute <= task.recompute)) return;
   plan::Question smaller = plan.question;
   const std::int64_t per_rank = plan.plan.workload.micro_batch * plan.plan.workload.accumulation;
   std::int64_t fits = std::min(pass->micro_batch, task.micro_batch);
   while (per_rank % fits != 0) --fits;
   smaller.micro_batch = fits;
   smaller.workload.recomputation = std::max(pass->recompute, task.recompute);
+  smaller.scheme = plan.plan.layout.scheme;
+  smaller.sharding = plan.plan.layout.sharding;
+  smaller.offload = plan.plan.layout.offload;
   auto made = plan::make_plan(smaller);
-  if (!made) return made.error();
+  if (!made || !made->fits()) return;
   made->reasons.push_back(plan.plan.reasons.back());  // what is computed in
   plan.plan = std::move(*made);
   task.micro_batch = fits;
@@ -86,7 +102,6 @@ Result<void> begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wi
       fmt::format("an earlier run like this one ran out of memory: it begins with {} sequence{} a pass{}; "
                   "training.micro_batch_size says otherwise",
                   fits, fits == 1 ? "" : "s", task.recompute == spec::Recomputation::none ? "" : ", recomputed"));
-  return {};
 }
 
 }  // namespace muster::service

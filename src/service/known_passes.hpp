@@ -12,7 +12,8 @@ struct KnownPass {
   spec::Recomputation recompute = spec::Recomputation::none;
 };
 
-// Files in the cache, one for everything that memory depends on: the model's shape, types, strategy, ranks, GPUs. What
+// Files in the cache, one for everything that memory depends on: the model's shape, types, strategy, ranks, GPUs and
+// how much of them is free. What
 // is older than a month, or cannot be read, is not known.
 class KnownPasses {
  public:
@@ -27,6 +28,6 @@ class KnownPasses {
 };
 
 // Plans again with passes as small as an earlier run's came to be, unless the plan's are, and says so.
-Result<void> begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task);
+void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task);
 
 }  // namespace muster::service

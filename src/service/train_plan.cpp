@@ -202,15 +202,16 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.sharding = {};
   numbers.recompute = spec::Recomputation::none;
   numbers.save_every = numbers.keep = numbers.evaluation.every;
-  numbers.save_at_end = spec::FinalSave::all;
   numbers.resume.reset();
   numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
   numbers.micro_batch = numbers.saving_ranks = 1;
   numbers.pinned = false;
   if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
+  auto fields = wire::to_json(numbers);
+  fields.erase("save_at_end");
   const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", wire::print_fields(numbers), spec.experiment.seed,
-                  model_fingerprint(task.model).dump(), std::filesystem::path(task.data).filename().string());
+      fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
+                  std::filesystem::path(task.data).filename().string());
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
@@ -291,8 +292,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   plan.notes = data_notes(plan.data);
-  if (!devices->gpus.empty() && !sizes->pass && !sizes->passes)
-    if (auto begun = begin_with_known_pass(KnownPasses(cache), plan, task); !begun) return begun.error();
+  if (!devices->gpus.empty() && !sizes->pass && !sizes->passes) begin_with_known_pass(KnownPasses(cache), plan, task);
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
   if (hosts > 1)

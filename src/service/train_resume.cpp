@@ -80,7 +80,8 @@ Result<void> take(const fs::path& run, TrainPlan& plan) {
   if (!folder) return folder.error();
   const auto result = folder->read_result();
   if (!result || !*result || (*result)->status != store::Ending::done) return {};
-  plan.finished = (*result)->steps == steps && fs::is_directory(folder->model());
+  const bool has_model = plan.task().save_at_end == spec::FinalSave::nothing || fs::is_directory(folder->model());
+  plan.finished = (*result)->steps == steps && has_model;
   return {};
 }
 

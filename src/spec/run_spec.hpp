@@ -239,7 +239,9 @@ struct TrainingSpec {
           "fill sequences of sequence_length tokens with several samples side by side; batch sizes then count those");
     field("deterministic", &TrainingSpec::deterministic,
           "sums of gradients are exact, so that their bits do not depend on ranks and passes");
-    field("save_steps", &TrainingSpec::save_steps, "steps between checkpoints; not set: only at the end").at_least(1);
+    field("save_steps", &TrainingSpec::save_steps,
+          "steps between checkpoints; not set: only at the end, as save_at_end says")
+        .at_least(1);
     field("save_total_limit", &TrainingSpec::save_total_limit, "checkpoints that are kept; not set: all").at_least(1);
     field(
         "save_at_end", &TrainingSpec::save_at_end,

@@ -79,10 +79,11 @@ def test_every_problem_of_a_file_is_told_with_its_line(laboratory):
 
 def test_settings_are_checked_as_the_commands_would(laboratory):
     (laboratory.folder / "wrong.yaml").write_text(
-        "experiment: {name: x}\nalgorithms:\n  sft: {training: {max_step: 5}}\n  mine:\nfamilies: {a: /m}\n"
+        "experiment: {name: x}\nalgorithms:\n  sft: {training: {max_step: 5, save_at_end: nothing}}\n  mine:\nfamilies: {a: /m}\n"
         "datasets: {d: /d}\ngenerate: muster\nevaluate: [score, '${modle}']\n")  # fmt: skip
     done = laboratory.run("run", "wrong.yaml", status=2)
     for part in ("wrong.yaml:3:20: training.max_step: no such setting", "did you mean training.max_steps?",
+                 "training.save_at_end is nothing, and the stages of an experiment hand on models",
                  "mine is no algorithm that muster train knows", "data set d has no prompts", "there is no ${modle}; did you mean ${model}?"):  # fmt: skip
         assert part in done.stderr, (part, done.stderr)
 

@@ -94,6 +94,19 @@ def test_as_many_checkpoints_as_asked_for_are_kept_and_the_last_step_has_one(tra
     assert [event["step"] for event in training.run().events("saved")] == [5, 10, 13]
 
 
+@pytest.mark.parametrize("left", ["model", "nothing"])
+def test_a_finished_run_leaves_what_is_asked_for(training: Training, left: str):
+    ended = training("training.max_steps=13", "training.save_total_limit=3", f"training.save_at_end={left}")
+    assert ended.returncode == 0, ended.stderr
+    run = training.run()
+    assert run.checkpoints() == [5, 10] and run.result()["status"] == "done" and len(run.rows()) == 13
+    assert (run.folder / "model").exists() == ("try it" in ended.stderr) == (left == "model")
+    again = training("training.max_steps=13", f"training.save_at_end={left}", "--resume", "auto")
+    assert again.returncode == 0 and "nothing to do" in again.stderr
+    assert training("training.max_steps=15", "--resume", "auto").returncode == 0
+    assert run.checkpoints()[-1] == 15 and run.weights() and [row[0] for row in run.rows()] == [str(step) for step in range(1, 16)]
+
+
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, size: str):
     folder.mkdir()

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import resource
 import signal
 
 import pytest
@@ -49,6 +50,16 @@ class TestDyingRanks:
         ended = finish(process)
         assert ended.returncode == 1 and "rank 0" in ended.stderr and "SIGKILL" in ended.stderr
         assert run.result()["status"] == "failed" and "rank 0" in run.result()["error"] and run.leftovers() == []
+        training.assert_nothing_lives()
+
+    @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+    def test_a_rank_that_fails_says_why_while_others_wait_for_it(self, training: Training, strategy: str):
+        process = training.start("distributed.max_restarts=0", f"distributed.strategy={strategy}", "training.max_steps=100000")
+        run = training.at_step(7)
+        resource.prlimit(training.rank(1), resource.RLIMIT_AS, (1 << 20, 1 << 20))  # it gets no more memory
+        ended = finish(process, 60)
+        assert ended.returncode == 1 and "rank 1" in ended.stderr
+        assert run.result()["status"] == "failed" and "rank 1" in run.result()["error"]
         training.assert_nothing_lives()
 
     def test_restarts_are_counted_and_then_the_run_fails(self, training: Training, whole: Run):

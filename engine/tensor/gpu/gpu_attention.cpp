@@ -162,7 +162,8 @@ bool GpuAttention::cudnn_takes(const AttentionShape& shape, const std::vector<At
                                const at::Tensor& queries) {
   constexpr int hopper = 9;
   constexpr std::int64_t fewest_rows = 128;  // of a sequence
-  constexpr int often = 64;                  // calls, one for each layer
+  constexpr int most_layouts = 8;
+  constexpr int often = 256;  // calls, one for each layer
   const std::int64_t rows = parts.front().rows;
   if (cudnn_refuses_ || wish_ != spec::Attention::sdpa || rows < fewest_rows || shape.head_size > 128 ||
       (shape.window && *shape.window < rows) || std::ssize(parts) * rows != queries.size(0) ||
@@ -170,7 +171,9 @@ bool GpuAttention::cudnn_takes(const AttentionShape& shape, const std::vector<At
     return false;
   for (const AttentionPart& part : parts)
     if (part.rows != rows) return false;
-  return ++layouts_seen_[{std::ssize(parts), rows}] > often;
+  int& seen = layouts_seen_[{std::ssize(parts), rows}];
+  if (seen <= often && ++seen > often) ++cudnn_layouts_;
+  return seen > often && cudnn_layouts_ <= most_layouts;
 }
 
 namespace {
@@ -203,16 +206,24 @@ bool GpuAttention::cudnn_parts(const AttentionShape& shape, std::int64_t sequenc
   }
 }
 
-AttentionGradient GpuAttention::cudnn_backward(const AttentionShape& shape, const HeadRows& heads,
-                                               const at::Tensor& output, const at::Tensor& log_sums,
-                                               const at::Tensor& output_gradient) {
+std::optional<AttentionGradient> GpuAttention::cudnn_backward(const AttentionShape& shape, const HeadRows& heads,
+                                                              const at::Tensor& output, const at::Tensor& log_sums,
+                                                              const at::Tensor& output_gradient) {
   const std::int64_t sequences = log_sums.size(0), rows = log_sums.size(2);
   const auto own = [&](const at::Tensor& all) { return sequences_of(all, sequences, shape.head_size); };
   const at::Tensor unused = at::empty({}, output.options().dtype(at::kLong));  // there is no dropout
-  const auto found = at::_scaled_dot_product_cudnn_attention_backward(
-      own(output_gradient.contiguous()), own(heads.queries), own(heads.keys), own(heads.values), own(output), log_sums,
-      unused, unused, {}, {}, {}, rows, rows, 0.0, true, shape.scale);
-  return {rows_together(std::get<0>(found)), rows_together(std::get<1>(found)), rows_together(std::get<2>(found))};
+  try {
+    const auto found = at::_scaled_dot_product_cudnn_attention_backward(
+        own(output_gradient.contiguous()), own(heads.queries), own(heads.keys), own(heads.values), own(output),
+        log_sums, unused, unused, {}, {}, {}, rows, rows, 0.0, true, shape.scale);
+    return AttentionGradient{rows_together(std::get<0>(found)), rows_together(std::get<1>(found)),
+                             rows_together(std::get<2>(found))};
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error&) {
+    cudnn_refuses_ = true;
+    return std::nullopt;
+  }
 }
 
 at::Tensor GpuAttention::forward(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
@@ -306,7 +317,10 @@ AttentionGradient GpuAttention::backward(const AttentionShape& shape, const Atte
   const at::Tensor& rows = heads.queries;
   if (!log_sums.defined() || !has_packed(shape, rows.scalar_type()))
     return library_attention_gradient(shape, tables, heads, output_gradient, deterministic);
-  if (log_sums.dim() > 2) return cudnn_backward(shape, heads, output, log_sums, output_gradient);
+  if (log_sums.dim() > 2) {
+    auto found = cudnn_backward(shape, heads, output, log_sums, output_gradient);
+    return found ? *found : library_attention_gradient(shape, tables, heads, output_gradient, deterministic);
+  }
   const FixedOrder order(deterministic);
   const at::Tensor unused = at::empty({0}, rows.options());  // there is no dropout
   const auto gradient_of = [&](const std::vector<AttentionPart>& parts, std::int64_t first, std::int64_t count) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "spec/values.hpp"
 #include "tensor/primitives.hpp"
@@ -32,19 +33,21 @@ class GpuAttention {
                     at::Tensor& output, at::Tensor* log_sums);
   // Note [When cuDNN attends]
   // On Hopper cuDNN's kernels take about half the time of torch's packed ones. They want sequences of one length, and
-  // are made anew for each length and number of them, which takes longer than a step: a layout is left to them once it
-  // has come often enough.
+  // are made anew for each length and number of them, which takes longer than a step: the first few layouts that have
+  // come often enough are left to them.
   bool cudnn_takes(const AttentionShape& shape, const std::vector<AttentionPart>& parts, const at::Tensor& queries);
-  // False where it would not.
+  // Both: nothing, where it would not.
   bool cudnn_parts(const AttentionShape& shape, std::int64_t sequences, const HeadRows& heads, at::Tensor& output,
                    at::Tensor& log_sums);
-  static AttentionGradient cudnn_backward(const AttentionShape& shape, const HeadRows& heads, const at::Tensor& output,
-                                          const at::Tensor& log_sums, const at::Tensor& output_gradient);
+  std::optional<AttentionGradient> cudnn_backward(const AttentionShape& shape, const HeadRows& heads,
+                                                  const at::Tensor& output, const at::Tensor& log_sums,
+                                                  const at::Tensor& output_gradient);
   // Where sequences of so many rows begin, and the last one ends: int32 on the device. Kept for the next layer.
   at::Tensor begins_of(const std::vector<AttentionPart>& parts, at::Device device);
 
   spec::Attention wish_;
   bool cudnn_refuses_ = false;
+  int cudnn_layouts_ = 0;                                              // that came often
   std::map<std::pair<std::int64_t, std::int64_t>, int> layouts_seen_;  // of sequences and rows of each
   std::vector<std::int32_t> known_begins_;
   at::Tensor begins_;
