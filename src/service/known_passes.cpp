@@ -21,9 +21,10 @@ constexpr std::chrono::days kept_for(30);
 // Everything that memory depends on, but the size of passes and what is recomputed beyond what was asked for.
 std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
   const spec::ModelConfig& model = plan.question.model->config;
-  std::set<std::string> gpus;
+  const plan::RankPlan& first = plan.plan.ranks.front();
+  std::set<int> gpus;
   for (const plan::RankPlan& rank : plan.plan.ranks)
-    if (rank.gpu) gpus.insert(fmt::format("{}: {}", rank.gpu->number, rank.gpu->name));
+    if (rank.gpu) gpus.insert(rank.gpu->number);
   const nlohmann::ordered_json facts = {
       {"model",
        {static_cast<int>(model.family), model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads,
@@ -38,8 +39,9 @@ std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
       {"sequence_length", task.sequence_length},
       {"recompute", wire::to_json(plan.question.workload.recomputation)},
       {"ranks", plan.plan.ranks.size()},
-      {"gpus", gpus},
-      {"gibibytes", plan.plan.ranks.front().limit >> 30}};
+      {"gpus", gpus.size()},
+      {"gpu", first.gpu ? first.gpu->name : ""},
+      {"gibibytes", first.limit >> 30}};
   return facts.dump();
 }
 

@@ -13,8 +13,7 @@ struct KnownPass {
 };
 
 // Files in the cache, one for everything that memory depends on: the model's shape, types, strategy, ranks, GPUs and
-// how much of them is free. What
-// is older than a month, or cannot be read, is not known.
+// how much of them is free. What is older than a month, or cannot be read, is not known.
 class KnownPasses {
  public:
   explicit KnownPasses(const std::filesystem::path& cache) : folder_(cache / "passes") {}
