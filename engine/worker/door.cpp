@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <new>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "communicate/communicator.hpp"
@@ -41,6 +42,9 @@ std::optional<wire::Failed> through_the_door(const std::function<Result<void>()>
     return describe(problem);
   } catch (const std::bad_alloc&) {
     return failed("the host's memory is full", "use a smaller batch or fewer ranks; free shows what is left");
+  } catch (const std::system_error& problem) {  // a thread, most often
+    return failed(std::string("the system refuses what a rank needs: ") + problem.what(),
+                  "look at its limits (ulimit -a: processes, memory) and at free");
   } catch (const std::exception& problem) {
     return failed(std::string("internal error: ") + problem.what(), "report this as a bug of muster");
   } catch (...) {

@@ -52,6 +52,22 @@ std::filesystem::path path_of(const std::filesystem::path& folder, const TrainPl
   return folder / (digest.finish() + ".json");
 }
 
+// With the task's passes. A plan's are of one size: where the task's last one is smaller, the plan stays as it is.
+void replan(TrainPlan& plan, const wire::TrainTask& task) {
+  const std::int64_t per_rank = plan.plan.workload.micro_batch * plan.plan.workload.accumulation;
+  if (per_rank % task.micro_batch != 0) return;
+  plan::Question question = plan.question;
+  question.micro_batch = task.micro_batch;
+  question.workload.recomputation = task.recompute;
+  question.scheme = plan.plan.layout.scheme;
+  question.sharding = plan.plan.layout.sharding;
+  question.offload = plan.plan.layout.offload;
+  auto made = plan::make_plan(question);
+  if (!made || !made->fits()) return;
+  made->reasons.push_back(plan.plan.reasons.back());  // what is computed in
+  plan.plan = std::move(*made);
+}
+
 }  // namespace
 
 std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::TrainTask& task) const {
@@ -85,25 +101,14 @@ void KnownPasses::keep(const TrainPlan& plan, const wire::TrainTask& task, const
 void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {
   const auto pass = known.find(plan, task);
   if (!pass || (pass->micro_batch >= task.micro_batch && pass->recompute <= task.recompute)) return;
-  plan::Question smaller = plan.question;
-  const std::int64_t per_rank = plan.plan.workload.micro_batch * plan.plan.workload.accumulation;
-  std::int64_t fits = std::min(pass->micro_batch, task.micro_batch);
-  while (per_rank % fits != 0) --fits;
-  smaller.micro_batch = fits;
-  smaller.workload.recomputation = std::max(pass->recompute, task.recompute);
-  smaller.scheme = plan.plan.layout.scheme;
-  smaller.sharding = plan.plan.layout.sharding;
-  smaller.offload = plan.plan.layout.offload;
-  auto made = plan::make_plan(smaller);
-  if (!made || !made->fits()) return;
-  made->reasons.push_back(plan.plan.reasons.back());  // what is computed in
-  plan.plan = std::move(*made);
-  task.micro_batch = fits;
-  task.recompute = smaller.workload.recomputation;
+  task.micro_batch = std::min(pass->micro_batch, task.micro_batch);
+  task.recompute = std::max(pass->recompute, task.recompute);
+  replan(plan, task);
   plan.notes.push_back(
       fmt::format("an earlier run like this one ran out of memory: it begins with {} sequence{} a pass{}; "
                   "training.micro_batch_size says otherwise",
-                  fits, fits == 1 ? "" : "s", task.recompute == spec::Recomputation::none ? "" : ", recomputed"));
+                  task.micro_batch, task.micro_batch == 1 ? "" : "s",
+                  task.recompute == spec::Recomputation::none ? "" : ", recomputed"));
 }
 
 }  // namespace muster::service

@@ -26,7 +26,7 @@ class KnownPasses {
   std::filesystem::path folder_;
 };
 
-// Plans again with passes as small as an earlier run's came to be, unless the plan's are, and says so.
+// Passes as small as an earlier run's came to be, unless they are already; plans again, and says so.
 void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task);
 
 }  // namespace muster::service

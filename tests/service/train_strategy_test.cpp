@@ -110,11 +110,12 @@ TEST_F(TrainStrategy, ARunBeginsWithThePassesThatAnEarlierOneCameTo) {
   ASSERT_TRUE(first) << first.error().what;
   ASSERT_EQ(first->task().micro_batch, 6);  // 24 sequences on four GPUs
   const KnownPasses known(folder_.path());
-  known.keep(*first, first->task(), {4, spec::Recomputation::none});
+  known.keep(*first, first->task(), {3, spec::Recomputation::none});
   const auto again = plan({}, roomy);
   ASSERT_TRUE(again) << again.error().what;
-  EXPECT_EQ(again->task().micro_batch, 3);  // what divides six, and is no larger
-  EXPECT_EQ(again->plan.workload.micro_batch * again->plan.workload.accumulation, 6);
+  EXPECT_EQ(again->task().micro_batch, 3);
+  EXPECT_EQ(again->plan.workload.micro_batch, 3);
+  EXPECT_EQ(again->plan.workload.accumulation, 2);
   EXPECT_EQ(again->task().identity, first->task().identity);
   EXPECT_EQ(again->plan.reasons.back(), first->plan.reasons.back());
   ASSERT_FALSE(again->notes.empty());
@@ -123,6 +124,8 @@ TEST_F(TrainStrategy, ARunBeginsWithThePassesThatAnEarlierOneCameTo) {
   EXPECT_EQ(passes({"training.gradient_checkpointing=full"}).first, 6);
   EXPECT_EQ(passes({"distributed.strategy=fsdp"}).first, 6);
   EXPECT_EQ(passes({"training.sequence_length=64"}).first, 6);
+  known.keep(*again, again->task(), {4, spec::Recomputation::none});
+  EXPECT_EQ(passes({}).first, 4);  // and then two
   known.keep(*again, again->task(), {1, spec::Recomputation::full});
   EXPECT_EQ(passes({}), std::pair(std::int64_t{1}, spec::Recomputation::full));
   for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "passes"))
