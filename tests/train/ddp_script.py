@@ -1,6 +1,7 @@
 """A training as people write it for torchrun: DistributedDataParallel over gloo. ddp_script.py MODEL LESSONS LOSSES"""
 
 import json
+import os
 import pathlib
 import sys
 
@@ -34,4 +35,5 @@ for step in prepared["batches"]:
     curve.append(mean.item())
 if rank == 0:
     pathlib.Path(output).write_text(json.dumps(curve))
-distributed.destroy_process_group()
+distributed.barrier()
+os._exit(0)  # torch's threads of gloo now and then abort a process that takes its group down
