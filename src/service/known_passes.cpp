@@ -77,25 +77,16 @@ std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::Tr
   if (problem || std::filesystem::file_time_type::clock::now() - written > kept_for) return std::nullopt;
   const auto text = read_file(path);
   if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains("micro_batch") || !json["micro_batch"].is_number_integer() ||
-      !json.contains("recompute") || !json["recompute"].is_string())
-    return std::nullopt;
-  KnownPass pass{json["micro_batch"].get<std::int64_t>(), {}};
-  const auto& words = wire::Words<spec::Recomputation>::table;
-  const auto word =
-      std::ranges::find(words, json["recompute"].get<std::string>(), [](const auto& entry) { return entry.second; });
-  if (word == words.end() || pass.micro_batch < 1) return std::nullopt;
-  pass.recompute = word->first;
-  return pass;
+  const auto pass = wire::parse_fields<KnownPass>(*text, path.string());
+  return pass && pass->micro_batch >= 1 ? std::optional(*pass) : std::nullopt;
 }
 
 void KnownPasses::keep(const TrainPlan& plan, const wire::TrainTask& task, const KnownPass& pass) const {
   std::error_code unimportant;
   std::filesystem::create_directories(folder_, unimportant);
-  const nlohmann::ordered_json json = {
-      {"micro_batch", pass.micro_batch}, {"recompute", wire::to_json(pass.recompute)}, {"of", text_of(plan, task)}};
-  static_cast<void>(write_file_atomically(path_of(folder_, plan, task), json.dump() + "\n"));
+  auto json = wire::to_json(pass);
+  json["of"] = text_of(plan, task);
+  static_cast<void>(write_file_atomically(path_of(folder_, plan, task), wire::as_line(json) + "\n"));
 }
 
 void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {

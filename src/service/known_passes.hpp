@@ -10,6 +10,12 @@ namespace muster::service {
 struct KnownPass {
   std::int64_t micro_batch = 1;
   spec::Recomputation recompute = spec::Recomputation::none;
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("micro_batch", self.micro_batch);
+    visit("recompute", self.recompute);
+  }
 };
 
 // Files in the cache, one for everything that memory depends on: the model's shape, types, strategy, ranks, GPUs and

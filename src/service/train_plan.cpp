@@ -208,7 +208,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.pinned = false;
   if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
   auto fields = wire::to_json(numbers);
-  fields.erase("save_at_end");
+  fields.erase("save_at_end");  // none of them; runs of earlier versions do not have it
   const std::string text =
       fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
                   std::filesystem::path(task.data).filename().string());
