@@ -11,6 +11,7 @@ import argparse
 import csv
 import hashlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -126,8 +127,26 @@ THIN = dict(model_type="llama", hidden_size=256, intermediate_size=1024, num_hid
             num_key_value_heads=4, vocab_size=259, tie_word_embeddings=True, rms_norm_eps=1e-5, max_position_embeddings=1024)
 
 
+def events_of(folder: pathlib.Path, word: str) -> list[dict]:
+    events = map(json.loads, (folder / "events.jsonl").read_text().splitlines())
+    return [event for event in events if event["event"] == word]
+
+
+def report_tight(why: str, wanted: Run, errors: str, output: pathlib.Path, ranks: set[int] | None = None) -> None:
+    """Whether a run that was short of memory ran out of it, on these ranks and no other, and has the same curve."""
+    folders = list(output.iterdir()) if output.exists() else []
+    if not folders or not (folders[0] / "result.json").exists():
+        return report(False, f"{why}:", errors[-1500:])
+    shrunk = [(event["rank"], event["step"], event["micro_batch"], event["recompute"]) for event in events_of(folders[0], "shrunk")]
+    with (folders[0] / "metrics.csv").open() as table:
+        losses = [row["loss"] for row in csv.DictReader(table)]
+    report(bool(shrunk) and ranks in (None, {rank for rank, *_ in shrunk}), f"{why}: memory ran out on (rank, step, new micro-batch, recomputed):",
+           *shrunk)
+    report(losses == wanted.losses, "and the curve is the same, to the last bit" if losses == wanted.losses else "and the curve is ANOTHER")
+
+
 def check_memory(program: str, folder: pathlib.Path) -> None:
-    """Another process takes what is free, but for 1.5 GiB, once the first steps are done; ranks give back what they do not hold."""
+    """Memory runs out while two ranks train: on the GPU that they share, and for one of them alone."""
     batch, length, steps = 64, 1024, 12
     train_peer.SHAPES["thin"] = THIN
     model, data = train_peer.write_inputs(folder, "thin", batch * (steps + 1), length)
@@ -139,25 +158,34 @@ def check_memory(program: str, folder: pathlib.Path) -> None:
     if not first.good:
         return report(False, "does not train")
     print(f"      {steps} steps with room took {time.monotonic() - started:.0f} s", flush=True)
+
+    # Another process takes what is free, but for 1.5 GiB, once the first steps are done; ranks give back what they do not hold.
     hog = subprocess.Popen([sys.executable, "-c", HOG, str(3 << 29)], stdin=subprocess.PIPE, text=True)
     output = folder / "tight"
-    command = [program, "train", "--device", "cuda", "--output", str(output), *usual]
-    other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [program, "train", "--device", "cuda", *usual, "--output"]
+    other = subprocess.Popen([*command, str(output)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while other.poll() is None and not any(entry.stat().st_size > 200 for entry in output.glob("*/metrics.csv")):
         time.sleep(0.05)
     hog.stdin.write("now\n")
     hog.stdin.flush()
     errors = other.communicate()[1]
     hog.kill()
-    if other.returncode != 0:
-        return report(False, "memory runs out:", errors[-1500:])
-    (kept,) = output.iterdir()
-    events = [json.loads(line) for line in (kept / "events.jsonl").read_text().splitlines()]
-    shrunk = [(event["rank"], event["step"], event["micro_batch"], event["recompute"]) for event in events if event["event"] == "shrunk"]
-    with (kept / "metrics.csv").open() as table:
-        losses = [row["loss"] for row in csv.DictReader(table)]
-    report(bool(shrunk), "memory ran out on (rank, step, new micro-batch, recomputed):", *shrunk)
-    report(losses == first.losses, "and the curve is the same, to the last bit" if losses == first.losses else "and the curve is ANOTHER")
+    hog.wait()
+    time.sleep(1)  # the driver gives its memory back
+    report_tight("the GPU fills up", first, errors, output)
+
+    # The second rank may take two thirds of what it needs. What the first run of this shape learnt would be used: another cache.
+    peak = max(event["peak"] for event in events_of(first.folder, "memory"))
+    total = max(event["total"] for event in events_of(first.folder, "memory"))
+    worker = pathlib.Path(program).resolve().parents[1] / "worker/muster-worker"
+    capped = folder / "capped-worker"
+    capped.write_text(f'#!/bin/sh\n[ "$RANK" = 1 ] && export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:{peak / total * 2 / 3:.6f}\n'
+                      f'exec {worker} "$@"\n')
+    capped.chmod(0o755)
+    output = folder / "capped"
+    environment = {**os.environ, "MUSTER_WORKER": str(capped), "MUSTER_CACHE": str(folder / "cache")}
+    done = subprocess.run([*command, str(output)], capture_output=True, text=True, env=environment)
+    report_tight("one rank may have less", first, done.stderr, output, {1})
 
 
 def check_saving(program: str, folder: pathlib.Path) -> None:

@@ -17,8 +17,10 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
   for (const spec::ShortOption& shortened : spec::short_options()) {
     const std::string name(shortened.option);
     const std::string names = shortened.letter == '\0' ? name : fmt::format("-{},{}", shortened.letter, name);
+    const spec::Field& field = *schema.find(shortened.key);
+    const std::string choice = field.is_choice ? ": " + field.accepted : "";
     auto* option = command.add_option(names, options->short_values[name],
-                                      fmt::format("{} ({})", schema.find(shortened.key)->help, shortened.key));
+                                      fmt::format("{}{} ({})", field.help, choice, shortened.key));
     if (shortened.many)
       option->expected(1, -1);
     else

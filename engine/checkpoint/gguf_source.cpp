@@ -7,6 +7,7 @@
 
 #include "checkpoint/dequantize.hpp"
 #include "checkpoint/number_conversion.hpp"
+#include "checkpoint/stored_columns.hpp"
 
 namespace muster::checkpoint {
 namespace {
@@ -170,17 +171,10 @@ Result<void> GgufSource::read_transposed(const Place& place, const SliceBounds& 
                                          std::span<std::byte> out) const {
   Tile tile(place.type, place.row_elements, bounds.first_row, bounds.rows);
   const std::int64_t step = std::max<std::int64_t>(1, tile_elements / std::max<std::int64_t>(1, tile.elements));
-  std::vector<float> line(static_cast<std::size_t>(step));
   for (std::int64_t column = 0; column < bounds.columns; column += step) {
     const std::int64_t count = std::min(step, bounds.columns - column);
     if (auto loaded = load(place, bounds.first_column + column, count, tile); !loaded) return loaded;
-    const auto numbers = std::span(line).first(static_cast<std::size_t>(count));
-    for (std::int64_t row = 0; row < bounds.rows; ++row) {
-      for (std::int64_t i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] = tile.row(i)[row];
-      const auto place_in_out = static_cast<std::size_t>(row * bounds.columns + column) * size_of(as);
-      convert_numbers(spec::ElementType::float32, std::as_bytes(numbers), as,
-                      out.subspan(place_in_out, numbers.size() * size_of(as)));
-    }
+    put_columns({tile.row(0), tile.elements, column, count}, bounds, as, out);
   }
   return {};
 }

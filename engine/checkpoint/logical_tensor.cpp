@@ -36,6 +36,7 @@ bool has_possible_size(const spec::Dimensions& dimensions) {
 Result<void> check_tensor(const LogicalTensor& tensor) {
   if (tensor.name.empty() || !is_utf8(tensor.name)) return wrong_tensor(tensor, "a name that cannot be");
   if (!has_possible_size(tensor.dimensions)) return wrong_tensor(tensor, "a shape that cannot be");
+  if (tensor.transposed && tensor.dimensions.rank != 2) return wrong_tensor(tensor, "transposed, and no matrix");
   std::set<std::string_view> seen;
   for (const std::string& state : tensor.states)
     if (!is_state_name(state) || !seen.insert(state).second)
@@ -46,12 +47,23 @@ Result<void> check_tensor(const LogicalTensor& tensor) {
 
 }  // namespace
 
+// Twice transposed is not transposed.
+spec::Dimensions model_dimensions(const LogicalTensor& tensor) {
+  spec::Dimensions dimensions = tensor.dimensions;
+  if (tensor.transposed) std::swap(dimensions.sizes[0], dimensions.sizes[1]);
+  return dimensions;
+}
+
 std::vector<LogicalTensor> trained_tensors(const spec::ModelShape& shape, const std::vector<std::string>& states) {
   std::vector<LogicalTensor> tensors;
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
     if (tensor.kind != spec::TensorKind::parameter || tensor.same_as) continue;
-    LogicalTensor logical{shape.path(spec::TensorId{i}), tensor.dimensions, {std::string(parameter_state)}};
+    LogicalTensor logical{shape.path(spec::TensorId{i}),
+                          tensor.dimensions,
+                          {std::string(parameter_state)},
+                          shape.is_transposed(spec::TensorId{i})};
+    logical.dimensions = model_dimensions(logical);
     logical.states.insert(logical.states.end(), states.begin(), states.end());
     tensors.push_back(std::move(logical));
   }

@@ -19,6 +19,7 @@ struct LogicalTensor {
   std::string name;  // transformers': "model.layers.0.mlp.up_proj.weight"
   spec::Dimensions dimensions;
   std::vector<std::string> states;  // "parameter", "first_moment", "second_moment"
+  bool transposed = false;          // transformers has its rows as columns
   bool operator==(const LogicalTensor&) const = default;
 };
 
@@ -30,6 +31,9 @@ struct Piece {
   std::int64_t count = 0;
   bool operator==(const Piece&) const = default;
 };
+
+// As transformers has them.
+spec::Dimensions model_dimensions(const LogicalTensor& tensor);
 
 // The parameters of a model, tied ones once, in its order, each with "parameter" and these states.
 std::vector<LogicalTensor> trained_tensors(const spec::ModelShape& shape, const std::vector<std::string>& states);

@@ -11,19 +11,21 @@ namespace muster::checkpoint {
 namespace {
 
 constexpr std::string_view format_word = "muster-training-checkpoint";
-constexpr std::int64_t format_version = 1;
+constexpr std::int64_t format_version = 2;
 
 // The same with types that JSON has.
 struct TensorRow {
   std::string name;
   std::vector<std::int64_t> shape;
   std::vector<std::string> states;
+  bool transposed = false;
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("name", self.name);
     visit("shape", self.shape);
     visit("states", self.states);
+    visit("transposed", self.transposed);
   }
 };
 
@@ -66,7 +68,7 @@ ManifestRow to_row(const TrainingManifest& manifest) {
   row.state = manifest.state;
   for (const LogicalTensor& tensor : manifest.tensors) {
     const auto sizes = tensor.dimensions.span();
-    row.tensors.push_back({tensor.name, {sizes.begin(), sizes.end()}, tensor.states});
+    row.tensors.push_back({tensor.name, {sizes.begin(), sizes.end()}, tensor.states, tensor.transposed});
   }
   for (std::size_t i = 0; i < manifest.files.size(); ++i)
     row.files.push_back({piece_file_name(i, manifest.files.size()), manifest.files[i].size,
@@ -81,7 +83,7 @@ Result<TrainingManifest> from_row(ManifestRow row, const std::string& source) {
                  fmt::format("version {} of the format, and this muster reads {}", row.version, format_version));
   TrainingManifest manifest{std::move(row.state), {}, {}};
   for (TensorRow& tensor : row.tensors) {
-    LogicalTensor logical{std::move(tensor.name), {}, std::move(tensor.states)};
+    LogicalTensor logical{std::move(tensor.name), {}, std::move(tensor.states), tensor.transposed};
     if (tensor.shape.size() > logical.dimensions.sizes.size())
       return wrong(source, fmt::format("tensor {} has {} dimensions", logical.name, tensor.shape.size()));
     std::ranges::copy(tensor.shape, logical.dimensions.sizes.begin());

@@ -8,6 +8,7 @@
 
 #include "checkpoint/number_conversion.hpp"
 #include "checkpoint/slice_bounds.hpp"
+#include "checkpoint/stored_columns.hpp"
 #include "checkpoint/tensor_directory.hpp"
 
 namespace muster::checkpoint {
@@ -20,7 +21,7 @@ class TrainingParameters : public TensorSource {
   TrainingParameters(TrainingCheckpoint checkpoint, const spec::ModelShape& shape)
       : checkpoint_(std::move(checkpoint)) {
     for (const LogicalTensor& tensor : checkpoint_.tensors())
-      directory_.add({tensor.name, tensor.dimensions, spec::name(spec::ElementType::float32),
+      directory_.add({tensor.name, model_dimensions(tensor), spec::name(spec::ElementType::float32),
                       spec::ElementType::float32,
                       static_cast<std::uint64_t>(tensor.dimensions.elements()) * sizeof(float)});
     for (std::size_t i = 0; i < shape.tensors.size(); ++i)
@@ -41,6 +42,7 @@ class TrainingParameters : public TensorSource {
       return Error{Error::Kind::bad_input, fmt::format("{} cannot be read as {}", name, spec::name(as)), ""};
     const auto bounds = check_slice(*entry, slice, as, out.size());
     if (!bounds) return bounds.error();
+    if (checkpoint_.find(entry->name)->transposed) return read_transposed(entry->name, *bounds, as, out);
     const auto element = static_cast<std::size_t>(spec::bytes_per_element(as));
     const std::int64_t run = bounds->whole_rows() ? bounds->elements() : bounds->columns;  // that lie together
     std::int64_t first = bounds->first_row * bounds->tensor_columns + bounds->first_column;
@@ -54,6 +56,25 @@ class TrainingParameters : public TensorSource {
   std::uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
+  // Rows of the model's tensor are columns of the checkpoint's.
+  Result<void> read_transposed(const std::string& name, const SliceBounds& bounds, spec::ElementType as,
+                               std::span<std::byte> out) const {
+    const std::int64_t step = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(most_elements_at_once) / std::max<std::int64_t>(1, bounds.rows));
+    std::vector<float> stored(static_cast<std::size_t>(std::min(step, bounds.columns) * bounds.rows));
+    for (std::int64_t column = 0; column < bounds.columns; column += step) {
+      const std::int64_t count = std::min(step, bounds.columns - column);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto part =
+            std::span(stored).subspan(static_cast<std::size_t>(i * bounds.rows), static_cast<std::size_t>(bounds.rows));
+        const std::int64_t first = (bounds.first_column + column + i) * bounds.tensor_rows + bounds.first_row;
+        if (auto done = checkpoint_.read(name, parameter_state, first, part); !done) return done;
+        bytes_read_.fetch_add(part.size_bytes(), std::memory_order_relaxed);
+      }
+      put_columns({stored.data(), bounds.rows, column, count}, bounds, as, out);
+    }
+    return {};
+  }
   Result<void> convert(std::string_view name, std::int64_t first, spec::ElementType as,
                        std::span<std::byte> out) const {
     const auto element = static_cast<std::size_t>(spec::bytes_per_element(as));
@@ -85,9 +106,10 @@ Result<void> check_same_model(const TrainingCheckpoint& checkpoint, const spec::
   for (const LogicalTensor& tensor : wanted) {
     const LogicalTensor* found = checkpoint.find(tensor.name);
     if (found == nullptr) return another(fmt::format("it has no {}", tensor.name));
-    if (found->dimensions != tensor.dimensions)
-      return another(fmt::format("{} is [{}] there, and [{}] here", tensor.name,
-                                 fmt::join(found->dimensions.span(), ", "), fmt::join(tensor.dimensions.span(), ", ")));
+    if (found->dimensions != tensor.dimensions || found->transposed != tensor.transposed)
+      return another(fmt::format("{} is [{}]{} there, and [{}]{} here", tensor.name,
+                                 fmt::join(found->dimensions.span(), ", "), found->transposed ? " transposed" : "",
+                                 fmt::join(tensor.dimensions.span(), ", "), tensor.transposed ? " transposed" : ""));
   }
   if (wanted.size() != checkpoint.tensors().size())
     return another(fmt::format("it has {} tensors, and the model {}", checkpoint.tensors().size(), wanted.size()));

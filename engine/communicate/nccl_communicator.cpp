@@ -4,11 +4,12 @@
 #ifdef MUSTER_CUDA
 
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -31,16 +32,17 @@ c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
 constexpr int most_connected = 16;
 
 // A collective that the GPU has not finished, or that is still being put on its stream: the first one between two
-// ranks waits there for their connection.
-struct Pending {
+// ranks waits there for their connection. c10d's own record of it is not kept: that would hold on to its tensors.
+struct Operation {
   std::string description;
-  std::optional<std::uint64_t> number;  // absent: between two ranks
-  int peer = 0;                         // by its number in the job
-  Clock::time_point began;
-  c10::intrusive_ptr<c10d::Work> work = {};  // absent: not on the stream yet
+  std::optional<std::uint64_t> number = {};  // absent: between two ranks
+  int peer = 0;                              // by its number in the job
+};
+struct Pending {
+  Operation what;
+  at::cuda::CUDAEvent end = {};  // not created: not on the stream yet
 
-  bool failed() const { return work && work->exception(); }
-  bool done() const { return work && work->isCompleted() && !failed(); }
+  bool done() const { return end.isCreated() && end.query(); }
 };
 
 class NcclCommunicator : public Communicator {
@@ -63,8 +65,13 @@ class NcclCommunicator : public Communicator {
     // Time-outs are this class's: it names the ranks, where c10d would end the process.
     ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", 1);
     ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 1);
+    ::setenv("TORCH_NCCL_RETHROW_CUDA_ERRORS", "0", 1);
     ::setenv("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "0", 1);
-    auto options = c10d::ProcessGroupNCCL::Options::create();
+    // NCCL takes its memory now, not in the middle of a step, and between two ranks no more than they need: each
+    // channel costs 12 MiB for every pair.
+    ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    ::setenv("NCCL_MAX_P2P_NCHANNELS", "4", 0);
+    auto options = c10d::ProcessGroupNCCL::Options::create(true);  // what is computed waits for what comes
     options->timeout = 4 * timeout_ + std::chrono::minutes(10);
     const c10::cuda::CUDAGuard guard(device_.index());
     auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
@@ -76,12 +83,23 @@ class NcclCommunicator : public Communicator {
       group_ = std::move(group);
       roll_ = std::move(*roll);
     }
-    barrier();  // connections are made by the first collective
+    first_collective();  // which makes the connections
     if (size() <= most_connected) connect_pairs();
     return {};
   }
 
  private:
+  // It is kept: ended as it is, it can be asked whether the connections are good.
+  void first_collective() {
+    c10::intrusive_ptr<c10d::Work> work;
+    std::vector<at::Tensor> tensors{at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device_))};
+    collective("the first all_reduce", tensors.front(),
+               [&] { return work = group_->allreduce(tensors, c10d::AllreduceOptions()); });
+    barrier();
+    const std::lock_guard lock(mutex_);
+    first_ = std::move(work);
+  }
+
   // Else the first send between two ranks would wait for its peer on the host, where an abort does not always reach it.
   void connect_pairs() {
     const std::vector<std::int64_t> one_each(static_cast<std::size_t>(size()), 1);
@@ -130,14 +148,14 @@ class NcclCommunicator : public Communicator {
   void run_send(const at::Tensor& tensor, int to) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
     const int peer = place_.job_rank(to);
-    start({describe(fmt::format("send to rank {}", peer), tensor), std::nullopt, peer, Clock::now()}, tensor,
+    start({describe(fmt::format("send to rank {}", peer), tensor), std::nullopt, peer}, tensor,
           [&] { return group_->send(tensors, to, 0); });
   }
 
   void run_receive(const at::Tensor& tensor, int from) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
     const int peer = place_.job_rank(from);
-    start({describe(fmt::format("receive from rank {}", peer), tensor), std::nullopt, peer, Clock::now()}, tensor,
+    start({describe(fmt::format("receive from rank {}", peer), tensor), std::nullopt, peer}, tensor,
           [&] { return group_->recv(tensors, from, 0); });
   }
 
@@ -151,54 +169,63 @@ class NcclCommunicator : public Communicator {
 
   template <class Start>
   void collective(const std::string& description, const at::Tensor& tensor, Start begin) {
-    start({description, roll_->enter(description), 0, Clock::now()}, tensor, begin);
+    start({description, roll_->enter(description)}, tensor, begin);
   }
 
   // begin() puts it on the GPU's stream; what is computed next waits for it there.
   template <class Start>
-  void start(Pending pending, const at::Tensor& tensor, Start begin) {
+  void start(const Operation& what, const at::Tensor& tensor, Start begin) {
     throw_failure();
     if (tensor.device() != device_)
       throw std::invalid_argument(fmt::format("{}: the tensor is on {}, and this rank communicates on {}",
-                                              pending.description, tensor.device().str(), device_.str()));
+                                              what.description, tensor.device().str(), device_.str()));
     const c10::cuda::CUDAGuard guard(device_.index());
-    const std::string description = pending.description;
+    std::list<Pending>::iterator own;
     {
       const std::lock_guard lock(mutex_);
-      pending_.push_back(std::move(pending));
+      if (pending_.empty()) oldest_since_ = Clock::now();
+      own = pending_.insert(pending_.end(), Pending{what});
     }
     try {
-      auto work = begin();
-      work->wait();
+      begin()->wait();
+      at::cuda::CUDAEvent end;
+      end.record();
       const std::lock_guard lock(mutex_);
-      pending_.back().work = std::move(work);
+      own->end = std::move(end);
     } catch (const std::exception& problem) {
       throw_failure();
-      fail(CommunicationError(fmt::format("{}: {}", description, first_line(problem))));
+      fail(CommunicationError(fmt::format("{}: {}", what.description, first_line(problem))));
       throw_failure();
     }
   }
 
-  // On the roll call's thread: forgets what is done, and fails when the oldest takes too long or went wrong.
-  void look() {
-    std::optional<Pending> late;
+  // On the roll call's thread: forgets what is done, and fails when the oldest takes too long or went wrong. A GPU that
+  // is at fault says so here, too.
+  void look() try {
+    const c10::cuda::CUDAGuard guard(device_.index());
+    Operation oldest;
+    bool failed = false;
     {
       const std::lock_guard lock(mutex_);
       if (failure_ || !group_) return;
-      while (!pending_.empty() && pending_.front().done()) pending_.pop_front();
+      while (!pending_.empty() && pending_.front().done()) {
+        pending_.pop_front();
+        oldest_since_ = Clock::now();
+      }
       if (pending_.empty()) {
         roll_->leave();
         return;
       }
-      const Pending& oldest = pending_.front();
-      if (!oldest.failed() && Clock::now() - oldest.began < timeout_) return;
-      late = oldest;
+      failed = first_ && first_->isCompleted() && first_->exception();
+      if (!failed && Clock::now() - oldest_since_ < timeout_) return;
+      oldest = pending_.front().what;
     }
-    fail(explain(*late));
+    fail(explain(oldest, !failed));
+  } catch (const std::exception& problem) {
+    fail(CommunicationError(first_line(problem)));
   }
 
-  CommunicationError explain(const Pending& late) {
-    const bool timed_out = !late.failed();
+  CommunicationError explain(const Operation& late, bool timed_out) {
     if (!late.number)
       return timed_out ? CommunicationError(timeout_text(late.description, timeout_, {late.peer}, size()), {late.peer})
                        : CommunicationError(late.description + ": the connection failed");
@@ -219,7 +246,11 @@ class NcclCommunicator : public Communicator {
       failure_ = failure;
       group = group_;
     }
-    if (group) group->abort();
+    try {
+      if (group) group->abort();
+    } catch (const std::exception&) {
+      // What went wrong is known already.
+    }
   }
 
   const Place place_;
@@ -227,7 +258,9 @@ class NcclCommunicator : public Communicator {
   const milliseconds timeout_;
   mutable std::mutex mutex_;  // guards what follows, but for the roll call
   std::optional<CommunicationError> failure_;
-  std::deque<Pending> pending_;
+  std::list<Pending> pending_;
+  Clock::time_point oldest_since_;  // it is the oldest
+  c10::intrusive_ptr<c10d::Work> first_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
   std::unique_ptr<RollCall> roll_;
 };

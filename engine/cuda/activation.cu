@@ -35,30 +35,33 @@ void launch(cudaStream_t stream, const void* gate, const void* up, std::int64_t 
 // With s = sigmoid(x): the slope of x · s is s · (1 + x · (1 - s)).
 template <class T, int count>
 __global__ void __launch_bounds__(threads)
-    gated_silu_gradient_packs(const T* gate, const T* up, std::int64_t stride, const T* output_gradient,
-                              std::int64_t packs, std::int64_t width, T* gradient) {
+    gated_silu_gradient_packs(const T* gate, const T* up, std::int64_t stride, std::int64_t packs, std::int64_t width,
+                              T* output_gradient, T* gradient) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (index >= packs) return;
   const std::int64_t row = index * count / width, column = index * count % width;
   const auto a = *reinterpret_cast<const Pack<T, count>*>(gate + row * stride + column);
   const auto b = *reinterpret_cast<const Pack<T, count>*>(up + row * stride + column);
-  const auto from = reinterpret_cast<const Pack<T, count>*>(output_gradient)[index];
-  Pack<T, count> to_gate, to_up;
+  auto& given_then_output = reinterpret_cast<Pack<T, count>*>(output_gradient)[index];
+  const auto from = given_then_output;
+  Pack<T, count> to_gate, to_up, output;
   for (int i = 0; i < count; ++i) {
     const float x = widen(a.values[i]), given = widen(from.values[i]);
     const float sigmoid = 1.0f / (1.0f + expf(-x));
     to_up.values[i] = narrow<T>(given * widen(narrow<T>(x * sigmoid)));
     to_gate.values[i] = narrow<T>(given * widen(b.values[i]) * (sigmoid * (1.0f + x * (1.0f - sigmoid))));
+    output.values[i] = gated_by_silu(a.values[i], b.values[i]);
   }
   T* const to = gradient + row * 2 * width + column;
   *reinterpret_cast<Pack<T, count>*>(to) = to_gate;
   *reinterpret_cast<Pack<T, count>*>(to + width) = to_up;
+  given_then_output = output;
 }
 
 }  // namespace
 
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
-                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gradient) {
+                                std::int64_t rows, std::int64_t width, void* output_gradient, void* gradient) {
   if (rows == 0) return "";
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
@@ -67,8 +70,8 @@ LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, 
       const std::int64_t packs = rows * width / size;
       gated_silu_gradient_packs<T, size>
           <<<static_cast<unsigned>((packs + threads - 1) / threads), threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<const T*>(gate), static_cast<const T*>(up), stride, static_cast<const T*>(output_gradient),
-              packs, width, static_cast<T*>(gradient));
+              static_cast<const T*>(gate), static_cast<const T*>(up), stride, packs, width,
+              static_cast<T*>(output_gradient), static_cast<T*>(gradient));
     };
     if (width % count == 0 && stride % count == 0 && is_aligned(gate) && is_aligned(up) &&
         is_aligned(output_gradient) && is_aligned(gradient))

@@ -52,9 +52,10 @@ struct NormGradient {
 std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
 LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
 
-// Of gated_silu. output_gradient: [rows, width], contiguous; gradient: [rows, 2 * width], the gate's first.
+// Of gated_silu. output_gradient: [rows, width], contiguous, and then the output itself; gradient: [rows, 2 * width],
+// the gate's first.
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
-                                const void* output_gradient, std::int64_t rows, std::int64_t width, void* gradient);
+                                std::int64_t rows, std::int64_t width, void* output_gradient, void* gradient);
 
 // input, output: [rows, heads, head_size]; cosines, sines: [rows, head_size / 2]. Rounded as torch's operations one by
 // one are.

@@ -147,7 +147,9 @@ CacheShape CausalModel::cache_shape(std::int64_t blocks, std::int64_t block_toke
 
 Pass CausalModel::prepare(const Batch& batch, KeyValueCache* cache) {
   const PassNumbers numbers(batch, cache == nullptr ? 0 : cache->shape().block_tokens);
-  Pass pass = numbers.pass(numbers.values().to(arithmetic_->device), cache);
+  const bool on_gpu = arithmetic_->device.is_cuda();  // which the host need not wait for
+  const at::Tensor values = on_gpu ? numbers.values().pin_memory() : numbers.values();
+  Pass pass = numbers.pass(values.to(arithmetic_->device, on_gpu), cache);
   if (rotary_) pass.rotary = rotary_->rows(batch, pass.tables.positions);
   return pass;
 }

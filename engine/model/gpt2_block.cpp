@@ -20,7 +20,6 @@ enum Saved : std::size_t {
   saved_middle,
   saved_middle_normed,
   saved_up,
-  saved_activated,
   saved_count,
 };
 
@@ -62,12 +61,12 @@ at::Tensor Gpt2Block::forward(Arithmetic& arithmetic, const Pass& pass, const at
   const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
-                     attended, log_sums, middle, middle_normed, up,         activated};
+                     attended, log_sums, middle, middle_normed, up};
   return output;
 }
 
 void Gpt2Block::thin(Tape& tape) const {
-  for (const Saved cheap : {saved_normed, saved_query, saved_key, saved_value, saved_middle_normed, saved_activated})
+  for (const Saved cheap : {saved_normed, saved_query, saved_key, saved_value, saved_middle_normed})
     tape.tensors[cheap].reset();
 }
 
@@ -80,7 +79,6 @@ void Gpt2Block::restore(Arithmetic& arithmetic, const Pass&, Tape& tape) const {
   saved[saved_key] = std::move(heads.keys);
   saved[saved_value] = std::move(heads.values);
   saved[saved_middle_normed] = norm(arithmetic, parts_.feed_forward_norm, saved[saved_middle]);
-  saved[saved_activated] = arithmetic.pointwise->activate(parts_.activation, saved[saved_up], {});
 }
 
 at::Tensor Gpt2Block::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
@@ -96,10 +94,11 @@ at::Tensor Gpt2Block::backward(Arithmetic& arithmetic, const Pass& pass, const T
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
   auto& primitives = *arithmetic.primitives;
   const auto& saved = tape.tensors;
-  const at::Tensor activated =
-      parts_.down.backward(arithmetic, pass, saved[saved_activated], output_gradient, residence);
-  const at::Tensor up = arithmetic.pointwise->activate_gradient(parts_.activation, saved[saved_up], {}, activated).gate;
-  const at::Tensor middle_normed = parts_.up.backward(arithmetic, pass, saved[saved_middle_normed], up, residence);
+  tensor::GatedGradient up = arithmetic.pointwise->activate_gradient(
+      parts_.activation, saved[saved_up], {}, parts_.down.input_gradient(primitives, output_gradient));
+  parts_.down.add_gradients(arithmetic, pass, up.activated, output_gradient, residence);
+  up.activated.reset();
+  const at::Tensor middle_normed = parts_.up.backward(arithmetic, pass, saved[saved_middle_normed], up.gate, residence);
   const at::Tensor middle = norm_backward(arithmetic, parts_.feed_forward_norm, saved[saved_middle], middle_normed,
                                           output_gradient, residence);
 

@@ -24,9 +24,18 @@ struct Linear {
     primitives.linear_add(weight, bias, input, base, sum);
     return sum;
   }
-  // Returns the input's gradient.
+  at::Tensor input_gradient(tensor::Primitives& primitives, const at::Tensor& output_gradient) const {
+    return primitives.linear_input_gradient(weight, output_gradient);
+  }
+  // Of weight and bias, to their sums.
+  void add_gradients(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
+                     const at::Tensor& output_gradient, Residence& residence) const;
+  // Both; returns the input's.
   at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
-                      const at::Tensor& output_gradient, Residence& residence) const;
+                      const at::Tensor& output_gradient, Residence& residence) const {
+    add_gradients(arithmetic, pass, input, output_gradient, residence);
+    return input_gradient(*arithmetic.primitives, output_gradient);
+  }
 };
 
 }  // namespace muster::model

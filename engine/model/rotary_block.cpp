@@ -22,7 +22,6 @@ enum Saved : std::size_t {
   saved_middle,  // after attention
   saved_middle_normed,
   saved_gate_and_up,
-  saved_activated,
   saved_count,
 };
 
@@ -91,14 +90,13 @@ at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const 
   }
   const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
-    tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys,  heads.values,
-                     attended, log_sums, middle, middle_normed, gate_and_up, activated};
+    tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
+                     attended, log_sums, middle, middle_normed, gate_and_up};
   return output;
 }
 
 void RotaryBlock::thin(Tape& tape) const {
-  for (const Saved cheap :
-       {saved_normed, saved_queries, saved_keys, saved_values, saved_middle_normed, saved_activated})
+  for (const Saved cheap : {saved_normed, saved_queries, saved_keys, saved_values, saved_middle_normed})
     tape.tensors[cheap].reset();
 }
 
@@ -112,8 +110,6 @@ void RotaryBlock::restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) 
   saved[saved_keys] = std::move(heads.keys);
   saved[saved_values] = std::move(heads.values);
   saved[saved_middle_normed] = pointwise.rms_norm(saved[saved_middle], parts_.output_norm.weight, parts_.epsilon);
-  const auto [gate, up] = halves(saved[saved_gate_and_up]);
-  saved[saved_activated] = pointwise.activate(parts_.activation, gate, up);
 }
 
 at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
@@ -135,9 +131,11 @@ at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::o
 at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                                               const at::Tensor& gradient, Residence& residence) const {
   const auto& saved = tape.tensors;
-  const at::Tensor activated = parts_.down.backward(arithmetic, pass, saved[saved_activated], gradient, residence);
   const auto [gate, up] = halves(saved[saved_gate_and_up]);
-  const tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(parts_.activation, gate, up, activated);
+  tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(
+      parts_.activation, gate, up, parts_.down.input_gradient(*arithmetic.primitives, gradient));
+  parts_.down.add_gradients(arithmetic, pass, gated.activated, gradient, residence);
+  gated.activated.reset();
   const at::Tensor normed = parts_.gate_and_up.backward(arithmetic, pass, saved[saved_middle_normed],
                                                         tensor::side_by_side({gated.gate, gated.up}), residence);
   return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradient, residence);

@@ -13,7 +13,7 @@ namespace muster::parallel {
 // Every parameter begins at a multiple of this, so that a cut at one falls into no block of 256 that sums are made of.
 inline constexpr std::int64_t flat_alignment = 256;
 
-// Consecutive elements of a checkpoint's tensor, as the model has it, and where they lie in the flat one.
+// Consecutive elements of a tensor, as the model has it, and where they lie in the flat one.
 struct FlatPiece {
   std::string tensor;
   std::int64_t first = 0;   // element of the tensor
@@ -22,7 +22,7 @@ struct FlatPiece {
   // Of the whole tensor, as the model has it.
   std::int64_t rows = 0;
   std::optional<std::int64_t> columns;
-  bool transposed = false;  // the checkpoint has it as [columns, rows]
+  bool transposed = false;  // the model's files have it as [columns, rows]
 };
 
 class FlatLayout {

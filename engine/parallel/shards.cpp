@@ -54,6 +54,8 @@ class Shards final : public Strategy {
     next_ = completed_ = 0;
     idle_ = false;
     queue_->keep_times(kind != PassKind::measure);
+    // They come while the pass is prepared.
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, visits_.size()); ++i) fetch(visits_[i]);
   }
 
   void idle_pass(PassKind kind) override {

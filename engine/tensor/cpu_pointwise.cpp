@@ -185,22 +185,26 @@ class CpuPointwise final : public Pointwise {
     if (up.defined() && are_halves(gate, up) && gate.stride(0) == 2 * gate.size(1)) {
       const std::int64_t width = gate.size(1);
       const at::Tensor both = at::empty({gate.size(0), 2 * width}, gate.options());
-      const GatedGradient halves{both.narrow(1, 0, width), both.narrow(1, width, width)};
+      const GatedGradient halves{both.narrow(1, 0, width), both.narrow(1, width, width), gradient};
       kernels::gated_activation_gradient(*team_, kind, gated(gate, up), gradient.const_data_ptr(), scalar_of(gate),
                                          halves.gate.mutable_data_ptr(), halves.up.mutable_data_ptr());
+      kernels::gated_activation(*team_, kind, gated(gate, up), scalar_of(gate), gradient.mutable_data_ptr());
       return halves;
     }
     const at::Tensor from = gate.contiguous();
-    GatedGradient found{at::empty_like(from), {}};
+    GatedGradient found{at::empty_like(from), {}, gradient};
     if (!up.defined()) {
       kernels::activate_gradient(*team_, kind, from.const_data_ptr(), gradient.const_data_ptr(), scalar_of(from),
                                  from.numel(), found.gate.mutable_data_ptr());
+      kernels::activate(*team_, kind, from.const_data_ptr(), scalar_of(from), from.numel(),
+                        gradient.mutable_data_ptr());
       return found;
     }
     const at::Tensor factor = up.contiguous();
     found.up = at::empty_like(factor);
     kernels::gated_activation_gradient(*team_, kind, gated(from, factor), gradient.const_data_ptr(), scalar_of(from),
                                        found.gate.mutable_data_ptr(), found.up.mutable_data_ptr());
+    kernels::gated_activation(*team_, kind, gated(from, factor), scalar_of(from), gradient.mutable_data_ptr());
     return found;
   }
 

@@ -16,6 +16,7 @@ namespace muster::tensor {
 struct GatedGradient {
   at::Tensor gate;
   at::Tensor up;
+  at::Tensor activated;  // what activate() gave, once more: cheaper to compute again than to keep
 };
 
 // What becomes of a row of joined queries, keys and values before attention.
@@ -65,7 +66,8 @@ class Pointwise {
 
   // activation(gate) * up; up undefined: activation(gate) alone. Both may be halves of one matrix.
   virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;
-  // The two may lie side by side in one matrix (tensor/side_by_side.hpp).
+  // Of gate and up, which may lie side by side in one matrix (tensor/side_by_side.hpp). What was activated may take
+  // output_gradient's memory.
   virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                           const at::Tensor& output_gradient) = 0;
 };

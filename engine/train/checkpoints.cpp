@@ -1,5 +1,9 @@
 #include "train/checkpoints.hpp"
 
+#include <fmt/format.h>
+
+#include "base/byte_count.hpp"
+#include "communicate/failure_text.hpp"
 #include "tensor/host_memory.hpp"
 
 namespace muster::train {
@@ -15,6 +19,20 @@ checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank, int sa
   return place;
 }
 
+Result<std::shared_ptr<checkpoint::HostCopy>> room_for_copy(at::Device device, std::vector<checkpoint::Piece> pieces) {
+  const auto count = static_cast<std::size_t>(checkpoint::element_count(pieces));
+  try {
+    return std::make_shared<checkpoint::HostCopy>(std::move(pieces), tensor::host_memory(device, count));
+  } catch (const std::exception& problem) {
+    return Error{
+        Error::Kind::refused,
+        fmt::format("no {} of the host's memory for the copy that checkpoints are written from: {}",
+                    to_string(ByteCount{static_cast<std::int64_t>(count * sizeof(float))}),
+                    communicate::first_line(problem)),
+        "free some, use more hosts, or keep no checkpoints: training.save_at_end=model, no training.save_steps"};
+  }
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state,
@@ -23,10 +41,9 @@ Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, const StateTenso
   auto share = transfer.share();
   if (!share) return;
   saver_.emplace(saver_place(task, rank, transfer.savers()), state.tensors());
-  copy_ = std::async(std::launch::async, [device = device_, pieces = std::move(*share)] {
-    auto memory = tensor::host_memory(device, static_cast<std::size_t>(checkpoint::element_count(pieces)));
-    return std::make_shared<checkpoint::HostCopy>(pieces, std::move(memory));
-  });
+  // A run that keeps none needs it only where it is asked to leave.
+  const bool saves = task.save_every || task.save_at_end == spec::FinalSave::all;
+  copy_ = std::async(saves ? std::launch::async : std::launch::deferred, room_for_copy, device_, std::move(*share));
 }
 
 // Ordering some hundred copies takes milliseconds, which a GPU need not wait for: the thread that writes does it, by
@@ -37,7 +54,7 @@ std::function<void()> Checkpoints::begin_copy() {
         const at::NoGradGuard forward_only;
         const parallel::SideStream beside(device_);
         changed.order_current_stream();
-        state_.copy_to(*copy_.get());
+        state_.copy_to(**copy_.get());
         return parallel::StreamMark::of_current_stream(device_);
       });
   copied_ = copying->get_future().share();
@@ -54,9 +71,10 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
     if (auto before = saver_->wait(); !before) return before.error();
   begun_ = facts.step;
   since_ = std::chrono::steady_clock::now();
-  transfer_.bring_to_savers(saver_ ? copy_.get().get() : nullptr);
+  if (saver_ && !copy_.get()) return copy_.get().error();
+  transfer_.bring_to_savers(saver_ ? copy_.get()->get() : nullptr);
   if (!saver_) return {};
-  if (auto started = saver_->begin(facts, copy_.get(), begin_copy()); !started) return started;
+  if (auto started = saver_->begin(facts, *copy_.get(), begin_copy()); !started) return started;
   told_ = false;
   return {};
 }
@@ -66,6 +84,9 @@ void Checkpoints::before_change() const {
 }
 
 Result<std::optional<wire::Saved>> Checkpoints::completed(bool wait) {
+  // Better known now than when the first one is due.
+  if (saver_ && copy_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && !copy_.get())
+    return copy_.get().error();
   if (told_ || (!wait && !saver_->finished())) return std::optional<wire::Saved>();
   const auto report = saver_->wait();
   if (!report) return report.error();

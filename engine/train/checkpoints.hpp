@@ -33,8 +33,8 @@ class Checkpoints {
 
   const StateTensors& state_;
   const StateTransfer& transfer_;
-  at::Device device_;                                               // where the state lies
-  std::shared_future<std::shared_ptr<checkpoint::HostCopy>> copy_;  // getting its memory takes a while
+  at::Device device_;                                                       // where the state lies
+  std::shared_future<Result<std::shared_ptr<checkpoint::HostCopy>>> copy_;  // getting its memory takes a while
   std::shared_future<parallel::StreamMark> copied_;
   std::optional<checkpoint::CheckpointSaver> saver_;  // absent: this rank does not save
   std::optional<std::int64_t> begun_;

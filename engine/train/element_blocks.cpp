@@ -39,11 +39,4 @@ at::Tensor view_in_order(const at::Tensor& numbers, const ElementBlock& block) {
   return strided(numbers, block, block.first, block.line_step, 1);
 }
 
-void add_pieces(std::vector<checkpoint::Piece>& pieces, const std::string& tensor, const std::string& state,
-                const ElementBlock& block) {
-  if (block.is_one_run()) return checkpoint::add_cut(pieces, {tensor, state, block.first, block.count()});
-  for (std::int64_t line = 0; line < block.lines; ++line)
-    checkpoint::add_cut(pieces, {tensor, state, block.first + line * block.line_step, block.length});
-}
-
 }  // namespace muster::train

@@ -5,7 +5,9 @@
 #include <chrono>
 
 #include "data/micro_batch.hpp"
+#include "train/abandon_pass.hpp"
 #include "train/exact_loss.hpp"
+#include "train/memory_use.hpp"
 
 namespace muster::train {
 namespace {
@@ -67,29 +69,60 @@ wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
   return {question.prompt, answer.text, question.answer};
 }
 
-at::Tensor Evaluation::measure_loss() {
-  at::Tensor sums = at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
-  if (!dataset_) return sums;
+bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
+  model::Residence& home = place_.model.home();
+  try {
+    if (batch.trained_rows.empty()) {
+      home.idle_pass(model::PassKind::measure);
+      return true;
+    }
+    home.begin_pass(model::PassKind::measure);  // before anything can go wrong: what is left of it is known
+    sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
+    return true;
+  } catch (const c10::OutOfMemoryError&) {
+    // What the pass held is let go of first.
+  }
+  abandon_pass(home, place_.arithmetic.device);
+  return false;
+}
+
+at::Tensor Evaluation::measure_passes() {
+  at::Tensor sums = at::zeros({loss_parts + 2}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
   const std::int64_t stride = place_.ranks.size() * micro_batch_;
   Sign sign(place_, "measuring the loss", (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
   std::int64_t done = 0, tokens = 0;
+  bool ran_out = false;
   // As many passes as every other rank has.
   for (std::int64_t all = 0; all < dataset_->size(); all += stride) {
     const std::int64_t first = all + place_.ranks.rank() * micro_batch_;
     std::vector<data::Unit> units;
-    for (std::int64_t i = first; i < std::min(first + micro_batch_, dataset_->size()); ++i)
+    for (std::int64_t i = first; i < std::min(first + micro_batch_, dataset_->size()) && !ran_out; ++i)
       units.push_back({static_cast<std::uint32_t>(i)});
     const data::MicroBatch batch = data::make_micro_batch(*dataset_, units);
-    if (batch.trained_rows.empty())
-      place_.model.home().idle_pass(model::PassKind::measure);
-    else
-      sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
+    if (!measure_pass(batch, sums)) ran_out = true;
     tokens += std::ssize(batch.trained_rows);
     done += std::ssize(units);
     sign.give(done);
   }
   sums[loss_parts] = tokens;
+  sums[loss_parts + 1] = static_cast<std::int64_t>(ran_out);
   return sums;
+}
+
+// Smaller passes change no bit of it.
+at::Tensor Evaluation::measure_loss() {
+  if (!dataset_)
+    return at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
+  for (;;) {
+    const at::Tensor sums = measure_passes();
+    place_.ranks.all_reduce(sums);
+    const auto out_of_memory = sums[loss_parts + 1].item<std::int64_t>();
+    place_.ranks.check();
+    if (out_of_memory == 0) return sums.narrow(0, 0, loss_parts + 1);
+    TORCH_CHECK_WITH(OutOfMemoryError, micro_batch_ > 1, "one sample of the evaluation at a time runs out of memory");
+    micro_batch_ = (micro_batch_ + 1) / 2;
+    release_cached_memory(place_.arithmetic.device);
+  }
 }
 
 EvaluationResult Evaluation::measure() {
@@ -104,9 +137,9 @@ EvaluationResult Evaluation::measure() {
     right =
         std::ranges::count_if(result.answers, [&](const GivenAnswer& answer) { return questions_->is_right(answer); });
   }
-  at::Tensor sums = at::cat({losses, at::full({1}, right, losses.options())});
-  place_.ranks.all_reduce(sums);
-  const at::Tensor host = sums.cpu();
+  const at::Tensor all_right = at::full({1}, right, losses.options());
+  place_.ranks.all_reduce(all_right);
+  const at::Tensor host = at::cat({losses, all_right}).cpu();
   place_.ranks.check();
   const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
   result.bad = loss.bad;

@@ -45,13 +45,19 @@ class Evaluation {
   bool empty() const { return !dataset_ && !questions_; }
   const std::vector<Question>& questions() const { return questions_->questions(); }
   wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
+  // Passes of so many samples from now on.
+  void take_at_once(std::int64_t samples) { micro_batch_ = samples; }
   // Every rank its share. All ranks call it together.
   EvaluationResult measure();
 
  private:
   explicit Evaluation(EvaluationPlace place) : place_(std::move(place)) {}
-  // Parts of the exact sum and, behind them, its tokens.
+  // Of all ranks: parts of the exact sum and, behind them, its tokens.
   at::Tensor measure_loss();
+  // Of this rank, and behind them whether memory ran out.
+  at::Tensor measure_passes();
+  // Adds to the sums. False: memory ran out; what other ranks wait for is done.
+  bool measure_pass(const data::MicroBatch& batch, at::Tensor& sums);
 
   EvaluationPlace place_;
   std::int64_t micro_batch_ = 1;

@@ -7,11 +7,11 @@
 namespace muster::train {
 
 Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            int rank) {
+                            const ExportPlace& place) {
   const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
   checkpoint::ExportRequest request;
   request.tensors = checkpoint::tensors_to_export(shape, type);
-  if (rank != 0) {
+  if (place.rank != 0) {
     for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer.bring_to_first(tensor.name, {});
     return {};
   }
@@ -22,7 +22,10 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape&
   auto texts = checkpoint::texts_of_model(*files, type);
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
+  wire::Progress progress{"writing the model", 0, std::ssize(request.tensors)};
   const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
+    place.tell(progress);
+    ++progress.done;
     transfer.bring_to_first(tensor.name,
                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
     return {};

@@ -1,14 +1,22 @@
 // What a finished run leaves in model/: a folder that transformers and muster load.
 #pragma once
 
+#include <functional>
+
 #include "spec/model_shape.hpp"
 #include "train/state_transfer.hpp"
+#include "wire/event.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {
 
+struct ExportPlace {
+  int rank = 0;
+  std::function<void(const wire::EventBody&)> tell;  // how far rank 0 is
+};
+
 // Rank 0 writes; all ranks of the first copy call it.
 Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            int rank);
+                            const ExportPlace& place);
 
 }  // namespace muster::train

@@ -16,18 +16,6 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-Result<void> read_block(const checkpoint::TrainingCheckpoint& checkpoint, const std::string& tensor,
-                        const std::string& state, const ElementBlock& block, std::span<float> out) {
-  if (block.is_one_run()) return checkpoint.read(tensor, state, block.first, out);
-  const auto length = static_cast<std::size_t>(block.length);
-  for (std::int64_t line = 0; line < block.lines; ++line)
-    if (auto read = checkpoint.read(tensor, state, block.first + line * block.line_step,
-                                    out.subspan(static_cast<std::size_t>(line) * length, length));
-        !read)
-      return read;
-  return {};
-}
-
 // What numbers go through on their way to a device: the same memory again and again, since new pages cost as much time
 // as reading does.
 class Room {
@@ -80,12 +68,14 @@ Result<void> read_columns(const checkpoint::TensorSource& source, const FlatPiec
 }  // namespace
 
 PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint) {
-  return [&checkpoint](const FlatPiece& piece, const std::string& state, const at::Tensor& flat) -> Result<void> {
-    for (const ElementBlock& block : blocks_of(piece)) {
-      const at::Tensor host = at::empty({block.lines, block.length}, at::kFloat);
-      const std::span<float> out(host.mutable_data_ptr<float>(), static_cast<std::size_t>(block.count()));
-      if (auto read = read_block(checkpoint, piece.tensor, state, block, out); !read) return read;
-      view_flat(flat, block).copy_(host);
+  return [&checkpoint, room = std::make_shared<Room>()](const FlatPiece& piece, const std::string& state,
+                                                        const at::Tensor& flat) -> Result<void> {
+    for (std::int64_t done = 0; done < piece.count; done += Room::at_once) {
+      const std::int64_t count = std::min(Room::at_once, piece.count - done);
+      const at::Tensor host = room->take(count, flat.device());
+      const std::span<float> out(host.mutable_data_ptr<float>(), static_cast<std::size_t>(count));
+      if (auto read = checkpoint.read(piece.tensor, state, piece.first + done, out); !read) return read;
+      flat.narrow(0, piece.offset + done, count).copy_(host);
     }
     return {};
   };

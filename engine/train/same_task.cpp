@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <filesystem>
+
+#include "base/bit_mix.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::train {
@@ -12,9 +16,17 @@ struct Fact {
   std::int64_t value = 0;
 };
 
+std::int64_t mixed(const std::string& text) {
+  std::uint64_t bits = 0;
+  for (const char letter : text) bits = mix_bits(bits + static_cast<unsigned char>(letter) + 1);
+  return static_cast<std::int64_t>(bits);
+}
+
 // What decides which exchanges there are, and what is in them.
-std::vector<Fact> facts_of(const wire::TrainTask& task) {
+std::vector<Fact> facts_of(const wire::TrainTask& task, std::uint64_t seed) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value); };
+  const wire::OptimizerWish& optimizer = task.optimizer;
   return {{"distributed.strategy or distributed.fsdp_sharding_strategy", number(task.sharding.kind)},
           {"distributed.fsdp_group_size", task.sharding.group},
           {"distributed.fsdp_cpu_offload", number(task.sharding.offload)},
@@ -29,13 +41,29 @@ std::vector<Fact> facts_of(const wire::TrainTask& task) {
           {"training.save_steps", task.save_every.value_or(0)},
           {"training.save_at_end", number(task.save_at_end)},
           {"the data for evaluation",
-           number(task.evaluation.data.has_value()) + 2 * number(task.evaluation.questions.has_value())}};
+           number(task.evaluation.data.has_value()) + 2 * number(task.evaluation.questions.has_value())},
+          {"experiment.seed", number(seed)},
+          // Called by what is in it.
+          {"data", mixed(std::filesystem::path(task.data).filename().string())},
+          {"model.init", number(task.random_weights)},
+          {"training.optimizer", number(optimizer.kind)},
+          {"training.learning_rate", bits(optimizer.rate)},
+          {"training.lr_scheduler", number(optimizer.schedule)},
+          {"training.warmup_steps", optimizer.warmup_steps},
+          {"training.decay_steps", optimizer.decay_steps},
+          {"training.weight_decay", bits(optimizer.weight_decay)},
+          {"training.adam_beta1", bits(optimizer.beta1)},
+          {"training.adam_beta2", bits(optimizer.beta2)},
+          {"training.adam_epsilon", bits(optimizer.epsilon)},
+          {"training.momentum", bits(optimizer.momentum)},
+          {"training.max_grad_norm", bits(optimizer.max_gradient_norm)}};
 }
 
 }  // namespace
 
-Result<void> settle_task(wire::TrainTask& task, communicate::Communicator& ranks, at::Device device) {
-  const std::vector<Fact> facts = facts_of(task);
+Result<void> settle_task(wire::TrainTask& task, std::uint64_t seed, communicate::Communicator& ranks,
+                         at::Device device) {
+  const std::vector<Fact> facts = facts_of(task, seed);
   std::vector<std::int64_t> own{task.micro_batch, static_cast<std::int64_t>(task.recompute)};
   for (const Fact& fact : facts) own.push_back(fact.value);
   const at::Tensor mine = at::tensor(own, at::kLong).to(device);

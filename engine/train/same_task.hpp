@@ -9,6 +9,7 @@ namespace muster::train {
 
 // Passes are of rank 0's size on all ranks, and where something else differs that must not, it is named and refused.
 // All ranks call it.
-Result<void> settle_task(wire::TrainTask& task, communicate::Communicator& ranks, at::Device device);
+Result<void> settle_task(wire::TrainTask& task, std::uint64_t seed, communicate::Communicator& ranks,
+                         at::Device device);
 
 }  // namespace muster::train

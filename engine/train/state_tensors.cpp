@@ -3,23 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "train/element_blocks.hpp"
-
 namespace muster::train {
 namespace {
 
 using parallel::FlatPiece;
 
-// As a checkpoint has it.
 spec::Dimensions dimensions_of(const FlatPiece& piece) {
   if (!piece.columns) return {{piece.rows}, 1};
-  return piece.transposed ? spec::Dimensions{{*piece.columns, piece.rows}, 2}
-                          : spec::Dimensions{{piece.rows, *piece.columns}, 2};
-}
-
-// A whole tensor in a checkpoint's order.
-at::Tensor in_order(const at::Tensor& flat, const FlatPiece& piece) {
-  return view_flat(flat, blocks_of(piece).front()).contiguous().view({-1});
+  return {{piece.rows, *piece.columns}, 2};
 }
 
 }  // namespace
@@ -31,7 +22,7 @@ StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::
   for (std::size_t unit = 0; unit < layouts.size(); ++unit)
     for (const FlatPiece& piece : layouts[unit].pieces(0, layouts[unit].elements())) {
       units_[piece.tensor] = unit;
-      tensors_.push_back({piece.tensor, dimensions_of(piece), states_});
+      tensors_.push_back({piece.tensor, dimensions_of(piece), states_, piece.transposed});
     }
 }
 
@@ -63,18 +54,16 @@ std::vector<checkpoint::Piece> StateTensors::saved_pieces(int part) const {
   for (std::size_t unit = 0; unit < units(); ++unit)
     for (const std::string& state : states_)
       for (const FlatPiece& piece : pieces(unit, part))
-        for (const ElementBlock& block : blocks_of(piece)) add_pieces(saved, piece.tensor, state, block);
+        checkpoint::add_cut(saved, {piece.tensor, state, piece.first, piece.count});
   return saved;
 }
 
 std::span<float> StateTensors::copy_unit(std::size_t unit, int part, const at::Tensor& flat,
                                          std::span<float> to) const {
-  for (const FlatPiece& piece : pieces(unit, part))
-    for (const ElementBlock& block : blocks_of(piece)) {
-      const auto room = to.first(static_cast<std::size_t>(block.count()));
-      at::from_blob(room.data(), {block.lines, block.length}, at::kFloat).copy_(view_flat(flat, block), true);
-      to = to.subspan(room.size());
-    }
+  for (const FlatPiece& piece : pieces(unit, part)) {
+    at::from_blob(to.data(), {piece.count}, at::kFloat).copy_(flat.narrow(0, piece.offset, piece.count), true);
+    to = to.subspan(static_cast<std::size_t>(piece.count));
+  }
   return to;
 }
 
@@ -89,9 +78,8 @@ void StateTensors::copy_by_name(checkpoint::HostCopy& copy) const {
   const auto pieces = copy.pieces();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const auto [unit, whole] = *find(pieces[i].tensor, 0);
-    const at::Tensor values = in_order(held(unit, pieces[i].state), whole);
     at::from_blob(copy.numbers(i).data(), {pieces[i].count}, at::kFloat)
-        .copy_(values.narrow(0, pieces[i].first, pieces[i].count), true);
+        .copy_(held(unit, pieces[i].state).narrow(0, whole.offset + pieces[i].first, pieces[i].count), true);
   }
 }
 

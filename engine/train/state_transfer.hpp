@@ -32,8 +32,8 @@ class StateTransfer {
   // copy: of that share, nullptr where there is none. Ordered from the device.
   void bring_to_savers(checkpoint::HostCopy* copy) const;
 
-  // A whole tensor's parameters, in a checkpoint's order, into rank 0's out: flat, of any type, in the host's memory.
-  // All ranks of the first copy call it.
+  // A whole tensor's parameters, in the order of the model's files, into rank 0's out: flat, of any type, in the host's
+  // memory. All ranks of the first copy call it.
   void bring_to_first(const std::string& tensor, const at::Tensor& out) const;
 
  private:

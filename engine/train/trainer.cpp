@@ -8,16 +8,17 @@
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <thread>
 
 #include "chat/model_text.hpp"
 #include "checkpoint/training_checkpoint.hpp"
+#include "checkpoint/training_parameters.hpp"
 #include "data/batch_loader.hpp"
 #include "model/random_source.hpp"
 #include "optimizer/loss_scaler.hpp"
 #include "optimizer/schedule.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
+#include "train/abandon_pass.hpp"
 #include "train/checkpoints.hpp"
 #include "train/evaluation.hpp"
 #include "train/exact_loss.hpp"
@@ -116,8 +117,6 @@ class Loop final : public Trainer {
   bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
   // Takes part in a pass without computing.
   void stand_by(model::Residence& residence);
-  // Takes part in what is left of a pass. Memory may be short for that, too, until other ranks have let go of theirs.
-  void abandon(model::Residence& residence);
   Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   void update(const StepOutcome& outcome, double rate);
@@ -197,6 +196,7 @@ Result<void> Loop::resume(const std::string& path) {
   if (saved.settings_hash != task_.identity)
     return Error{Error::Kind::bad_input, fmt::format("{} is of a run with other settings, model or data", path),
                  "resume with what that run was started with, or start a new one"};
+  if (auto same = checkpoint::check_same_model(*opened, description_.shape); !same) return same;
   step_ = saved.step;
   cursor_ = {saved.cursor.epoch, saved.cursor.unit};
   last_steps_.assign(saved.last_steps.begin(), saved.last_steps.end());
@@ -268,7 +268,7 @@ bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Resi
   } catch (const c10::OutOfMemoryError&) {
     // What the pass held is let go of first.
   }
-  abandon(residence);
+  abandon_pass(residence, place_.device);
   return false;
 }
 
@@ -277,21 +277,7 @@ void Loop::stand_by(model::Residence& residence) {
     return residence.idle_pass(model::PassKind::learn);
   } catch (const c10::OutOfMemoryError&) {
   }
-  abandon(residence);
-}
-
-void Loop::abandon(model::Residence& residence) {
-  constexpr int tries = 100;
-  constexpr auto between = std::chrono::milliseconds(50);
-  for (int i = 1;; ++i) {
-    release_cached_memory(place_.device);
-    try {
-      return residence.abandon_pass();
-    } catch (const c10::OutOfMemoryError&) {
-      if (i == tries) throw;
-    }
-    std::this_thread::sleep_for(between);
-  }
+  abandon_pass(residence, place_.device);
 }
 
 Result<void> Loop::shrink() {
@@ -301,6 +287,7 @@ Result<void> Loop::shrink() {
         fmt::format("step {}: one sequence at a time, with everything computed again, runs out of memory", step_ + 1),
         "shorten training.sequence_length, or spread the state over more GPUs (--strategy fsdp)"};
   if (ran_out_) place_.tell(wire::Shrunk{step_ + 1, pass_size_.micro_batch, pass_size_.recompute});
+  evaluation_->take_at_once(pass_size_.micro_batch);
   release_cached_memory(place_.device);
   return {};
 }
@@ -459,8 +446,11 @@ Result<void> Loop::finish() {
     if (auto done = evaluate(); !done) return done;
   if (auto told = tell_saved(true); !told) return told;
   if (step_ == task_.steps && task_.save_at_end != spec::FinalSave::nothing && state_.place().copy == 0)
-    if (auto done = export_weights(task_, description_.shape, transfer_, place_.ranks.rank()); !done) return done;
-  place_.ranks.barrier();
+    if (auto done = export_weights(task_, description_.shape, transfer_, {place_.ranks.rank(), place_.tell}); !done)
+      return done;
+  // What this rank has sent has come; writing may take others longer, and nobody need wait for that.
+  parallel::StreamMark::of_current_stream(place_.device).wait();
+  place_.ranks.check();
   return {};
 }
 
@@ -468,7 +458,7 @@ Result<void> Loop::finish() {
 
 Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& given, TrainerPlace place) {
   TrainTask task = given;
-  if (auto settled = settle_task(task, place.ranks, place.device); !settled) return settled.error();
+  if (auto settled = settle_task(task, place.seed, place.ranks, place.device); !settled) return settled.error();
   const spec::ModelSearch search = spec::model_search_from_environment();
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();

@@ -41,21 +41,22 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
                             [&job](const wire::EventBody& event) { job.channel.tell(event); },
                             [] { return asked_to_leave.load(); },
                             [&job](int first, int size, int stride) { return job.join_some(first, size, stride); }};
-  const auto trainer = train::Trainer::make(task, std::move(place));
-  if (!trainer) return trainer.error();
-  job.ready();
-  Result<void> ended;
-  const auto thrown = through_the_door([&]() -> Result<void> {
-    if (const auto run = (*trainer)->run(); !run) ended = run.error();
+  std::unique_ptr<train::Trainer> trainer;
+  const auto failed = through_the_door([&]() -> Result<void> {
+    auto made = train::Trainer::make(task, std::move(place));
+    if (!made) return made.error();
+    trainer = std::move(*made);
+    job.ready();
+    if (const auto run = trainer->run(); !run) return run.error();
     return {};
   });
   // Before anything is let go of: threads of this rank may be waiting for ranks that wait for it.
-  if (thrown) {
-    const int code = tell_failure(job.channel, *thrown);
+  if (failed) {
+    const int code = tell_failure(job.channel, *failed);
     std::fflush(nullptr);
     std::_Exit(code);
   }
-  return ended;
+  return {};
 }
 
 }  // namespace muster::worker

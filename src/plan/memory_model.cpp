@@ -351,6 +351,13 @@ std::int64_t allocator_slack(const DeviceMemory& memory, const Workload& workloa
   return static_cast<std::int64_t>(static_cast<double>(above) * share);
 }
 
+// Copies that several ranks hold together: all ranks, those of a copy, and those of a part.
+std::int64_t communicators(const Layout& layout) {
+  const bool grouped = layout.scheme == Scheme::fsdp && layout.sharding == spec::ShardingStrategy::hybrid_shard &&
+                       layout.shard_group < layout.world;
+  return grouped ? 3 : 1;
+}
+
 }  // namespace
 
 DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
@@ -384,10 +391,8 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
     add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens), {});
   }
   memory[Component::slack] = allocator_slack(memory, workload, constants);
-  memory[Component::nccl] =
-      layout.world > 1 && layout.scheme != Scheme::replicas && layout.scheme != Scheme::layer_split
-          ? constants.nccl_communicator
-          : 0;
+  const bool exchanges = layout.world > 1 && layout.scheme != Scheme::replicas && layout.scheme != Scheme::layer_split;
+  memory[Component::nccl] = exchanges ? communicators(layout) * constants.nccl_communicator : 0;
   memory[Component::context] = constants.cuda_context;
   return memory;
 }

@@ -35,7 +35,7 @@ class StepBytes {
 
   // All that the backward pass of a block reads, its input included.
   std::int64_t tape() const {
-    return tokens_ * (numbers(4, 3, 4, gated_ ? 3 : 2) * width_ + request_.heads * wide) + adapted();
+    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * wide) + adapted();
   }
   // What stays of it until then.
   std::int64_t kept() const {
@@ -49,10 +49,11 @@ class StepBytes {
     return tokens_ * (rotary + pass_numbers * 8);
   }
 
-  // Beside the tape while a block is computed: what it gives, or what attention or the activation need for a moment.
+  // Beside the tape while a block is computed: what it gives and what was activated, or what attention or the
+  // activation need for a moment.
   std::int64_t forward() const {
     const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * wide;
-    return std::max({stream(), score_bytes(), raised});
+    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised});
   }
   // Beside the tape and the gradient that comes in.
   std::int64_t backward() const { return std::max(feed_forward(), stream() + attention()) + product_of_block(); }
@@ -73,7 +74,7 @@ class StepBytes {
   std::int64_t adapted() const { return request_.adapters ? tokens_ * request_.adapters->rank * 7 * wide : 0; }
 
   std::int64_t feed_forward() const {
-    if (gated_) return tokens_ * numbers(2, 0, 0, 3) * width_;
+    if (gated_) return tokens_ * std::max(numbers(0, 0, 0, 3), numbers(2, 0, 0, 2)) * width_;
     // An activation that has no kernel of its own is differentiated by the library, in float32.
     const std::int64_t slope = request_.on_cpu ? width_ : (width_ == wide ? 3 : 4) * wide;
     return tokens_ * (numbers(2, 0, 0, 1) * width_ + request_.intermediate * slope);

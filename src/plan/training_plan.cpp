@@ -51,13 +51,24 @@ class TrainingPlanner {
 
   std::int64_t shard_group() const { return question_.shard_group.value_or(ranks_of_host(question_)); }
 
+  // ddp on one rank of muster's own.
+  bool is_replica_alone() const {
+    return question_.scheme == Scheme::ddp && world_ == 1 && !question_.offload &&
+           question_.workload.implementation == Implementation::muster;
+  }
+
   // In the order of cost: what communicates least first. Host memory is a remedy, taken only where it is asked for.
   std::vector<Attempt> attempts() const {
+    if (is_replica_alone()) return {{layout(Scheme::single, false), "one rank has nobody to share with"}};
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
     if (question_.offload) return {{layout(Scheme::fsdp, true), "offload is FSDP's"}};
+    if (world_ > 1 && (question_.sharding != spec::ShardingStrategy::full_shard || question_.shard_group))
+      return {{layout(Scheme::fsdp, false), "how to shard was said"}};
     if (question_.devices.empty() && world_ == 1)
       return {{layout(Scheme::single, false), "there is no GPU, one CPU rank computes"}};
-    if (question_.devices.empty()) return {{layout(Scheme::ddp, false), "there is no GPU, CPU ranks compute"}};
+    if (question_.devices.empty())
+      return {{layout(Scheme::ddp, false), "there is no GPU, CPU ranks compute"},
+              {layout(Scheme::fsdp, false), "whole training states do not fit the host's memory; shards do"}};
     std::vector<Attempt> list;
     if (world_ == 1) {
       list.push_back({layout(Scheme::single, false), "the whole training state fits one GPU"});
@@ -97,7 +108,7 @@ class TrainingPlanner {
         question_.scheme && (*question_.scheme == Scheme::tensor || *question_.scheme == Scheme::pipeline) ? 1 : world_;
     const bool own = question_.workload.implementation == Implementation::muster;
     if (question_.devices.empty() && world_ == 1 && question_.scheme && *question_.scheme != Scheme::single &&
-        !(own && question_.scheme == Scheme::fsdp))
+        !(own && question_.scheme == Scheme::fsdp) && !is_replica_alone())
       return refuse(fmt::format("the strategy is {}, and there is no GPU", name(*question_.scheme)),
                     "--strategy single, or --gpus-from FILE for another machine (docs/inventory-file.md)");
     if (question_.scheme == Scheme::single && world_ > 1)

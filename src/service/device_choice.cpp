@@ -9,9 +9,11 @@ namespace {
 
 constexpr gpu::ComputeCapability first_with_bfloat16{8, 0};
 
-// Which GPUs, by what was asked for; where nothing was, all that are free.
+// Which GPUs, by what was asked for; where nothing was, all that are free. Of more than are needed the emptiest, and
+// among equals the best connected.
 gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked) {
   gpu::SelectionRequest request;
+  request.least_loaded = true;
   request.ids = asked.gpu_ids;
   if (!request.ids.empty()) return request;
   if (asked.num_gpus) {

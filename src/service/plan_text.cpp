@@ -64,6 +64,12 @@ struct Group {
   const plan::RankPlan* last = nullptr;
 };
 
+bool in_a_row(const Group& group) {
+  for (const plan::RankPlan* rank = group.first; rank != group.last; ++rank)
+    if ((rank + 1)->gpu->number - rank->gpu->number > 1) return false;
+  return true;
+}
+
 std::vector<Group> groups(const plan::Plan& plan) {
   std::vector<Group> list;
   for (const plan::RankPlan& rank : plan.ranks) {
@@ -94,7 +100,8 @@ std::string device_lines(const plan::Question& question, const plan::Plan& plan,
     const plan::RankPlan& rank = *group.first;
     const bool several = group.first != group.last;
     std::string device = device_name(question, rank);
-    if (several && rank.gpu) device += fmt::format("–{}", group.last->gpu->number);
+    if (several && rank.gpu && group.last->gpu->number != rank.gpu->number)
+      device += fmt::format("{}{}", in_a_row(group) ? "–" : ", …, ", group.last->gpu->number);
     if (rank.gpu) device += " " + rank.gpu->name;
     rows.push_back({{several ? fmt::format("{}–{}", rank.rank, group.last->rank) : std::to_string(rank.rank)},
                     {device},
@@ -127,8 +134,8 @@ std::string component_lines(const plan::Question& question, const plan::Plan& pl
     std::int64_t on_host = 0;
     for (const plan::RankPlan& rank : plan.ranks)
       if (rank.host == fullest.host) on_host += rank.memory.host;
-    text += fmt::format("in host memory: {} per rank, {} per host\n", gibibytes_text(fullest.memory.host),
-                        gibibytes_text(on_host));
+    text += fmt::format("in host memory: {} per rank, {} per host{}\n", gibibytes_text(fullest.memory.host),
+                        gibibytes_text(on_host), question.host_memory ? "" : "; how much is free there is not known");
   }
   return text;
 }
@@ -157,7 +164,9 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   text += paint(Colour::red, "does not fit", colour) + ": " + plan.refusal->reason + "\n";
   for (const plan::Remedy& remedy : plan.refusal->remedies)
     text += fmt::format("try: {}\n     {}\n", remedy.change, command(remedy.options));
-  if (plan.refusal->remedies.empty()) text += "no single change makes it fit; more or larger GPUs do\n";
+  if (plan.refusal->remedies.empty())
+    text += fmt::format("no single change makes it fit; more {} do\n",
+                        question.devices.empty() ? "hosts, or hosts with more memory," : "or larger GPUs");
   return text;
 }
 

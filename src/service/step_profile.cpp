@@ -47,7 +47,7 @@ std::string profile_text(const StepProfile& profile) {
   const std::array named{std::pair{parts.compute, "computing"}, std::pair{parts.exposed, "waiting for other ranks"},
                          std::pair{parts.update, "in the optimizer"}, std::pair{parts.loading, "waiting for data"},
                          std::pair{parts.host, "on the rest"}};
-  std::string text = fmt::format("of {} step{}, {:.3g} s each: ", profile.steps, profile.steps == 1 ? "" : "s",
+  std::string text = fmt::format("of the last {} step{}, {:.3g} s each: ", profile.steps, profile.steps == 1 ? "" : "s",
                                  profile.seconds / static_cast<double>(profile.steps));
   for (const auto& [seconds, words] : named)
     text += fmt::format("{:.1f} % {}, ", 100 * seconds / profile.seconds, words);

@@ -46,7 +46,7 @@ class Run {
     store::RunResult result = result_of(code);
     const auto written = folder_->write_result(result);
     draw();
-    if (!code) return code.error();
+    if (!code) return with_a_way_on(code.error());
     if (!written) return written.error();
     TrainSummary summary;
     summary.exit_code = *code;
@@ -72,6 +72,14 @@ class Run {
   Result<Beginning> begin_at(const checkpoint::TrainingCheckpoint& found, wire::TrainTask& task);
   Result<store::RunRecorder> open_recorder(const Beginning& beginning);
   Result<int> attempt();
+  Error with_a_way_on(Error error) const {
+    if (!record_.saved && error.kind != Error::Kind::failed) return error;
+    const std::string way = record_.saved ? fmt::format("the same command with --resume {} goes on after step {}",
+                                                        fs::proximate(folder_->path()).string(), *record_.saved)
+                                          : "there was no checkpoint yet to go on from (training.save_steps)";
+    error.remedy = error.remedy.empty() ? way : error.remedy + "; " + way;
+    return error;
+  }
   // A line for the user, which events.jsonl has, too.
   void say(const std::string& text) {
     listener_.note(text);

@@ -38,11 +38,6 @@ std::string_view part_name(std::string_view part) {
   return entry == names.end() ? std::string_view{} : entry->second;
 }
 
-bool is_projection_of_gpt2(const ModelShape& shape, TensorId id) {
-  const TensorShape& tensor = shape.at(id);
-  return shape.at(tensor.owner).class_name == "Conv1D" && tensor.dimensions.rank == 2;
-}
-
 }  // namespace
 
 std::string gguf_name(std::string_view path) {
@@ -59,7 +54,7 @@ std::string gguf_name(std::string_view path) {
 }
 
 GgufOrder gguf_order(const ModelShape& shape, TensorId id, Family family) {
-  if (is_projection_of_gpt2(shape, id)) return GgufOrder::transposed;
+  if (shape.is_transposed(id)) return GgufOrder::transposed;
   const std::string& owner = shape.at(shape.at(id).owner).name;
   const bool rotates = owner == "q_proj" || owner == "k_proj";
   return rotates && (family == Family::llama || family == Family::mistral) ? GgufOrder::interleaved : GgufOrder::same;
@@ -67,7 +62,7 @@ GgufOrder gguf_order(const ModelShape& shape, TensorId id, Family family) {
 
 Dimensions gguf_dimensions(const ModelShape& shape, TensorId id) {
   Dimensions dimensions = shape.at(id).dimensions;
-  if (is_projection_of_gpt2(shape, id)) std::swap(dimensions.sizes[0], dimensions.sizes[1]);
+  if (shape.is_transposed(id)) std::swap(dimensions.sizes[0], dimensions.sizes[1]);
   return dimensions;
 }
 

@@ -20,6 +20,11 @@ std::vector<ModuleId> ModelShape::children(ModuleId id) const {
   return found;
 }
 
+bool ModelShape::is_transposed(TensorId id) const {
+  const TensorShape& tensor = at(id);
+  return at(tensor.owner).class_name == "Conv1D" && tensor.dimensions.rank == 2;
+}
+
 bool ModelShape::is_whole(ModuleId id) const { return std::ranges::count(whole_classes, at(id).class_name) > 0; }
 
 // Measured first, then written from its end.

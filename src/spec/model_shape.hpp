@@ -73,6 +73,8 @@ class ModelShape {
   std::span<const TensorShape> tensors_of(ModuleId id) const;
   std::vector<ModuleId> children(ModuleId id) const;
   bool is_whole(ModuleId id) const;  // of a class that is never split
+  // A projection whose rows are its inputs, where other families have outputs: GPT-2's.
+  bool is_transposed(TensorId id) const;
 
   // "model.layers.0.self_attn"; "" for the root.
   std::string path(ModuleId id) const;

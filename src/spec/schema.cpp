@@ -83,12 +83,13 @@ class Builder {
       : prefix_(std::move(prefix)), reach_(std::move(reach)), fields_(fields), sections_(sections) {}
 
   template <class Value>
-  FieldOptions operator()(std::string_view key, Value Owner::*member, std::string_view help) {
+  FieldOptions operator()(std::string_view key, Value Owner::* member, std::string_view help) {
     const auto bounds = std::make_shared<Bounds>();
     Field field;
     field.key = prefix_ + std::string(key);
     field.help = help;
     field.accepted = accepted(static_cast<const Value*>(nullptr));
+    field.is_choice = std::is_enum_v<Value>;
     field.read = [reach = reach_, member, bounds](RunSpec& spec, const Node& node) -> Result<void> {
       auto value = spec::read(node, static_cast<const Value*>(nullptr));
       if (!value) return value.error();
@@ -106,7 +107,7 @@ class Builder {
   }
 
   template <class Part>
-  void section(std::string_view key, Part Owner::*member, std::string_view help) {
+  void section(std::string_view key, Part Owner::* member, std::string_view help) {
     sections_.push_back({prefix_ + std::string(key), std::string(help)});
     Builder<Part> part(
         prefix_ + std::string(key) + ".",
@@ -124,8 +125,7 @@ class Builder {
 }  // namespace
 
 Schema::Schema() {
-  Builder<RunSpec> root(
-      "", [](RunSpec& spec) -> RunSpec& { return spec; }, fields_, sections_);
+  Builder<RunSpec> root("", [](RunSpec& spec) -> RunSpec& { return spec; }, fields_, sections_);
   RunSpec::describe(root);
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     by_key_.emplace(fields_[i].key, i);

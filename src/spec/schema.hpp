@@ -19,6 +19,7 @@ struct Field {
   std::string key;                                        // "distributed.num_gpus"
   std::string help;                                       // one sentence
   std::string accepted;                                   // "a whole number, at least 1"
+  bool is_choice = false;                                 // accepted lists single words
   std::string unit;                                       // "tokens"; empty when there is none
   std::string fallback;                                   // the built-in value as text
   std::optional<Capability> capability;                   // needed when the value is not the built-in one

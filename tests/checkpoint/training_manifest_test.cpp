@@ -44,7 +44,7 @@ TEST(Manifest, IsRefusedWithAnyByteChangedLeftOutOrAdded) {
 }
 
 TEST(Manifest, NamesWhatItCannotMean) {
-  EXPECT_TRUE(contains(told("\"version\": 1", "\"version\": 2"), "version 2 of the format, and this muster reads 1"));
+  EXPECT_TRUE(contains(told("\"version\": 2", "\"version\": 1"), "version 1 of the format, and this muster reads 2"));
   EXPECT_TRUE(contains(told("muster-training", "other"), "no manifest of a training checkpoint"));
   EXPECT_TRUE(contains(told("\"step\": 7", "\"step\": \"7\""), "\"step\" is \"7\", and must be a whole number"));
   EXPECT_TRUE(contains(told("\"cursor\"", "\"course\""), "has no \"cursor\""));

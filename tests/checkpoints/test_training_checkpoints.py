@@ -128,8 +128,15 @@ def checksum(data: bytes) -> str:
     return f"{int(total[0]):016x}"
 
 
-def test_other_tools_can_read_and_check_a_checkpoint_as_the_page_tells(speaker, tmp_path):
-    model, path = saved(speaker, tmp_path, "qwen2", hidden_size=64, intermediate_size=64, vocab_size=96, num_hidden_layers=1)
+SMALL = {
+    "qwen2": dict(hidden_size=64, intermediate_size=64, vocab_size=96, num_hidden_layers=1),
+    "gpt2": dict(n_embd=32, n_layer=1, n_head=2, vocab_size=96, n_positions=64),
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_other_tools_can_read_and_check_a_checkpoint_as_the_page_tells(speaker, tmp_path, family):
+    model, path = saved(speaker, tmp_path, family, **SMALL[family])
     folder = tmp_path / "checkpoints/step-100"
     assert str(folder) == path
     text = (folder / "manifest.json").read_bytes()
@@ -151,10 +158,12 @@ def test_other_tools_can_read_and_check_a_checkpoint_as_the_page_tells(speaker, 
         found.update(safetensors.torch.load_file(folder / file["name"]))
     states = model.state_dict()
     for tensor in manifest["tensors"]:
-        assert tensor["shape"] == list(states[tensor["name"]].shape)
+        assert tensor["transposed"] == (family == "gpt2" and tensor["name"].endswith(("attn.weight", "proj.weight", "fc.weight")))
         for state in tensor["states"]:
             pieces = {int(key.rsplit("@", 1)[1]): piece for key, piece in found.items() if key.rsplit("@", 1)[0] == f"{state}/{tensor['name']}"}
             whole = torch.cat([pieces[first] for first in sorted(pieces)]).reshape(tensor["shape"])
+            whole = whole.T if tensor["transposed"] else whole
             number = states[tensor["name"]]
+            assert whole.shape == number.shape
             wanted = {"parameter": number, "first_moment": number + 1, "second_moment": number * number}[state]
             assert same_bits(whole, wanted), (state, tensor["name"])

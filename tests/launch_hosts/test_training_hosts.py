@@ -70,6 +70,14 @@ def test_hosts_that_planned_other_passes_take_those_of_the_first(cluster: Cluste
     assert len(losses(only_run(cluster.folder / "hosts-0"))) == 3
 
 
+@pytest.mark.parametrize("second", ["training.learning_rate=0.5", "experiment.seed=7", "training.optimizer=sgd", "data.operations=-"])
+def test_hosts_that_were_given_other_settings_are_refused(cluster: Cluster, second: str):
+    agents = on_two_hosts(cluster, "hosts", 3, *FSDP, second=(second,))
+    assert all(agent.exit_code() != 0 for agent in agents)
+    name = second.split("=")[0].split(".operations")[0]
+    assert any(f"rank 2 was started with another {name} than rank 0" in agent.errors for agent in agents), agents[0].errors
+
+
 def test_hosts_that_planned_another_strategy_are_refused(cluster: Cluster):
     agents = on_two_hosts(cluster, "hosts", 3, second=FSDP)
     assert all(agent.exit_code() != 0 for agent in agents)

@@ -243,10 +243,11 @@ TEST(MusterMemory, ARankNeedsLessTheMoreThereAre) {
   });
 }
 
-TEST(MusterMemory, AGroupOfAHybridShardsAsIfItWereAlone) {
+TEST(MusterMemory, AGroupOfAHybridShardsAsIfItWereAloneWithThreeCommunicators) {
   for_each_work([](Case one) {
     one.layout = sharded(one, ShardingStrategy::full_shard, 4);
-    const DeviceMemory of_four = one.memory();
+    DeviceMemory of_four = one.memory();
+    of_four[Component::nccl] *= 3;
     one.layout.sharding = ShardingStrategy::hybrid_shard;
     one.layout.world = 16;
     one.layout.shard_group = 4;
@@ -289,7 +290,7 @@ TEST(MusterMemory, ABlockAddsItsStatesAndWhatItsTapeKeeps) {
     const spec::ModelConfig& config = one.config;
     const bool gated = config.family != spec::Family::gpt2;
     const std::int64_t h = config.hidden, q = config.query_width(), v = config.kv_width(), f = config.intermediate;
-    std::int64_t numbers = 4 * h + 3 * q + 4 * v + (gated ? 3 : 2) * f, log_sums = 4 * config.heads;
+    std::int64_t numbers = 4 * h + 3 * q + 4 * v + (gated ? 2 : 1) * f, log_sums = 4 * config.heads;
     if (one.work.recomputation == Recomputation::selective) numbers = 2 * h + 2 * q + 2 * v + (gated ? 2 : 1) * f;
     if (one.work.recomputation == Recomputation::full) numbers = h, log_sums = 0;
     const std::int64_t tokens = one.work.micro_batch * one.work.sequence;

@@ -234,14 +234,18 @@ TEST(TrainingPlan, ReplicasWhereTheyFitAndShardsElse) {
   EXPECT_EQ(strategy_words(sharded->layout), "fsdp full_shard");
 }
 
-TEST(TrainingPlan, CpuRanksAreReplicasUnlessTheyAreToldOtherwise) {
+TEST(TrainingPlan, CpuRanksAreReplicasWhereTheyFitAndShardsElse) {
   Question question = own_question(1, 1.0);
   question.devices.clear();
   question.ranks = 2;
-  question.host_memory = 2 * gibibyte;
+  question.host_memory = 64 * gibibyte;
   auto plan = plan_training(question);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->layout.scheme, Scheme::ddp);
+  question.host_memory = 2 * gibibyte;
+  plan = plan_training(question);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->layout.scheme, Scheme::fsdp);
   question.scheme = Scheme::fsdp;
   plan = plan_training(question);
   ASSERT_TRUE(plan);

@@ -171,7 +171,7 @@ class Speaker {
     return json::object();
   }
 
-  void fill(HostCopy& copy) const {
+  void fill(HostCopy& copy, const std::vector<LogicalTensor>& tensors) const {
     for (std::size_t i = 0; i < copy.pieces().size(); ++i) {
       const Piece& piece = copy.pieces()[i];
       std::vector<float> whole(static_cast<std::size_t>(source_->find(piece.tensor)->dimensions.elements()));
@@ -179,8 +179,12 @@ class Speaker {
               source_->read(piece.tensor, {}, ElementType::float32, std::as_writable_bytes(std::span(whole)));
           !done)
         throw std::runtime_error(done.error().what);
+      const LogicalTensor& tensor = *std::ranges::find(tensors, piece.tensor, &LogicalTensor::name);
+      const auto rows = static_cast<std::size_t>(tensor.dimensions.sizes[0]),
+                 columns = static_cast<std::size_t>(tensor.dimensions.sizes[1]);
       for (std::size_t k = 0; k < copy.numbers(i).size(); ++k) {
-        const float number = whole[static_cast<std::size_t>(piece.first) + k];
+        const std::size_t element = static_cast<std::size_t>(piece.first) + k;
+        const float number = whole[tensor.transposed ? element % columns * rows + element / columns : element];
         copy.numbers(i)[k] = piece.state == "parameter"      ? number
                              : piece.state == "first_moment" ? number + 1
                                                              : number * number;
@@ -198,7 +202,7 @@ class Speaker {
     std::vector<std::unique_ptr<CheckpointSaver>> savers;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto copy = std::make_shared<HostCopy>(share_of(tensors, ranks, rank));
-      fill(*copy);
+      fill(*copy, tensors);
       savers.push_back(std::make_unique<CheckpointSaver>(
           SaverPlace{.folder = question["save"].get<std::string>(), .attempt = "t", .rank = rank, .ranks = ranks},
           tensors));

@@ -32,7 +32,7 @@ class TrainStrategy : public ::testing::Test {
         memory
             ? fmt::format("[{{count: 4, memory_total: {}MiB, memory_used: 0, compute_capability: \"9.0\"}}]", *memory)
             : "[]";
-    sources.inventory_file = folder_.write("gpus.yaml", fmt::format("gpus: {}\n", gpus));
+    sources.inventory_file = folder_.write("gpus.yaml", fmt::format("gpus: {}\n", gpus_.value_or(gpus)));
     sources.lease_folder = folder_.path() / "leases";
     Host host(std::move(sources));
     return plan_training(host, {std::move(*settled)}, {});
@@ -47,6 +47,7 @@ class TrainStrategy : public ::testing::Test {
     return made->task().sharding;
   }
 
+  std::optional<std::string> gpus_;  // other ones than four that are alike
   testing::ScratchFolder folder_;
   testing::EnvironmentVariable cache_{"MUSTER_CACHE", folder_.path().string()};
   testing::EnvironmentVariable no_outer_lease_{"MUSTER_LEASE", std::nullopt};
@@ -70,6 +71,26 @@ TEST_F(TrainStrategy, RanksAreToldHowTheStateIsLaidOverThem) {
             (wire::ShardingWish{ShardingStrategy::hybrid_shard, 2, false}));
   EXPECT_EQ(sharding({fsdp, "distributed.fsdp_cpu_offload=true", "distributed.num_gpus=1"}, roomy),
             (wire::ShardingWish{ShardingStrategy::full_shard, 1, true}));
+}
+
+TEST_F(TrainStrategy, HowToShardIsHeededWhereTheStrategyIsLeftOpen) {
+  const std::string how = "distributed.fsdp_sharding_strategy=";
+  EXPECT_EQ(sharding({how + "shard_grad_op"}, roomy), (wire::ShardingWish{ShardingStrategy::shard_grad_op, 1, false}));
+  EXPECT_EQ(sharding({how + "hybrid_shard", "distributed.fsdp_group_size=2", "distributed.ranks=4"}),
+            (wire::ShardingWish{ShardingStrategy::hybrid_shard, 2, false}));
+  EXPECT_EQ(sharding({how + "shard_grad_op", "distributed.ranks=1"}), wire::ShardingWish{});
+}
+
+TEST_F(TrainStrategy, OneRankMayBeCalledDdp) {
+  EXPECT_EQ(sharding({"distributed.strategy=ddp", "distributed.ranks=1"}), wire::ShardingWish{});
+  EXPECT_EQ(sharding({"distributed.strategy=ddp", "distributed.num_gpus=1"}, roomy), wire::ShardingWish{});
+}
+
+TEST_F(TrainStrategy, OfMoreGpusThanAreNeededTheEmptiestAreTaken) {
+  gpus_ = "[{count: 1, memory_total: 40GiB, memory_used: 31GiB}, {count: 3, memory_total: 40GiB, memory_used: 0}]";
+  const auto made = plan({"distributed.num_gpus=3"}, roomy);
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_EQ(made->device.substr(0, 14), "3 GPUs (1,2,3)");
 }
 
 TEST_F(TrainStrategy, CpuRanksShardWhereThatIsAskedFor) {

@@ -244,13 +244,27 @@ TEST_P(LearningOperations, TheGradientOfAGatedActivationIsAutogradsAlsoOfHalvesO
   for (const std::int64_t width : {12, 1536}) {
     const at::Tensor joined = random({5, 2 * width}, 2), gradient = random({5, width});
     const at::Tensor gate = joined.narrow(1, 0, width), up = joined.narrow(1, width, width);
-    const GatedGradient found = pointwise().activate_gradient(spec::Activation::silu, gate, up, gradient);
     const auto wanted =
         autograd({gate, up}, gradient, [](const std::vector<at::Tensor>& in) { return at::silu(in[0]) * in[1]; });
+    const GatedGradient found = pointwise().activate_gradient(spec::Activation::silu, gate, up, gradient);
+    EXPECT_TRUE(at::equal(found.activated, pointwise().activate(spec::Activation::silu, gate, up)));
     expect_near(wide(found.gate), wanted[0], tolerance());
     expect_near(wide(found.up), wanted[1], tolerance());
     EXPECT_TRUE(at::equal(side_by_side({found.gate, found.up}), at::cat({found.gate, found.up}, 1)));
   }
+}
+
+TEST_P(LearningOperations, WhatWasActivatedComesAgainWithItsGradient) {
+  const at::Tensor joined = random({5, 48}), gate = joined.narrow(1, 0, 24), up = joined.narrow(1, 24, 24);
+  for (const spec::Activation activation : {spec::Activation::silu, spec::Activation::gelu, spec::Activation::gelu_new})
+    for (const auto& [first, second] :
+         {std::pair{gate, up}, {gate.contiguous(), up.contiguous()}, {gate, at::Tensor()}}) {
+      const at::Tensor given = random({5, 24});
+      const at::Tensor alone = pointwise().activate_gradient(activation, first, second, given.clone()).gate;
+      const GatedGradient found = pointwise().activate_gradient(activation, first, second, given);
+      EXPECT_TRUE(at::equal(found.activated, pointwise().activate(activation, first, second)));
+      EXPECT_TRUE(at::equal(found.gate, alone));
+    }
 }
 
 TEST_P(LearningOperations, RotationTurnsPairsAndBack) {

@@ -14,7 +14,7 @@
 
 namespace muster::train::testing {
 
-// Finite, of any bits. element: in the checkpoint's order.
+// Finite, of any bits. element: in the order of the model's files.
 inline float number_at(std::string_view tensor, std::string_view state, std::int64_t element) {
   const std::uint64_t name = std::hash<std::string_view>()(tensor) ^ mix_bits(std::hash<std::string_view>()(state));
   const std::uint64_t bits = mix_bits(name ^ mix_bits(static_cast<std::uint64_t>(element)));
@@ -40,7 +40,7 @@ inline std::vector<model::Parameter> parameters() {
           parameter(2, {{"last", 11}}, std::nullopt)};
 }
 
-// Where an element of a piece is in the checkpoint's tensor.
+// Where an element of a piece is in the tensor of the model's files.
 inline std::int64_t element_of(const parallel::FlatPiece& piece, std::int64_t at) {
   const std::int64_t element = piece.first + at;
   return piece.transposed ? element % *piece.columns * piece.rows + element / *piece.columns : element;
@@ -108,7 +108,7 @@ class TwoMoments final : public optimizer::Optimizer {
 struct CutState {
   explicit CutState(parallel::ShardPlace place) : strategy(place), optimizer(strategy), tensors(strategy, optimizer) {}
 
-  // use: of every element held, by its state, tensor and place in the checkpoint's tensor.
+  // use: of every element held, by its state, tensor and place in the tensor of the model's files.
   void each(const std::function<void(float& held, const std::string& tensor, const std::string& state,
                                      std::int64_t element)>& use) {
     for (std::size_t unit = 0; unit < strategy.shards().size(); ++unit)

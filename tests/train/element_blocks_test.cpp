@@ -39,39 +39,8 @@ TEST(ElementBlocks, HoldEachElementOfAnyPieceOnceAndWhereItIs) {
         }
 }
 
-TEST(ElementBlocks, OfAWholeTensorAreOneRun) {
-  for (const bool transposed : {false, true}) {
-    const auto blocks = blocks_of({"t", 0, 256, 35, 5, 7, transposed});
-    ASSERT_EQ(blocks.size(), 1U);
-    EXPECT_TRUE(blocks[0].is_one_run());
-    std::vector<checkpoint::Piece> pieces;
-    add_pieces(pieces, "t", "parameter", blocks[0]);
-    EXPECT_EQ(pieces, (std::vector<checkpoint::Piece>{{"t", "parameter", 0, 35}}));
-  }
-}
-
-TEST(ElementBlocks, OfATransposedPieceAreSavedAsARunForEachColumn) {
-  // Of 3 rows of 4 columns: the last element of the first row, and the second row.
-  std::vector<checkpoint::Piece> pieces;
-  for (const ElementBlock& block : blocks_of({"t", 3, 0, 5, 3, 4, true})) add_pieces(pieces, "t", "m", block);
-  EXPECT_EQ(pieces,
-            (std::vector<checkpoint::Piece>{{"t", "m", 1, 1}, {"t", "m", 4, 1}, {"t", "m", 7, 1}, {"t", "m", 9, 2}}));
-}
-
-TEST(ElementBlocks, ThatAreLongAreSavedInSeveralPieces) {
-  constexpr std::int64_t rows = 8192, columns = 5000;
-  for (const bool transposed : {false, true}) {
-    std::vector<checkpoint::Piece> pieces;
-    for (const ElementBlock& block : blocks_of({"t", 0, 0, rows * columns, rows, columns, transposed}))
-      add_pieces(pieces, "t", "parameter", block);
-    EXPECT_EQ(pieces.size(), 3U);
-    std::int64_t end = 0;
-    for (const checkpoint::Piece& piece : pieces) {
-      EXPECT_EQ(piece.first, end);
-      end += piece.count;
-    }
-    EXPECT_EQ(end, rows * columns);
-  }
+TEST(ElementBlocks, OfAWholeTensorAreOne) {
+  for (const bool transposed : {false, true}) EXPECT_EQ(blocks_of({"t", 0, 256, 35, 5, 7, transposed}).size(), 1U);
 }
 
 TEST(ElementBlocks, ViewsOfBothOrdersAreTheSameNumbers) {

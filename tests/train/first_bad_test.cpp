@@ -6,6 +6,7 @@
 
 #include "cut_state.hpp"
 #include "model/random_source.hpp"
+#include "small_model.hpp"
 #include "tensor/arithmetic.hpp"
 #include "train/objective.hpp"
 
@@ -16,6 +17,7 @@ using model::ParameterId;
 using model::UnitId;
 using testing::CutState;
 using testing::CutStrategy;
+using testing::small_model;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
@@ -108,20 +110,6 @@ TEST(FirstBad, OfAllRanksIsWhatComesFirstInAPassAndThenTheLowestRank) {
   EXPECT_EQ(agree({{Kind::gradient, 1}, {Kind::loss, 0}, {Kind::parameter, 5}, {Kind::parameter, 2}})->rank, 2);
   EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::loss, 0}, {Kind::loss, 0}})->rank, 2);
   EXPECT_EQ(agree({{}, {Kind::gradient, 4}, {Kind::gradient, 1}})->bad.tensor, 4);
-}
-
-spec::ModelConfig small_model() {
-  spec::ModelConfig config;
-  config.vocabulary = 67;
-  config.hidden = 48;
-  config.intermediate = 80;
-  config.layers = 3;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_size = 12;
-  config.positions = 32;
-  config.tied = true;
-  return config;
 }
 
 // What two ranks agree on, the second of which has no rows, over a sharded model. spoiled: a tensor of which the second

@@ -1,5 +1,4 @@
 // Steps of training over ranks that are threads: whatever the layout, the masters have the same bits.
-#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +11,8 @@
 #include "communicate/thread_group.hpp"
 #include "model/random_source.hpp"
 #include "optimizer/optimizer.hpp"
+#include "scarce_memory.hpp"
+#include "small_model.hpp"
 #include "tensor/arithmetic.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/objective.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 using communicate::Communicator;
 using parallel::Strategy;
+using testing::ScarceMemory;
 using Numbers = std::vector<float>;
 
 constexpr std::int64_t steps = 2;
@@ -28,16 +30,9 @@ constexpr std::size_t sequences = 6;
 constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();  // of an element that the rank does not hold
 
 spec::ModelConfig config_of(spec::Family family, bool tied) {
-  spec::ModelConfig config;
+  spec::ModelConfig config = testing::small_model();
   config.family = family;
-  config.vocabulary = 67;
-  config.hidden = 48;
-  config.intermediate = 80;
-  config.layers = 3;
-  config.heads = 4;
   config.kv_heads = family == spec::Family::gpt2 ? 4 : 2;
-  config.head_size = 12;
-  config.positions = 32;
   config.tied = tied;
   config.qkv_bias = family == spec::Family::qwen2;
   if (family == spec::Family::gpt2) config.activation = spec::Activation::gelu_new;
@@ -72,30 +67,6 @@ struct Layout {
   at::ScalarType type = at::kFloat;
   at::ScalarType state = at::kFloat;
   std::optional<int> short_of_memory = {};  // after so many pieces, rank 1, in its first try of a step
-};
-
-// The CPU's memory, of which a thread can be given so many pieces and no more.
-class ScarceMemory final : public c10::Allocator {
- public:
-  static ScarceMemory& instance() {
-    static ScarceMemory one;
-    return one;
-  }
-  static inline thread_local std::optional<int> pieces_left = {};
-
-  c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes > 0 && pieces_left && (*pieces_left)-- == 0) {
-      pieces_left.reset();
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "memory ran out");
-    }
-    return usual_->allocate(bytes);
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return usual_->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { usual_->copy_data(to, from, bytes); }
-
- private:
-  ScarceMemory() : usual_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 100); }
-  c10::Allocator* usual_;
 };
 
 // What a run ends with: whole tensors of masters and moments by name, the norms of all steps, a loss measured at the
@@ -313,7 +284,7 @@ std::vector<Layout> layouts() {
           {"hybrid_shard 2 x 1", 2, true, 1, false, 1}};
 }
 
-class Sharded : public testing::TestWithParam<std::tuple<spec::Family, bool, at::ScalarType>> {};
+class Sharded : public ::testing::TestWithParam<std::tuple<spec::Family, bool, at::ScalarType>> {};
 
 TEST_P(Sharded, EveryLayoutGivesTheSameBits) {
   const auto [family, tied, type] = GetParam();
@@ -330,10 +301,10 @@ TEST_P(Sharded, EveryLayoutGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Sharded,
-                         testing::Values(std::tuple(spec::Family::llama, true, at::kFloat),
-                                         std::tuple(spec::Family::qwen2, false, at::kFloat),
-                                         std::tuple(spec::Family::gpt2, true, at::kFloat),
-                                         std::tuple(spec::Family::qwen3, true, at::kBFloat16)));
+                         ::testing::Values(std::tuple(spec::Family::llama, true, at::kFloat),
+                                           std::tuple(spec::Family::qwen2, false, at::kFloat),
+                                           std::tuple(spec::Family::gpt2, true, at::kFloat),
+                                           std::tuple(spec::Family::qwen3, true, at::kBFloat16)));
 
 TEST(Shards, PlainSumsDifferByRoundingAlone) {
   const spec::ModelConfig config = config_of(spec::Family::llama, false);

@@ -125,7 +125,7 @@ class NumberedSource final : public checkpoint::TensorSource {
  public:
   explicit NumberedSource(const StateTensors& state) {
     for (const checkpoint::LogicalTensor& tensor : state.tensors())
-      entries_.push_back({tensor.name, tensor.dimensions, "float32", spec::ElementType::float32, 0});
+      entries_.push_back({tensor.name, model_dimensions(tensor), "float32", spec::ElementType::float32, 0});
   }
   std::span<const checkpoint::TensorEntry> tensors() const override { return entries_; }
   const checkpoint::TensorEntry* find(std::string_view name) const override {
@@ -200,7 +200,19 @@ TEST(StateTensors, AreTheSameHoweverTheStateIsCut) {
   const CutState whole({0, 1, 0, 1}), part({2, 3, 0, 1});
   EXPECT_EQ(whole.tensors.tensors(), part.tensors.tensors());
   ASSERT_EQ(whole.tensors.tensors().size(), 8U);
-  EXPECT_EQ(whole.tensors.tensors()[2].dimensions, (spec::Dimensions{{31, 96}, 2}));  // as the checkpoint has it
+  EXPECT_EQ(whole.tensors.tensors()[2].dimensions, (spec::Dimensions{{96, 31}, 2}));
+  EXPECT_EQ(model_dimensions(whole.tensors.tensors()[2]), (spec::Dimensions{{31, 96}, 2}));
+}
+
+TEST(StateTensors, OfAPartAreSavedInOnePieceEach) {
+  for (const int parts : {1, 2, 3, 4})
+    for (int part = 0; part < parts; ++part) {
+      const CutState state({part, parts, 0, 1});
+      std::size_t pieces = 0;
+      for (std::size_t unit = 0; unit < state.tensors.units(); ++unit)
+        pieces += state.tensors.pieces(unit, part).size();
+      EXPECT_EQ(state.tensors.saved_pieces(part).size(), pieces * state.tensors.states().size());
+    }
 }
 
 }  // namespace

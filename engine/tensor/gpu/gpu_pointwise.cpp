@@ -115,13 +115,15 @@ class GpuPointwise final : public Pointwise {
       const std::int64_t width = gate.size(1);
       const at::Tensor both = at::empty({gate.size(0), 2 * width}, gate.options());
       check_launch(cuda::gated_silu_gradient(current_stream(gate), scalar_of(gate), gate.const_data_ptr(),
-                                             up.const_data_ptr(), gate.stride(0), from.const_data_ptr(), gate.size(0),
-                                             width, both.mutable_data_ptr()));
-      return {both.narrow(1, 0, width), both.narrow(1, width, width)};
+                                             up.const_data_ptr(), gate.stride(0), gate.size(0), width,
+                                             from.mutable_data_ptr(), both.mutable_data_ptr()));
+      return {both.narrow(1, 0, width), both.narrow(1, width, width), from};
     }
-    if (!up.defined()) return {activation_slope_formula(activation, gate, output_gradient), {}};
-    return {activation_slope_formula(activation, gate, output_gradient * up),
-            output_gradient * activation_formula(activation, gate)};
+    if (!up.defined())
+      return {activation_slope_formula(activation, gate, output_gradient), {}, activation_formula(activation, gate)};
+    const at::Tensor activated = activation_formula(activation, gate);
+    return {activation_slope_formula(activation, gate, output_gradient * up), output_gradient * activated,
+            activated * up};
   }
 
  private:

@@ -1,0 +1,24 @@
+#include "train/abandon_pass.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "train/memory_use.hpp"
+
+namespace muster::train {
+
+void abandon_pass(model::Residence& residence, at::Device device) {
+  constexpr int tries = 100;
+  constexpr auto between = std::chrono::milliseconds(50);
+  for (int i = 1;; ++i) {
+    release_cached_memory(device);
+    try {
+      return residence.abandon_pass();
+    } catch (const c10::OutOfMemoryError&) {
+      if (i == tries) throw;
+    }
+    std::this_thread::sleep_for(between);
+  }
+}
+
+}  // namespace muster::train

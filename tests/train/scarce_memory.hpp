@@ -1,0 +1,37 @@
+// Memory that runs out where a test wants it to.
+#pragma once
+
+#include <c10/core/CPUAllocator.h>
+
+#include <optional>
+
+#include "tensor/torch.hpp"
+
+namespace muster::train::testing {
+
+// The CPU's memory, of which a thread can be given so many pieces and no more.
+class ScarceMemory final : public c10::Allocator {
+ public:
+  static ScarceMemory& instance() {
+    static ScarceMemory one;
+    return one;
+  }
+  static inline thread_local std::optional<int> pieces_left = {};
+  static inline thread_local std::size_t least = 1;  // bytes; smaller pieces can always be had
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes >= least && pieces_left && (*pieces_left)-- == 0) {
+      pieces_left.reset();
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "memory ran out");
+    }
+    return usual_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return usual_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { usual_->copy_data(to, from, bytes); }
+
+ private:
+  ScarceMemory() : usual_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 100); }
+  c10::Allocator* usual_;
+};
+
+}  // namespace muster::train::testing
