@@ -43,7 +43,8 @@ def run(arguments, shape: str, ranks: int, batch: int, length: int, words: list[
                    "--ranks", str(ranks), *words, *arguments.settings]
         if arguments.device == "cuda":
             command += ["--num-gpus", "1"]
-        done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+        threads = {"OMP_NUM_THREADS": "1"} if arguments.device == "cpu" else {}
+        done = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, text=True)
         if done.returncode != 0:
             return done.stderr.strip().splitlines()[0]
         (kept,) = (folder / "runs").iterdir()
@@ -69,7 +70,8 @@ def main() -> None:
     nothing = {}
     for shape, ranks, batch, length, recompute in itertools.product(arguments.shapes, arguments.ranks, arguments.batches,
                                                                     arguments.lengths, arguments.recompute):
-        for strategy in arguments.strategies if ranks > 1 else ["single"]:
+        alone = ["offload"] if arguments.strategies == ["offload"] else ["single"]  # one rank has nothing else to choose from
+        for strategy in arguments.strategies if ranks > 1 else alone:
             if arguments.device == "cpu" and ranks not in nothing:
                 nothing[ranks] = run(arguments, "smallest", ranks, 1, 16, STRATEGIES["ddp"] if ranks > 1 else [])[1]
             words = [*STRATEGIES.get(strategy, []), f"training.gradient_checkpointing={recompute}"]
