@@ -86,8 +86,8 @@ int run_evaluate(const EvaluateCommand& given) {
     line.clear();
     note(text);
   };
-  listener.progress = [&](const service::EvaluateProgress& progress) {
-    line.show(fmt::format("{} … {:.0f} %", progress.what, 100 * progress.share), progress.elapsed);
+  listener.progress = [&](const service::JobProgress& progress) {
+    line.show(service::progress_line(progress), progress.elapsed);
   };
   const auto summary = service::evaluate(host, *plan, listener);
   line.clear();

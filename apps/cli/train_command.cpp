@@ -68,6 +68,9 @@ class TrainScreen {
       note(text);
     };
     listener.progress = [this](const service::TrainProgress& progress) { show(progress); };
+    listener.work = [this](const service::JobProgress& work) {
+      line_.show(service::progress_line(work), work.elapsed);
+    };
     listener.evaluated = [this](const wire::Evaluated& evaluated) {
       line_.clear();
       note(evaluation_text(evaluated));

@@ -183,8 +183,8 @@ Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<
   return {};
 }
 
-bool CheckpointSaver::finished() const {
-  return !outcome_.valid() || outcome_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+bool CheckpointSaver::finished(std::chrono::milliseconds within) const {
+  return !outcome_.valid() || outcome_.wait_for(within) == std::future_status::ready;
 }
 
 Result<SaveReport> CheckpointSaver::wait() {

@@ -53,8 +53,8 @@ class CheckpointSaver {
   // step is saved once: beginning it again starts nothing, and wait() tells the same result again.
   Result<void> begin(
       const TrainingState& state, std::shared_ptr<const HostCopy> copy, std::function<void()> arrived = [] {});
-  // Whether nothing is being written: wait() would return at once.
-  bool finished() const;
+  // Whether nothing is being written, at the latest after so long: wait() would return at once.
+  bool finished(std::chrono::milliseconds within = std::chrono::milliseconds(0)) const;
   // The result of the save that was begun last; an error where none was. Rank 0's success means that the checkpoint is
   // there; another rank's, that its part is.
   Result<SaveReport> wait();

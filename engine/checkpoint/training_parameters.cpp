@@ -75,6 +75,7 @@ class TrainingParameters : public TensorSource {
     }
     return {};
   }
+
   Result<void> convert(std::string_view name, std::int64_t first, spec::ElementType as,
                        std::span<std::byte> out) const {
     const auto element = static_cast<std::size_t>(spec::bytes_per_element(as));

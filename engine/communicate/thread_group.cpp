@@ -33,7 +33,8 @@ class MeetingRoom {
       : timeout_(timeout), contributions_(static_cast<std::size_t>(size)), visits_(static_cast<std::size_t>(size)) {}
 
   // Waits for all ranks. What they brought can be read until this rank comes to the next meeting without bringing
-  // anything: collectives are pairs of meetings, and nobody brings something new before all have come to the second.
+  // anything: collectives are pairs of meetings, and nobody brings something new before all have come to the second,
+  // where each lets go of what it brought.
   void meet(int rank, std::optional<Contribution> contribution) {
     std::unique_lock lock(mutex_);
     throw_failure();
@@ -51,6 +52,7 @@ class MeetingRoom {
       fail(timeout_text(description, timeout_, missing, static_cast<int>(visits_.size())), missing);
     }
     throw_failure();
+    if (!contribution) contributions_[static_cast<std::size_t>(rank)].input.reset();
   }
 
   // All brought the same kind of collective.

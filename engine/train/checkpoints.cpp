@@ -5,6 +5,7 @@
 #include "base/byte_count.hpp"
 #include "communicate/failure_text.hpp"
 #include "tensor/host_memory.hpp"
+#include "train/progress_sign.hpp"
 
 namespace muster::train {
 namespace {
@@ -35,12 +36,12 @@ Result<std::shared_ptr<checkpoint::HostCopy>> room_for_copy(at::Device device, s
 
 }  // namespace
 
-Checkpoints::Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state,
+Checkpoints::Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, const StateTensors& state,
                          const StateTransfer& transfer)
-    : state_(state), transfer_(transfer), device_(state.device()) {
+    : tell_(place.tell), state_(state), transfer_(transfer), device_(state.device()) {
   auto share = transfer.share();
   if (!share) return;
-  saver_.emplace(saver_place(task, rank, transfer.savers()), state.tensors());
+  saver_.emplace(saver_place(task, place.rank, transfer.savers()), state.tensors());
   // A run that keeps none needs it only where it is asked to leave.
   const bool saves = task.save_every || task.save_at_end == spec::FinalSave::all;
   copy_ = std::async(saves ? std::launch::async : std::launch::deferred, room_for_copy, device_, std::move(*share));
@@ -68,7 +69,7 @@ std::function<void()> Checkpoints::begin_copy() {
 Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
   if (begun_ == facts.step) return {};
   if (saver_ && begun_)
-    if (auto before = saver_->wait(); !before) return before.error();
+    if (auto before = await_save(); !before) return before.error();
   begun_ = facts.step;
   since_ = std::chrono::steady_clock::now();
   if (saver_ && !copy_.get()) return copy_.get().error();
@@ -77,6 +78,12 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
   if (auto started = saver_->begin(facts, *copy_.get(), begin_copy()); !started) return started;
   told_ = false;
   return {};
+}
+
+Result<checkpoint::SaveReport> Checkpoints::await_save() {
+  ProgressSign sign(tell_, "writing a checkpoint", std::nullopt);
+  while (!saver_->finished(ProgressSign::between_signs)) sign.give(0);
+  return saver_->wait();
 }
 
 void Checkpoints::before_change() const {
@@ -88,7 +95,7 @@ Result<std::optional<wire::Saved>> Checkpoints::completed(bool wait) {
   if (saver_ && copy_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && !copy_.get())
     return copy_.get().error();
   if (told_ || (!wait && !saver_->finished())) return std::optional<wire::Saved>();
-  const auto report = saver_->wait();
+  const auto report = await_save();
   if (!report) return report.error();
   told_ = true;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since_;

@@ -10,15 +10,21 @@
 #include "checkpoint/checkpoint_saver.hpp"
 #include "parallel/stream_mark.hpp"
 #include "train/state_transfer.hpp"
-#include "wire/train_event.hpp"
+#include "wire/event.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {
 
+struct CheckpointPlace {
+  int rank = 0;                                      // of this process
+  std::function<void(const wire::EventBody&)> tell;  // that a save is still waited for
+};
+
 class Checkpoints {
  public:
-  // Both must outlive this. rank: of this process; one that does not save only hands over what others save for it.
-  Checkpoints(const wire::TrainTask& task, int rank, const StateTensors& state, const StateTransfer& transfer);
+  // State and transfer must outlive this. One that does not save only hands over what others save for it.
+  Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, const StateTensors& state,
+              const StateTransfer& transfer);
 
   // Begins to copy the state and returns; copying and writing go on. Waits for the save before where it is still under
   // way. What ranks without a folder hold has come to those that save it when it returns. All ranks call it.
@@ -30,7 +36,10 @@ class Checkpoints {
 
  private:
   std::function<void()> begin_copy();
+  // While it lasts, this is told.
+  Result<checkpoint::SaveReport> await_save();
 
+  std::function<void(const wire::EventBody&)> tell_;
   const StateTensors& state_;
   const StateTransfer& transfer_;
   at::Device device_;                                                       // where the state lies

@@ -8,33 +8,12 @@
 #include "train/abandon_pass.hpp"
 #include "train/exact_loss.hpp"
 #include "train/memory_use.hpp"
+#include "train/progress_sign.hpp"
 
 namespace muster::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds between_progress(200);
-
-// Tells how far this rank is, now and then: a long evaluation is not taken for a rank that is stuck.
-class Sign {
- public:
-  Sign(const EvaluationPlace& place, std::string what, std::int64_t total)
-      : place_(place), what_(std::move(what)), total_(total), told_(Clock::now()) {}
-
-  void give(std::int64_t done) {
-    const auto now = Clock::now();
-    if (!place_.tell || now - told_ < between_progress) return;
-    told_ = now;
-    place_.tell(wire::Progress{what_, done, total_});
-  }
-
- private:
-  const EvaluationPlace& place_;
-  std::string what_;
-  std::int64_t total_;
-  Clock::time_point told_;
-};
 
 }  // namespace
 
@@ -89,7 +68,8 @@ bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
 at::Tensor Evaluation::measure_passes() {
   at::Tensor sums = at::zeros({loss_parts + 2}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
   const std::int64_t stride = place_.ranks.size() * micro_batch_;
-  Sign sign(place_, "measuring the loss", (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
+  ProgressSign sign(place_.tell, "measuring the loss",
+                    (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
   std::int64_t done = 0, tokens = 0;
   bool ran_out = false;
   // As many passes as every other rank has.
@@ -132,7 +112,8 @@ EvaluationResult Evaluation::measure() {
   std::int64_t right = 0;
   if (questions_) {
     const auto ranks = static_cast<std::size_t>(place_.ranks.size());
-    Sign sign(place_, "answering questions", static_cast<std::int64_t>((questions().size() + ranks - 1) / ranks));
+    ProgressSign sign(place_.tell, "answering questions",
+                      static_cast<std::int64_t>((questions().size() + ranks - 1) / ranks));
     result.answers = questions_->answer(place_.ranks, [&](std::int64_t done) { sign.give(done); });
     right =
         std::ranges::count_if(result.answers, [&](const GivenAnswer& answer) { return questions_->is_right(answer); });

@@ -3,6 +3,7 @@
 #include "checkpoint/export_model.hpp"
 #include "spec/model_source.hpp"
 #include "tensor/element_types.hpp"
+#include "train/progress_sign.hpp"
 
 namespace muster::train {
 
@@ -22,10 +23,10 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape&
   auto texts = checkpoint::texts_of_model(*files, type);
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
-  wire::Progress progress{"writing the model", 0, std::ssize(request.tensors)};
+  ProgressSign sign(place.tell, "writing the model", std::ssize(request.tensors));
+  std::int64_t written = 0;
   const auto pull = [&](const checkpoint::TensorDeclaration& tensor, std::span<std::byte> out) -> Result<void> {
-    place.tell(progress);
-    ++progress.done;
+    sign.give(written++);
     transfer.bring_to_first(tensor.name,
                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
     return {};

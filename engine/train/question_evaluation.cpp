@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -12,6 +11,7 @@
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
 #include "spec/json_text.hpp"
+#include "train/memory_use.hpp"
 
 namespace muster::train {
 namespace {
@@ -23,34 +23,19 @@ Error bad_row(const std::filesystem::path& path, std::size_t line, const std::st
           R"(a row of questions is {"prompt": "12+34=", "answer": "46"})"};
 }
 
-// Passes in step with the other ranks: before each, all of them agree whether any has one; who has none walks along.
 class InStep final : public generate::StepRunner {
  public:
-  InStep(generate::StepRunner& steps, model::Residence& home, communicate::Communicator& ranks, at::Device device)
-      : steps_(steps), home_(home), ranks_(ranks), device_(device) {}
+  InStep(generate::StepRunner& steps, PassPace& pace) : steps_(steps), pace_(pace) {}
 
   int depth() const override { return steps_.depth(); }
   void begin(const generate::Step& step) override {
-    if (!home_.is_whole()) any_has_one(true);
-    steps_.begin(step);
+    pace_.pass([&] { steps_.begin(step); });
   }
   std::vector<tensor::ChosenToken> finish() override { return steps_.finish(); }
-  // Until no rank has a pass any more.
-  void walk_along() {
-    while (!home_.is_whole() && any_has_one(false)) home_.idle_pass(model::PassKind::measure);
-  }
 
  private:
-  bool any_has_one(bool own) {
-    const at::Tensor has = at::full({1}, own ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(device_));
-    ranks_.all_reduce(has, communicate::Reduction::maximum);
-    return has.item<std::int64_t>() > 0;
-  }
-
   generate::StepRunner& steps_;
-  model::Residence& home_;
-  communicate::Communicator& ranks_;
-  at::Device device_;
+  PassPace& pace_;
 };
 
 }  // namespace
@@ -106,21 +91,21 @@ bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
   return trim(answer.text) == trim(questions_[answer.question].answer);
 }
 
-std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
-                                                    const std::function<void(std::int64_t done)>& done) {
+QuestionEvaluation::Answers QuestionEvaluation::generate_answers(PassPace& pace, communicate::Communicator& ranks,
+                                                                 const std::function<void(std::int64_t done)>& done) {
   const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
   const std::int64_t blocks = most_sequences_ * ((longest_ + block_tokens - 1) / block_tokens);
   model::KeyValueCache cache(model_.cache_shape(blocks, block_tokens));
   tensor::SamplingRules rules;
   rules.temperature = 0;
   generate::LocalRunner local(model_, arithmetic_, cache, rules, longest_);
-  InStep runner(local, model_.home(), ranks, arithmetic_.device);
+  InStep runner(local, pace);
   generate::BlockPool pool(blocks, block_tokens);
   generate::GeneratorSettings settings;
   settings.end_tokens = text_.end_tokens();
   settings.most_sequences = most_sequences_;
   generate::Generator generator(runner, pool, settings);
-  std::map<std::int64_t, std::vector<std::int32_t>> tokens;
+  Answers tokens;
   for (std::size_t i = first; i < questions_.size(); i += stride) {
     generator.add({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
     tokens[static_cast<std::int64_t>(i)];
@@ -129,9 +114,36 @@ std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& r
     for (const generate::GeneratedToken& token : generator.step()) tokens[token.index].push_back(token.token);
     done(std::ssize(tokens) - generator.load());
   }
-  runner.walk_along();
+  return tokens;
+}
+
+std::optional<QuestionEvaluation::Answers> QuestionEvaluation::try_answers(
+    communicate::Communicator& ranks, const std::function<void(std::int64_t done)>& done) {
+  PassPace pace(model_.home(), ranks, arithmetic_.device);
+  std::optional<Answers> tokens;
+  try {
+    tokens = generate_answers(pace, ranks, done);
+  } catch (const c10::OutOfMemoryError&) {
+    // What was held is let go of first.
+  }
+  if (!tokens) pace.abandon();
+  pace.walk_along();
+  if (pace.any(!tokens)) return std::nullopt;
+  return tokens;
+}
+
+std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
+                                                    const std::function<void(std::int64_t done)>& done) {
+  auto tokens = try_answers(ranks, done);
+  while (!tokens) {
+    TORCH_CHECK_WITH(OutOfMemoryError, most_sequences_ > 1,
+                     "one question of the evaluation at a time runs out of memory");
+    most_sequences_ = (most_sequences_ + 1) / 2;
+    release_cached_memory(arithmetic_.device);
+    tokens = try_answers(ranks, done);
+  }
   std::vector<GivenAnswer> answers;
-  for (const auto& [question, given] : tokens)
+  for (const auto& [question, given] : *tokens)
     answers.push_back({static_cast<std::size_t>(question), text_.tokenizer().decode(given, true)});
   return answers;
 }

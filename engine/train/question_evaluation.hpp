@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "chat/model_text.hpp"
 #include "communicate/communicator.hpp"
 #include "model/causal_model.hpp"
+#include "train/pass_pace.hpp"
 
 namespace muster::train {
 
@@ -41,7 +44,8 @@ class QuestionEvaluation {
   const std::vector<Question>& questions() const { return questions_; }
   bool is_right(const GivenAnswer& answer) const;
   // The most likely answers to this rank's share of the questions. done: how many are answered, after each step. Where
-  // the model's parameters are not always there, ranks keep step.
+  // the model's parameters are not always there, ranks keep step. Where memory runs out on any rank, all begin again,
+  // with fewer at once. All ranks call it.
   std::vector<GivenAnswer> answer(communicate::Communicator& ranks, const std::function<void(std::int64_t done)>& done);
 
  private:
@@ -52,6 +56,12 @@ class QuestionEvaluation {
         model_(model),
         arithmetic_(arithmetic),
         most_sequences_(most_sequences) {}
+
+  // By question; absent: memory ran out, and what other ranks wait for is done.
+  using Answers = std::map<std::int64_t, std::vector<std::int32_t>>;
+  std::optional<Answers> try_answers(communicate::Communicator& ranks, const std::function<void(std::int64_t)>& done);
+  Answers generate_answers(PassPace& pace, communicate::Communicator& ranks,
+                           const std::function<void(std::int64_t)>& done);
 
   std::vector<Question> questions_;
   const chat::ModelText& text_;

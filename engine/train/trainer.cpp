@@ -28,6 +28,7 @@
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
 #include "train/pass_size.hpp"
+#include "train/progress_sign.hpp"
 #include "train/same_task.hpp"
 #include "train/step_clock.hpp"
 
@@ -79,7 +80,7 @@ class Loop final : public Trainer {
         state_(*strategy_, *optimizer_),
         transfer_(place_.ranks, place_.device, static_cast<int>(task.saving_ranks), state_),
         objective_(make_supervised(model_, arithmetic_, task.pinned)),
-        checkpoints_(task, place_.ranks.rank(), state_, transfer_),
+        checkpoints_(task, {place_.ranks.rank(), place_.tell}, state_, transfer_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps},
         pass_size_{task.micro_batch, task.recompute},
@@ -107,6 +108,7 @@ class Loop final : public Trainer {
 
   Result<void> fill_state();
   Result<void> read_weights();
+  Result<void> fill_from(PieceReader reader);
   Result<void> resume(const std::string& path);
   // Ranks of other hosts cannot read the run's folder.
   void take_counters_from_first_rank();
@@ -182,11 +184,21 @@ Result<void> Loop::fill_state() {
 
 Result<void> Loop::read_weights() {
   const spec::ModelSearch search = spec::model_search_from_environment();
-  if (task_.random_weights)
-    return transfer_.fill(reader_of(*model::make_random_source(description_.config, place_.seed)));
+  if (task_.random_weights) return fill_from(reader_of(*model::make_random_source(description_.config, place_.seed)));
   const auto source = checkpoint::open_checkpoint(task_.model, search);
   if (!source) return source.error();
-  return transfer_.fill(reader_of(**source));
+  return fill_from(reader_of(**source));
+}
+
+Result<void> Loop::fill_from(PieceReader reader) {
+  std::int64_t elements = 0, done = 0;
+  for (std::size_t unit = 0; unit < state_.units(); ++unit) elements += state_.part_elements(unit);
+  ProgressSign sign(place_.tell, "loading", elements * std::ssize(state_.states()));
+  return transfer_.fill([&](const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat) {
+    auto read = reader(piece, state, flat);
+    sign.give(done += piece.count);
+    return read;
+  });
 }
 
 Result<void> Loop::resume(const std::string& path) {
@@ -205,7 +217,7 @@ Result<void> Loop::resume(const std::string& path) {
     if (number.name == "skipped") updates_ -= static_cast<std::int64_t>(number.value);
   if (saved.loss_scale)
     scaler_ = optimizer::LossScaler({saved.loss_scale->scale, saved.loss_scale->good_steps, step_ - updates_});
-  return transfer_.fill(reader_of(*opened));
+  return fill_from(reader_of(*opened));
 }
 
 void Loop::take_counters_from_first_rank() {

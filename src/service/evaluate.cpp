@@ -4,26 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/text.hpp"
 
 namespace muster::service {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t shown_answers = 3;
 
 class EvaluateJob final : public WorkerListener {
  public:
   EvaluateJob(const EvaluatePlan& plan, const EvaluateListener& listener, EvaluateSummary& summary)
-      : plan_(plan), listener_(listener), summary_(summary), began_(Clock::now()) {
+      : plan_(plan), listener_(listener), summary_(summary) {
     summary_.answers.resize(static_cast<std::size_t>(plan.questions));
   }
 
   Result<void> happened(const wire::Event& event) override {
-    if (const auto* told = std::get_if<wire::Progress>(&event.body)) show(*told, event.rank);
+    if (const auto* told = std::get_if<wire::Progress>(&event.body); told && listener_.progress)
+      listener_.progress(progress_.heard(*told, event.rank));
     if (const auto* told = std::get_if<wire::TaskResult>(&event.body)) return take(*told);
     if (const auto* told = std::get_if<wire::Evaluated>(&event.body)) {
       summary_.evaluated = *told;
@@ -47,24 +45,12 @@ class EvaluateJob final : public WorkerListener {
     return {};
   }
 
-  // The rank that is least far is waited for.
-  void show(const wire::Progress& told, int rank) {
-    if (!listener_.progress || !told.total || *told.total == 0) return;
-    if (told.what != what_) shares_.clear();
-    what_ = told.what;
-    shares_[rank] = static_cast<double>(told.done) / static_cast<double>(*told.total);
-    const double least = std::ranges::min_element(shares_, {}, [](const auto& entry) { return entry.second; })->second;
-    listener_.progress({what_, least, std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_)});
-  }
-
   const EvaluatePlan& plan_;
   const EvaluateListener& listener_;
   EvaluateSummary& summary_;
-  Clock::time_point began_;
+  RankProgress progress_;
   bool told_ = false;
   std::int64_t answered_ = 0;
-  std::string what_;
-  std::map<int, double> shares_;  // by rank
 };
 
 std::string sample_lines(const EvaluateSummary& summary) {

@@ -2,7 +2,6 @@
 // prepared, then one job of workers that each take a share.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "data/prepare_data.hpp"
 #include "plan/plan.hpp"
 #include "service/host.hpp"
+#include "service/job_progress.hpp"
 #include "service/worker_run.hpp"
 #include "spec/resolve.hpp"
 #include "wire/evaluate_task.hpp"
@@ -47,15 +47,9 @@ Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& wish, const
 // Why it does not fit, and what of this command's options would make it.
 Error refusal_of(const EvaluatePlan& plan);
 
-struct EvaluateProgress {
-  std::string what;                      // "loading", "measuring the loss", "answering questions"
-  double share = 0;                      // of it that is done, from 0 to 1
-  std::chrono::milliseconds elapsed{0};  // since the start
-};
-
 struct EvaluateListener {
   std::function<void(const std::string&)> note;
-  std::function<void(const EvaluateProgress&)> progress = {};
+  std::function<void(const JobProgress&)> progress = {};
 };
 
 struct EvaluateSummary {

@@ -14,6 +14,7 @@
 #include "data/prepare_data.hpp"
 #include "plan/plan.hpp"
 #include "service/host.hpp"
+#include "service/job_progress.hpp"
 #include "service/train_text.hpp"
 #include "service/worker_run.hpp"
 #include "spec/resolve.hpp"
@@ -61,6 +62,7 @@ Error refusal_of(const TrainPlan& plan);
 struct TrainListener {
   std::function<void(const std::string&)> note;
   std::function<void(const TrainProgress&)> progress;  // after each step
+  std::function<void(const JobProgress&)> work;        // what lasts between steps: reading, evaluating, writing
   std::function<void(const wire::Evaluated&)> evaluated;
   std::function<void(const std::string&)> report;  // several lines: the memory of the ranks
 };

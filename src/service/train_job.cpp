@@ -83,8 +83,11 @@ Result<void> TrainJob::take(const wire::Event& event) {
           if (body.error.kind == Error::Kind::refused) record_.hopeless = body.error;
         } else if constexpr (std::is_same_v<Body, wire::Done>) {
           ++done_;
-        } else if constexpr (std::is_same_v<Body, wire::Progress> || std::is_same_v<Body, wire::Want> ||
-                             std::is_same_v<Body, wire::Token> || std::is_same_v<Body, wire::TaskResult>) {
+        } else if constexpr (std::is_same_v<Body, wire::Progress>) {
+          if (listener_.work) listener_.work(work_.heard(body, event.rank));
+          return {};
+        } else if constexpr (std::is_same_v<Body, wire::Want> || std::is_same_v<Body, wire::Token> ||
+                             std::is_same_v<Body, wire::TaskResult>) {
           return {};
         }
         return write(body);
@@ -143,6 +146,7 @@ Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
   const auto measured = measured_of(
       {step.step, step.epoch, step.loss, step.learning_rate, step.gradient_norm, step.tokens, step.seconds});
   if (auto written = recorder_.add_step(time, step.step, measured); !written) return written;
+  work_.restart();
   if (listener_.progress) listener_.progress(progress);
   if (Clock::now() - last_report_ >= between_reports) report_memory();
   return {};

@@ -1,8 +1,10 @@
-// The loss on prepared data, over ranks of which one may run out of memory.
+// Loss and answers, over ranks of which one may run out of memory.
 #include "train/evaluation.hpp"
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "../data/byte_text.hpp"
@@ -33,16 +35,28 @@ std::string some_samples(const muster::testing::ScratchFolder& folder) {
   return place.string();
 }
 
+std::string some_questions(const muster::testing::ScratchFolder& folder) {
+  const auto place = folder.path() / "questions.jsonl";
+  std::ofstream file(place);
+  for (int i = 0; i < 13; ++i)
+    file << R"({"prompt": ")" << std::string(static_cast<std::size_t>(1 + i % 5), '7') << i << R"(=", "answer": "46"})"
+         << "\n";
+  return place.string();
+}
+
 struct Found {
   std::optional<double> loss;
   std::int64_t tokens = 0;
+  std::map<std::size_t, std::string> answers;
   bool ran_out = false;
 };
 
 // What two ranks find. scarce: pieces of memory that the second one is given.
-Found measure(const std::string& data, bool sharded, std::optional<int> scarce) {
+Found measure(const EvaluationSource& source, bool sharded, std::optional<int> scarce) {
   ScarceMemory::instance();
   const chat::ModelText text = data::byte_text();
+  spec::ModelConfig config = small_model();
+  config.vocabulary = 300;  // all that the text has, and more
   const auto ranks = communicate::make_thread_group(2, std::chrono::seconds(20));
   std::vector<Found> found(ranks.size());
   {
@@ -51,7 +65,7 @@ Found measure(const std::string& data, bool sharded, std::optional<int> scarce) 
       threads.emplace_back([&, rank] {
         const at::NoGradGuard forward_only;
         tensor::Arithmetic arithmetic = *tensor::make_arithmetic({});
-        auto model = model::CausalModel::unfilled(small_model(), arithmetic, at::kFloat,
+        auto model = model::CausalModel::unfilled(config, arithmetic, at::kFloat,
                                                   sharded ? model::Memory::later : model::Memory::now);
         const auto strategy = sharded ? parallel::make_shards(model, arithmetic, {*ranks[rank]}, {false, false, false})
                                       : parallel::make_replicas(model, arithmetic, *ranks[rank], false);
@@ -60,31 +74,51 @@ Found measure(const std::string& data, bool sharded, std::optional<int> scarce) 
           master.copy_(at::linspace(-0.3, 0.4, master.numel()).cos());
         }
         strategy->publish();
-        auto evaluation =
-            Evaluation::make({data, std::nullopt, 4}, {text, model, arithmetic, *ranks[rank], {}}).value();
+        auto evaluation = Evaluation::make(source, {text, model, arithmetic, *ranks[rank], {}}).value();
         ScarceMemory::least = 256;  // sums that are kept from pass to pass are there
         if (rank == 1) ScarceMemory::pieces_left = scarce;
         const EvaluationResult result = evaluation.measure();
-        found[rank] = {result.all.loss, result.all.tokens, rank == 1 && scarce && !ScarceMemory::pieces_left};
+        Found& own = found[rank];
+        own = {result.all.loss, result.all.tokens, {}, rank == 1 && scarce && !ScarceMemory::pieces_left};
+        for (const GivenAnswer& answer : result.answers) own.answers[answer.question] = answer.text;
         ScarceMemory::pieces_left.reset();
       });
   }
   EXPECT_EQ(found[0].loss, found[1].loss);
-  return {found[0].loss, found[0].tokens, found[1].ran_out};
+  found[0].answers.merge(found[1].answers);
+  found[0].ran_out = found[1].ran_out;
+  return found[0];
 }
 
 TEST(Evaluation, OfARankThatRunsOutOfMemoryIsMadeAgainBySmallerPasses) {
   const muster::testing::ScratchFolder folder;
-  const std::string data = some_samples(folder);
+  const EvaluationSource source{some_samples(folder), std::nullopt, 4};
   for (const bool sharded : {false, true}) {
-    const Found roomy = measure(data, sharded, std::nullopt);
+    const Found roomy = measure(source, sharded, std::nullopt);
     ASSERT_TRUE(roomy.loss && *roomy.loss > 0);
     int ran_out = 0;
     for (int pieces = 0; pieces < 160; pieces += 13) {
       SCOPED_TRACE(::testing::Message() << (sharded ? "shards, " : "replicas, ") << pieces << " pieces of memory");
-      const Found scarce = measure(data, sharded, pieces);
+      const Found scarce = measure(source, sharded, pieces);
       EXPECT_EQ(scarce.loss, roomy.loss);
       EXPECT_EQ(scarce.tokens, roomy.tokens);
+      ran_out += scarce.ran_out;
+    }
+    EXPECT_GT(ran_out, 5);
+  }
+}
+
+TEST(Evaluation, QuestionsOfARankThatRunsOutOfMemoryAreAnsweredFewerAtOnce) {
+  const muster::testing::ScratchFolder folder;
+  const EvaluationSource source{std::nullopt, some_questions(folder), 4, 8};
+  for (const bool sharded : {false, true}) {
+    const Found roomy = measure(source, sharded, std::nullopt);
+    ASSERT_EQ(roomy.answers.size(), 13);
+    int ran_out = 0;
+    for (int pieces = 0; pieces < 300; pieces += 23) {
+      SCOPED_TRACE(::testing::Message() << (sharded ? "shards, " : "replicas, ") << pieces << " pieces of memory");
+      const Found scarce = measure(source, sharded, pieces);
+      EXPECT_EQ(scarce.answers, roomy.answers);
       ran_out += scarce.ran_out;
     }
     EXPECT_GT(ran_out, 5);

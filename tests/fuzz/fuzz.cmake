@@ -1,0 +1,47 @@
+# What reads the words of strangers, compiled once more with sanitizers and fed with damaged input: a bounded run in CTest, as
+# much as wished with `PROGRAM --inputs N` (store_fuzz: --messages N).
+add_library(sanitized INTERFACE)
+target_include_directories(sanitized INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/engine)
+target_compile_options(sanitized INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
+target_link_options(sanitized INTERFACE -fsanitize=address,undefined)
+target_link_libraries(sanitized INTERFACE yaml-cpp fmt::fmt nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS} muster_warnings)
+
+# add_sanitized_layer(FOLDER LIBRARY...): sanitized_NAME, by the folder's last name.
+function(add_sanitized_layer folder)
+  cmake_path(GET folder FILENAME name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/chat/(model_text|model_text_files|special_tokens)\\.cpp$")  # they are of models, not of templates
+  add_library(sanitized_${name} STATIC ${sources})
+  target_link_libraries(sanitized_${name} PUBLIC ${ARGN} sanitized)
+endfunction()
+
+add_sanitized_layer(src/base)
+add_sanitized_layer(src/spec sanitized_base)
+add_sanitized_layer(src/gpu sanitized_base)
+add_sanitized_layer(src/sweep sanitized_spec)
+add_sanitized_layer(src/rendezvous sanitized_base)
+add_sanitized_layer(engine/checkpoint sanitized_spec)
+add_sanitized_layer(engine/chat sanitized_base)
+add_sanitized_layer(engine/tokenizer sanitized_base muster_pcre2)
+
+# add_fuzz(PROGRAM LAYERS layer... TEST name arguments...)
+function(add_fuzz program)
+  cmake_parse_arguments(fuzz "" "" "LAYERS;TEST" ${ARGN})
+  list(POP_FRONT fuzz_TEST test)
+  list(TRANSFORM fuzz_LAYERS PREPEND sanitized_)
+  add_executable(${program} fuzz/${program}.cpp)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/spec
+                             ${CMAKE_CURRENT_SOURCE_DIR}/rendezvous)
+  target_compile_definitions(${program} PRIVATE MUSTER_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${program} PRIVATE ${fuzz_LAYERS})
+  add_test(NAME ${test} COMMAND ${program} ${fuzz_TEST})
+endfunction()
+
+# Everything that a user can write.
+add_fuzz(parser_fuzz LAYERS spec gpu sweep TEST ParserFuzz.SurvivesMutatedTexts --inputs 20000 --seed 1)
+# Whole checkpoints, damaged anywhere, opened and read to the last tensor.
+add_fuzz(checkpoint_fuzz LAYERS checkpoint TEST CheckpointFuzz.ReadsDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
+# What listens on the port of a run: right and damaged messages.
+add_fuzz(store_fuzz LAYERS rendezvous TEST StoreFuzz.AnswersRightMessagesAndSurvivesWrongOnes --messages 50000 --seed 1)
+add_fuzz(template_fuzz LAYERS chat TEST TemplateFuzz.SurvivesMutatedTemplates --inputs 5000 --seed 1)
+add_fuzz(tokenizer_fuzz LAYERS tokenizer TEST TokenizerFuzz.SurvivesMutatedFilesAndTexts --inputs 2000 --seed 1)
