@@ -32,6 +32,18 @@ def cluster(network: Network):
         cluster.close()
 
 
+# Tests run in processes of their own; what they found out is told here.
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput") and network_kind in session.config.stash:
+        session.config.workeroutput["hosts"] = session.config.stash[network_kind]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    if "hosts" in getattr(node, "workeroutput", {}):
+        node.config.stash[network_kind] = node.workeroutput["hosts"]
+
+
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if network_kind in config.stash:
         terminalreporter.write_line(f"hosts were {config.stash[network_kind]}")
