@@ -30,11 +30,13 @@ bool is_attempt(std::string_view word) {
 // One save of one rank, carried out in a thread of its own.
 class Save {
  public:
-  Save(SaverPlace place, std::vector<LogicalTensor> tensors, TrainingState state, std::shared_ptr<const HostCopy> copy)
+  Save(SaverPlace place, std::vector<LogicalTensor> tensors, TrainingState state, std::shared_ptr<const HostCopy> copy,
+       std::atomic<std::uint64_t>& written)
       : place_(std::move(place)),
         tensors_(std::move(tensors)),
         state_(std::move(state)),
         copy_(std::move(copy)),
+        written_(written),
         staging_(place_.folder / staging_name(state_.step, place_.attempt)) {}
 
   Result<SaveReport> run(std::stop_token stop) {
@@ -72,7 +74,7 @@ class Save {
     if (failure)
       return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", staging_.string(), failure.message()),
                    "check free space and permissions"};
-    const auto bytes = write_piece_file(file_of(place_.rank), {state_.step, place_.attempt}, *copy_, stop);
+    const auto bytes = write_piece_file(file_of(place_.rank), {state_.step, place_.attempt}, *copy_, stop, written_);
     if (!bytes) return bytes.error();
     return SaveReport{checkpoint(), *bytes, {}};
   }
@@ -150,6 +152,7 @@ class Save {
   std::vector<LogicalTensor> tensors_;
   TrainingState state_;
   std::shared_ptr<const HostCopy> copy_;
+  std::atomic<std::uint64_t>& written_;
   fs::path staging_;
   bool wrote_own_ = false;
 };
@@ -172,12 +175,13 @@ Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<
   if (step_ == state.step) return {};
   if (auto checked = check_begin(state); !checked) return checked;
   std::packaged_task<Result<SaveReport>(std::stop_token)> task(
-      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy)),
+      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy), written_),
        arrived = std::move(arrived)](std::stop_token stop) {
         arrived();
         return save->run(std::move(stop));
       });
   step_ = state.step;
+  written_ = 0;
   outcome_ = task.get_future().share();
   thread_ = std::jthread([task = std::move(task)](std::stop_token stop) mutable { task(std::move(stop)); });
   return {};

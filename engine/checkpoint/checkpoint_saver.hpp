@@ -1,6 +1,7 @@
 // Saves training checkpoints while training goes on.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -55,6 +56,8 @@ class CheckpointSaver {
       const TrainingState& state, std::shared_ptr<const HostCopy> copy, std::function<void()> arrived = [] {});
   // Whether nothing is being written, at the latest after so long: wait() would return at once.
   bool finished(std::chrono::milliseconds within = std::chrono::milliseconds(0)) const;
+  // Bytes of this rank's file, of the save that was begun last.
+  std::uint64_t written() const { return written_; }
   // The result of the save that was begun last; an error where none was. Rank 0's success means that the checkpoint is
   // there; another rank's, that its part is.
   Result<SaveReport> wait();
@@ -65,6 +68,7 @@ class CheckpointSaver {
   SaverPlace place_;
   std::vector<LogicalTensor> tensors_;
   std::optional<std::int64_t> step_;  // that was begun last
+  std::atomic<std::uint64_t> written_ = 0;
   std::shared_future<Result<SaveReport>> outcome_;
   std::jthread thread_;  // last: it is stopped and joined first
 };

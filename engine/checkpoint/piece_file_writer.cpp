@@ -27,7 +27,8 @@ void start_writing(int file, std::uint64_t offset, std::size_t bytes) {
   ::sync_file_range(file, static_cast<off_t>(offset), static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
 }
 
-bool write_all(int file, std::uint64_t offset, std::span<const std::byte> bytes, const std::stop_token& stop) {
+bool write_all(int file, std::uint64_t offset, std::span<const std::byte> bytes, const std::stop_token& stop,
+               std::atomic<std::uint64_t>& written) {
   while (!bytes.empty()) {
     if (stop.stop_requested()) return errno = ECANCELED, false;
     const ssize_t put = ::pwrite(file, bytes.data(), std::min(bytes.size(), write_bytes), static_cast<off_t>(offset));
@@ -35,6 +36,7 @@ bool write_all(int file, std::uint64_t offset, std::span<const std::byte> bytes,
     if (put < 0) return false;
     start_writing(file, offset, static_cast<std::size_t>(put));
     offset += static_cast<std::uint64_t>(put);
+    written = offset;
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
   return true;
@@ -43,7 +45,8 @@ bool write_all(int file, std::uint64_t offset, std::span<const std::byte> bytes,
 }  // namespace
 
 Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const SaveIdentity& identity,
-                                       const HostCopy& copy, const std::stop_token& stop) {
+                                       const HostCopy& copy, const std::stop_token& stop,
+                                       std::atomic<std::uint64_t>& written) {
   std::vector<std::uint64_t> checksums;
   for (std::size_t i = 0; i < copy.pieces().size() && !stop.stop_requested(); ++i)
     checksums.push_back(checksum_of(std::as_bytes(copy.numbers(i))));
@@ -52,8 +55,8 @@ Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const 
   unfinished += ".part";
   const FileDescriptor file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   const auto numbers = std::as_bytes(copy.all());
-  if (!file || !write_all(file.number(), 0, std::as_bytes(std::span(header)), stop) ||
-      !write_all(file.number(), header.size(), numbers, stop) || ::fsync(file.number()) != 0 ||
+  if (!file || !write_all(file.number(), 0, std::as_bytes(std::span(header)), stop, written) ||
+      !write_all(file.number(), header.size(), numbers, stop, written) || ::fsync(file.number()) != 0 ||
       ::rename(unfinished.c_str(), path.c_str()) != 0)
     return cannot_write(path);
   return header.size() + numbers.size();

@@ -1,6 +1,7 @@
 // One rank's file of a training checkpoint onto the disk.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <stop_token>
 
@@ -10,8 +11,9 @@
 namespace muster::checkpoint {
 
 // The file has its name only when all of it is on the disk. Returns its bytes. Given up between two writes when asked
-// to stop.
+// to stop. written: bytes so far, for who watches.
 Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const SaveIdentity& identity,
-                                       const HostCopy& copy, const std::stop_token& stop);
+                                       const HostCopy& copy, const std::stop_token& stop,
+                                       std::atomic<std::uint64_t>& written);
 
 }  // namespace muster::checkpoint

@@ -21,4 +21,12 @@ void abandon_pass(model::Residence& residence, at::Device device) {
   }
 }
 
+void stand_by(model::Residence& residence, model::PassKind kind, at::Device device) {
+  try {
+    return residence.idle_pass(kind);
+  } catch (const c10::OutOfMemoryError&) {
+  }
+  abandon_pass(residence, device);
+}
+
 }  // namespace muster::train

@@ -1,4 +1,4 @@
-// What a rank does whose memory ran out in a pass.
+// Passes that a rank does not compute, or not to their end.
 #pragma once
 
 #include "model/residence.hpp"
@@ -8,5 +8,7 @@ namespace muster::train {
 // Takes part in what is left of the pass, so that no other rank waits. Memory may be short for that, too, until other
 // ranks have let go of theirs.
 void abandon_pass(model::Residence& residence, at::Device device);
+// Takes part in a whole pass without computing, in the same way.
+void stand_by(model::Residence& residence, model::PassKind kind, at::Device device);
 
 }  // namespace muster::train

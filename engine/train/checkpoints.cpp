@@ -81,8 +81,8 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
 }
 
 Result<checkpoint::SaveReport> Checkpoints::await_save() {
-  ProgressSign sign(tell_, "writing a checkpoint", std::nullopt);
-  while (!saver_->finished(ProgressSign::between_signs)) sign.give(0);
+  ProgressSign sign(tell_, "writing a checkpoint", static_cast<std::int64_t>((*copy_.get())->all().size_bytes()));
+  while (!saver_->finished(ProgressSign::between_signs)) sign.give(static_cast<std::int64_t>(saver_->written()));
   return saver_->wait();
 }
 

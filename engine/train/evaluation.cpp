@@ -50,11 +50,11 @@ wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
 
 bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
   model::Residence& home = place_.model.home();
+  if (batch.trained_rows.empty()) {
+    stand_by(home, model::PassKind::measure, place_.arithmetic.device);
+    return true;
+  }
   try {
-    if (batch.trained_rows.empty()) {
-      home.idle_pass(model::PassKind::measure);
-      return true;
-    }
     home.begin_pass(model::PassKind::measure);  // before anything can go wrong: what is left of it is known
     sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
     return true;

@@ -1,32 +1,47 @@
 #include "train/pass_pace.hpp"
 
-#include <utility>
-
 #include "train/abandon_pass.hpp"
 
 namespace muster::train {
 
-void PassPace::pass(const std::function<void()>& run) {
-  if (home_.is_whole()) return run();
-  any(true);
+bool PassPace::run(const std::function<void()>& work) {
+  bool done = false;
+  try {
+    work();
+    done = true;
+  } catch (const c10::OutOfMemoryError&) {
+    // What it held is let go of first.
+  }
+  if (home_.is_whole()) return done;
+  if (done) return walk_along();
+  if (under_way_) abandon_pass(home_, device_);
+  if (!ended_) agree(Word::out_of_memory);
+  return false;
+}
+
+void PassPace::pass(const std::function<void()>& one) {
+  if (home_.is_whole()) return one();
+  TORCH_CHECK_WITH(OutOfMemoryError, agree(Word::a_pass) != Word::out_of_memory, "another rank ran out of memory");
   under_way_ = true;
   home_.begin_pass(model::PassKind::measure);  // before anything can go wrong: what is left of it is known
-  run();
+  one();
   under_way_ = false;
 }
 
-void PassPace::abandon() {
-  if (std::exchange(under_way_, false)) abandon_pass(home_, device_);
+bool PassPace::walk_along() {
+  for (;;) {
+    const Word said = agree(Word::no_pass);
+    if (said != Word::a_pass) return said == Word::no_pass;
+    stand_by(home_, model::PassKind::measure, device_);
+  }
 }
 
-void PassPace::walk_along() {
-  while (!home_.is_whole() && any(false)) home_.idle_pass(model::PassKind::measure);
-}
-
-bool PassPace::any(bool own) {
-  const at::Tensor all = at::full({1}, own ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(device_));
-  ranks_.all_reduce(all, communicate::Reduction::maximum);
-  return all.item<std::int64_t>() > 0;
+PassPace::Word PassPace::agree(Word own) {
+  said_.fill_(static_cast<std::int64_t>(own));
+  ranks_.all_reduce(said_, communicate::Reduction::maximum);
+  const Word said{said_.item<std::int64_t>()};
+  ended_ = said == Word::out_of_memory;
+  return said;
 }
 
 }  // namespace muster::train

@@ -9,27 +9,36 @@
 namespace muster::train {
 
 // Where the model's parameters are not always there, ranks keep step: before each pass all of them agree whether any
-// has one, and who has none walks along. Elsewhere each goes at its own pace.
+// has one, and who has none walks along; where memory ran out on one, all end. Elsewhere each goes at its own pace.
 class PassPace {
  public:
   // Both must outlive this.
   PassPace(model::Residence& home, communicate::Communicator& ranks, at::Device device)
-      : home_(home), ranks_(ranks), device_(device) {}
+      : home_(home),
+        ranks_(ranks),
+        device_(device),
+        said_(at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device))) {}
 
-  // run: one pass of the model.
-  void pass(const std::function<void()>& run);
-  // Where memory ran out: what is left of the pass that was under way, if one was.
-  void abandon();
-  // Until no rank has a pass any more.
-  void walk_along();
-  // Whether it is so on any rank. All ranks call it.
-  bool any(bool own);
+  // work: all passes of this rank, each within pass(). False: memory ran out, on this rank or on one that it keeps step
+  // with. Where ranks keep step, all of them call it, once.
+  bool run(const std::function<void()>& work);
+  // one: a pass of the model.
+  void pass(const std::function<void()>& one);
 
  private:
+  enum class Word : std::int64_t { no_pass, a_pass, out_of_memory };
+
+  // Until no rank has a pass any more; false: memory ran out on one.
+  bool walk_along();
+  // What counts of all that ranks say: the last of these words.
+  Word agree(Word own);
+
   model::Residence& home_;
   communicate::Communicator& ranks_;
   at::Device device_;
+  at::Tensor said_;  // memory for a word, when there is no other
   bool under_way_ = false;
+  bool ended_ = false;  // all know that memory ran out
 };
 
 }  // namespace muster::train

@@ -3,24 +3,25 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "wire/event.hpp"
 
 namespace muster::train {
 
-// Tells it now and then: somebody watches, and a rank that is long at work is not taken for one that is stuck.
+// Tells it now and then, as long as it gets on: somebody watches, and a rank that is long at work is not taken for one
+// that is stuck.
 class ProgressSign {
  public:
-  // tell: may be empty. total: absent where it is not known.
-  ProgressSign(std::function<void(const wire::EventBody&)> tell, std::string what, std::optional<std::int64_t> total)
+  // tell: may be empty.
+  ProgressSign(std::function<void(const wire::EventBody&)> tell, std::string what, std::int64_t total)
       : tell_(std::move(tell)), what_(std::move(what)), total_(total), told_(Clock::now()) {}
 
   void give(std::int64_t done) {
     const auto now = Clock::now();
-    if (!tell_ || now - told_ < between_signs) return;
+    if (!tell_ || now - told_ < between_signs || done == done_) return;
     told_ = now;
+    done_ = done;
     tell_(wire::Progress{what_, done, total_});
   }
 
@@ -31,7 +32,8 @@ class ProgressSign {
 
   std::function<void(const wire::EventBody&)> tell_;
   std::string what_;
-  std::optional<std::int64_t> total_;
+  std::int64_t total_;
+  std::int64_t done_ = 0;
   Clock::time_point told_;
 };
 

@@ -117,33 +117,21 @@ QuestionEvaluation::Answers QuestionEvaluation::generate_answers(PassPace& pace,
   return tokens;
 }
 
-std::optional<QuestionEvaluation::Answers> QuestionEvaluation::try_answers(
-    communicate::Communicator& ranks, const std::function<void(std::int64_t done)>& done) {
-  PassPace pace(model_.home(), ranks, arithmetic_.device);
-  std::optional<Answers> tokens;
-  try {
-    tokens = generate_answers(pace, ranks, done);
-  } catch (const c10::OutOfMemoryError&) {
-    // What was held is let go of first.
-  }
-  if (!tokens) pace.abandon();
-  pace.walk_along();
-  if (pace.any(!tokens)) return std::nullopt;
-  return tokens;
-}
-
 std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
                                                     const std::function<void(std::int64_t done)>& done) {
-  auto tokens = try_answers(ranks, done);
-  while (!tokens) {
+  Answers tokens;
+  const auto answered = [&] {
+    PassPace pace(model_.home(), ranks, arithmetic_.device);
+    return pace.run([&] { tokens = generate_answers(pace, ranks, done); });
+  };
+  while (!answered()) {
     TORCH_CHECK_WITH(OutOfMemoryError, most_sequences_ > 1,
                      "one question of the evaluation at a time runs out of memory");
     most_sequences_ = (most_sequences_ + 1) / 2;
     release_cached_memory(arithmetic_.device);
-    tokens = try_answers(ranks, done);
   }
   std::vector<GivenAnswer> answers;
-  for (const auto& [question, given] : *tokens)
+  for (const auto& [question, given] : tokens)
     answers.push_back({static_cast<std::size_t>(question), text_.tokenizer().decode(given, true)});
   return answers;
 }

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +43,8 @@ class QuestionEvaluation {
   const std::vector<Question>& questions() const { return questions_; }
   bool is_right(const GivenAnswer& answer) const;
   // The most likely answers to this rank's share of the questions. done: how many are answered, after each step. Where
-  // the model's parameters are not always there, ranks keep step. Where memory runs out on any rank, all begin again,
-  // with fewer at once. All ranks call it.
+  // the model's parameters are not always there, ranks keep step, and all of them call it. Where memory runs out, it
+  // begins again with fewer at once.
   std::vector<GivenAnswer> answer(communicate::Communicator& ranks, const std::function<void(std::int64_t done)>& done);
 
  private:
@@ -57,9 +56,7 @@ class QuestionEvaluation {
         arithmetic_(arithmetic),
         most_sequences_(most_sequences) {}
 
-  // By question; absent: memory ran out, and what other ranks wait for is done.
-  using Answers = std::map<std::int64_t, std::vector<std::int32_t>>;
-  std::optional<Answers> try_answers(communicate::Communicator& ranks, const std::function<void(std::int64_t)>& done);
+  using Answers = std::map<std::int64_t, std::vector<std::int32_t>>;  // by question
   Answers generate_answers(PassPace& pace, communicate::Communicator& ranks,
                            const std::function<void(std::int64_t)>& done);
 

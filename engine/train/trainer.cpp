@@ -117,8 +117,6 @@ class Loop final : public Trainer {
   at::Tensor compute(const data::LoadedStep& loaded, PlainGradients* plain = nullptr);
   // Adds to the losses. False: memory ran out, and the pass was abandoned.
   bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
-  // Takes part in a pass without computing.
-  void stand_by(model::Residence& residence);
   Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   void update(const StepOutcome& outcome, double rate);
@@ -265,7 +263,7 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, PlainGradients* plain) 
   for (const data::MicroBatch& pass : loaded.passes) {
     if (!plain && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
     if (ran_out_ || pass.trained_rows.empty())
-      stand_by(residence);
+      stand_by(residence, model::PassKind::learn, place_.device);
     else
       ran_out_ = !learn(pass, wish, residence, sum);
   }
@@ -282,14 +280,6 @@ bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Resi
   }
   abandon_pass(residence, place_.device);
   return false;
-}
-
-void Loop::stand_by(model::Residence& residence) {
-  try {
-    return residence.idle_pass(model::PassKind::learn);
-  } catch (const c10::OutOfMemoryError&) {
-  }
-  abandon_pass(residence, place_.device);
 }
 
 Result<void> Loop::shrink() {
@@ -395,7 +385,14 @@ Result<void> Loop::tell_saved(bool wait) {
 Result<void> Loop::evaluate() {
   if (evaluated_ == step_ || evaluation_->empty()) return {};
   evaluated_ = step_;
-  EvaluationResult result = evaluation_->measure();
+  EvaluationResult result;
+  try {
+    result = evaluation_->measure();
+  } catch (const c10::OutOfMemoryError&) {
+    return Error{Error::Kind::refused,
+                 fmt::format("after step {}: the evaluation runs out of memory, one sequence at a time", step_),
+                 "evaluate on shorter rows, or spread the state over more GPUs (--strategy fsdp)"};
+  }
   strategy_->check_ranks();
   if (place_.ranks.rank() != 0) return {};
   result.all.step = step_;

@@ -78,6 +78,7 @@ Result<void> TrainJob::take(const wire::Event& event) {
         } else if constexpr (std::is_same_v<Body, wire::Ready>) {
           computing_ = true;
         } else if constexpr (std::is_same_v<Body, wire::Saved>) {
+          work_.restart();
           record_.saved = body.step;
         } else if constexpr (std::is_same_v<Body, wire::Failed>) {
           if (body.error.kind == Error::Kind::refused) record_.hopeless = body.error;
@@ -154,6 +155,7 @@ Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
 
 Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time) {
   record_.evaluated = evaluated;
+  work_.restart();
   std::vector<store::Measured> measured;
   if (evaluated.loss) measured.push_back({"eval_loss", *evaluated.loss});
   if (evaluated.questions && *evaluated.questions > 0)

@@ -55,7 +55,7 @@ class TrainJob final : public WorkerListener {
   store::RunRecorder& recorder_;
   TrainRecord& record_;
   const TrainListener& listener_;
-  RankProgress work_;  // since the last step
+  RankProgress work_;  // between results
   std::chrono::steady_clock::time_point last_sign_;
   std::chrono::steady_clock::time_point last_report_;
   bool computing_ = false;

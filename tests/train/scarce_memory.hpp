@@ -3,13 +3,14 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <limits>
 #include <optional>
 
 #include "tensor/torch.hpp"
 
 namespace muster::train::testing {
 
-// The CPU's memory, of which a thread can be given so many pieces and no more.
+// The CPU's memory, of which a thread can be given so many pieces and no more, once, or none of a size, ever.
 class ScarceMemory final : public c10::Allocator {
  public:
   static ScarceMemory& instance() {
@@ -18,8 +19,10 @@ class ScarceMemory final : public c10::Allocator {
   }
   static inline thread_local std::optional<int> pieces_left = {};
   static inline thread_local std::size_t least = 1;  // bytes; smaller pieces can always be had
+  static inline thread_local std::size_t most = std::numeric_limits<std::size_t>::max();  // larger ones cannot
 
   c10::DataPtr allocate(std::size_t bytes) override {
+    TORCH_CHECK_WITH(OutOfMemoryError, bytes <= most, "no piece of that size");
     if (bytes >= least && pieces_left && (*pieces_left)-- == 0) {
       pieces_left.reset();
       TORCH_CHECK_WITH(OutOfMemoryError, false, "memory ran out");

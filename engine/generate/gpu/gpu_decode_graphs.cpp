@@ -40,6 +40,15 @@ struct Record {
   at::Tensor logits;   // a view: the memory is the pool's, and all records write their logits there
 };
 
+// Of what cannot be recorded to its end: the stream and the allocator go on without it.
+void end_recording(at::cuda::CUDAGraph& graph) {
+  try {
+    graph.capture_end();
+  } catch (const c10::Error&) {
+    // What went wrong is being told already.
+  }
+}
+
 class RecordedSteps final : public DecodeGraphs {
  public:
   RecordedSteps(model::CausalModel& model, model::KeyValueCache& cache, std::int64_t most_blocks)
@@ -78,9 +87,12 @@ class RecordedSteps final : public DecodeGraphs {
     // Records are never played at the same time, so that they share their memory.
     if (records_in_pool_++ == 0) pool_ = at::cuda::graph_pool_handle();
     record->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
-    {
+    try {
       const at::Tensor logits = run();
       record->logits = at::from_blob(logits.mutable_data_ptr(), logits.sizes(), logits.options());
+    } catch (...) {
+      end_recording(record->graph);
+      throw;
     }
     record->graph.capture_end();
     return record;
