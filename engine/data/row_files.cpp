@@ -36,7 +36,7 @@ bool is_hidden(const fs::path& path) { return path.filename().string().starts_wi
 
 Error unreadable(const fs::path& path, const std::error_code& failure) {
   return {Error::Kind::bad_input, fmt::format("{} cannot be read: {}", path.string(), failure.message()),
-          "data.path: a file or a folder of .jsonl and .txt files"};
+          "give a file or a folder of .jsonl and .txt files"};
 }
 
 Result<std::vector<fs::path>> files_below(const fs::path& folder) {
@@ -64,7 +64,7 @@ Result<std::vector<RowFile>> find_row_files(const fs::path& path) {
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status))
     return Error{Error::Kind::bad_input, fmt::format("there is no {}", path.string()),
-                 "data.path: a file or a folder of .jsonl and .txt files, or builtin:arithmetic"};
+                 "give a file or a folder of .jsonl and .txt files, or builtin:arithmetic"};
   std::vector<fs::path> paths{path};
   if (fs::is_directory(status)) {
     auto below = files_below(path);
