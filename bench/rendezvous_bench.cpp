@@ -58,7 +58,7 @@ class Agents {
       event.events = EPOLLIN;
       event.data.u64 = links_.size();
       ::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket->number(), &event);
-      links_.emplace_back(*std::move(socket), join, Clock::now());
+      links_.emplace_back(*std::move(socket), join, "the secret of the bench", Clock::now());
     }
   }
 
@@ -127,7 +127,8 @@ std::unique_ptr<ConnectionServer> serve(FileDescriptor listener, int agents) {
   rules.maximum_restarts = 1;
   rules.silence = patience;  // the agents of one thread are quiet while it connects the rest
   const auto make_handler = [&](char, Outbox& outbox) {
-    return make_agent_handler(Membership::make(rules, Clock::now()), outbox, {});
+    return make_agent_handler(Membership::make(rules, Clock::now()), {.secret = "the secret of the bench"}, outbox,
+                              {});
   };
   auto server = ConnectionServer::start(std::move(listener), make_handler, std::string_view(&agent_first_byte, 1));
   if (!server) throw std::runtime_error(to_string(server.error()));

@@ -2,7 +2,9 @@
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
-  -Woverloaded-virtual -Wno-missing-field-initializers -Werror)
+  -Woverloaded-virtual -Wno-missing-field-initializers -Werror
+  # harmless if several sources are compiled as one
+  $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow> $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-subobject-linkage>)
 
 if(MUSTER_SANITIZER)
   add_compile_options(-fsanitize=${MUSTER_SANITIZER} -fno-omit-frame-pointer -g)

@@ -20,7 +20,7 @@ build_program() {
   local root=$1 preset=$2 program=$3 stamp=$4
   shift 4
   lock_builds "$root" || return 1
-  # Whoever held the lock may have done the work.
+  # The last holder of the lock may have done the work.
   if program_is_current "$root" "$program" "$stamp"; then
     unlock_builds
     return 0
@@ -75,12 +75,31 @@ build_preset() {
     fi
     : >"$folder/.muster-configured"
   fi
-  say "building $preset (log: $log)"
+  say "building $preset$(expected_time "$folder" "$preset") (log: $log)"
   if ! run_stoppable run_build "$root" "$preset" "$log"; then
     show_failure "building $preset failed" "$log"
     return 1
   fi
   say "built $preset in $((SECONDS - started)) s"
+}
+
+# expected_time FOLDER PRESET: how long a build from scratch takes, without a compiler cache.
+expected_time() {
+  local seconds cores
+  case $2 in # of one core, measured with g++ 12
+    release) seconds=440 ;;
+    worker) seconds=260 ;;
+    engine) seconds=2300 ;;
+    *) return 0 ;;
+  esac
+  [[ ! -e $1/.ninja_log ]] || return 0
+  cores=$(nproc 2>/dev/null) || cores=1
+  seconds=$((seconds / cores))
+  if ((seconds < 90)); then
+    printf ', which takes up to %d seconds the first time' "$seconds"
+  else
+    printf ', which takes up to %d minutes the first time' "$(((seconds + 59) / 60))"
+  fi
 }
 
 # True where ninja can bring the folder up to date by itself: it was configured completely, from the present presets, for

@@ -105,7 +105,7 @@ def check_strategies(program: str, folder: pathlib.Path) -> None:
                "same bits" if same else "other bits")
 
 
-# Once it is told to: takes what is free on the GPU but for so many bytes, again and again.
+# On request: takes what is free on the GPU but for so many bytes, again and again.
 HOG = """
 import sys, time, torch
 left, held = int(sys.argv[1]), []

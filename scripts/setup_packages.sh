@@ -114,7 +114,7 @@ set_up_packages() {
   if [[ -n $obstacle ]]; then refuse_missing "$obstacle"; fi
   if ((${#packages[@]} == 0)); then refuse_missing "apt-get has no package for it"; fi
   begin_changes
-  # Whoever held the lock may have done the work.
+  # The last holder of the lock may have done the work.
   find_missing
   if ((${#packages[@]} > 0)); then install_packages; fi
   find_missing
@@ -126,14 +126,24 @@ apt_get() {
   "${privilege[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# Sets `useful` to what is not worth an installation of its own, but comes along with one: ccache makes later builds faster,
+# and with the shells the tests of their completions run.
+find_useful() {
+  local program
+  useful=()
+  for program in ccache ${tests:+zsh fish}; do
+    command -v "$program" >/dev/null || useful+=("$program")
+  done
+}
+
 install_packages() {
   local -a wanted=("${packages[@]}")
   local size answer
-  # Makes later builds faster; not worth an installation of its own.
-  if ! command -v ccache >/dev/null; then wanted+=(ccache); fi
+  find_useful
+  wanted+=("${useful[@]}")
   say_missing
   say "reading the package lists (apt-get update)"
-  # One unreachable third-party list need not matter: the installation tells.
+  # One unreachable third-party list need not matter: the installation will show.
   run_logged apt_get update || say "apt-get update reported problems (see $log); going on with the lists there are"
   answer=$(apt_get install --assume-no --no-install-recommends "${wanted[@]}" 2>>"$log" || true)
   size="an unknown amount"

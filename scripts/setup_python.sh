@@ -18,7 +18,7 @@ print("yes" if importlib.util.find_spec("ensurepip") and importlib.util.find_spe
 print("yes" if os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")) else "no")
 print(os.path.realpath(sys.executable))
 ' 2>/dev/null); then
-    say "'$python' is no Python 3 that runs: install python3, or set MUSTER_PYTHON to one"
+    say "'$python' is not a working Python 3: install python3, or set MUSTER_PYTHON to one"
     exit 2
   fi
   { read -r python_executable && read -r python_version && read -r python_makes_environments &&
@@ -32,7 +32,7 @@ print(os.path.realpath(sys.executable))
 # Debian and Ubuntu ship these parts in packages of their own; they are no help to a Python from elsewhere.
 find_missing_python_parts() {
   local package_prefix=""
-  read_python # anew: an installation in between changes the answer
+  read_python # again: an installation in between changes the answer
   if [[ $python_real_executable == /usr/bin/* ]]; then package_prefix=python$python_version; fi
   if [[ $python_makes_environments == no ]]; then
     need "the module ensurepip of $python_executable" "${package_prefix:+$package_prefix-venv}"
@@ -96,7 +96,7 @@ install_torch() {
   make_environment
   say "asking which packages $torch_to_install brings"
   run_logged pip install --dry-run --quiet --report "$report" "$torch_to_install" ||
-    fail "no $torch_to_install can be had for Python $python_version" \
+    fail "$torch_to_install is not available for Python $python_version" \
       "check the network, or install a torch 2.11 or newer for $python yourself, and run again"
   say "to be downloaded into $environment: $("$python" "$root/scripts/torch_choice.py" describe "$report")"
   say "to avoid this download, stop here, install a torch 2.11 or newer for $python yourself, and run again"
@@ -110,7 +110,7 @@ install_torch() {
   record_torch "${answer#*$'\t'}"
 }
 
-# Makes the virtual environment, anew where it was made for another Python or another origin of torch.
+# Makes the virtual environment; makes it again where it was made for another Python or another origin of torch.
 make_environment() {
   local wanted="$torch_origin $python_executable $python_version" made="" location
   if [[ -f $environment/.muster-made ]]; then read -r made <"$environment/.muster-made" || made=""; fi

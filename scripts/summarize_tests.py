@@ -31,7 +31,7 @@ def outcome(case: ElementTree.Element) -> str:
         return "skipped"
     skipped = case.find("skipped")
     if skipped is not None:
-        # ctest writes a test whose program is missing as skipped, too; only SKIP_... messages are the test's own choice.
+        # ctest writes a test whose program is missing as skipped as well; only SKIP_... messages are the test's own choice.
         if case.get("status") == "notrun" and not skipped.get("message", "").startswith("SKIP_"):
             return "failed"
         return "skipped"

@@ -14,7 +14,7 @@ version_at_least() {
   ((10#$major > 10#$least_major || (10#$major == 10#$least_major && 10#$minor >= 10#$least_minor)))
 }
 
-# Prints "gcc 12.2.0" or "clang 16.0.6"; fails where the command is no C++ compiler. The command may hold several words,
+# Prints "gcc 12.2.0" or "clang 16.0.6"; fails where the command is not a C++ compiler. The command may hold several words,
 # as CXX may ("ccache g++").
 describe_compiler() {
   local -a command

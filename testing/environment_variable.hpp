@@ -1,4 +1,4 @@
-// Sets or clears one environment variable for the length of a test.
+// Sets or clears one environment variable for the duration of a test.
 #pragma once
 
 #include <cstdlib>

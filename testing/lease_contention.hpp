@@ -1,4 +1,4 @@
-// Many processes that fight for a few GPUs while some are killed, and a witness of double grants that does not use the
+// Many processes that compete for a few GPUs while some are killed, and a witness of double grants that bypasses the
 // lease layer: one slot per GPU in shared memory.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Contention {
     std::uint64_t kills_of_holders = 0;
     std::uint64_t double_grants = 0;
     std::uint64_t errors = 0;  // neither granted nor refused
-    std::uint64_t leaks = 0;   // what could not be had at the end, and tickets that stayed
+    std::uint64_t leaks = 0;   // what was not available at the end, and tickets that stayed
     std::uint64_t stalls = 0;  // rounds without any grant for a minute
 
     bool is_clean() const { return double_grants == 0 && errors == 0 && leaks == 0 && stalls == 0; }
@@ -48,7 +48,7 @@ struct Contention {
 
 namespace contention {
 
-// Zero is nobody. Each process has a number of its own that is never used again.
+// Zero is no process. Each process has its own number, which is never reused.
 struct Board {
   static constexpr std::size_t most_gpus = 64;
   static constexpr std::size_t most_processes = 1U << 16U;
@@ -98,7 +98,7 @@ void hold(const Lease& lease, Board& board, std::uint32_t self, Chance& chance) 
   }
 }
 
-// One contender's life: fixed sets and any free ones, with and without waiting, with lookers in between.
+// One contender's life: fixed sets and any free ones, with and without waiting, with readers in between.
 inline void contend(const Contention& contention, Board& board, std::uint32_t self) {
   std::mt19937_64 chance(contention.seed * 1'000'003 + self);
   LeaseTable table(contention.folder);
@@ -188,7 +188,7 @@ inline Contention::Outcome Contention::run() const {
       }
     reap(processes[at].pid);
     processes[at] = start(*this, *board, next_number++);
-    // The table goes on working, whoever was killed.
+    // The table keeps working, whichever process was killed.
     const std::uint64_t goal = board->grants + static_cast<std::uint64_t>(gpus);
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (board->grants < goal && outcome.stalls == 0) {

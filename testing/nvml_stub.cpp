@@ -8,6 +8,7 @@
 //     lost_handle=I             GPU I is lost from the start
 //     unsupported=FACT          NVML_ERROR_NOT_SUPPORTED; FACT as in the inventory file (power, mig, processes, ...)
 //     denied=FACT               NVML_ERROR_NO_PERMISSION
+//     hang                      nvmlInit never returns
 //     refused_version           nvmlDeviceGetMemoryInfo_v2 is there and refuses its argument
 // Compiled twice: with MUSTER_NVML_STUB_OLD it has only what drivers had before 2017.
 #include <algorithm>
@@ -78,13 +79,19 @@ void fill(OldProcess& record, const GpuProcess& process) {
             ~0u};
 }
 
+// Those that compute are also listed among those that draw, as the driver does with some.
+enum class Kind { computes, draws, shares };
+
 template <class Record>
-Return list_processes(Device device, unsigned* count, Record* records, bool listed) {
+Return list_processes(Device device, unsigned* count, Record* records, Kind kind) {
   if (const Return code = obstacle(device, "processes"); code != Return::success) return code;
+  std::vector<const GpuProcess*> listed;
+  for (const GpuProcess& process : device->gpu->processes)
+    if (kind == Kind::draws || (kind == Kind::computes && !process.graphics)) listed.push_back(&process);
   const unsigned room = *count;
-  *count = listed ? static_cast<unsigned>(device->gpu->processes.size()) : 0;
+  *count = static_cast<unsigned>(listed.size());
   if (*count > room) return Return::insufficient_size;
-  for (unsigned i = 0; i < *count; ++i) fill(records[i], device->gpu->processes[i]);
+  for (unsigned i = 0; i < *count; ++i) fill(records[i], *listed[i]);
   return Return::success;
 }
 
@@ -222,7 +229,7 @@ NVML nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, unsigned* level) {
     case LinkKind::node:
       *level = 40;
       break;
-    case LinkKind::nvlink:  // beside NVLink there is always a way over PCI
+    case LinkKind::nvlink:  // in addition to NVLink there is always a path over PCI
     case LinkKind::sys:
       *level = 50;
       break;
@@ -230,10 +237,10 @@ NVML nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, unsigned* level) {
   return Return::success;
 }
 NVML nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, OldProcess* records) {
-  return list_processes(device, count, records, true);
+  return list_processes(device, count, records, Kind::computes);
 }
 NVML nvmlDeviceGetGraphicsRunningProcesses(Device device, unsigned* count, OldProcess* records) {
-  return list_processes(device, count, records, true);
+  return list_processes(device, count, records, Kind::draws);
 }
 
 #ifndef MUSTER_NVML_STUB_OLD
@@ -345,13 +352,13 @@ NVML nvmlDeviceGetP2PStatus(Device a, Device b, int capability, int* status) {
   return Return::success;
 }
 NVML nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, Process* records) {
-  return list_processes(device, count, records, true);
+  return list_processes(device, count, records, Kind::computes);
 }
 NVML nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned* count, Process* records) {
-  return list_processes(device, count, records, true);
+  return list_processes(device, count, records, Kind::draws);
 }
 NVML nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count, Process* records) {
-  return list_processes(device, count, records, false);
+  return list_processes(device, count, records, Kind::shares);
 }
 #endif
 

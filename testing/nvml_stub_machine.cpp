@@ -35,7 +35,7 @@ std::unique_ptr<Machine>& machine() {
 }
 
 Return start() {
-  // As the driver's own library: a fork of a process that has used it gets no session.
+  // Like the driver's own library: a fork of a process that has used it gets no session.
   static const pid_t first_user = ::getpid();
   constexpr Return blocked_by_the_system{17};
   if (::getpid() != first_user) return blocked_by_the_system;
@@ -44,6 +44,7 @@ Return start() {
     const auto equals = one.find('=');
     next->failures.emplace_back(one.substr(0, equals), equals == std::string::npos ? "" : one.substr(equals + 1));
   }
+  while (next->fails("hang", "")) ::pause();  // a driver that does not answer
   if (const Return code = next->code_of("init"); code != Return::success) return code;
   const std::string file = variable("MUSTER_NVML_STUB_INVENTORY");
   if (file.empty()) return Return::driver_not_loaded;

@@ -27,16 +27,16 @@ struct Machine {
   std::vector<std::pair<std::string, std::string>> failures;  // "init" → "999"
 
   bool fails(std::string_view name, std::string_view value) const;
-  Return code_of(std::string_view name) const;  // success when no code was asked for
+  Return code_of(std::string_view name) const;  // success if no code was requested
 };
 
-// NVML is a C interface with one state for each process: so is its stand-in. Null outside of a session.
+// NVML is a C interface with one state per process: so is its stand-in. Null outside a session.
 std::unique_ptr<Machine>& machine();
 
-// Begins a session with what the environment says.
+// Begins a session configured by the environment.
 Return start();
 
-// What stands in the way of answering for this fact.
+// What prevents answering for this fact.
 Return obstacle(Device device, std::string_view fact);
 
 template <class Value, class Answer>

@@ -1,4 +1,4 @@
-// A folder that exists as long as a test does.
+// A folder that exists for the duration of a test.
 #pragma once
 
 #include <cstdlib>

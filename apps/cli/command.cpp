@@ -4,22 +4,28 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/clean_text.hpp"
 #include "base/duration.hpp"
 #include "cli/terminal.hpp"
 
 namespace muster::cli {
 
 int report(const Error& error) {
-  tell_user(fmt::format("muster: {}\n", to_string(error)));
+  tell_user(fmt::format("muster: {}\n", printable_lines(to_string(error))));
   return exit_code(error.kind);
 }
 
-void note(const std::string& text) { tell_user(fmt::format("muster: {}\n", text)); }
+void note(const std::string& text) { tell_user(fmt::format("muster: {}\n", printable_lines(text))); }
+
+void show(std::string_view text) {
+  fmt::print("{}", output_has_colour() ? printable_lines_with_colours(text) : printable_lines(text));
+}
 
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command) {
   auto option = std::make_shared<InventoryOption>();
   command.add_option("--gpus-from", option->file,
-                     "read the GPUs from this YAML or JSON file instead of the driver (also MUSTER_GPUS)");
+                     "read the GPUs from this YAML or JSON file instead of the driver (also MUSTER_GPUS)")
+      ->group("Devices");
   return option;
 }
 

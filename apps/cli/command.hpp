@@ -1,4 +1,4 @@
-// What every command of the program gets and gives back.
+// What every command of the program receives and returns.
 #pragma once
 
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -17,20 +18,20 @@ class App;
 
 namespace muster::cli {
 
-// The end of a command line that is another program's: what follows a lone --, or a script with its arguments.
+// The end of a command line that belongs to another program: what follows a lone --, or a script with its arguments.
 struct Tail {
   std::vector<std::string> words;
   bool separated = false;  // by a lone --
 };
 
-// A command line cut in two.
+// A command line divided in two.
 struct CommandLine {
   std::vector<std::string> own;
   Tail tail;
 };
 
-// The command that was chosen: runs, and returns the process's exit code. It gets the tail, which is refused beforehand
-// where the command has no use for one.
+// The chosen command: runs, and returns the process's exit code. It gets the tail, which is refused beforehand
+// if the command has no use for one.
 struct Action {
   std::function<int(const Tail&)> run;
   bool takes_tail = false;
@@ -60,27 +61,31 @@ void add_top_command(CLI::App& program, Action& action);
 void add_sweep_command(CLI::App& program, Action& action);
 void add_sweep_multi_command(CLI::App& program, Action& action);
 
-// Prints an error on standard error in the program's one form and returns its exit code.
+// Prints an error on standard error in the program's own form and returns its exit code. It contains text from files
+// and other hosts, whose control characters are shown, not obeyed; the same applies to note() and show().
 int report(const Error& error);
 
-// A line on standard error that is no error: "muster: …".
+// A line on standard error that is not an error: "muster: …".
 void note(const std::string& text);
 
-// Where muster train puts runs when nothing is said.
+// Text for people on standard output, with its colours if it is a terminal. Not for JSON, which is printed as it is.
+void show(std::string_view text);
+
+// Where muster train puts runs by default.
 std::string usual_output();
 
-// --gpus-from FILE, which MUSTER_GPUS stands for in the environment.
+// --gpus-from FILE, for which MUSTER_GPUS is the environment variable.
 struct InventoryOption {
   std::optional<std::string> file;
 };
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command);
 service::Host open_host(const InventoryOption& option);
 
-// An option whose span of time may be left out: --watch, --watch=500ms.
+// An option whose time span may be omitted: --watch, --watch=500ms.
 struct SpanOption {
   std::string name;
-  std::vector<std::string> given;  // empty: the option is not there
-  // The span, fallback when the option stands alone, nothing when it is not there.
+  std::vector<std::string> given;  // empty: the option was not given
+  // The span, fallback if the option has no value, nothing if it was not given.
   Result<std::optional<std::chrono::milliseconds>> span_or(std::chrono::milliseconds fallback) const;
 };
 std::shared_ptr<SpanOption> add_span_option(CLI::App& command, const std::string& name, const std::string& help);

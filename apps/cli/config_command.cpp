@@ -21,7 +21,7 @@ void list_settings(const spec::Schema& schema, const std::string& only) {
 
 void add_config_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("config", "list every setting with its default, or check a configuration");
-  auto options = add_configuration_options(*command);
+  auto options = add_configuration_options(*command, Training::yes);
   auto page = std::make_shared<bool>(false);
   auto only = std::make_shared<std::string>();
   command->add_flag("--page", *page, "print docs/configuration.md");

@@ -9,25 +9,53 @@
 #include "spec/alias.hpp"
 
 namespace muster::cli {
+namespace {
 
-std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& command) {
+// muster plan only learns later which of its two it is; muster config is neither.
+std::optional<spec::Command> command_that_reads(const std::string& name) {
+  if (name == "train") return spec::Command::train;
+  if (name == "generate") return spec::Command::generate;
+  if (name == "evaluate") return spec::Command::evaluate;
+  return std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+// The heading of a short option in help, by the section of its key.
+std::string group_of(std::string_view key) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  if (section == "distributed") return "Devices";
+  if (section == "experiment") return "Run";
+  return section == "model" ? "Model" : "Training";
+}
+
+}  // namespace
+
+std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& command, Training training) {
   auto options = std::make_shared<ConfigurationOptions>();
+  options->command = command_that_reads(command.get_name());
   const spec::Schema schema;
   command.add_option("-c,--config", options->file, "YAML or JSON file with settings (also MUSTER_CONFIG)");
   for (const spec::ShortOption& shortened : spec::short_options()) {
+    if (shortened.trains && training == Training::no) continue;
     const std::string name(shortened.option);
     const std::string names = shortened.letter == '\0' ? name : fmt::format("-{},{}", shortened.letter, name);
     const spec::Field& field = *schema.find(shortened.key);
     const std::string choice = field.is_choice ? ": " + field.accepted : "";
     auto* option = command.add_option(names, options->short_values[name],
                                       fmt::format("{}{} ({})", field.help, choice, shortened.key));
+    option->group(group_of(shortened.key));
     if (shortened.many)
       option->expected(1, -1);
     else
       option->expected(1)->allow_extra_args(false);  // the next word is a setting
   }
   command.add_flag("--print-config", options->print, "show every value and where it came from, and stop");
-  command.add_option("SETTINGS", options->settings, "settings as section.key=value, as in training.max_steps=100");
+  command.add_option("SETTINGS", options->settings,
+                     "a configuration file, as --config names it, and settings as section.key=value, as in "
+                     "training.max_steps=100");
   return options;
 }
 

@@ -18,7 +18,8 @@ struct ConfigurationOptions : service::GivenConfiguration {
   bool json = false;
 };
 
-std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& command);
+enum class Training { no, yes };  // whether the command trains, and so has the short options of training
+std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& command, Training training = Training::no);
 
 // The resolved configuration; notes are printed on standard error.
 Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, const ConfigurationOptions& options);

@@ -1,4 +1,4 @@
-// muster doctor: whether this machine can do the work, and what to type where it cannot.
+// muster doctor: whether this machine can do the work, and what to type if it cannot.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

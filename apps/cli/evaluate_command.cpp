@@ -32,7 +32,8 @@ Result<service::EvaluateWish> wish_of(const EvaluateCommand& given) {
   if (given.data) configuration.overrides.push_back({"data.eval_path", *given.data, "--data"});
   auto resolved = service::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
-  return service::EvaluateWish{std::move(*resolved), given.exact_match, given.questions};
+  return service::EvaluateWish{std::move(*resolved), given.exact_match, given.questions,
+                               given.dry_run ? service::Purpose::plan : service::Purpose::compute};
 }
 
 int show_plan(const service::EvaluatePlan& plan, bool json) {
@@ -46,7 +47,7 @@ int show_plan(const service::EvaluatePlan& plan, bool json) {
   if (json)
     fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
   else
-    fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+    show(service::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
@@ -59,7 +60,7 @@ int finish(const EvaluateCommand& given, const service::EvaluatePlan& plan, cons
   if (given.json)
     fmt::print("{}\n", service::summary_json(plan, summary, false).dump());
   else
-    fmt::print("{}", service::summary_text(plan, summary));
+    show(service::summary_text(plan, summary));
   return 0;
 }
 
@@ -99,7 +100,7 @@ int run_evaluate(const EvaluateCommand& given) {
 
 void add_evaluate_command(CLI::App& program, Action& action) {
   CLI::App* command =
-      program.add_subcommand("evaluate", "how good a model is: loss, perplexity, and exact match by generation");
+      program.add_subcommand("evaluate", "measure how good a model is: loss, perplexity, and exact match by generation");
   auto given = std::make_shared<EvaluateCommand>();
   command->add_option("--data", given->data,
                       "file or folder of rows, or builtin:arithmetic, whose held-out questions are asked "

@@ -4,15 +4,20 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <map>
 
 #include "cli/command.hpp"
+#include "base/count_of.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
 #include "service/conversation.hpp"
 #include "service/generate.hpp"
 #include "service/generate_options.hpp"
+#include "service/generation_defaults.hpp"
 #include "service/plan_report.hpp"
 
 namespace muster::cli {
@@ -32,12 +37,46 @@ struct GenerateCommand {
   bool json = false;
 };
 
-Error bad_options(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+// Words that are not options are settings (key=value) or prompts. A word without "=" after a name is a prompt.
+bool is_setting(const std::string& word) {
+  const std::size_t end = word.find('=');
+  const auto in_name = [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.' || letter == '-';
+  };
+  return end != std::string::npos && end > 0 && std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), in_name);
 }
 
-// Options that leave each other no meaning.
+std::vector<std::string> typed_prompts(const GenerateCommand& given) {
+  std::vector<std::string> prompts;
+  for (const std::string& word : given.configuration->settings)
+    if (!is_setting(word)) prompts.push_back(word);
+  return prompts;
+}
+
+// Prompts that were typed as words, along with options that make them meaningless.
+std::optional<Error> contradiction_of_prompts(const GenerateCommand& given) {
+  const std::vector<std::string> prompts = typed_prompts(given);
+  if (prompts.empty()) return std::nullopt;
+  std::error_code ignored;
+  for (const std::string& prompt : prompts) {
+    if (std::filesystem::is_regular_file(prompt, ignored))
+      return bad_input(fmt::format("{} is a file, and a prompt itself is expected here", prompt),
+                       fmt::format("-p {}", prompt));
+    if (prompt.find_first_not_of(" \t\r\n") == std::string::npos)
+      return bad_input("a prompt on the command line is empty", "write what the model is to continue");
+  }
+  for (const auto& [option, typed] : {std::pair{"-p", given.prompts.has_value()},
+                                      {"--score", given.score},
+                                      {"--interactive", given.interactive}})
+    if (typed)
+      return bad_input(fmt::format("a prompt is given (\"{}\"), and {}", prompts.front(), option),
+                       fmt::format("leave one of the two out; a setting is written section.key=value"));
+  return std::nullopt;
+}
+
+// Options that make each other meaningless.
 std::optional<Error> contradiction(const GenerateCommand& given) {
+  if (auto wrong = contradiction_of_prompts(given)) return wrong;
   if (given.interactive) {
     for (const auto& [option, typed] : {std::pair{"-p", given.prompts.has_value()},
                                         {"-o", given.output.has_value()},
@@ -46,20 +85,21 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
                                         {"--resume", given.configuration->short_values.at("--resume").size() > 0},
                                         {"--json", given.json && !given.dry_run}})
       if (typed)
-        return bad_options(fmt::format("{} has no meaning in a conversation", option),
-                           fmt::format("leave {} or --interactive out", option));
+        return bad_input(fmt::format("{} has no meaning in a conversation", option),
+                         fmt::format("leave {} or --interactive out", option));
     return std::nullopt;
   }
   if (given.system)
-    return bad_options("--system is for --interactive",
-                       R"(in a prompt file: {"messages": [{"role": "system", "content": "…"}, …]})");
-  if (!given.prompts) return bad_options("no prompts are named", "-p FILE, -p - for standard input, or --interactive");
+    return bad_input("--system is for --interactive",
+                     R"(in a prompt file: {"messages": [{"role": "system", "content": "…"}, …]})");
+  if (!given.prompts && typed_prompts(given).empty())
+    return bad_input("no prompts are given", "\"a prompt\", -p FILE, -p - for standard input, or --interactive");
   if (given.json && !given.dry_run && given.output.value_or("-") == "-")
-    return bad_options("--json writes the summary to standard output, where the answers go", "-o FILE");
+    return bad_input("--json writes the summary to standard output, where the answers go", "-o FILE");
   return std::nullopt;
 }
 
-// --resume by itself is --resume auto; a setting behind it is a setting.
+// --resume alone is --resume auto; a setting after it is a setting.
 void take_bare_resume(service::GivenConfiguration& configuration) {
   std::vector<std::string>& words = configuration.short_values["--resume"];
   if (words.empty()) return;
@@ -69,6 +109,7 @@ void take_bare_resume(service::GivenConfiguration& configuration) {
 
 Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   service::GivenConfiguration configuration = *given.configuration;
+  std::erase_if(configuration.settings, [](const std::string& word) { return !is_setting(word); });
   take_bare_resume(configuration);
   for (const service::GenerateSetting& setting : service::generate_settings()) {
     const auto typed = given.values.find(std::string(setting.option));
@@ -79,6 +120,8 @@ Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   }
   auto resolved = service::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
+  if (!given.score)
+    if (auto added = service::add_generation_defaults(*resolved); !added) return added.error();
   service::GenerateWish wish;
   wish.settings = std::move(*resolved);
   wish.mode = given.score         ? service::GenerateMode::score
@@ -86,11 +129,13 @@ Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
                                   : service::GenerateMode::answer;
   wish.log_probabilities = given.log_probabilities;
   wish.prompts = given.prompts.value_or("-");
+  wish.texts = typed_prompts(given);
   wish.output = given.output.value_or("-");
+  wish.purpose = given.dry_run ? service::Purpose::plan : service::Purpose::compute;
   const auto resume = wish.settings.origins.find("experiment.resume");
   const bool typed = resume != wish.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
-  // Of a file or the environment it may be meant for a run of another kind, and says how where it fits.
-  const bool fits = wish.settings.spec.experiment.resume == "auto" && wish.output != "-" && wish.prompts != "-";
+  // In a file or the environment it may be meant for a run of another kind, and says how where it fits.
+  const bool fits = wish.settings.spec.experiment.resume == "auto" && wish.output != "-" && (wish.prompts != "-" || !wish.texts.empty());
   wish.resume = typed || fits;
   return wish;
 }
@@ -113,7 +158,7 @@ int show_plan(const service::GeneratePlan& plan, bool json) {
   if (json)
     fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
   else
-    fmt::print("{}", service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+    show(service::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
@@ -121,6 +166,7 @@ int run_conversation(service::Host& host, const service::GeneratePlan& plan, con
   service::ConversationWish wish;
   wish.system = given.system;
   wish.prompting = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  if (wish.prompting) wish.history = service::TypedHistory::usual();
   const auto code = service::converse(host, plan, wish, note);
   if (!code) return report(code.error());
   if (*code != 0 && wish.prompting) fmt::print("\n");
@@ -146,11 +192,13 @@ int run_prompts(service::Host& host, const service::GenerateWish& wish, const se
     fmt::print("{}\n", service::summary_json(plan, *summary));
   else
     note(service::summary_text(plan, *summary));
+  if (summary->failure) return report(*summary->failure);
   return summary->exit_code;
 }
 
 int tell_complete(const service::GeneratePlan& plan, const GenerateCommand& given) {
-  note(fmt::format("{} has the answers to all {} prompts: nothing is left to do", *given.output, *plan.total));
+  note(fmt::format("{} has the answers to all of {}: nothing is left to do", *given.output,
+                   count_of(*plan.total, "prompt")));
   service::GenerateSummary summary;
   summary.earlier = *plan.total;
   if (given.json) fmt::print("{}\n", service::summary_json(plan, summary));
@@ -176,7 +224,7 @@ int run_generate(const GenerateCommand& given) {
   for (const std::string& text : plan->notes) note(text);
   if (plan->complete()) return tell_complete(*plan, given);
   if (!plan->plan.fits()) return report(service::refusal_of(*plan));
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of writing, and told as one
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is reported as an error of writing
   return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *wish, *plan, given.json);
 }
 
@@ -210,7 +258,9 @@ void add_generate_command(CLI::App& program, Action& action) {
   given->configuration = add_configuration_options(*command);
   command->get_option("--resume")
       ->expected(0, 1)
-      ->description("go on with what the file of -o has of the same settings and prompts");
+      ->description("continue the file of -o, which has the same settings and prompts");
+  command->get_option("SETTINGS")->description(
+      "prompts, each a word in quotes; and settings as section.key=value, as in generation.samples=4");
   command->callback([&action, given] { action.run = [given](const Tail&) { return run_generate(*given); }; });
 }
 

@@ -37,7 +37,8 @@ Json processes_of(const gpu::Gpu& gpu) {
     processes.push_back({{"pid", process.pid},
                          {"user", known(process.user)},
                          {"command", known(process.command)},
-                         {"memory", known(process.memory)}});
+                         {"memory", known(process.memory)},
+                         {"graphics", process.graphics}});
   return processes;
 }
 

@@ -8,7 +8,7 @@
 
 namespace muster::cli {
 
-// fields: "index,name,memory.used"; format: "csv", with ",noheader" and ",nounits" as wished. All GPUs, one a line.
+// fields: "index,name,memory.used"; format: "csv", optionally with ",noheader" and ",nounits". All GPUs, one per line.
 Result<std::string> query_gpus(const service::HostView& view, const std::string& fields, const std::string& format);
 
 // The known field names, for --help.

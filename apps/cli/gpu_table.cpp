@@ -47,7 +47,7 @@ std::string power(const gpu::GpuReading& reading) {
                              : fmt::format("{:.0f} W", *reading.power);
 }
 
-// Who uses a GPU, most important first: sick, leased, in use, free.
+// What uses a GPU, most important first: sick, leased, in use, free.
 Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::optional<gpu::GpuUuid>& uuid, bool hidden) {
   std::vector<std::string> facts;
   Colour colour = Colour::green;
@@ -62,14 +62,17 @@ Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::option
       if (colour == Colour::green) colour = Colour::yellow;
     }
   }
-  if (!gpu.processes.empty()) {
-    std::vector<std::string> users;
-    for (const gpu::GpuProcess& process : gpu.processes)
-      users.push_back(fmt::format("{} (pid {}{})", process.user.value_or("unknown holder"), process.pid,
-                                  process.memory ? ", " + to_string(*process.memory) : ""));
+  std::vector<std::string> users, screens;
+  for (const gpu::GpuProcess& process : gpu.processes)
+    (process.graphics ? screens : users)
+        .push_back(fmt::format("{} (pid {}{})", process.user.value_or("an unknown user"), process.pid,
+                               process.memory ? ", " + to_string(*process.memory) : ""));
+  if (!users.empty()) {
     facts.push_back("in use by " + join(users, ", "));
     if (colour == Colour::green) colour = Colour::yellow;
   }
+  if (facts.empty() && !screens.empty()) facts.emplace_back("free");
+  if (!screens.empty()) facts.push_back("graphics by " + join(screens, ", "));
   if (hidden) facts.emplace_back("hidden by CUDA_VISIBLE_DEVICES");
   if (facts.empty()) return {"free", colour};
   return {join(facts, "; "), hidden ? Colour::dim : colour};

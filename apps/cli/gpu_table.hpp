@@ -7,7 +7,7 @@
 
 namespace muster::cli {
 
-// One line per GPU with memory, load and who holds it, below "Available GPUs: N".
+// One line per GPU with memory, load and its holder, below "Available GPUs: N".
 std::string gpu_table(const service::HostView& view, bool colour);
 
 // "GPU 0: NAME (T MB total, U MB used (P.P%), Compute a.b)", visible GPUs only, below "Available GPUs: N".

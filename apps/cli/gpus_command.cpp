@@ -47,7 +47,8 @@ int show_once(service::Host& host, const ShowOptions& options, std::string_view 
   if (!view) return report(view.error());
   const auto text = render(*view, options);
   if (!text) return report(text.error());
-  fmt::print("{}{}", before, *text);
+  fmt::print("{}", before);
+  options.json ? fmt::print("{}", *text) : show(*text);
   std::fflush(stdout);
   return 0;
 }
@@ -64,7 +65,7 @@ int show(const ShowOptions& options) {
   const std::string_view clear_screen = ::isatty(STDOUT_FILENO) == 1 ? "\033[H\033[2J" : "";
   while (true) {
     if (const int failed = show_once(host, options, clear_screen); failed != 0) return failed;
-    if (std::ferror(stdout) != 0) return 0;  // whoever read it is gone
+    if (std::ferror(stdout) != 0) return 0;  // the reader is gone
     std::this_thread::sleep_for(**period);
   }
 }
@@ -72,16 +73,19 @@ int show(const ShowOptions& options) {
 struct PickOptions {
   std::shared_ptr<InventoryOption> inventory;
   std::shared_ptr<SelectionOptions> selection;
+  bool share = false;
   bool json = false;
 };
 
 int pick(const PickOptions& options) {
-  const auto request = selection_request(*options.selection);
+  auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
+  request->allow_leased = request->allow_busy = options.share;
+  request->offered.share = true;
   service::Host host = open_host(*options.inventory);
   const auto view = host.look();
   if (!view) return report(view.error());
-  const auto chosen = host.pick(*request);
+  const auto chosen = service::pick(*view, *request);
   if (!chosen) return report(chosen.error());
   const auto mask =
       service::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
@@ -106,12 +110,13 @@ struct HoldOptions {
   std::shared_ptr<LeaseOptions> lease;
 };
 
-// The command takes this process's place, with the lease in its hands: its exit code and signals are its own.
+// The command replaces this process and keeps the lease: its exit code and signals are its own.
 int hold(const HoldOptions& options, std::vector<std::string> command) {
   if (command.empty())
     return report({Error::Kind::bad_input, "no command to run", "muster gpus hold -n 2 -- python train.py"});
-  const auto request = selection_request(*options.selection);
+  auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
+  request->offered.wait = request->offered.share = true;
   const auto wish = lease_wish(*options.lease, join(command, " "));
   if (!wish) return report(wish.error());
   service::Host host = open_host(*options.inventory);
@@ -127,7 +132,7 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
                  "check the name, or give the path"});
 }
 
-// What keepers of jobs and trials ask.
+// What keepers of jobs and trials call.
 int await_memory(const std::vector<std::string>& words, const std::string& within) {
   const auto most = parse_duration(within);
   if (!most) return report(most.error());
@@ -166,6 +171,7 @@ void add_gpus_command(CLI::App& program, Action& action) {
   auto pick_options = std::make_shared<PickOptions>();
   pick_options->inventory = add_inventory_option(*pick_command);
   pick_options->selection = add_selection_options(*pick_command);
+  pick_command->add_flag("--share", pick_options->share, "also GPUs that others have leased or compute on");
   pick_command->add_flag("--json", pick_options->json, "as JSON");
   pick_command->callback([&action, options, pick_options] {
     action.run = [options, pick_options](const Tail&) {
@@ -175,10 +181,10 @@ void add_gpus_command(CLI::App& program, Action& action) {
   });
 
   CLI::App* await_command = command->add_subcommand("await-memory", "until memory is free again");
-  await_command->group("");  // nobody types it
+  await_command->group("");  // not meant to be typed
   auto before = std::make_shared<std::vector<std::string>>();
   auto within = std::make_shared<std::string>("30s");
-  await_command->add_option("GPU=BYTES", *before)->required();
+  await_command->add_option("USED_BEFORE", *before, "GPU-1234=BYTES, for each GPU")->required();
   await_command->add_option("--within", *within);
   await_command->callback([&action, before, within] {
     action.run = [before, within](const Tail&) { return await_memory(*before, *within); };
@@ -190,7 +196,7 @@ void add_gpus_command(CLI::App& program, Action& action) {
   hold_options->inventory = add_inventory_option(*hold_command);
   hold_options->selection = add_selection_options(*hold_command);
   hold_options->lease = add_lease_options(*hold_command);
-  hold_command->allow_extras();  // a command without -- before it gets an answer of its own
+  hold_command->allow_extras();  // a command without -- before it gets its own answer
   hold_command->callback([&action, options, hold_options, hold_command] {
     action.takes_tail = true;
     if (!hold_command->remaining().empty()) {

@@ -1,4 +1,4 @@
-// Where the options of muster launch end, and in which spelling they are handed on.
+// Where the options of muster launch end, and in which spelling they are passed on.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 namespace muster::cli {
 namespace {
 
-// What accelerate launch has and muster launch has not: named, so that nobody has to guess.
+// Options of accelerate launch that muster launch lacks: named, so that users do not have to guess.
 struct ForeignOption {
   std::string_view name;
   std::string_view instead;
@@ -35,7 +35,7 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-// The option a word names: exactly, or as an unambiguous beginning.
+// The option a word names: exactly, or as an unambiguous prefix.
 Result<const CLI::Option*> find_option(const CLI::App& command, const std::string& written) {
   const std::string name = with_dashes(written).substr(2);
   std::vector<const CLI::Option*> begun;
@@ -69,7 +69,7 @@ bool is_gpu_id(std::string_view word) {
          std::ranges::all_of(word, [](unsigned char letter) { return std::isdigit(letter) != 0 || letter == ','; });
 }
 
-// Underscores stand for dashes, and an unambiguous beginning for the whole name, as with torchrun. Nothing after the
+// Underscores stand for dashes, and an unambiguous prefix for the whole name, as with torchrun. Nothing after the
 // script is looked at.
 class Cutter {
  public:

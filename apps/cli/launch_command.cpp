@@ -19,7 +19,10 @@ int launch(const LaunchOptions& options, const Tail& tail) {
   if (options.dry_run) {
     const auto plan = service::plan_launch(host, *wish);
     if (!plan) return report(plan.error());
-    fmt::print("{}\n", options.json ? launch_plan_json(*plan) : launch_plan_text(*plan));
+    if (options.json)
+      fmt::print("{}\n", launch_plan_json(*plan));
+    else
+      show(launch_plan_text(*plan));
     return 0;
   }
   const auto code = service::run_launch(host, *wish, {.note = note});

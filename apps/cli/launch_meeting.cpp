@@ -20,12 +20,10 @@ using launch::Meeting;
 constexpr std::uint16_t static_port = 29500;
 constexpr std::uint16_t dynamic_port = 29400;
 
-Error bad(std::string what, std::string remedy) { return {Error::Kind::bad_input, std::move(what), std::move(remedy)}; }
-
 Result<std::chrono::milliseconds> seconds_of(const std::string& key, const std::string& text) {
   const auto seconds = parse_number<double>(text);
   if (!seconds || !std::isfinite(*seconds) || *seconds < 0 || *seconds > 1e9)
-    return bad(fmt::format("--rdzv-conf {}={}", key, text), "a number of seconds");
+    return bad_input(fmt::format("--rdzv-conf {}={}", key, text), "a number of seconds");
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
@@ -35,7 +33,7 @@ Result<bool> truth_of(const std::string& key, const std::string& text) {
     if (word == yes) return true;
   for (const std::string_view no : {"0", "false", "f", "no", "n"})
     if (word == no) return false;
-  return bad(fmt::format("--rdzv-conf {}={}", key, text), "true or false");
+  return bad_input(fmt::format("--rdzv-conf {}={}", key, text), "true or false");
 }
 
 Result<void> set_conf(LaunchRequest& request, const std::string& key, const std::string& value) {
@@ -57,16 +55,17 @@ Result<void> set_conf(LaunchRequest& request, const std::string& key, const std:
     return {};
   }
   if (key == "store_type" && value != "tcp")
-    return bad(fmt::format("--rdzv-conf store_type={} is not served", value), "store_type=tcp, or leave it out");
+    return bad_input(fmt::format("--rdzv-conf store_type={} is not served", value), "store_type=tcp, or leave it out");
   if (key == "keep_alive_max_attempt") {
     const auto attempts = parse_number<int>(value);
-    if (!attempts || *attempts < 1) return bad(fmt::format("--rdzv-conf {}={}", key, value), "a number, 1 or more");
+    if (!attempts || *attempts < 1)
+      return bad_input(fmt::format("--rdzv-conf {}={}", key, value), "a number, 1 or more");
     times.silence = times.alive_interval * *attempts;
     return {};
   }
   if (std::ranges::find(known, key) == known.end()) {
     const auto near = nearest(key, known);
-    return bad(fmt::format("--rdzv-conf knows no {}", key), near ? *near : join(known, ", "));
+    return bad_input(fmt::format("--rdzv-conf has no setting {}", key), near ? *near : join(known, ", "));
   }
   if (key == "store_type" || key == "use_libuv" || key == "close_timeout" || key == "read_timeout") return {};
   const auto span = seconds_of(key, value);
@@ -95,15 +94,16 @@ void meet_alone(LaunchRequest& request, const LaunchOptions& options) {
 Result<void> meet_by_endpoint(LaunchRequest& request, const LaunchOptions& options) {
   const std::string written = options.rdzv_endpoint.value_or("");
   if (written.empty() && request.hosts.maximum > 1)
-    return bad("--rdzv-backend c10d with several hosts needs a place to meet", "--rdzv-endpoint HOST:29400");
+    return bad_input("--rdzv-backend c10d with several hosts needs a place to meet", "--rdzv-endpoint HOST:29400");
   if (written.empty()) {
     meet_alone(request, options);
     return {};
   }
   const auto endpoint = parse_endpoint(written);
-  if (!endpoint) return bad("--rdzv-endpoint: " + endpoint.error().what, endpoint.error().remedy);
+  if (!endpoint) return bad_input("--rdzv-endpoint: " + endpoint.error().what, endpoint.error().remedy);
   if (endpoint->port == 0 && request.hosts.maximum > 1)
-    return bad(fmt::format("--rdzv-endpoint {}: several hosts cannot guess a free port", written), "name the port");
+    return bad_input(fmt::format("--rdzv-endpoint {}: several hosts cannot guess a free port", written),
+                     "name the port");
   request.run_id = options.rdzv_id.value_or("none");
   if (endpoint->port == 0) {
     meet_alone(request, options);
@@ -119,11 +119,12 @@ Result<void> meet_by_rank(LaunchRequest& request, const LaunchOptions& options) 
   if (options.master_port) endpoint.port = static_cast<std::uint16_t>(*options.master_port);
   if (options.rdzv_endpoint && !options.rdzv_endpoint->empty()) {
     const auto written = parse_endpoint(*options.rdzv_endpoint);
-    if (!written) return bad("--rdzv-endpoint: " + written.error().what, written.error().remedy);
-    if (!written->port) return bad(fmt::format("--rdzv-endpoint {} has no port", *options.rdzv_endpoint), "HOST:PORT");
+    if (!written) return bad_input("--rdzv-endpoint: " + written.error().what, written.error().remedy);
+    if (!written->port)
+      return bad_input(fmt::format("--rdzv-endpoint {} has no port", *options.rdzv_endpoint), "HOST:PORT");
     endpoint = *written;
   } else if (const auto bare = parse_endpoint(endpoint.host); bare && !bare->port) {
-    endpoint.host = bare->host;  // an IPv6 address may stand in brackets
+    endpoint.host = bare->host;  // an IPv6 address may be in brackets
   }
   request.meeting.endpoint = endpoint;
   request.hosts.minimum = request.hosts.maximum;
@@ -135,10 +136,10 @@ Result<void> meet_by_rank(LaunchRequest& request, const LaunchOptions& options) 
   }
   const int node_rank = options.node_rank.value_or(0);
   if (node_rank < 0 || node_rank >= request.hosts.maximum)
-    return bad(fmt::format("--node-rank {} among {} hosts", node_rank, request.hosts.maximum),
-               fmt::format("0 to {}", request.hosts.maximum - 1));
+    return bad_input(fmt::format("--node-rank {} among {} hosts", node_rank, request.hosts.maximum),
+                     fmt::format("0 to {}", request.hosts.maximum - 1));
   if (request.meeting.endpoint.port.value_or(static_port) == 0)
-    return bad("--master-port 0: several hosts cannot guess a free port", "name the port");
+    return bad_input("--master-port 0: several hosts cannot guess a free port", "name the port");
   request.meeting.kind = Meeting::Kind::by_rank;
   request.meeting.endpoint.port = request.meeting.endpoint.port.value_or(static_port);
   request.meeting.node_rank = node_rank;
@@ -163,47 +164,27 @@ Result<void> meet_in_slurm(service::LaunchWish& wish, const launch::SlurmTask& t
   request.meeting.endpoint = {task.host_count == 1 ? "127.0.0.1" : task.first_host, port};
   if (task.task_count == task.host_count) return {};  // one launcher on each host: that host's agent
   if (wish.ranks && *wish.ranks != service::RanksWish(1))
-    return bad(fmt::format("srun started {} tasks on this host; each of them is one rank", task.local_task_count),
-               "srun --ntasks-per-node=1 to let muster start the ranks, or leave --nproc-per-node out");
+    return bad_input(fmt::format("srun started {} tasks on this host; each of them is one rank", task.local_task_count),
+                     "srun --ntasks-per-node=1 to let muster start the ranks, or leave --nproc-per-node out");
   wish.ranks = 1;
   request.place = {task.local_rank, task.local_task_count, task.host_index, task.host_count};
   return {};
 }
 
-}  // namespace
+// ---- the secret ----
 
-Result<launch::HostRange> parse_hosts(const std::string& text) {
-  const std::vector<std::string> parts = split(text, ':');
-  const auto minimum = parse_number<int>(parts.front()), maximum = parse_number<int>(parts.back());
-  if (parts.size() > 2 || !minimum || !maximum)
-    return bad(fmt::format("--nnodes {}", text), "a number, or MIN:MAX as in 1:4");
-  if (*minimum < 1 || *minimum > *maximum)
-    return bad(fmt::format("--nnodes {}: at least {} and at most {} hosts", text, *minimum, *maximum),
-               "MIN must be 1 or more and not above MAX");
-  return launch::HostRange{*minimum, *maximum};
+Result<launch::SecretSource> secret_source(const LaunchRequest& request, const LaunchOptions& options) {
+  using launch::SecretSource;
+  if (options.insecure && options.rdzv_secret_file)
+    return bad_input("--insecure and --rdzv-secret-file exclude each other", "give one of them");
+  if (options.insecure) return SecretSource{SecretSource::Kind::insecure};
+  if (request.meeting.kind == Meeting::Kind::alone) return SecretSource{};
+  if (options.rdzv_secret_file) return SecretSource{SecretSource::Kind::file, {}, *options.rdzv_secret_file};
+  return launch::usual_secret_source();
 }
 
-Result<void> set_times(LaunchRequest& request, const LaunchOptions& options) {
-  if (options.rdzv_conf.empty()) return {};
-  std::vector<std::string> settings = split(options.rdzv_conf, ',');
-  // The interval first: the number of attempts counts in it.
-  std::ranges::stable_partition(settings,
-                                [](const std::string& text) { return trim(text).starts_with("keep_alive_interval"); });
-  for (const std::string& setting : settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos)
-      return bad(fmt::format("--rdzv-conf {}: \"{}\" has no value", options.rdzv_conf, setting), "KEY=VALUE,KEY=VALUE");
-    if (auto set = set_conf(request, std::string(trim(setting.substr(0, equals))),
-                            std::string(trim(setting.substr(equals + 1))));
-        !set)
-      return set;
-  }
-  return {};
-}
-
-Result<void> set_meeting(service::LaunchWish& wish, const LaunchOptions& options, const Environment& environment) {
+Result<void> choose_meeting(service::LaunchWish& wish, const LaunchOptions& options, const Environment& environment) {
   LaunchRequest& request = wish.request;
-  request.signals.job_end = launch::slurm_job_end(environment);
   if (options.rdzv_backend == "static" && !describes_hosts(options)) {
     const auto task = launch::slurm_task(environment);
     if (!task) return task.error();
@@ -218,8 +199,49 @@ Result<void> set_meeting(service::LaunchWish& wish, const LaunchOptions& options
   }
   if (options.rdzv_backend == "c10d") return meet_by_endpoint(request, options);
   if (options.rdzv_backend == "static") return meet_by_rank(request, options);
-  return bad(fmt::format("--rdzv-backend {} is not served", options.rdzv_backend),
-             "static (with --node-rank) or c10d (with --rdzv-endpoint); neither needs a server of its own");
+  return bad_input(fmt::format("--rdzv-backend {} is not served", options.rdzv_backend),
+                   "static (with --node-rank) or c10d (with --rdzv-endpoint); neither needs a server of its own");
+}
+
+}  // namespace
+
+Result<launch::HostRange> parse_hosts(const std::string& text) {
+  const std::vector<std::string> parts = split(text, ':');
+  const auto minimum = parse_number<int>(parts.front()), maximum = parse_number<int>(parts.back());
+  if (parts.size() > 2 || !minimum || !maximum)
+    return bad_input(fmt::format("--nnodes {}", text), "a number, or MIN:MAX as in 1:4");
+  if (*minimum < 1 || *minimum > *maximum)
+    return bad_input(fmt::format("--nnodes {}: at least {} and at most {} hosts", text, *minimum, *maximum),
+                     "MIN must be 1 or more and not above MAX");
+  return launch::HostRange{*minimum, *maximum};
+}
+
+Result<void> set_times(LaunchRequest& request, const LaunchOptions& options) {
+  if (options.rdzv_conf.empty()) return {};
+  std::vector<std::string> settings = split(options.rdzv_conf, ',');
+  // The interval first: the number of attempts counts in it.
+  std::ranges::stable_partition(settings,
+                                [](const std::string& text) { return trim(text).starts_with("keep_alive_interval"); });
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      return bad_input(fmt::format("--rdzv-conf {}: \"{}\" has no value", options.rdzv_conf, setting),
+                       "KEY=VALUE,KEY=VALUE");
+    if (auto set = set_conf(request, std::string(trim(setting.substr(0, equals))),
+                            std::string(trim(setting.substr(equals + 1))));
+        !set)
+      return set;
+  }
+  return {};
+}
+
+Result<void> set_meeting(service::LaunchWish& wish, const LaunchOptions& options, const Environment& environment) {
+  wish.request.signals.job_end = launch::slurm_job_end(environment);
+  if (auto chosen = choose_meeting(wish, options, environment); !chosen) return chosen;
+  auto secret = secret_source(wish.request, options);
+  if (!secret) return secret.error();
+  wish.request.secret = std::move(*secret);
+  return {};
 }
 
 }  // namespace muster::cli

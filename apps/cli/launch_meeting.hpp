@@ -1,4 +1,4 @@
-// From the options of muster launch to how the hosts of a run come together: torchrun's rendezvous options, or Slurm's
+// From the options of muster launch to how the hosts of a run meet: torchrun's rendezvous options, or Slurm's
 // variables.
 #pragma once
 
@@ -17,7 +17,7 @@ Result<launch::HostRange> parse_hosts(const std::string& text);
 // --rdzv-conf.
 Result<void> set_times(launch::LaunchRequest& request, const LaunchOptions& options);
 
-// Hosts, meeting, run id and, for one of several tasks of a host, its place. wish.ranks is set already.
+// Hosts, meeting, run id and, for one of several tasks of a host, its place. wish.ranks is already set.
 Result<void> set_meeting(service::LaunchWish& wish, const LaunchOptions& options,
                          const launch::Environment& environment);
 

@@ -24,7 +24,7 @@ std::string environment_name(std::string_view option) {
   return name;
 }
 
-// Adds options that read PET_<NAME> where they are not typed. names: as CLI11 has them, the one that names the variable
+// Adds options that read PET_<NAME> if they are not typed. names: in CLI11's form, the one that names the variable
 // first among the long ones.
 class TorchOptions {
  public:
@@ -67,12 +67,12 @@ void add_rendezvous_options(CLI::App& command, LaunchOptions& options) {
       ->capture_default_str();
   torch.option("--rdzv-endpoint", options.rdzv_endpoint, "where hosts meet: HOST[:PORT]");
   torch.option("--rdzv-id", options.rdzv_id, "name of the run, the same on all hosts");
-  torch.option("--rdzv-conf", options.rdzv_conf, "join_timeout=600,last_call_timeout=30,keep_alive_interval=1,...");
-  torch.option("--max-restarts", options.max_restarts, "how often a failed round is begun anew")
+  torch.option("--rdzv-conf", options.rdzv_conf, "KEY=VALUE,KEY=VALUE: join_timeout (600), last_call_timeout (30), keep_alive_interval (1), in seconds");
+  torch.option("--max-restarts", options.max_restarts, "how often a failed round is started again")
       ->capture_default_str()
       ->check(not_negative);
   torch.option("--monitor-interval", options.monitor_interval,
-               "accepted; muster is told by the kernel and never polls");
+               "accepted; the kernel notifies muster, which never polls");
 }
 
 void add_program_options(CLI::App& command, LaunchOptions& options) {
@@ -114,6 +114,11 @@ void add_own_options(CLI::App& command, LaunchOptions& options) {
   command.add_flag("--isolated", options.isolated, "every rank sees its own GPU only, as device 0");
   command.add_flag("--own-gpu-first", options.own_gpu_first,
                    "every rank sees its own GPU as device 0, the others after it");
+  command.add_option("--rdzv-secret-file", options.rdzv_secret_file,
+                     "several hosts: file with the secret they share; the first host makes it (also "
+                     "MUSTER_RDZV_SECRET, the secret itself)");
+  command.add_flag("--insecure", options.insecure,
+                   "no secret between hosts, and a store that every user and host can reach");
   command.add_flag("--independent", options.independent, "a rank that fails does not end the others");
   command
       .add_option("--exit-code", options.exit_code, "torchrun: 1 for any failure; worker: the first failing rank's own")

@@ -16,7 +16,7 @@ class App;
 
 namespace muster::cli {
 
-// As typed, or as PET_<NAME> has it; absent: neither.
+// As typed, or from PET_<NAME>; absent: neither.
 struct LaunchOptions {
   std::optional<std::string> nnodes;
   std::optional<std::string> nproc_per_node;
@@ -25,6 +25,8 @@ struct LaunchOptions {
   std::optional<std::string> rdzv_endpoint;
   std::optional<std::string> rdzv_id;
   std::string rdzv_conf;
+  std::optional<std::string> rdzv_secret_file;
+  bool insecure = false;
   bool standalone = false;
   int max_restarts = 0;
   double monitor_interval = 0.1;

@@ -15,10 +15,10 @@ using launch::LaunchRequest;
 using launch::Meeting;
 using service::LaunchPlan;
 
-// What can be said of a rank before the hosts have met: with places by rank and equal hosts, everything.
+// What is known about a rank before the hosts have met: with places by rank and equal hosts, everything.
 struct RankLine {
   std::optional<int> rank;
-  int local_rank = 0;  // as LOCAL_RANK will have it
+  int local_rank = 0;  // the value of LOCAL_RANK
   std::optional<service::RankDevice> gpu;
   std::optional<std::string> mask;  // absent: as inherited
   std::optional<int> device;        // its own GPU as the rank counts; absent: no GPU
@@ -92,6 +92,21 @@ std::string rank_text(const RankLine& line) {
   return text + "\n";
 }
 
+std::string secret_text(const launch::SecretSource& secret) {
+  using Kind = launch::SecretSource::Kind;
+  switch (secret.kind) {
+    case Kind::own:
+      return "";
+    case Kind::text:
+      return "of MUSTER_RDZV_SECRET";
+    case Kind::file:
+      return secret.file.string();
+    case Kind::insecure:
+      return "none: every user and host that reaches the port can use the store";
+  }
+  return "";
+}
+
 std::string_view policy_text(const LaunchRequest& request) {
   return request.independent ? "independent: a rank that fails does not end the others"
                              : "collective: a rank that fails ends the round";
@@ -111,6 +126,7 @@ std::string launch_plan_text(const LaunchPlan& plan) {
   line("ranks", fmt::format("{} on this host, {} in all", request.local_ranks,
                             total ? std::to_string(*total) : "as many as come"));
   line("meeting", meeting_text(request));
+  if (const std::string secret = secret_text(request.secret); !secret.empty()) line("secret", secret);
   line("contract", fmt::format("{}: {}", to_word(request.contract), describe(request.contract)));
   line("GPUs", plan.picked ? "picked, leased and masked" : "as they are visible; leased, the mask is not changed");
   line("policy", policy_text(request));

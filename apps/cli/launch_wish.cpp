@@ -16,8 +16,6 @@ namespace {
 using launch::Environment;
 using launch::LaunchRequest;
 
-Error bad(std::string what, std::string remedy) { return {Error::Kind::bad_input, std::move(what), std::move(remedy)}; }
-
 // ---- the program ----
 
 std::optional<std::string> variable(const Environment& environment, const std::string& name) {
@@ -46,11 +44,11 @@ constexpr std::string_view recorded_script =
 Result<void> set_program(LaunchRequest& request, const LaunchOptions& options, const Tail& program,
                          const Environment& environment) {
   if (program.words.empty())
-    return bad("nothing to launch", "muster launch train.py --lr 1e-4, or muster launch -- ./program");
+    return bad_input("nothing to launch", "muster launch train.py --lr 1e-4, or muster launch -- ./program");
   request.entry = program.words.front();
   if (program.separated || (options.no_python && !options.run_path)) {
     if (options.module)
-      return bad("--module means a Python module, --no-python and -- a program", "leave one of them out");
+      return bad_input("--module means a Python module, --no-python and -- a program", "leave one of them out");
     request.command = program.words;
     return {};
   }
@@ -71,10 +69,10 @@ Result<std::optional<service::RanksWish>> parse_ranks(const LaunchOptions& optio
   using service::RanksWish;
   if (options.num_processes) {
     if (options.nproc_per_node)
-      return bad("--num-processes and --nproc-per-node say the same thing twice", "leave one of them out");
+      return bad_input("--num-processes and --nproc-per-node say the same thing twice", "leave one of them out");
     if (*options.num_processes < 1 || *options.num_processes % hosts.maximum != 0)
-      return bad(fmt::format("--num-processes {} on {} hosts", *options.num_processes, hosts.maximum),
-                 "a multiple of the number of hosts");
+      return bad_input(fmt::format("--num-processes {} on {} hosts", *options.num_processes, hosts.maximum),
+                       "a multiple of the number of hosts");
     return std::optional<RanksWish>(*options.num_processes / hosts.maximum);
   }
   if (!options.nproc_per_node) return std::optional<RanksWish>();
@@ -83,14 +81,16 @@ Result<std::optional<service::RanksWish>> parse_ranks(const LaunchOptions& optio
   if (text == "cpu") return std::optional<RanksWish>(RanksPer::cpu);
   if (text == "auto") return std::optional<RanksWish>(RanksPer::automatic);
   const auto count = parse_number<int>(text);
-  if (!count || *count < 1) return bad(fmt::format("--nproc-per-node {}", text), "a number from 1, gpu, cpu or auto");
+  if (!count || *count < 1)
+    return bad_input(fmt::format("--nproc-per-node {}", text), "a number from 1, gpu, cpu or auto");
   return std::optional<RanksWish>(*count);
 }
 
 Result<launch::Contract> parse_contract(const LaunchOptions& options) {
   const int chosen = options.isolated + options.own_gpu_first + options.virtual_local_rank;
   if (chosen > 1)
-    return bad("--isolated, --own-gpu-first and --virtual-local-rank exclude each other", "leave all but one out");
+    return bad_input("--isolated, --own-gpu-first and --virtual-local-rank exclude each other",
+                     "leave all but one out");
   if (options.isolated) return launch::Contract::isolated;
   if (options.own_gpu_first) return launch::Contract::own_gpu_first;
   if (options.virtual_local_rank) return launch::Contract::virtual_local_rank;
@@ -102,23 +102,35 @@ bool chooses_gpus(const SelectionOptions& selection) {
          selection.maximum_utilization || selection.least_loaded;
 }
 
-Result<void> set_gpus(service::LaunchWish& wish, const LaunchOptions& options) {
+// GPU_LIST=4,5 chooses as --gpu-ids 4 5 does, if no option chooses. Its numbers refer to the mask that this
+// process has; ranks get a narrower one, and no list.
+void take_gpu_list(SelectionOptions& selection, service::LaunchWish& wish, const Environment& environment) {
+  const auto list = variable(environment, "GPU_LIST");
+  if (!list || chooses_gpus(selection) || wish.without_gpus) return;
+  for (const std::string& id : split(*list, ',')) selection.ids.emplace_back(trim(id));
+  wish.environment.emplace_back("GPU_LIST", "");
+}
+
+Result<void> set_gpus(service::LaunchWish& wish, const LaunchOptions& options, const Environment& environment) {
   SelectionOptions selection = *options.selection;
   if (selection.ids == std::vector<std::string>{"all"})
-    selection.ids.clear();  // as accelerate has it: the visible ones
+    selection.ids.clear();  // as in accelerate: the visible ones
   wish.form = selection.uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited;
   wish.without_gpus = options.device == "cpu";
+  take_gpu_list(selection, wish, environment);
   if (options.numa_binding) wish.numa = gpu::parse_numa_binding(*options.numa_binding);
   if (!chooses_gpus(selection)) {
     if (options.device == "cuda" && !wish.ranks) wish.ranks = service::RanksPer::gpu;
     return {};
   }
-  if (wish.without_gpus) return bad("--device cpu hides the GPUs that other options choose", "leave one of them out");
-  // So many ranks need so many GPUs, where only their kind was described.
+  if (wish.without_gpus)
+    return bad_input("--device cpu hides the GPUs that other options choose", "leave one of them out");
+  // This many ranks need this many GPUs, if only their kind was described.
   if (!selection.count && !selection.up_to && selection.ids.empty() && !selection.model_size && wish.ranks)
     if (const auto* count = std::get_if<int>(&*wish.ranks)) selection.count = *count;
   auto request = selection_request(selection);
   if (!request) return request.error();
+  request->offered.wait = request->offered.share = true;
   wish.selection = std::move(*request);
   return {};
 }
@@ -144,16 +156,17 @@ std::vector<std::string> parse_filters(const std::string& text) {
 Result<void> set_logs(LaunchRequest& request, const LaunchOptions& options, const Environment& environment) {
   if (options.log_dir && !options.log_dir->empty()) request.logs.folder = *options.log_dir;
   const auto redirects = launch::StreamChoice::parse(options.redirects);
-  if (!redirects) return bad("--redirects: " + redirects.error().what, redirects.error().remedy);
+  if (!redirects) return bad_input("--redirects: " + redirects.error().what, redirects.error().remedy);
   const auto tee = launch::StreamChoice::parse(options.tee);
-  if (!tee) return bad("--tee: " + tee.error().what, tee.error().remedy);
+  if (!tee) return bad_input("--tee: " + tee.error().what, tee.error().remedy);
   request.logs.redirects = *redirects;
   request.logs.tee = *tee;
   if (!options.local_ranks_filter.empty()) {
     for (const std::string& text : split(options.local_ranks_filter, ',')) {
       const auto rank = parse_number<int>(trim(text));
       if (!rank || *rank < 0)
-        return bad(fmt::format("--local-ranks-filter {}", options.local_ranks_filter), "a list of local ranks: 0,1,2");
+        return bad_input(fmt::format("--local-ranks-filter {}", options.local_ranks_filter),
+                         "a list of local ranks: 0,1,2");
       request.logs.shown_ranks.insert(*rank);
     }
   }
@@ -165,7 +178,7 @@ Result<void> set_logs(LaunchRequest& request, const LaunchOptions& options, cons
 
 Result<void> set_signals(LaunchRequest& request, const LaunchOptions& options, const Environment& environment) {
   auto ending = launch::parse_signal_list(options.signals_to_handle);
-  if (!ending) return bad("--signals-to-handle: " + ending.error().what, ending.error().remedy);
+  if (!ending) return bad_input("--signals-to-handle: " + ending.error().what, ending.error().remedy);
   request.signals.ending = std::move(*ending);
   request.signals.ending_as_written = options.signals_to_handle;
   for (const int signal : {SIGUSR1, SIGUSR2})
@@ -175,23 +188,23 @@ Result<void> set_signals(LaunchRequest& request, const LaunchOptions& options, c
     if (const auto text = variable(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
       seconds = parse_number<int>(*text);
       if (!seconds || *seconds < 0)
-        return bad(fmt::format("TORCH_ELASTIC_SHUTDOWN_TIMEOUT={}", *text), "a number of seconds");
+        return bad_input(fmt::format("TORCH_ELASTIC_SHUTDOWN_TIMEOUT={}", *text), "a number of seconds");
     }
   }
   if (seconds) request.signals.grace = std::chrono::seconds(*seconds);
   return {};
 }
 
-// What only torch itself could serve.
+// What only torch itself could do.
 Result<void> refuse_plug_ins(const LaunchOptions& options) {
   if (options.logs_specs)
-    return bad(fmt::format("--logs-specs {} names a Python plug-in of torchrun, which muster does not load",
-                           *options.logs_specs),
-               "--log-dir, --redirects, --tee and --local-ranks-filter choose where logs go");
+    return bad_input(fmt::format("--logs-specs {} names a Python plug-in of torchrun, which muster does not load",
+                                 *options.logs_specs),
+                     "--log-dir, --redirects, --tee and --local-ranks-filter choose where logs go");
   if (options.event_log_handler != "null" && !options.event_log_handler.empty())
-    return bad(fmt::format("--event-log-handler {} names a Python plug-in of torch, which muster does not load",
-                           options.event_log_handler),
-               "leave it out");
+    return bad_input(fmt::format("--event-log-handler {} names a Python plug-in of torch, which muster does not load",
+                                 options.event_log_handler),
+                     "leave it out");
   return {};
 }
 
@@ -214,7 +227,7 @@ Result<service::LaunchWish> launch_wish(const LaunchOptions& options, const Tail
   const auto contract = parse_contract(options);
   if (!contract) return contract.error();
   request.contract = *contract;
-  if (auto set = set_gpus(wish, options); !set) return set.error();
+  if (auto set = set_gpus(wish, options, environment); !set) return set.error();
   if (auto set = set_logs(request, options, environment); !set) return set.error();
   if (auto set = set_signals(request, options, environment); !set) return set.error();
   request.role = options.role;

@@ -1,4 +1,4 @@
-// From the options of muster launch to what is to be launched.
+// From the options of muster launch to what will be launched.
 #pragma once
 
 #include "base/result.hpp"

@@ -2,23 +2,28 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <exception>
-#include <iostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clean_text.hpp"
 #include "base/text.hpp"
-#include "cli/command.hpp"
+#include "cli/command_description.hpp"
+#include "cli/commands.hpp"
+#include "cli/completion.hpp"
+#include "cli/help_text.hpp"
+#include "cli/terminal.hpp"
 
 namespace {
 
 using muster::Result;
+using muster::cli::Command;
 using muster::cli::CommandLine;
 
 // At the first lone --.
-Result<CommandLine> cut_at_separator(const CLI::App&, const std::vector<std::string>& words) {
+Result<CommandLine> cut_at_separator(const std::vector<std::string>& words) {
   const auto separator = std::ranges::find(words, "--");
   CommandLine line{{words.begin(), separator}, {}};
   line.tail.separated = separator != words.end();
@@ -26,62 +31,33 @@ Result<CommandLine> cut_at_separator(const CLI::App&, const std::vector<std::str
   return line;
 }
 
-struct Command {
-  std::string_view name;
-  void (*add)(CLI::App& program, muster::cli::Action& action);
-  Result<CommandLine> (*cut)(const CLI::App& command, const std::vector<std::string>& words) = cut_at_separator;
-};
-
-constexpr std::array commands{
-    Command{"gpus", muster::cli::add_gpus_command},
-    Command{"doctor", muster::cli::add_doctor_command},
-    Command{"config", muster::cli::add_config_command},
-    Command{"launch", muster::cli::add_launch_command, muster::cli::cut_launch_line},
-    Command{"plan", muster::cli::add_plan_command},
-    Command{"model", muster::cli::add_model_command},
-    Command{"generate", muster::cli::add_generate_command},
-    Command{"tokenize", muster::cli::add_tokenize_command},
-    Command{"train", muster::cli::add_train_command},
-    Command{"evaluate", muster::cli::add_evaluate_command},
-    Command{"run", muster::cli::add_run_command},
-    Command{"runs", muster::cli::add_runs_command},
-    Command{"submit", muster::cli::add_submit_command},
-    Command{"queue", muster::cli::add_queue_command},
-    Command{"logs", muster::cli::add_logs_command},
-    Command{"stop", muster::cli::add_stop_command},
-    Command{"wait", muster::cli::add_wait_command},
-    Command{"top", muster::cli::add_top_command},
-    Command{"sweep", muster::cli::add_sweep_command},
-    Command{"sweep-multi", muster::cli::add_sweep_multi_command},
-};
-
-const Command* find_command(std::string_view name) {
-  const auto found = std::ranges::find(commands, name, &Command::name);
-  return found == commands.end() ? nullptr : &*found;
-}
-
-// Only the command that is named is built, so that it answers at once; all of them where none is.
-void add_commands(CLI::App& program, muster::cli::Action& action, const Command* named) {
-  for (const Command& command : commands)
-    if (named == nullptr || named == &command) command.add(program, action);
-}
-
 int refuse_unknown(const std::string& word) {
-  std::vector<std::string> known;
-  for (const Command& command : commands) known.emplace_back(command.name);
+  std::vector<std::string> known{"help"};
+  for (const Command& command : muster::cli::commands()) known.emplace_back(command.name);
   const auto near = muster::nearest(word, known);
   return muster::cli::report({muster::Error::Kind::bad_input, fmt::format("there is no command \"{}\"", word),
-                              near ? fmt::format("muster {}", *near) : "muster --help lists the commands"});
+                              near ? fmt::format("muster {}; muster --help lists the commands", *near)
+                                   : "muster --help lists the commands"});
 }
 
-// Of an option or word that nothing takes: the first that was typed, and what was probably meant.
-muster::Error unexpected_word(const CLI::App& program, const std::vector<std::string>& words) {
-  const CLI::App* app = &program;
-  std::string spoken = "muster";
-  while (!app->get_subcommands().empty()) {
-    app = app->get_subcommands().front();
-    spoken += " " + app->get_name();
+// The command that was named, however deep, and the words that name it.
+struct NamedApp {
+  const CLI::App* app;
+  std::string spoken;
+};
+
+NamedApp named_app(const CLI::App& program) {
+  NamedApp named{&program, program.get_name()};
+  while (!named.app->get_subcommands().empty()) {
+    named.app = named.app->get_subcommands().front();
+    named.spoken += " " + named.app->get_name();
   }
+  return named;
+}
+
+// An option or word that nothing accepts: the first that was typed, and what was probably meant.
+muster::Error unexpected_word(const CLI::App& program, const std::vector<std::string>& words) {
+  const auto [app, spoken] = named_app(program);
   const std::vector<std::string> left = program.remaining(true);
   const auto word =
       std::ranges::find_if(words, [&](const std::string& one) { return std::ranges::find(left, one) != left.end(); });
@@ -105,31 +81,49 @@ muster::Error unexpected_word(const CLI::App& program, const std::vector<std::st
           std::move(remedy)};
 }
 
-int run(const std::vector<std::string>& words) {
-  CLI::App program("muster turns the GPUs you have into finished language-model work.", "muster");
-  program.set_version_flag("--version", "muster " MUSTER_VERSION);
-  program.require_subcommand(1);
-  program.get_formatter()->column_width(34);
-  program.footer(
-      "muster COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 bad input, 3 refused (busy, does not "
-      "fit).");
-  muster::cli::Action action;
-  const Command* command = words.empty() ? nullptr : find_command(words.front());
-  add_commands(program, action, command);
-  if (words.empty()) {
-    std::cout << program.help();
-    return 2;
-  }
-  if (command == nullptr && !words.front().starts_with('-')) return refuse_unknown(words.front());
-  auto line = command == nullptr ? cut_at_separator(program, words)
-                                 : command->cut(*program.get_subcommand(std::string(command->name)), words);
+int print_help(const CLI::App& program) {
+  const auto [app, spoken] = named_app(program);
+  const std::string parents = app == &program ? "" : spoken.substr(0, spoken.size() - app->get_name().size() - 1);
+  fmt::print("{}", muster::cli::help_text(muster::cli::describe(*app, parents), muster::cli::output_width()));
+  return 0;
+}
+
+// What completion scripts call. The words are not parsed: they are unfinished.
+int print_completion(std::span<const std::string> words) {
+  const bool is_first = words.size() < 2;
+  if (!is_first && words.front() == "help") return print_completion(words.subspan(1));
+  muster::cli::Action unused;
+  const Command* named = is_first ? nullptr : muster::cli::find_command(words.front());
+  const auto program = muster::cli::describe(*muster::cli::make_program(unused, named));
+  auto found = muster::cli::complete(program, words);
+  if (is_first && !words.empty() && std::string_view("help").starts_with(words.front()))
+    found.candidates.push_back({"help", "explain a command"});
+  fmt::print("{}", muster::cli::completion_lines(found));
+  return 0;
+}
+
+// "help gpus pick" means "gpus pick --help".
+std::vector<std::string> without_help_word(std::vector<std::string> words) {
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+int parse_and_run(CLI::App& program, const muster::cli::Action& action, const Command* command,
+                  const std::vector<std::string>& words) {
+  auto line = command == nullptr || command->cut == nullptr
+                  ? cut_at_separator(words)
+                  : command->cut(*program.get_subcommand(std::string(command->name)), words);
   if (!line) return muster::cli::report(line.error());
   try {
     std::ranges::reverse(line->own);  // as CLI11 wants them
     program.parse(std::move(line->own));
     if (line->tail.separated && !action.takes_tail) throw CLI::ExtrasError({"--"});
-  } catch (const CLI::Success& help) {
-    return program.exit(help);  // --help and --version
+  } catch (const CLI::CallForHelp&) {
+    return print_help(program);
+  } catch (const CLI::Success& version) {
+    return program.exit(version);
   } catch (const CLI::ExtrasError&) {
     return muster::cli::report(unexpected_word(program, words));
   } catch (const CLI::ParseError& error) {
@@ -140,10 +134,24 @@ int run(const std::vector<std::string>& words) {
   return action.run(line->tail);
 }
 
+int run(const std::vector<std::string>& typed) {
+  if (!typed.empty() && typed.front() == "complete") return print_completion(std::span(typed).subspan(1));
+  const std::vector<std::string> words = without_help_word(typed);
+  const Command* command = words.empty() ? nullptr : muster::cli::find_command(words.front());
+  if (command == nullptr && !words.empty() && !words.front().starts_with('-')) return refuse_unknown(words.front());
+  muster::cli::Action action;
+  const auto program = muster::cli::make_program(action, command);
+  if (words.empty()) {
+    print_help(*program);
+    return 2;
+  }
+  return parse_and_run(*program, action, command, words);
+}
+
 }  // namespace
 
-// The one door: an exception that reaches it is a bug or a machine out of memory.
+// The last resort: an exception that gets here is a bug or a machine out of memory.
 int main(int argc, char** argv) try { return run({argv + 1, argv + argc}); } catch (const std::exception& error) {
-  fmt::print(stderr, "muster: internal error: {}\n", error.what());
+  fmt::print(stderr, "muster: internal error: {}\n", muster::printable_lines(error.what()));
   return 1;
 }

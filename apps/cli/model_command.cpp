@@ -1,4 +1,4 @@
-// muster model: fetch a model, list those at hand, turn a GGUF file into a Hugging Face folder.
+// muster model: fetch a model, list the available ones, turn a GGUF file into a Hugging Face folder.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -37,7 +37,8 @@ int get(const std::string& name) {
     return service::fetch_model(request);
   }();
   if (!fetched) return report(fetched.error());
-  fmt::print("{} {}: {}\n", model->title, fetched->was_there ? "is there already" : "is ready", fetched->file.string());
+  show(fmt::format("{} {}: {}\n", model->title, fetched->was_there ? "is there already" : "is ready",
+                   fetched->file.string()));
   fmt::print("licence {}; use it as -m {}\n", model->licence, model->name);
   return 0;
 }
@@ -48,7 +49,7 @@ int list(bool as_json) {
   if (as_json)
     fmt::print("{}\n", service::models_json(models));
   else
-    fmt::print("{}", service::models_text(models, search, output_has_colour()));
+    show(service::models_text(models, search, output_has_colour()));
   return 0;
 }
 

@@ -59,7 +59,7 @@ int run_plan(const PlanCommand& given, const CLI::App& command) {
   if (given.json)
     fmt::print("{}\n", service::plan_json(question, made, typed));
   else
-    fmt::print("{}", service::plan_text(question, made, typed, output_has_colour()));
+    show(service::plan_text(question, made, typed, output_has_colour()));
   return made.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
@@ -89,7 +89,7 @@ void add_plan_command(CLI::App& program, Action& action) {
   command->add_option("--plot", given->plot, "write a picture of the plan to this SVG file");
   command->add_flag("--json", given->json, "for programs");
   given->inventory = add_inventory_option(*command);
-  given->configuration = add_configuration_options(*command);
+  given->configuration = add_configuration_options(*command, Training::yes);
   command->get_option("SETTINGS")
       ->description(
           "the model (folder, config.json, GGUF file, name in the Hugging Face cache) or a run's configuration file; "

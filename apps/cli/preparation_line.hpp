@@ -1,4 +1,4 @@
-// Tells on a status line how far the preparation of data is.
+// Shows on a status line how far the preparation of data has got.
 #pragma once
 
 #include "cli/status_line.hpp"
@@ -6,7 +6,7 @@
 
 namespace muster::cli {
 
-// The line must outlive what is returned.
+// The line must outlive the result.
 data::OnPreparation show_preparation(StatusLine& line);
 
 }  // namespace muster::cli

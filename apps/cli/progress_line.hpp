@@ -1,4 +1,4 @@
-// One line on standard error that tells how far a transfer is.
+// One line on standard error that shows how far a transfer has got.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace muster::cli {
 
-// On a terminal the line is written over itself; elsewhere only each further quarter gets a line.
+// On a terminal the line overwrites itself; elsewhere there is one line for each further quarter.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/count_of.hpp"
 #include "base/duration.hpp"
 #include "base/one_line.hpp"
 #include "cli/command.hpp"
@@ -27,17 +28,18 @@ struct JobOptions {
   std::string older;
 };
 
-// Runs what with the queue and the jobs that were named.
+// Calls what with the queue and the named jobs.
 template <class What>
 int with_jobs(const JobOptions& options, const What& what) {
   const auto ids = service::read_job_ids(options.ids);
   if (!ids) return report(ids.error());
   auto queue = service::Queue::open(service::sources_from_environment());
   if (!queue) return report(queue.error());
+  queue->on_note([](const std::string& text) { note(text); });
   return what(*queue, *ids);
 }
 
-// The same for a command that is about one job.
+// The same for a command about one job.
 template <class What>
 int with_job(const JobOptions& options, const What& what) {
   return with_jobs(options, [&](service::Queue& queue, const service::JobIds& ids) {
@@ -56,16 +58,22 @@ std::string spoken_end(const schedule::JobRecord& record) {
   return text;
 }
 
-int print(const Result<std::string>& text) {
+int print_json(const Result<std::string>& text) {
   if (!text) return report(text.error());
   fmt::print("{}{}", *text, text->ends_with('\n') ? "" : "\n");
   return 0;
 }
 
-int show(const JobOptions& options) {
+int print(const Result<std::string>& text) {
+  if (!text) return report(text.error());
+  cli::show(*text + (text->ends_with('\n') ? "" : "\n"));
+  return 0;
+}
+
+int show_jobs(const JobOptions& options) {
   constexpr std::size_t settled_shown = 10;
   return with_jobs(options, [&](service::Queue& queue, const service::JobIds&) {
-    if (options.json) return print(queue.json(options.all));
+    if (options.json) return print_json(queue.json(options.all));
     return print(queue.table(options.all ? std::nullopt : std::optional(settled_shown), output_has_colour()));
   });
 }
@@ -74,13 +82,17 @@ int why(const JobOptions& options) {
   return with_job(options, [](service::Queue& queue, const schedule::JobId& id) { return print(queue.why(id)); });
 }
 
+int repair(const JobOptions& options) {
+  return with_jobs(options, [](service::Queue& queue, const service::JobIds&) { return print(queue.repair()); });
+}
+
 int forget(const JobOptions& options) {
   const auto span = parse_duration(options.older);
   if (!span) return report({span.error().kind, "--older: " + span.error().what, "write 30d, 12h or 0s"});
   return with_jobs(options, [&](service::Queue& queue, const service::JobIds&) {
     const auto count = queue.forget(*span);
     if (!count) return report(count.error());
-    fmt::print("{} job{} forgotten\n", *count, *count == 1 ? "" : "s");
+    fmt::print("{} forgotten\n", count_of(*count, "job"));
     return 0;
   });
 }
@@ -111,16 +123,18 @@ int stop(const JobOptions& options) {
   });
 }
 
-// How many of the jobs that are waited for are left, on a terminal.
+// How many of the awaited jobs are left, on a terminal.
 class WaitLine {
  public:
   explicit WaitLine(std::size_t jobs) : jobs_(jobs) {}
 
+  void tell(const std::string& text) {
+    line_.clear();
+    note(text);
+  }
   void settled(const schedule::JobRecord& record) {
     ++ended_;
-    if (record.state == schedule::JobState::succeeded) return;
-    line_.clear();
-    note(spoken_end(record));
+    if (record.state != schedule::JobState::succeeded) tell(spoken_end(record));
   }
   void show(const schedule::Scheduler& scheduler) {
     const Clock::time_point now = Clock::now();
@@ -151,6 +165,7 @@ int wait(const JobOptions& options) {
     std::ranges::sort(ids);
     ids.erase(std::ranges::unique(ids).begin(), ids.end());
     WaitLine line(ids.size());
+    queue.on_note([&line](const std::string& text) { line.tell(text); });
     const auto status = queue.wait(
         ids, [&](const schedule::JobRecord& record) { line.settled(record); },
         [&](const schedule::Scheduler& scheduler) {
@@ -168,33 +183,36 @@ CLI::Option* add_ids(CLI::App& command, JobOptions& options) {
 }  // namespace
 
 void add_queue_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("queue", "the jobs that run, wait, and ended last");
+  CLI::App* command = program.add_subcommand("queue", "list the jobs that run, that wait, and that ended last");
   auto options = std::make_shared<JobOptions>();
   command->add_flag("--json", options->json, "jobs and GPUs, for programs; of jobs that ended, the last 300");
   command->add_flag("--all", options->all, "every job that is not forgotten");
   command->require_subcommand(0, 1);
-  CLI::App* why_command = command->add_subcommand("why", "exactly what a job waits for, and when it can begin");
+  CLI::App* why_command = command->add_subcommand("why", "say exactly what a job waits for, and when it can begin");
   add_ids(*why_command, *options)->description("a job: 7")->required()->expected(1);
   CLI::App* forget_command = command->add_subcommand(
       "forget", "remove jobs that ended long ago, with their logs and all that is kept of them");
   forget_command->add_option("--older", options->older, "those that ended so long ago: 30d, 12h; 0s: all that ended")
       ->required();
+  CLI::App* repair_command = command->add_subcommand(
+      "repair", "resume from what is left of a damaged journal; nothing that began is run again");
   CLI::App* conduct_command = command->add_subcommand("conduct", "what the other commands start in the background");
-  conduct_command->group("");  // nobody types it
-  command->callback([&action, options, why_command, forget_command, conduct_command] {
-    action.run = [options, why_command, forget_command, conduct_command](const Tail&) {
+  conduct_command->group("");  // not meant to be typed
+  command->callback([&action, options, why_command, forget_command, repair_command, conduct_command] {
+    action.run = [options, why_command, forget_command, repair_command, conduct_command](const Tail&) {
       if (conduct_command->parsed()) return service::conduct_queue(service::sources_from_environment());
       if (why_command->parsed()) return why(*options);
-      return forget_command->parsed() ? forget(*options) : show(*options);
+      if (repair_command->parsed()) return repair(*options);
+      return forget_command->parsed() ? forget(*options) : show_jobs(*options);
     };
   });
 }
 
 void add_logs_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("logs", "what a job wrote");
+  CLI::App* command = program.add_subcommand("logs", "print what a job wrote");
   auto options = std::make_shared<JobOptions>();
   add_ids(*command, *options)->description("a job: 7")->required()->expected(1);
-  command->add_flag("-f,--follow", options->follow, "go on until the job has ended");
+  command->add_flag("-f,--follow", options->follow, "follow until the job has ended");
   command->callback([&action, options] { action.run = [options](const Tail&) { return logs(*options); }; });
 }
 
@@ -207,7 +225,7 @@ void add_stop_command(CLI::App& program, Action& action) {
 
 void add_wait_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand(
-      "wait", "until jobs have ended; the exit status is that of the one job, or 0 when all succeeded, else 1");
+      "wait", "wait until jobs have ended; exits as the one job did, or with 0 when all succeeded, else 1");
   auto options = std::make_shared<JobOptions>();
   add_ids(*command, *options)->description("jobs: 7, or 7-12; all that are open when none is named");
   command->callback([&action, options] { action.run = [options](const Tail&) { return wait(*options); }; });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/count_of.hpp"
 #include "base/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -13,8 +14,10 @@
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
 #include "experiment/experiment_file.hpp"
+#include "experiment/named_paths.hpp"
 #include "schedule/schedule_svg.hpp"
 #include "schedule/schedule_text.hpp"
+#include "service/described_gpus.hpp"
 #include "service/experiment.hpp"
 
 namespace muster::cli {
@@ -25,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 struct RunOptions {
   std::vector<std::string> words;  // a file, and key=value
   std::string svg;
-  std::string job, stage;  // as the queue calls it
+  std::string job, stage;  // their names in the queue
   bool dry_run = false, resume = false, detach = false, json = false;
   std::shared_ptr<InventoryOption> inventory;
 };
@@ -67,11 +70,11 @@ int show_schedule(const RunOptions& options, const service::ExperimentPlan& plan
   if (options.json)
     fmt::print("{}", service::schedule_json(simulation));
   else
-    fmt::print("{}", schedule::schedule_text(simulation.scheduler(), simulation.runs()));
+    show(schedule::schedule_text(simulation.scheduler(), simulation.runs()));
   return 0;
 }
 
-// On a terminal one line that is written over; into a pipe a line for each stage that ends.
+// On a terminal one line that is overwritten; into a pipe a line for each stage that ends.
 class Follower {
  public:
   explicit Follower(std::size_t stages) : stages_(stages) {}
@@ -133,7 +136,7 @@ std::string outcome_json(const service::ExperimentPlan& plan, const std::vector<
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// The table, or the JSON, of how everything stands; what only the queue knows stands beside what files tell.
+// The table, or the JSON, of the current state; what only the queue knows is shown along with what the files say.
 Result<bool> show_outcome(const RunOptions& options, const service::ExperimentPlan& plan,
                           const service::ExperimentEnd& end) {
   auto outcomes = service::gather_results(plan);
@@ -148,7 +151,7 @@ Result<bool> show_outcome(const RunOptions& options, const service::ExperimentPl
   if (options.json)
     fmt::print("{}", outcome_json(plan, *outcomes));
   else
-    fmt::print("{}", experiment::outcome_table(*outcomes, output_has_colour()));
+    show(experiment::outcome_table(*outcomes, output_has_colour()));
   return complete;
 }
 
@@ -180,14 +183,14 @@ Result<service::ExperimentEnd> follow(service::Queue& queue, const service::Expe
 int conclude(const RunOptions& options, const service::ExperimentPlan& plan, const service::ExperimentEnd& end) {
   const auto complete = show_outcome(options, plan, end);
   if (!complete) return report(complete.error());
-  if (!*complete) note(fmt::format("{} goes on with what is left", resume_command(options)));
+  if (!*complete) note(fmt::format("{} resumes it", resume_command(options)));
   constexpr int signal_base = 128;
   if (end.interrupted) return signal_base + interrupted;
   return *complete ? 0 : 1;
 }
 
-// Until all is done, or nothing more can be. Jobs of an earlier call that were taken over and came to nothing, because
-// they had been killed with it, are submitted anew.
+// Until all is done, or nothing more can be. Jobs taken over from an earlier call that came to nothing, because
+// they had been killed with it, are submitted again.
 int submit_and_follow(const RunOptions& options, const service::HostSources& sources, service::ExperimentPlan plan) {
   auto queue = service::Queue::open(sources);
   if (!queue) return report(queue.error());
@@ -195,9 +198,9 @@ int submit_and_follow(const RunOptions& options, const service::HostSources& sou
   while (true) {
     const auto submission = service::submit_experiment(*queue, plan);
     if (!submission) return report(submission.error());
-    note(fmt::format("{}: {} jobs, {} of {} stages to do, on {} GPU{}; everything goes to {}", plan.spec->name,
-                     plan.jobs.size(), submission->stages.size(), plan.stages(), plan.gpus.size(),
-                     plan.gpus.size() == 1 ? "" : "s", plan.folder.string()));
+    note(fmt::format("{}: {}, {} of {} to do, on {}; everything goes to {}", plan.spec->name,
+                     count_of(plan.jobs.size(), "job"), submission->stages.size(), count_of(plan.stages(), "stage"),
+                     count_of(plan.gpus.size(), "GPU"), plan.folder.string()));
     if (options.detach) {
       note(fmt::format("muster queue shows the jobs; {} follows them", resume_command(options)));
       return 0;
@@ -218,6 +221,8 @@ int run_experiment(const RunOptions& options) {
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   auto plan = service::plan_experiment(sources, std::move(*spec));
   if (!plan) return report(plan.error());
+  if (const auto missing = experiment::missing_paths(*plan->spec); !missing.empty() && !plan->complete())
+    return report(to_error(missing));
   if (options.dry_run) return show_schedule(options, *plan);
   if (plan->exists && plan->complete()) {
     note(fmt::format("{} is done: there is nothing to do", plan->folder.string()));
@@ -229,6 +234,9 @@ int run_experiment(const RunOptions& options) {
                    fmt::format("{} is there, with {} of {} stages done", plan->folder.string(), plan->stages_done(),
                                plan->stages()),
                    resume_command(options) + ", or another experiment.name"});
+  if (plan->described_gpus)
+    note(service::described_gpus_words(*plan->described_gpus) +
+         ": they say which jobs run side by side, and muster's own stages compute on the CPU");
   if (plan->gpus.empty()) note("no GPU: muster's own stages compute on the CPU, two jobs at a time");
   return submit_and_follow(options, sources, std::move(*plan));
 }
@@ -247,19 +255,18 @@ int run_one_stage(const RunOptions& options) {
 
 void add_run_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand(
-      "run", "an experiment: algorithms × model families × data sets × rounds as jobs over all GPUs");
+      "run", "run an experiment: algorithms × model families × data sets × rounds, as jobs over all GPUs");
   auto options = std::make_shared<RunOptions>();
   command->add_option("EXPERIMENT", options->words,
                       "experiment file (docs/experiments.md; none: a small built-in one), and key=value settings");
   command->add_flag("--dry-run", options->dry_run, "show what would run when, on which GPUs; write nothing");
   command->add_option("--svg", options->svg, "with --dry-run: file for the picture of it");
-  command->add_flag("--resume", options->resume, "go on with an experiment: only what is left runs");
-  command->add_flag("--detach", options->detach, "queue the jobs and leave; they go on");
+  command->add_flag("--resume", options->resume, "resume an experiment: only what is left runs");
+  command->add_flag("--detach", options->detach, "queue the jobs and return; they keep running");
   command->add_flag("--json", options->json, "the outcome, or with --dry-run the schedule, for programs");
   command->add_option("--job", options->job)->group("");
   command->add_option("--stage", options->stage)->group("");
   options->inventory = add_inventory_option(*command);
-  command->footer("muster run experiment.name=first\nmuster run experiment.yaml rounds_of_training=3 --dry-run");
   command->callback([&action, options] {
     action.run = [options](const Tail&) {
       if (!options->job.empty() || !options->stage.empty()) return run_one_stage(*options);

@@ -1,4 +1,4 @@
-// muster runs: what was trained, one run at length, two side by side.
+// muster runs: what was trained, one run in detail, two side by side.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ int list(const RunsOptions& options) {
   if (options.json)
     fmt::print("{}\n", service::runs_json(runs));
   else
-    fmt::print("{}", service::runs_text(runs, options.output, output_has_colour()));
+    show(service::runs_text(runs, options.output, output_has_colour()));
   return 0;
 }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view take_terminal = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view give_terminal_back = "\033[0m\033[H\033[2J\033[?7h\033[?25h\033[?1049l";
 
-// What a handler of a crash needs; handlers see nothing but such variables.
+// What a crash handler needs; handlers can only use such variables.
 struct Rescue {
   termios before;
   std::atomic<bool> is_needed{false};
@@ -55,7 +55,7 @@ Error refusal(std::string what) {
 
 Result<Screen> Screen::open() {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
-    return refusal(fmt::format("standard {} is no terminal", ::isatty(STDOUT_FILENO) != 1 ? "output" : "input"));
+    return refusal(fmt::format("standard {} is not a terminal", ::isatty(STDOUT_FILENO) != 1 ? "output" : "input"));
   const char* kind = std::getenv("TERM");
   if (kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb")
     return refusal(fmt::format("this terminal cannot be written over (TERM={})", kind == nullptr ? "" : kind));
@@ -101,7 +101,7 @@ void Screen::show(const std::vector<std::string>& lines) {
   if (is_behind()) return;
   for (std::size_t row = 0; row < lines.size(); ++row)
     if (row >= shown_.size() || shown_[row] != lines[row])
-      // Blanked first: behind a line that fills the screen, nothing can be blanked.
+      // Blanked first: after a line that fills the screen, nothing can be blanked.
       pending_ += fmt::format("\033[{};1H\033[K{}", row + 1, lines[row]);
   if (shown_.empty()) pending_.insert(0, "\033[2J");
   shown_ = lines;

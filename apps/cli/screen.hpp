@@ -1,5 +1,5 @@
-// The whole terminal, taken for a while: raw keys in, lines out. What was on it before is back when this ends, however
-// the process ends but by SIGKILL.
+// The whole terminal, taken for a while: raw keys in, lines out. Its earlier contents are back when this ends, however
+// the process ends, except by SIGKILL.
 #pragma once
 
 #include <termios.h>
@@ -17,7 +17,7 @@ namespace muster::cli {
 
 class Screen {
  public:
-  // Refused where standard input or output is no terminal, or one that cannot be written over (TERM=dumb).
+  // Refused if standard input or output is not a terminal, or one that cannot be overwritten (TERM=dumb).
   static Result<Screen> open();
   Screen(Screen&& other) noexcept;
   Screen& operator=(Screen&&) = delete;
@@ -25,18 +25,18 @@ class Screen {
 
   // Readable when keys were pressed.
   int input() const;
-  // Writable when flush() can go on.
+  // Writable when flush() can continue.
   int output() const;
   monitor::ScreenSize size() const;
   // What was typed; empty with ended set when the terminal is gone.
   std::string read(bool& ended) const;
 
-  // Writes those lines that differ from what is there, all at once. A terminal that takes nothing (Ctrl-S, a slow line)
+  // Writes the lines that differ from what is there, all at once. A terminal that takes nothing (Ctrl-S, a slow line)
   // is not waited for: while is_behind(), nothing more is shown.
   void show(const std::vector<std::string>& lines);
   bool is_behind() const { return !pending_.empty(); }
   void flush();
-  // Everything is written again next time: the size changed, or others wrote.
+  // Everything is written again next time: the size changed, or other programs wrote.
   void forget() { shown_.clear(); }
 
   // Gives the terminal back and takes it again.
@@ -47,7 +47,7 @@ class Screen {
   Screen(FileDescriptor output, termios before) : output_(std::move(output)), before_(before) {}
   void drain(std::chrono::milliseconds patience);
 
-  FileDescriptor output_;  // an opening of its own, which does not wait
+  FileDescriptor output_;  // opened separately, so that it does not block
   termios before_;
   bool is_in_ = false;
   std::vector<std::string> shown_;

@@ -10,6 +10,14 @@
 
 namespace muster::cli {
 
+namespace {
+
+void set_group(CLI::App& command, const std::string& group, std::initializer_list<const char*> names) {
+  for (const char* name : names) command.get_option(name)->group(group);
+}
+
+}  // namespace
+
 std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command) {
   auto options = std::make_shared<SelectionOptions>();
   auto* count = command.add_option("-n,--num-gpus", options->count, "how many GPUs: exactly that many, or a refusal");
@@ -19,14 +27,17 @@ std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command) {
       .add_option("--gpu-ids", options->ids,
                   "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID; the order is kept")
       ->expected(1, -1);
-  command.add_option("--free", options->free, "only GPUs with this much free memory, as in 20GiB");
-  command.add_option("--max-utilization", options->maximum_utilization, "only GPUs at most this busy, in percent");
+  command.add_option("--free", options->free, "only GPUs with this much free memory, as in 20GiB; busy ones, too");
+  command.add_option("--max-utilization", options->maximum_utilization, "only GPUs with at most this utilisation, in percent; busy ones, too");
   command.add_option("--model-size", options->model_size, "the smallest set of GPUs that holds a model of this size");
   command.add_option("--margin", options->margin, "with --model-size: room for what the work adds")
       ->capture_default_str();
   command.add_flag("--least-loaded", options->least_loaded, "the emptiest GPUs first");
-  command.add_flag("--unhealthy", options->unhealthy, "take GPUs that report errors, too");
+  command.add_flag("--unhealthy", options->unhealthy, "also take GPUs that report errors");
   command.add_flag("--uuid", options->uuid, "write the mask as UUIDs instead of numbers");
+  set_group(command, "Which GPUs",
+            {"--num-gpus", "--up-to", "--gpu-ids", "--free", "--max-utilization", "--model-size", "--margin",
+             "--least-loaded", "--unhealthy", "--uuid"});
   return options;
 }
 
@@ -36,7 +47,7 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
     for (const std::string& id : split(word, ',')) request.ids.emplace_back(trim(id));
   request.count = options.up_to ? options.up_to : options.count;
   request.up_to = options.up_to.has_value();
-  request.offers_up_to = true;
+  request.offered.up_to = true;
   if (!request.count && request.ids.empty() && !options.model_size) request.count = 1;
   if (options.free) {
     auto free = parse_byte_count(*options.free);
@@ -56,7 +67,7 @@ Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options)
 
 std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   auto options = std::make_shared<LeaseOptions>();
-  auto* share = command.add_flag("--share", options->share, "use the GPUs whoever holds them, and lease nothing");
+  auto* share = command.add_flag("--share", options->share, "use the GPUs even if others have leased them or compute on them; leases nothing");
   options->wait = add_span_option(
       command, "--wait", "wait for GPUs, first come first served; with a span, at most that long, as in --wait=10m");
   command.get_option("--wait")->excludes(share);
@@ -64,6 +75,7 @@ std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
       .add_option("--reclaim", options->reclaim,
                   "how long to wait for the last holder's memory to come back; 0s: not at all")
       ->capture_default_str();
+  set_group(command, "Holding GPUs", {"--share", "--wait", "--reclaim"});
   return options;
 }
 

@@ -1,4 +1,4 @@
-// The options by which any command says which GPUs it wants and how it takes them.
+// The options by which any command chooses which GPUs it wants and how it takes them.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ struct SelectionOptions {
 
 std::shared_ptr<SelectionOptions> add_selection_options(CLI::App& command);
 
-// One GPU when nothing says how many.
+// One GPU if nothing says how many.
 Result<gpu::SelectionRequest> selection_request(const SelectionOptions& options);
 
 struct LeaseOptions {

@@ -1,4 +1,4 @@
-// One line on the terminal that is written over again and again while something lasts. Safe in several threads.
+// One line on the terminal that is overwritten repeatedly during a long operation. Safe in several threads.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  // Whether standard error is a terminal, where a line can be written over.
+  // Whether standard error is a terminal, where a line can be overwritten.
   bool visible() const { return terminal_; }
-  // Shown only when it has lasted two seconds, and at most ten times a second.
+  // Shown only after two seconds, and at most ten times a second.
   void show(const std::string& text, std::chrono::milliseconds elapsed);
   void clear();
 

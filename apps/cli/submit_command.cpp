@@ -90,6 +90,7 @@ int submit(const SubmitOptions& options, const Tail& tail) {
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   auto queue = service::Queue::open(std::move(sources));
   if (!queue) return report(queue.error());
+  queue->on_note([](const std::string& text) { note(text); });
   const auto ids = queue->submit(*wish);
   if (!ids) return report(ids.error());
   for (const schedule::JobId& id : *ids) fmt::print("{}\n", id.text);
@@ -122,10 +123,9 @@ void add_submit_command(CLI::App& program, Action& action) {
       "longest silence; a job that neither wrote nor touched $MUSTER_HEARTBEAT_FILE for longer is stopped "
       "and counts as failed");
   command->add_option("--expect", options->expect,
-                      "how long an attempt takes: others may pass in what is left of time");
+                      "how long an attempt takes: lets shorter jobs backfill");
   command->add_flag("--no-grid", options->no_grid, "leave {a,b} and {1..3} in lines of standard input as they are");
   options->inventory = add_inventory_option(*command);
-  command->footer("muster submit -n 2 -- python train.py\nmuster submit <<< 'python train.py --seed {1..8}'");
   command->callback([&action, options] {
     action.takes_tail = true;
     action.run = [options](const Tail& tail) { return submit(*options, tail); };

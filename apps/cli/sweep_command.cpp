@@ -1,4 +1,4 @@
-// muster sweep, sweep-multi: trials side by side, and the best settings that came of them.
+// muster sweep, sweep-multi: trials side by side, and the best settings found.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -41,20 +41,15 @@ struct BestOptions {
 
 struct MultiOptions {
   std::string name;
-  int per_run = 1, runs = 1;
-  std::vector<std::string> words;  // [TOTAL] [key=value…]
+  std::vector<std::string> words;  // [GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]
 };
 
-Error bad_input(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
-}
-
-// Of a list as in 0,2.
+// The numbers of a list as in 0,2.
 Result<std::vector<std::string>> ids_of(const std::string& list) {
   std::vector<std::string> ids;
   for (const std::string& id : split(list, ',')) ids.emplace_back(trim(id));
   if (ids.empty() || std::ranges::find(ids, "") != ids.end())
-    return bad_input(fmt::format("\"{}\" is no list of GPUs", list), "write it as in 0,1,2,3; muster gpus lists them");
+    return bad_input(fmt::format("\"{}\" is not a list of GPUs", list), "write it as in 0,1,2,3; muster gpus lists them");
   return ids;
 }
 
@@ -90,7 +85,7 @@ Result<service::SweepWish> read_wish(const SweepOptions& options, const std::str
   wish.slots.per_trial = options.per_trial;
   wish.slots.runs = options.runs;
   wish.slots.without_gpus = options.device == "cpu";
-  // Words that follow --gpu-ids 0 1 are ids as far as they look like some.
+  // Words that follow --gpu-ids 0 1 are ids as long as they look like ids.
   for (const std::string& word : options.gpu_ids) {
     const bool is_id = word.find_first_not_of("0123456789,") == std::string::npos || word.starts_with("GPU-") ||
                        word.starts_with("MIG-");
@@ -128,7 +123,7 @@ int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, 
   if (dry_run) {
     const auto slots = service::plan_slots(host, wish.slots, wish.lease);
     if (!slots) return report(slots.error());
-    fmt::print("{}", service::describe_sweep(*plan, *slots));
+    show(service::describe_sweep(*plan, *slots));
     return 0;
   }
   ::signal(SIGPIPE, SIG_IGN);
@@ -149,7 +144,7 @@ int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, 
   const auto summary = service::run_sweep(host, wish, *plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
-  fmt::print("{}", service::summary_text(*plan, *summary));
+  show(service::summary_text(*plan, *summary));
   return summary->exit_code();
 }
 
@@ -159,7 +154,7 @@ int serve(const SweepOptions& options) {
   wish.output = options.output;
   for (const std::string& word : options.words)
     if (auto taken = take_word(word, wish); !taken) return report(taken.error());
-  // A sweep that is there may be named without its file.
+  // An existing sweep may be named without its file.
   if (wish.file && !wish.name && !std::filesystem::exists(*wish.file) && sweep::check_sweep_name(*wish.file) &&
       sweep::SweepFolder(wish.output, *wish.file).exists()) {
     wish.name = wish.file;
@@ -191,7 +186,7 @@ int best(const BestOptions& options) {
     return 0;
   }
   for (const service::BestTrial& trial : *list) {
-    fmt::print("# {}: {:.17g} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
+    fmt::print("# {}: {} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
                trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch);
     std::vector<std::string> words;
     for (const std::string& word : trial.overrides) words.push_back(shell_word(word));
@@ -200,26 +195,27 @@ int best(const BestOptions& options) {
   return 0;
 }
 
+constexpr int usual_runs = 4;  // of sweep-multi
+
 Result<service::SweepWish> read_multi(const MultiOptions& multi, const SweepOptions& options) {
   SweepOptions rest = options;
-  std::optional<int> total;
+  std::vector<int> numbers;
   for (const std::string& word : multi.words) {
-    const auto number = total ? std::nullopt : parse_number<int>(word);
-    if (number)
-      total = number;
-    else
+    constexpr std::size_t most_numbers = 3;
+    if (const auto number = parse_number<int>(word); number && numbers.size() < most_numbers)
+      numbers.push_back(*number);
+    else if (word.find('=') != std::string::npos)
       rest.words.push_back(word);
+    else
+      return bad_input(fmt::format("\"{}\" is neither a number of GPUs or runs nor key=value", word),
+                       "muster sweep-multi NAME [GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]");
   }
-  for (const std::string& word : rest.words)
-    if (word.find('=') == std::string::npos)
-      return bad_input(fmt::format("\"{}\" is neither a number of GPUs nor key=value", word),
-                       "muster sweep-multi NAME GPUS_PER_RUN RUNS [TOTAL] [key=value…]");
   rest.name = multi.name;
   auto wish = read_wish(rest, "muster sweep-multi " + multi.name);
   if (!wish) return wish;
-  wish->slots.per_trial = multi.per_run;
-  wish->slots.runs = multi.runs;
-  wish->slots.total = total;
+  wish->slots.per_trial = numbers.empty() ? 1 : numbers[0];
+  wish->slots.runs = numbers.size() > 1 ? numbers[1] : usual_runs;
+  if (numbers.size() > 2) wish->slots.total = numbers[2];
   wish->slots.first_gpus = true;
   return wish;
 }
@@ -234,26 +230,25 @@ void add_run_options(CLI::App& command, SweepOptions& options) {
 
 void add_best(CLI::App& command, Action& action) {
   CLI::App* best_command =
-      command.add_subcommand("best", "the best settings: as YAML patch, as overrides and as a command");
+      command.add_subcommand("best", "show the best settings: as a YAML patch, as overrides and as a command");
   auto options = std::make_shared<BestOptions>();
   best_command->add_option("NAME", options->name, "the sweep")->required();
-  best_command->add_option("--top", options->top, "so many")->capture_default_str()->check(CLI::Range(1, 1000000));
+  best_command->add_option("--top", options->top, "how many")->capture_default_str()->check(CLI::Range(1, 1000000));
   best_command->add_option("--patch", options->patch, "write the very best as a configuration file");
   best_command->add_option("--output", options->output, "the folder of all sweeps")->capture_default_str();
   best_command->add_flag("--json", options->json, "for programs");
-  best_command->footer("muster sweep best NAME --top 3 --patch best.yaml");
   best_command->callback([&action, options] { action.run = [options](const Tail&) { return best(*options); }; });
 }
 
 void add_serve(CLI::App& command, Action& action) {
   CLI::App* serve_command =
-      command.add_subcommand("serve", "ask and tell, one JSON object a line, on standard input and output");
+      command.add_subcommand("serve", "suggest and record trials, one JSON object a line, on standard input and output");
   auto options = std::make_shared<SweepOptions>();
   serve_command->add_option("SWEEP", options->words, "SPEC.yaml, or the name of a sweep that is there; key=value")
       ->required();
-  serve_command->add_option("--name", options->name, "what the sweep is called; SPEC's name where nothing is said");
+  serve_command->add_option("--name", options->name, "the sweep's name (default: the name in SPEC)");
   serve_command->add_option("--output", options->output, "the folder of all sweeps")->capture_default_str();
-  serve_command->footer("echo '{\"ask\": true}' | muster sweep serve SPEC.yaml\ndocs/sweep.md has all orders.");
+  serve_command->footer("docs/sweep.md lists all requests.");
   serve_command->callback([&action, options] { action.run = [options](const Tail&) { return serve(*options); }; });
 }
 
@@ -265,20 +260,18 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->add_option("WORDS", options->words,
                       "SPEC.yaml; run=NAME (its own sweep.yaml, or the built-in sweep), gpu_list=0,1 (one trial at a "
                       "time on these), sweep=FILE; key=value for the sweep (limits.trials=50) or for every trial");
-  command->add_option("--name", options->name, "what the sweep is called; SPEC's name where nothing is said");
+  command->add_option("--name", options->name, "the sweep's name (default: the name in SPEC)");
   command->add_option("-n,--num-gpus", options->gpus, "how many GPUs for all trials together");
   command->add_option("--gpu-ids", options->gpu_ids, "these GPUs, by number within CUDA_VISIBLE_DEVICES or by UUID")
       ->expected(1, -1);
-  command->add_option("-k,--gpus-per-trial", options->per_trial, "GPUs of each trial; 1 where nothing is said");
+  command->add_option("-k,--gpus-per-trial", options->per_trial, "GPUs of each trial (default: 1)");
   command->add_option("--runs", options->runs, "trials side by side");
   command->add_option("--device", options->device, "auto or cpu: no GPU even where there is one")
       ->check(CLI::IsMember({"auto", "cpu"}))
       ->capture_default_str();
   add_run_options(*command, *options);
   command->require_subcommand(0, 1);
-  command->footer(
-      "muster sweep SPEC.yaml --num-gpus 8 --gpus-per-trial 2\nmuster sweep run=NAME gpu_list=0,1,2,3 "
-      "limits.trials=50\nThe same command goes on with a sweep that was interrupted.");
+  command->footer("The same command resumes a sweep that was interrupted.");
   command->callback([&action, options, command] {
     if (!command->get_subcommands().empty()) return;
     action.run = [options](const Tail&) {
@@ -293,14 +286,14 @@ void add_sweep_command(CLI::App& program, Action& action) {
 
 void add_sweep_multi_command(CLI::App& program, Action& action) {
   CLI::App* command =
-      program.add_subcommand("sweep-multi", "one sweep as several runs side by side, so many GPUs each, from GPU 0 on");
+      program.add_subcommand("sweep-multi", "run one sweep as several runs side by side, with so many GPUs each, from GPU 0 on");
   auto options = std::make_shared<SweepOptions>();
   auto multi = std::make_shared<MultiOptions>();
   command->add_option("NAME", multi->name, "the sweep: its own sweep.yaml, sweep=FILE, or the built-in one")
       ->required();
-  command->add_option("GPUS_PER_RUN", multi->per_run, "GPUs of each run; 0: the CPU")->required();
-  command->add_option("RUNS", multi->runs, "runs side by side")->required();
-  command->add_option("WORDS", multi->words, "GPUs in all, as many as are visible where nothing is said; key=value");
+  command->add_option("WORDS", multi->words,
+                      "[GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]: GPUs of each run (1; 0: the CPU), runs side by side "
+                      "(4), GPUs in all (as many as are visible)");
   add_run_options(*command, *options);
   command->callback([&action, options, multi] {
     action.run = [options, multi](const Tail&) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/allotted_cores.hpp"
+#include "base/count_of.hpp"
 #include "base/files.hpp"
 #include "base/staged_file.hpp"
 #include "cli/command.hpp"
@@ -49,7 +50,7 @@ int run_tokenize(const TokenizeCommand& given) {
   if (!summary) return report(summary.error());
   if (!file) return 0;
   if (auto committed = file->commit(); !committed) return report(committed.error());
-  fmt::print("{}: {} rows, {} tokens\n", *given.output, summary->rows, summary->tokens);
+  fmt::print("{}: {}, {}\n", *given.output, count_of(summary->rows, "row"), count_of(summary->tokens, "token"));
   return 0;
 }
 

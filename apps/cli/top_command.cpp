@@ -32,9 +32,9 @@ struct TopOptions {
   bool json = false;
 };
 
-// The GPUs are waited for this long before the rest is shown without them: once, and at each further look.
+// How long to wait for the GPUs before the rest is shown without them: once, and at each further look.
 constexpr milliseconds patience_once(5000), patience_each(150);
-// An escape that nothing follows for so long is the key itself.
+// An escape that nothing follows for this long is the key itself.
 constexpr milliseconds escape_pause(50);
 
 milliseconds until(Clock::time_point moment) {
@@ -55,14 +55,14 @@ void wait_for_gpus(service::LiveView& live, milliseconds patience) {
 int show_once(service::LiveView& live, bool json) {
   wait_for_gpus(live, patience_once);
   const monitor::Sample sample = live.sample({});
-  // A pipe takes what it is given: names and commands are as they were written.
+  // A pipe gets everything verbatim: names and commands are as they were written.
   fmt::print("{}", json ? monitor::sample_json(sample) + "\n"
                         : monitor::plain_text(
                               sample, {output_has_colour(), ::isatty(STDOUT_FILENO) != 1 || output_is_unicode()}));
   return 0;
 }
 
-// Signals as something to be polled, instead of what they would do to a terminal in raw mode.
+// Signals as something to poll, instead of what they would do to a terminal in raw mode.
 FileDescriptor take_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -177,7 +177,7 @@ class TopLoop {
     look_by_.reset();
     sample_ = live_.sample(focus());
     state_ = monitor::settled(std::move(state_), sample_, size_);
-    // The first sample has nothing selected; a job that is gone has another in its place.
+    // The first sample has nothing selected; a job that is gone is replaced by another.
     if (state_.selected != sample_.focus) sample_ = live_.sample(focus());
     draw();
   }
@@ -198,7 +198,7 @@ class TopLoop {
   std::optional<int> status_;
 };
 
-// Who quits at once after stopping a job has it stopped.
+// A user who quits right after stopping a job still has it stopped.
 void finish_stops(service::LiveView& live) {
   const auto deadline = Clock::now() + patience_once;
   while (live.is_stopping() && Clock::now() < deadline) {
@@ -222,8 +222,8 @@ int show_live(const TopOptions& options, service::LiveView& live, milliseconds i
   return status;
 }
 
-// A file that cannot be meant is told at once, as other commands tell it; what is no plain file may make its reader
-// wait.
+// A wrong file is reported at once, as other commands report it; if it is not a plain file, reading it may
+// block.
 Result<void> check_inventory_file(const service::HostSources& sources) {
   std::error_code failure;
   if (!sources.inventory_file) return {};
@@ -253,7 +253,7 @@ int top(const TopOptions& options) {
 }  // namespace
 
 void add_top_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("top", "GPUs, jobs and logs, live; keys to follow, stop and filter");
+  CLI::App* command = program.add_subcommand("top", "watch GPUs, jobs and logs, live; keys to follow, stop and filter");
   auto options = std::make_shared<TopOptions>();
   options->output = usual_output();
   options->inventory = add_inventory_option(*command);

@@ -4,15 +4,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/clean_text.hpp"
+#include "base/count_of.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/preparation_line.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
-#include "service/plan_report.hpp"
+#include "service/prompt_to_try.hpp"
 #include "service/train.hpp"
-#include "service/train_remedies.hpp"
 #include "store/metrics_table.hpp"
 #include "store/terminal_plot.hpp"
 
@@ -26,7 +29,7 @@ struct TrainCommand {
   bool json = false;
 };
 
-// --resume by itself is --resume auto; a setting behind it is a setting.
+// --resume alone is --resume auto; a setting after it is a setting.
 void take_bare_resume(service::GivenConfiguration& configuration) {
   std::vector<std::string>& words = configuration.short_values["--resume"];
   if (words.empty()) return;
@@ -36,10 +39,11 @@ void take_bare_resume(service::GivenConfiguration& configuration) {
 
 int show_plan(const service::TrainPlan& plan, bool json) {
   if (json)
-    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, service::training_command));
+    fmt::print("{}\n", service::train_plan_json(plan));
   else
-    fmt::print("{}", service::plan_text(plan.question, plan.plan, service::training_command, output_has_colour()));
-  return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
+    show(service::train_plan_text(plan, output_has_colour()));
+  if (plan.plan.fits() && !plan.fits()) return report(service::refusal_of(plan));
+  return plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
 std::string evaluation_text(const wire::Evaluated& evaluated) {
@@ -56,7 +60,7 @@ std::string evaluation_text(const wire::Evaluated& evaluated) {
   return text;
 }
 
-// Steps are written over on a terminal; into a file or pipe go as many lines as training.logging_steps asks for.
+// Steps are overwritten on a terminal; a file or pipe gets as many lines as training.logging_steps asks for.
 class TrainScreen {
  public:
   TrainScreen(StatusLine& line, std::int64_t every) : line_(line), every_(every) {}
@@ -77,7 +81,7 @@ class TrainScreen {
     };
     listener.report = [this](const std::string& text) {
       line_.clear();
-      tell_user(text + "\n");
+      tell_user(printable_lines(text) + "\n");
     };
     return listener;
   }
@@ -87,7 +91,7 @@ class TrainScreen {
     const std::string text = service::step_line(progress);
     if (progress.step == 1 || progress.step % every_ == 0 || progress.step == progress.steps) {
       line_.clear();
-      tell_user(text + "\n");
+      tell_user(printable_lines(text) + "\n");
     } else if (line_.visible()) {
       line_.show(text, std::chrono::hours(1));
     }
@@ -110,8 +114,18 @@ std::string summary_json(const service::TrainSummary& summary) {
   return json.dump();
 }
 
-int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& program,
-           bool json) {
+// A command that tries the model: with a question that it was evaluated on, else with one like those it learnt from.
+std::string try_line(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& data,
+                     const std::filesystem::path& model) {
+  const bool has_question = summary.evaluated && !summary.evaluated->samples.empty();
+  const std::string prompt =
+      has_question ? summary.evaluated->samples.front().prompt : service::prompt_to_try(data);
+  return fmt::format("try it: {} | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}",
+                     service::piped(prompt), shell_word(called_as()), shell_word(model.string()),
+                     has_question ? 8 : 32, plan.job.selection ? "" : " --device cpu");
+}
+
+int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& data, bool json) {
   if (!summary.folder) {
     note("the ranks of this host have ended; host 0 has the run");
     return summary.exit_code;
@@ -120,26 +134,23 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
   const std::filesystem::path folder = std::filesystem::proximate(*summary.folder);
   const store::RunResult& result = summary.result;
   if (result.status == store::Ending::interrupted) {
-    note(fmt::format("interrupted after step {}; the same command with --resume {} goes on {}", result.steps,
+    note(fmt::format("interrupted after step {}; the same command with --resume {} continues {}", result.steps,
                      folder.string(),
                      summary.saved ? fmt::format("after step {}", *summary.saved) : "from the beginning"));
   } else {
-    note(fmt::format("{} steps in {:.0f} s; loss {:.4f}; everything is in {}", result.steps, result.seconds,
+    note(fmt::format("{} in {:.0f} s; loss {:.4f}; everything is in {}", count_of(result.steps, "step"), result.seconds,
                      result.final_loss.value_or(0), folder.string()));
-    const bool sums = !summary.evaluated || summary.evaluated->samples.empty() ? false : true;
-    const std::string prompt = sums ? summary.evaluated->samples.front().prompt : "Once upon a time";
     if (plan.task().save_at_end != spec::FinalSave::nothing)
-      note(fmt::format("try it: echo '{}' | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}", prompt,
-                       program, (folder / "model").string(), sums ? 8 : 32, plan.job.selection ? "" : " --device cpu"));
+      note(try_line(plan, summary, data, folder / "model"));
   }
   if (json) fmt::print("{}\n", summary_json(summary));
   return summary.exit_code;
 }
 
-// A run that has done everything it was asked for.
+// A run that has done everything it was asked to.
 int tell_finished(const service::TrainPlan& plan, bool json) {
-  note(fmt::format("{} has done all its {} steps: there is nothing to do; more training.max_steps go further",
-                   std::filesystem::proximate(*plan.resumes).string(), plan.task().steps));
+  note(fmt::format("{} has done all its {}: there is nothing to do; a larger training.max_steps continues it",
+                   std::filesystem::proximate(*plan.resumes).string(), count_of(plan.task().steps, "step")));
   if (!json) return 0;
   const auto folder = store::RunFolder::open(*plan.resumes);
   if (!folder) return report(folder.error());
@@ -164,31 +175,33 @@ int run_train(const TrainCommand& given) {
     print_resolved(spec::Schema(), *settled, given.json);
     return 0;
   }
-  service::TrainWish wish{std::move(*settled)};
+  service::TrainWish wish{std::move(*settled), given.dry_run ? service::Purpose::plan : service::Purpose::compute};
   service::Host host = open_host(*given.inventory);
   StatusLine line;
   const auto plan = service::plan_training(host, wish, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
-  if (given.dry_run) return show_plan(*plan, given.json);
   for (const std::string& text : plan->question.model->notes) note(text);
   for (const std::string& text : plan->notes) note(text);
-  if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  if (given.dry_run) return show_plan(*plan, given.json);
   if (plan->finished) return tell_finished(*plan, given.json);
+  if (!plan->fits()) return report(service::refusal_of(*plan));
   const wire::TrainTask& task = plan->task();
   const std::int64_t ranks = plan->job.ranks * (plan->job.hosts ? plan->job.hosts->count : 1);
   const std::int64_t of_pass = ranks * task.micro_batch;
-  note(fmt::format("{} parameters on {}, {}; {} samples; {} steps of {} sequences ({} × {} passes × {} ranks)",
+  note(fmt::format("{} parameters on {}, {}; {}; {} of {} ({} × {} × {})",
                    plan->plan.parameters, plan->device, strategy_words(plan->plan.layout),
-                   plan->data.training.counts.samples, task.steps, task.batch_size, task.micro_batch,
-                   (task.batch_size + of_pass - 1) / of_pass, ranks));
+                   count_of(plan->data.training.counts.samples, "sample"), count_of(task.steps, "step"),
+                   count_of(task.batch_size, "sequence"), task.micro_batch,
+                   count_of((task.batch_size + of_pass - 1) / of_pass, "pass", "passes"), count_of(ranks, "rank")));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
                                           : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));
   const auto summary = service::train(host, wish, *plan, screen.listener());
   line.clear();
   if (!summary) return report(summary.error());
-  return finish(*plan, *summary, "./muster", given.json);
+  if (summary->was_complete) return tell_finished(*plan, given.json);
+  return finish(*plan, *summary, *wish.settings.spec.data.path, given.json);
 }
 
 }  // namespace
@@ -200,10 +213,10 @@ void add_train_command(CLI::App& program, Action& action) {
   command->add_flag("--dry-run", given->dry_run, "show the plan, and start nothing");
   command->add_flag("--json", given->json, "the result for programs; with --dry-run, the plan");
   given->inventory = add_inventory_option(*command);
-  given->configuration = add_configuration_options(*command);
+  given->configuration = add_configuration_options(*command, Training::yes);
   command->get_option("--resume")
       ->expected(0, 1)
-      ->description("go on: with the newest run of these settings (auto), or with the run or checkpoint in PATH");
+      ->description("resume the newest run with these settings (auto), or the run or checkpoint in PATH");
   command->callback([&action, given] { action.run = [given](const Tail&) { return run_train(*given); }; });
 }
 

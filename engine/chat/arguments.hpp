@@ -16,9 +16,9 @@ inline Value soft_text(Evaluation& evaluation, const Value& value) {
   return value.is_text() ? value : Value(evaluation.to_text(value));
 }
 
-// An integer, `otherwise` when it is left out; a failure for what is none.
+// An integer, `otherwise` when it is left out; a failure for anything else.
 Integer integer_at(Evaluation& evaluation, const Given& given, std::size_t parameter, Integer otherwise);
-// Text; a failure for what is none.
+// Text; a failure for anything else.
 std::string text_at(Evaluation& evaluation, const Given& given, std::size_t parameter, std::string_view otherwise);
 bool truth_at(const Given& given, std::size_t parameter, bool otherwise);
 // Whether the argument is there and not none.

@@ -1,4 +1,4 @@
-// What stands behind a dot: the methods of texts, lists and mappings, and why something is undefined.
+// What follows a dot: the methods of texts, lists and mappings, and why something is undefined.
 #pragma once
 
 #include <string>

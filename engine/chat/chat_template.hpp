@@ -1,4 +1,4 @@
-// Chat templates: how a model wants a conversation to be written, as the model's folder says it.
+// Chat templates: how a model wants a conversation to be written, as the model's folder defines it.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct TemplateTree;
 // in, with the meaning that transformers' apply_chat_template gives it (docs/chat-templates.md).
 class ChatTemplate {
  public:
-  // Refused, with name and line: what is no template, and what goes beyond the language that is known.
+  // Refused, with name and line: what is not a template, and what goes beyond the supported language.
   static Result<ChatTemplate> parse(std::string_view source, std::string_view name);
 
   // Bytes of the text.
@@ -28,7 +28,7 @@ class ChatTemplate {
   };
   struct Rendered {
     std::string text;
-    std::vector<Span> generated;  // what stands inside of {% generation %}
+    std::vector<Span> generated;  // what is inside {% generation %}
   };
   // variables: an object with messages, tools, documents, add_generation_prompt, bos_token, … What the template refuses
   // (raise_exception) and what goes wrong in it are errors with the line.

@@ -1,4 +1,4 @@
-// Text as Python sees it: a row of code points, where ours is UTF-8.
+// Text as Python sees it: a sequence of code points, where ours is UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ CodePoint first_code_point(std::string_view text);
 CodePoint last_code_point(std::string_view text);
 
 std::size_t count_code_points(std::string_view text);
-// The byte at which the code point of this index begins; the text's size when there are not so many.
+// The byte at which the code point of this index begins; the text's size when there are fewer.
 std::size_t byte_of_code_point(std::string_view text, std::size_t index);
 // One view per code point.
 std::vector<std::string_view> code_points(std::string_view text);

@@ -12,36 +12,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Stands for a moment at the end of a message that is to be gone on with, to find that place in the text.
+// Put for a moment at the end of a message that is to be continued, to find that place in the text.
 constexpr std::string_view continuation_mark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-Error wrong(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
-}
-
 Result<void> check_objects(const Json& list, std::string_view name) {
-  if (!list.is_array()) return wrong(fmt::format("{} is no list", name), fmt::format("{}: a list of objects", name));
+  if (!list.is_array())
+    return bad_input(fmt::format("{} is no list", name), fmt::format("{}: a list of objects", name));
   for (std::size_t i = 0; i < list.size(); ++i)
     if (!list[i].is_object())
-      return wrong(fmt::format("{}[{}] is no object", name, i), fmt::format("{}: a list of objects", name));
+      return bad_input(fmt::format("{}[{}] is no object", name, i), fmt::format("{}: a list of objects", name));
   return {};
 }
 
 Result<void> check(const Conversation& conversation) {
   if (auto checked = check_objects(conversation.messages, "messages"); !checked) return checked;
-  if (conversation.messages.empty()) return wrong("messages is empty", "give at least one message");
+  if (conversation.messages.empty()) return bad_input("messages is empty", "give at least one message");
   if (!conversation.tools.is_null())
     if (auto checked = check_objects(conversation.tools, "tools"); !checked) return checked;
   if (!conversation.documents.is_null())
     if (auto checked = check_objects(conversation.documents, "documents"); !checked) return checked;
   if (!conversation.variables.is_object())
-    return wrong("the template's variables are no object", "template_variables: {\"name\": value}");
+    return bad_input("the template's variables are no object", "template_variables: {\"name\": value}");
   for (const char* taken : {"messages", "tools", "documents", "add_generation_prompt"})
     if (conversation.variables.contains(taken))
-      return wrong(fmt::format("the template's variable '{}' is given twice", taken),
-                   fmt::format("give {} beside messages", taken));
+      return bad_input(fmt::format("the template's variable '{}' is given twice", taken),
+                       fmt::format("give {} beside messages", taken));
   if (conversation.continue_final_message && conversation.add_generation_prompt)
-    return wrong("continue_final_message and add_generation_prompt exclude each other", "give one of the two");
+    return bad_input("continue_final_message and add_generation_prompt exclude each other", "give one of the two");
   return {};
 }
 
@@ -60,14 +57,14 @@ void name_reasoning(Json& message) {
   }
 }
 
-// Puts the mark behind the text of the last message; gives that text.
+// Puts the mark after the text of the last message; returns that text.
 Result<std::string> mark_end(Json& message, const std::string& source) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null())
-    return wrong("continue_final_message: the last message has no content",
-                 "end messages with what is to be gone on with");
+    return bad_input("continue_final_message: the last message has no content",
+                     "end messages with what is to be gone on with");
   if (source.find("content") == std::string::npos)
-    return wrong("continue_final_message: the chat template writes no content", "leave it out");
+    return bad_input("continue_final_message: the chat template writes no content", "leave it out");
   if (content->is_array()) {
     for (auto part = content->rbegin(); part != content->rend(); ++part)
       if (part->is_object() && part->contains("text") && (*part)["text"].is_string()) {
@@ -75,11 +72,12 @@ Result<std::string> mark_end(Json& message, const std::string& source) {
         (*part)["text"] = text + std::string(continuation_mark);
         return text;
       }
-    return wrong("continue_final_message: no text in the last message", "end messages with what is to be gone on with");
+    return bad_input("continue_final_message: no text in the last message",
+                     "end messages with what is to be gone on with");
   }
   if (!content->is_string())
-    return wrong("continue_final_message: the last message's content is no text",
-                 "end messages with what is to be gone on with");
+    return bad_input("continue_final_message: the last message's content is no text",
+                     "end messages with what is to be gone on with");
   std::string text = *content;
   *content = text + std::string(continuation_mark);
   return text;
@@ -90,7 +88,8 @@ Result<void> cut_at_mark(std::string& text, const std::string& last) {
   const std::string_view short_mark = strip_right(continuation_mark);
   const std::size_t at = text.rfind(short_mark);
   if (at == std::string::npos || text.find(strip_left(strip_right(last))) == std::string::npos)
-    return wrong("continue_final_message: the chat template leaves out or changes the last message", "leave it out");
+    return bad_input("continue_final_message: the chat template leaves out or changes the last message",
+                     "leave it out");
   const bool kept = std::string_view(text).substr(at).starts_with(continuation_mark);
   text.resize(at);
   if (!kept) text.resize(strip_right(text).size());  // the template trimmed the message, and so its end

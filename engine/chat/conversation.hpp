@@ -16,7 +16,7 @@ struct Conversation {
   nlohmann::ordered_json tools = nullptr;  // JSON schemas of functions; null: none
   nlohmann::ordered_json documents = nullptr;
   bool add_generation_prompt = false;   // the words that an answer begins with
-  bool continue_final_message = false;  // leaves the last message open, to be gone on with
+  bool continue_final_message = false;  // leaves the last message open, to be continued
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // whatever else the template knows
 };
 

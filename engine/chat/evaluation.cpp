@@ -12,7 +12,7 @@
 namespace muster::chat {
 namespace {
 
-constexpr int deepest = 1000;                // calls within calls, as Python has it
+constexpr int deepest_call = 1000;           // calls within calls, as Python has it
 constexpr int deepest_value = 400;           // lists within lists
 constexpr std::size_t heaviest = 4'000'000;  // values in one list or mapping, with all that is inside
 constexpr std::size_t bytes_per_element = 64;
@@ -85,7 +85,7 @@ bool Evaluation::charge_bytes(std::size_t bytes) {
 
 bool Evaluation::descend() {
   ++depth_;
-  if (depth_ > deepest) fail("the template's macros call each other too deep");
+  if (depth_ > deepest_call) fail("the template's macros call each other too deep");
   return !failed();
 }
 

@@ -1,4 +1,4 @@
-// The computing of a template's expressions: names, operators, calls. One per rendering.
+// Evaluates a template's expressions: names, operators, calls. One per rendering.
 #pragma once
 
 #include <ctime>
@@ -43,7 +43,7 @@ class Namespace : public Object {
 };
 
 // Note [Failures] The first failure is kept; from then on every operation gives undefined at once, so that the
-// evaluation runs out by itself. Whoever loops asks failed().
+// evaluation runs out by itself. Loops must check failed().
 class Evaluation {
  public:
   Evaluation(const RenderOptions& options, Dictionary variables);
@@ -56,7 +56,7 @@ class Evaluation {
   Value apply_block_filter(const Expression& filter, Value text);
   Arguments evaluate_arguments(const CallArguments& given);
 
-  // Failing, and what it costs. All give undefined or false once there is a failure.
+  // Failures and costs. All give undefined or false once there is a failure.
   Value fail(std::string what);
   bool failed() const { return failure_.has_value(); }
   const std::optional<TemplateFailure>& failure() const { return failure_; }
@@ -85,7 +85,7 @@ class Evaluation {
 
   std::shared_ptr<Scope> scope() const { return scope_; }
   void enter_scope(std::shared_ptr<Scope> scope) { scope_ = std::move(scope); }
-  // Whatever can hold itself through this scope is let go of at the end.
+  // Whatever can hold itself through this scope is released at the end.
   void remember(const std::shared_ptr<Scope>& scope) { scopes_.push_back(scope); }
   const RenderOptions& options() const { return options_; }
 

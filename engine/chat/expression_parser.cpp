@@ -8,7 +8,7 @@
 namespace muster::chat {
 namespace {
 
-constexpr int deepest = 100;
+constexpr int deepest_expression = 100;
 
 std::string described(const Token& token) {
   switch (token.kind) {
@@ -133,13 +133,14 @@ void TokenStream::fail(int line, std::string what) {
 }
 
 bool ExpressionParser::enter() {
-  if (++depth_ > deepest) stream_.fail(fmt::format("nested deeper than {}", deepest));
-  return depth_ <= deepest;
+  if (++depth_ > deepest_expression) stream_.fail(fmt::format("nested deeper than {}", deepest_expression));
+  return depth_ <= deepest_expression;
 }
 
 ExpressionPointer ExpressionParser::make(int line, Expression::Node node) {
   const int height = 1 + std::visit(InnerHeight{}, node);
-  if (height > deepest) stream_.fail(line, fmt::format("an expression of more than {} steps", deepest));
+  if (height > deepest_expression)
+    stream_.fail(line, fmt::format("an expression of more than {} steps", deepest_expression));
   return std::make_unique<const Expression>(Expression{line, height, std::move(node)});
 }
 

@@ -29,7 +29,7 @@ Value range(Evaluation& evaluation, const Value&, const Given& given) {
     if (static_cast<Integer>(elements.size()) >= longest_range)
       return evaluation.fail(fmt::format("'range' of more than {} numbers", longest_range));
     elements.emplace_back(i);
-    if (step > 0 ? stop - i <= step : stop - i >= step) break;  // the next would be beyond, or beyond all bounds
+    if (step > 0 ? stop - i <= step : stop - i >= step) break;  // the next would be past the end, or overflow
   }
   Value made = evaluation.list(std::move(elements), Sequence::Kind::range);
   if (Sequence* sequence = made.sequence()) {
@@ -160,7 +160,7 @@ Value joiner(Evaluation&, const Value&, const Given& given) {
   return std::shared_ptr<Object>(std::make_shared<Joiner>(given.has(0) ? *given.at(0) : Value(std::string(", "))));
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction global_function_table[] = {
     {"range", range, {}, 0, true},
     {"dict", dict, {}, 0, true},
     {"namespace", make_namespace, {}, 0, true},
@@ -172,6 +172,6 @@ constexpr NativeFunction table[] = {
 
 }  // namespace
 
-NativeTable global_functions() { return table; }
+NativeTable global_functions() { return global_function_table; }
 
 }  // namespace muster::chat

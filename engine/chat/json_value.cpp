@@ -12,7 +12,7 @@ namespace muster::chat {
 namespace {
 
 using nlohmann::ordered_json;
-constexpr int deepest = 200;
+constexpr int deepest_json = 200;
 
 std::optional<Value> convert(const ordered_json& json, int depth);
 
@@ -38,7 +38,7 @@ std::optional<Value> convert_object(const ordered_json& json, int depth) {
 }
 
 std::optional<Value> convert(const ordered_json& json, int depth) {
-  if (depth > deepest) return std::nullopt;
+  if (depth > deepest_json) return std::nullopt;
   switch (json.type()) {
     case ordered_json::value_t::boolean:
       return Value(json.get<bool>());

@@ -50,7 +50,7 @@ bool to_integer_value(std::string_view plain, int base, Integer& integer) {
   return !plain.empty();
 }
 
-// from_chars leaves a value beyond all bounds undone; Python takes it as infinite, or as zero.
+// from_chars does not convert a value that is out of range; Python takes it as infinite, or as zero.
 double to_double(const std::string& plain) {
   double number = 0;
   const auto [end, failure] = std::from_chars(plain.data(), plain.data() + plain.size(), number);
@@ -60,7 +60,7 @@ double to_double(const std::string& plain) {
   return small ? 0 : std::numeric_limits<double>::infinity();
 }
 
-// ".5" and "e-3" behind the digits of a float; 0 when there is neither.
+// ".5" and "e-3" after the digits of a float; 0 when there is neither.
 std::size_t fraction_length(std::string_view text) {
   std::size_t length = 0;
   if (text.starts_with('.')) {
@@ -97,7 +97,7 @@ NumberLiteral integer_literal(std::string_view text, std::size_t prefix, std::si
   return {integer, prefix + length, ""};
 }
 
-// The code point that so many hexadecimal digits stand for.
+// The code point that this many hexadecimal digits stand for.
 std::optional<char32_t> hexadecimal(std::string_view text, std::size_t length) {
   if (text.size() < length) return std::nullopt;
   char32_t value = 0;
@@ -110,7 +110,7 @@ std::optional<char32_t> hexadecimal(std::string_view text, std::size_t length) {
   return value;
 }
 
-// Resolves the escape at the beginning of text, behind its backslash: how many characters it takes, 0 when it is wrong.
+// Resolves the escape at the beginning of text, after its backslash: how many characters it takes, 0 when it is wrong.
 std::size_t escape(std::string_view text, std::string& out) {
   constexpr std::string_view letters = "abfnrtv\\'\"", meanings = "\a\b\f\n\r\t\v\\'\"";
   const char letter = text.front();
@@ -136,7 +136,7 @@ std::size_t escape(std::string_view text, std::string& out) {
   }
   if (letter == 'N') return 0;
   out.push_back('\\');
-  return std::string::npos;  // no escape: the backslash stays
+  return std::string::npos;  // not an escape: the backslash stays
 }
 
 }  // namespace
@@ -153,7 +153,7 @@ NumberLiteral read_number_literal(std::string_view text, bool fractions) {
     const std::size_t length = skipped < text.size() ? digits(text.substr(skipped), base) : 0;
     if (length > 0) return integer_literal(text, skipped, length, base);
   }
-  if (text[0] == '0') {  // zeros only: "012" is no number
+  if (text[0] == '0') {  // zeros only: "012" is not a number
     std::size_t zeros = 1;
     while (zeros < whole && (text[zeros] == '0' || text[zeros] == '_')) ++zeros;
     return integer_literal(text, 0, zeros, 10);

@@ -17,7 +17,7 @@ struct NumberLiteral {
 // The number at the beginning of text, which begins with a digit. fractions: whether "1.5" is one number.
 NumberLiteral read_number_literal(std::string_view text, bool fractions);
 
-// A string's inside with its escapes (\n, \x41, \u00e9, …) resolved; what no escape is stays. Not: what says why.
+// A string's inside with its escapes (\n, \x41, \u00e9, …) resolved; the rest stays. Nothing: what says why.
 std::optional<std::string> unescaped(std::string_view text, std::string& what);
 
 // A number as Python's int() and float() read it from text: white space around it, underscores between digits.

@@ -39,7 +39,7 @@ class ModelText {
   const NamedTokens& special_tokens() const { return special_tokens_; }
   // Any of them ends an answer: generation_config.json's, else config.json's, else the tokenizer's own.
   const std::vector<tokenizer::TokenId>& end_tokens() const { return end_tokens_; }
-  // Tells whether another one makes the same tokens of the same rows: a digest of the files.
+  // Shows whether another one makes the same tokens from the same rows: a digest of the files.
   const std::string& identity() const { return identity_; }
   bool has_chat_template() const { return !templates_.empty(); }
 
@@ -68,7 +68,7 @@ class ModelText {
 
 // A folder, a tokenizer.json or a GGUF file.
 Result<ModelText> read_model_text(const std::filesystem::path& path);
-// The same by what a user calls a model: a path, a name in the store or in the Hugging Face cache.
+// The same by what a user names: a path, a name in the store or in the Hugging Face cache.
 Result<ModelText> read_model_text(const std::string& model, const spec::ModelSearch& search);
 
 }  // namespace muster::chat

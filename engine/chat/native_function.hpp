@@ -1,4 +1,4 @@
-// Filters, tests, methods and functions that templates find ready: tables one can read.
+// Filters, tests, methods and functions that templates can use: readable tables.
 #pragma once
 
 #include <array>

@@ -81,7 +81,7 @@ Value round(Evaluation& evaluation, const Value& subject, const Given& given) {
   return (method == "ceil" ? std::ceil(number * unit) : std::floor(number * unit)) / unit;
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction number_filter_table[] = {
     {"int", to_integer_value, {"default", "base"}},
     {"float", to_float_value, {"default"}},
     {"abs", absolute},
@@ -90,6 +90,6 @@ constexpr NativeFunction table[] = {
 
 }  // namespace
 
-NativeTable number_filters() { return table; }
+NativeTable number_filters() { return number_filter_table; }
 
 }  // namespace muster::chat

@@ -12,9 +12,9 @@
 namespace muster::chat {
 namespace {
 
-constexpr std::string_view symbols[] = {"+", "-", "*", "/", "//", "%", "**"};
+constexpr std::string_view operator_symbols[] = {"+", "-", "*", "/", "//", "%", "**"};
 
-std::string_view symbol_of(BinaryOperator operation) { return symbols[static_cast<std::size_t>(operation)]; }
+std::string_view symbol_of(BinaryOperator operation) { return operator_symbols[static_cast<std::size_t>(operation)]; }
 
 bool is_number(const Value& value) {
   double number = 0;
@@ -73,7 +73,7 @@ Outcome integer_operation(BinaryOperator operation, Integer left, Integer right,
     case BinaryOperator::floor_divide:
     case BinaryOperator::modulo:
       if (right == 0) return Outcome::zero;
-      if (right == -1) {  // the smallest integer has no opposite
+      if (right == -1) {  // the smallest integer cannot be negated
         overflow = operation == BinaryOperator::floor_divide && __builtin_sub_overflow(Integer{0}, left, &result);
         if (operation == BinaryOperator::modulo) result = 0;
         break;

@@ -1,4 +1,4 @@
-// The carrying out of a template's statements.
+// Carries out a template's statements.
 #pragma once
 
 #include <optional>

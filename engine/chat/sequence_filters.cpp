@@ -22,7 +22,7 @@ Value default_value(Evaluation&, const Value& subject, const Given& given) {
   return subject;
 }
 
-Value join(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value join_filter(Evaluation& evaluation, const Value& subject, const Given& given) {
   const AttributePath path(given.at(1));
   const std::string separator = given.has(0) ? evaluation.to_text(*given.at(0)) : "";
   std::string joined;
@@ -129,7 +129,7 @@ Value selected(Evaluation& evaluation, const Value& subject, const Given& given)
   return generator(evaluation, std::move(results));
 }
 
-// Elements with what they are sorted by. Comparing can fail, so that the order need not be one then: a merge sort only
+// Elements with what they are sorted by. Comparing can fail, and then the order may be inconsistent: a merge sort only
 // ever reads what it was given.
 using Keyed = std::pair<Value, Value>;
 void sort_by_key(Evaluation& evaluation, std::vector<Keyed>& elements, bool reverse) {
@@ -302,12 +302,12 @@ Value group_by(Evaluation& evaluation, const Value& subject, const Given& given)
   return evaluation.list(std::move(groups));
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction sequence_filter_table[] = {
     {"length", length},
     {"count", length},
     {"default", default_value, {"default_value", "boolean"}},
     {"d", default_value, {"default_value", "boolean"}},
-    {"join", join, {"d", "attribute"}},
+    {"join", join_filter, {"d", "attribute"}},
     {"first", first},
     {"last", last},
     {"list", to_list},
@@ -332,6 +332,6 @@ constexpr NativeFunction table[] = {
 
 }  // namespace
 
-NativeTable sequence_filters() { return table; }
+NativeTable sequence_filters() { return sequence_filter_table; }
 
 }  // namespace muster::chat

@@ -15,7 +15,7 @@ namespace muster::chat {
 NamedTokens read_special_tokens(const nlohmann::json& tokenizer_config, const nlohmann::json& special_tokens_map,
                                 const std::string& model_type, const tokenizer::Tokenizer& tokenizer);
 
-// "eos_token_id": a number or a list of them; what is neither is left out.
+// "eos_token_id": a number or a list of them; anything else is left out.
 std::vector<tokenizer::TokenId> read_token_ids(const nlohmann::json& config, const char* key);
 
 }  // namespace muster::chat

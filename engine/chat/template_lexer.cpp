@@ -11,9 +11,9 @@
 namespace muster::chat {
 namespace {
 
-constexpr std::array<std::string_view, 26> symbols{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
-                                                   "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
-                                                   ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
+constexpr std::array<std::string_view, 26> token_symbols{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                                         "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                                         ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
 // Line ends become \n, and the last one goes.
 std::string normalized(std::string_view source) {
@@ -55,7 +55,7 @@ class Lexer {
     found_.list.push_back({kind, line_, std::move(word), std::move(value)});
   }
 
-  // Goes on by so many bytes.
+  // Advances by this many bytes.
   void skip(std::size_t length) {
     const std::string_view passed = rest().substr(0, length);
     line_ += static_cast<int>(std::ranges::count(passed, '\n'));
@@ -98,7 +98,7 @@ class Lexer {
     if (!data.empty()) add(Token::Kind::data, std::string(data));
   }
 
-  // Whether a tag ends here with these characters, and if so goes behind it and the white space it takes.
+  // Whether a tag ends here with these characters, and if so moves past it and the white space it takes.
   bool skip_end(std::string_view end, bool trims_newline) {
     if (rest().starts_with('-') && rest().substr(1).starts_with(end)) {
       skip(1 + end.size());
@@ -123,7 +123,7 @@ class Lexer {
     skip_end("#}", true);
   }
 
-  // {% raw %} … {% endraw %}, behind its "{%" and sign: data as it stands.
+  // {% raw %} … {% endraw %}, after its "{%" and sign: data as it stands.
   bool read_raw() {
     const std::size_t begin = position_;
     const int line = line_;
@@ -162,7 +162,7 @@ class Lexer {
   }
 
   bool read_tag_end(char kind) {
-    if (!open_.empty()) return false;  // a bracket's "}}" is no end of the tag
+    if (!open_.empty()) return false;  // a bracket's "}}" does not end the tag
     const int line = line_;
     const bool block = kind == '%';
     if (!skip_end(block ? "%}" : "}}", block)) return false;
@@ -177,8 +177,8 @@ class Lexer {
     if (std::isdigit(static_cast<unsigned char>(rest().front()))) return read_number();
     if (rest().front() == '"' || rest().front() == '\'') return read_text();
     if (is_word(rest())) return read_name();
-    const auto symbol = std::ranges::find_if(symbols, [&](auto known) { return rest().starts_with(known); });
-    if (symbol == symbols.end())
+    const auto symbol = std::ranges::find_if(token_symbols, [&](auto known) { return rest().starts_with(known); });
+    if (symbol == token_symbols.end())
       return fail(fmt::format("a character that means nothing here: {}", rest().substr(0, 1)));
     balance(symbol->front());
     add(Token::Kind::symbol, std::string(*symbol));
@@ -227,7 +227,7 @@ class Lexer {
   std::size_t position_ = 0;
   int line_ = 1;
   bool at_line_begin_ = true;
-  std::string open_;  // the brackets to come
+  std::string open_;  // the closing brackets to come
   Tokens found_;
 };
 

@@ -10,7 +10,7 @@
 namespace muster::chat {
 namespace {
 
-// Tags of template languages' files in parts, which a chat template, being one text, has no use for.
+// Tags for templates that are split over files, which a chat template, being one text, has no use for.
 constexpr std::string_view refused[] = {"block", "extends", "include", "import", "from", "autoescape"};
 
 class StatementParser {

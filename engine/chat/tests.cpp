@@ -1,4 +1,4 @@
-// What stands behind "is".
+// What follows "is".
 #include <fmt/format.h>
 
 #include "chat/arguments.hpp"
@@ -98,7 +98,7 @@ Value is_test(Evaluation&, const Value& subject, const Given&) {
   return subject.text() != nullptr && find_test(*subject.text()) != nullptr;
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction test_table[] = {
     {"defined", test<is_defined>},
     {"undefined", test<is_undefined>},
     {"none", test<is_none>},
@@ -142,6 +142,6 @@ constexpr NativeFunction table[] = {
 
 }  // namespace
 
-NativeTable tests() { return table; }
+NativeTable tests() { return test_table; }
 
 }  // namespace muster::chat

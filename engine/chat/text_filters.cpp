@@ -15,7 +15,7 @@ namespace {
 
 // A filter that turns text into text.
 template <std::string (*convert)(std::string_view)>
-Value converted(Evaluation& evaluation, const Value& subject, const Given&) {
+Value converted_filter(Evaluation& evaluation, const Value& subject, const Given&) {
   const Value text = soft_text(evaluation, subject);
   return evaluation.text(convert(*text.text()), text.is_markup());
 }
@@ -49,7 +49,7 @@ std::string title_words(std::string_view text) {
   return out;
 }
 
-Value replace(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value replace_filter(Evaluation& evaluation, const Value& subject, const Given& given) {
   const std::string text = evaluation.to_text(subject), from = evaluation.to_text(*given.at(0)),
                     to = evaluation.to_text(*given.at(1));
   const Integer most = is_given(given, 2) ? integer_at(evaluation, given, 2, -1) : -1;
@@ -127,7 +127,7 @@ Value word_count(Evaluation& evaluation, const Value& subject, const Given&) {
   return count;
 }
 
-Value format(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value format_filter(Evaluation& evaluation, const Value& subject, const Given& given) {
   const Arguments& arguments = given.all();
   if (!arguments.positional.empty() && !arguments.named.empty())
     return evaluation.fail("'format' takes arguments with or without names, not both");
@@ -168,13 +168,13 @@ Value tojson(Evaluation& evaluation, const Value& subject, const Given& given) {
   return evaluation.text(std::move(*text));
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction text_filter_table[] = {
     {"trim", trim, {"chars"}},
-    {"upper", converted<upper>},
-    {"lower", converted<lower>},
-    {"capitalize", converted<capitalize>},
-    {"title", converted<title_words>},
-    {"replace", replace, {"old", "new", "count"}, 2},
+    {"upper", converted_filter<upper>},
+    {"lower", converted_filter<lower>},
+    {"capitalize", converted_filter<capitalize>},
+    {"title", converted_filter<title_words>},
+    {"replace", replace_filter, {"old", "new", "count"}, 2},
     {"string", to_text},
     {"safe", safe},
     {"escape", escape},
@@ -184,12 +184,12 @@ constexpr NativeFunction table[] = {
     {"center", center, {"width"}},
     {"truncate", truncate, {"length", "killwords", "end", "leeway"}},
     {"wordcount", word_count},
-    {"format", format, {}, 0, true},
+    {"format", format_filter, {}, 0, true},
     {"tojson", tojson, {"ensure_ascii", "indent", "separators", "sort_keys"}},
 };
 
 }  // namespace
 
-NativeTable text_filters() { return table; }
+NativeTable text_filters() { return text_filter_table; }
 
 }  // namespace muster::chat

@@ -42,7 +42,7 @@ class Supply {
     const Value* found = mapping ? mapping->find_text(name) : nullptr;
     return found ? *found : evaluation_.fail(fmt::format("a format asks for '{}', which is not given", name));
   }
-  // Whatever has elements, tuples and texts apart, may be left unused.
+  // Whatever has elements, except for tuples and texts, may be left unused.
   bool is_used_up() const {
     if (tuple_) return used_ == tuple_->elements.size();
     return used_ == 1 || single_.dictionary() || single_.is_undefined() ||

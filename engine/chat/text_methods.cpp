@@ -27,7 +27,7 @@ Value texts(Evaluation& evaluation, const Value& subject, std::vector<std::strin
 }
 
 template <std::string (*convert)(std::string_view)>
-Value converted(Evaluation& evaluation, const Value& subject, const Given&) {
+Value converted_method(Evaluation& evaluation, const Value& subject, const Given&) {
   return with_mark(evaluation, subject, convert(own(subject)));
 }
 
@@ -121,7 +121,7 @@ Value count(Evaluation& evaluation, const Value& subject, const Given& given) {
   return static_cast<Integer>(occurrences(text, text_at(evaluation, given, 0, "")));
 }
 
-Value replace(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value replace_method(Evaluation& evaluation, const Value& subject, const Given& given) {
   const std::string from = text_at(evaluation, given, 0, "");
   std::string to = text_at(evaluation, given, 1, "");
   if (subject.is_markup() && !given.at(1)->is_markup()) to = escape_html(to);
@@ -131,7 +131,7 @@ Value replace(Evaluation& evaluation, const Value& subject, const Given& given) 
   return with_mark(evaluation, subject, replaced(own(subject), from, to, times));
 }
 
-Value join(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value join_method(Evaluation& evaluation, const Value& subject, const Given& given) {
   std::string joined;
   bool first = true;
   for (const Value& element : evaluation.iterate(*given.at(0))) {
@@ -206,11 +206,11 @@ Value all_case(Evaluation& evaluation, const Value& subject, const Given&) {
   return invoke(evaluation, *find_test(upper_case ? "upper" : "lower"), subject, {});
 }
 
-Value format(Evaluation& evaluation, const Value& subject, const Given& given) {
+Value format_method(Evaluation& evaluation, const Value& subject, const Given& given) {
   return format_braces(evaluation, subject, given.all());
 }
 
-constexpr NativeFunction table[] = {
+constexpr NativeFunction text_method_table[] = {
     {"strip", strip<true, true>, {"chars"}},
     {"lstrip", strip<true, false>, {"chars"}},
     {"rstrip", strip<false, true>, {"chars"}},
@@ -228,12 +228,12 @@ constexpr NativeFunction table[] = {
     {"index", find<false, true>, {"sub", "start", "end"}, 1},
     {"rindex", find<true, true>, {"sub", "start", "end"}, 1},
     {"count", count, {"sub", "start", "end"}, 1},
-    {"replace", replace, {"old", "new", "count"}, 2},
-    {"join", join, {"iterable"}, 1},
-    {"upper", converted<upper>},
-    {"lower", converted<lower>},
-    {"title", converted<title>},
-    {"capitalize", converted<capitalize>},
+    {"replace", replace_method, {"old", "new", "count"}, 2},
+    {"join", join_method, {"iterable"}, 1},
+    {"upper", converted_method<upper>},
+    {"lower", converted_method<lower>},
+    {"title", converted_method<title>},
+    {"capitalize", converted_method<capitalize>},
     {"ljust", justify<Side::left>, {"width", "fillchar"}, 1},
     {"rjust", justify<Side::right>, {"width", "fillchar"}, 1},
     {"center", justify<Side::both>, {"width", "fillchar"}, 1},
@@ -247,11 +247,11 @@ constexpr NativeFunction table[] = {
     {"isprintable", all<is_printable, true>},
     {"isupper", all_case<true>},
     {"islower", all_case<false>},
-    {"format", format, {}, 0, true},
+    {"format", format_method, {}, 0, true},
 };
 
 }  // namespace
 
-NativeTable text_methods() { return table; }
+NativeTable text_methods() { return text_method_table; }
 
 }  // namespace muster::chat

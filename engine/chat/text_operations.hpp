@@ -10,7 +10,7 @@ namespace muster::chat {
 
 constexpr std::size_t without_limit = static_cast<std::size_t>(-1);
 
-// At white space, or at a separator, at most so many times.
+// At white space, or at a separator, at most this many times.
 std::vector<std::string> split_at_space(std::string_view text, std::size_t most, bool from_right);
 std::vector<std::string> split_at(std::string_view text, std::string_view separator, std::size_t most, bool from_right);
 // str.splitlines().

@@ -1,4 +1,4 @@
-// The checkpoints of a run: which there are, and how they go.
+// The checkpoints of a run: which there are, and how they are removed.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@ std::string staging_name(std::int64_t step, std::string_view attempt);
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& folder);
 
 // Removes the oldest ones up to this step, until as many as keep (at least 1) of them are left, and returns what was
-// removed. Later ones, of steps that a resumed run has not come to, neither count nor go.
+// removed. Later ones, of steps that a resumed run has not reached, are neither counted nor removed.
 Result<std::vector<std::filesystem::path>> remove_oldest(const std::filesystem::path& folder, std::int64_t step,
                                                          int keep);
 
-// Renames checkpoints of later steps to step-N.set-aside, so that nobody resumes from them: for a run that goes on from
-// an earlier one and comes to these steps anew. Returns their new names.
+// Renames checkpoints of later steps to step-N.set-aside, so that nobody resumes from them: for a run that continues
+// from an earlier one and reaches these steps again. Returns their new names.
 Result<std::vector<std::filesystem::path>> set_aside_newer(const std::filesystem::path& folder, std::int64_t step);
 
 // Removes what killed saves and removals left. For the start of a run, when no save is under way.
 void remove_leftovers(const std::filesystem::path& folder);
-// Of saves of this step alone, except of this attempt.
+// The same for saves of this step alone, except this attempt's.
 void remove_leftovers(const std::filesystem::path& folder, std::int64_t step, std::string_view attempt);
 
 }  // namespace muster::checkpoint

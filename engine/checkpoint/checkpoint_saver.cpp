@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/disk_space.hpp"
 #include "base/files.hpp"
 #include "base/replace_folder.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
@@ -31,12 +32,13 @@ bool is_attempt(std::string_view word) {
 class Save {
  public:
   Save(SaverPlace place, std::vector<LogicalTensor> tensors, TrainingState state, std::shared_ptr<const HostCopy> copy,
-       std::atomic<std::uint64_t>& written)
+       std::atomic<std::uint64_t>& written, std::function<void(const std::string&)> on_shortage)
       : place_(std::move(place)),
         tensors_(std::move(tensors)),
         state_(std::move(state)),
         copy_(std::move(copy)),
         written_(written),
+        wait_(place_.disk_patience, std::move(on_shortage)),
         staging_(place_.folder / staging_name(state_.step, place_.attempt)) {}
 
   Result<SaveReport> run(std::stop_token stop) {
@@ -48,8 +50,8 @@ class Save {
       tell_failure(report.error());
     else if (wrote_own_ || place_.ranks == 1 || stop.stop_requested())
       fs::remove_all(staging_, ignored);
-    // Else the others may still be writing, and would fail for want of the folder and not for the true reason: it stays
-    // until remove_leftovers(). What this rank wrote of it makes room.
+    // Else the others may still be writing, and would fail for lack of the folder, hiding the true reason: it stays
+    // until remove_leftovers(). What this rank wrote is removed to make room.
     else
       fs::remove(file_of(0).string() + ".part", ignored);
     return report;
@@ -60,12 +62,42 @@ class Save {
   fs::path file_of(int rank) const {
     return staging_ / piece_file_name(static_cast<std::size_t>(rank), static_cast<std::size_t>(place_.ranks));
   }
-  fs::path failure_of(int rank) const { return staging_ / fmt::format("rank-{}.failed", rank); }
-
-  // So that rank 0 need not wait until its patience ends.
+  // Where a rank reports to rank 0 why it failed, so that rank 0 need not wait until its patience ends.
+  fs::path failure_of(int rank, Error::Kind kind) const {
+    return staging_ / fmt::format("rank-{}.{}", rank, kind == Error::Kind::refused ? "refused" : "failed");
+  }
   void tell_failure(const Error& error) const {
-    const auto told = write_file_atomically(failure_of(place_.rank), to_string(error));
+    const auto told = write_file_atomically(failure_of(place_.rank, error.kind), to_string(error));
     static_cast<void>(told);  // the folder may be gone: rank 0 has given up
+  }
+
+  std::string name_for_user() const { return fmt::format("the checkpoint of step {}", state_.step); }
+
+  // Bytes that the ranks together still have to write.
+  ByteCount bytes_left() const {
+    constexpr std::int64_t headers = 64 * 1024;  // and the manifest
+    std::int64_t bytes = headers;
+    for (const LogicalTensor& tensor : tensors_)
+      bytes += tensor.dimensions.elements() * std::ssize(tensor.states) * static_cast<std::int64_t>(sizeof(float));
+    std::error_code ignored;
+    for (fs::directory_iterator entry(staging_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+      std::error_code vanished;
+      const auto size = entry->file_size(vanished);
+      if (!vanished) bytes -= static_cast<std::int64_t>(size);
+    }
+    return {std::max<std::int64_t>(bytes, 0)};
+  }
+
+  // Where the disk fills up during the write, what was written is removed to make room, and it is tried again.
+  Result<std::uint64_t> write_when_there_is_room(const std::stop_token& stop) {
+    while (true) {
+      if (auto room = wait_.until_free(place_.folder, bytes_left(), name_for_user(), stop); !room) return room.error();
+      auto bytes = write_piece_file(file_of(place_.rank), {state_.step, place_.attempt}, *copy_, stop, written_);
+      if (bytes || bytes.error().kind != Error::Kind::refused) return bytes;
+      std::error_code ignored;
+      fs::remove(file_of(place_.rank).string() + ".part", ignored);
+      if (!wait_.pause(name_for_user(), stop)) return bytes;
+    }
   }
 
   Result<SaveReport> write_own(const std::stop_token& stop) {
@@ -74,7 +106,7 @@ class Save {
     if (failure)
       return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", staging_.string(), failure.message()),
                    "check free space and permissions"};
-    const auto bytes = write_piece_file(file_of(place_.rank), {state_.step, place_.attempt}, *copy_, stop, written_);
+    const auto bytes = write_when_there_is_room(stop);
     if (!bytes) return bytes.error();
     return SaveReport{checkpoint(), *bytes, {}};
   }
@@ -114,12 +146,14 @@ class Save {
 
   std::optional<Error> find_failure() const {
     std::error_code ignored;
-    for (int rank = 1; rank < place_.ranks; ++rank) {
-      if (!fs::exists(failure_of(rank), ignored)) continue;
-      const auto reason = read_file(failure_of(rank));
-      return misuse(
-          fmt::format("step {} was not saved: rank {}: {}", state_.step, rank, reason ? *reason : "it failed"));
-    }
+    for (int rank = 1; rank < place_.ranks; ++rank)
+      for (const Error::Kind kind : {Error::Kind::failed, Error::Kind::refused}) {
+        if (!fs::exists(failure_of(rank, kind), ignored)) continue;
+        const auto reason = read_file(failure_of(rank, kind));
+        return Error{
+            kind, fmt::format("step {} was not saved: rank {}: {}", state_.step, rank, reason ? *reason : "it failed"),
+            ""};
+      }
     return std::nullopt;
   }
 
@@ -153,6 +187,7 @@ class Save {
   TrainingState state_;
   std::shared_ptr<const HostCopy> copy_;
   std::atomic<std::uint64_t>& written_;
+  DiskWait wait_;
   fs::path staging_;
   bool wrote_own_ = false;
 };
@@ -175,7 +210,11 @@ Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<
   if (step_ == state.step) return {};
   if (auto checked = check_begin(state); !checked) return checked;
   std::packaged_task<Result<SaveReport>(std::stop_token)> task(
-      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy), written_),
+      [save = std::make_shared<Save>(place_, tensors_, state, std::move(copy), written_,
+                                     [this](const std::string& what) {
+                                       const std::lock_guard guard(shortage_access_);
+                                       shortage_ = what;
+                                     }),
        arrived = std::move(arrived)](std::stop_token stop) {
         arrived();
         return save->run(std::move(stop));
@@ -189,6 +228,11 @@ Result<void> CheckpointSaver::begin(const TrainingState& state, std::shared_ptr<
 
 bool CheckpointSaver::finished(std::chrono::milliseconds within) const {
   return !outcome_.valid() || outcome_.wait_for(within) == std::future_status::ready;
+}
+
+std::optional<std::string> CheckpointSaver::take_shortage() {
+  const std::lock_guard guard(shortage_access_);
+  return std::exchange(shortage_, std::nullopt);
 }
 
 Result<SaveReport> CheckpointSaver::wait() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,6 +27,7 @@ struct SaverPlace {
   int ranks = 1;
   std::optional<int> keep;                                        // save_total_limit; absent: all are kept
   std::chrono::milliseconds patience = std::chrono::minutes(10);  // of rank 0, for the slowest other rank
+  std::chrono::milliseconds disk_patience{0};                     // of each rank, for room on the disk
 };
 
 struct SaveReport {
@@ -51,13 +53,15 @@ class CheckpointSaver {
 
   // Starts a save and returns. The copy must stay as it is from when `arrived` returns, which the save calls first,
   // until finished(). Every rank begins the same saves in the same order. Refused while another one is under way. A
-  // step is saved once: beginning it again starts nothing, and wait() tells the same result again.
+  // step is saved once: beginning it again starts nothing, and wait() returns the same result again.
   Result<void> begin(
       const TrainingState& state, std::shared_ptr<const HostCopy> copy, std::function<void()> arrived = [] {});
   // Whether nothing is being written, at the latest after so long: wait() would return at once.
   bool finished(std::chrono::milliseconds within = std::chrono::milliseconds(0)) const;
   // Bytes of this rank's file, of the save that was begun last.
   std::uint64_t written() const { return written_; }
+  // What it waits for, in words for the user, once for each wait; nothing where it does not wait.
+  std::optional<std::string> take_shortage();
   // The result of the save that was begun last; an error where none was. Rank 0's success means that the checkpoint is
   // there; another rank's, that its part is.
   Result<SaveReport> wait();
@@ -69,6 +73,8 @@ class CheckpointSaver {
   std::vector<LogicalTensor> tensors_;
   std::optional<std::int64_t> step_;  // that was begun last
   std::atomic<std::uint64_t> written_ = 0;
+  std::mutex shortage_access_;
+  std::optional<std::string> shortage_;
   std::shared_future<Result<SaveReport>> outcome_;
   std::jthread thread_;  // last: it is stopped and joined first
 };

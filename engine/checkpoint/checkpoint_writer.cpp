@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/disk_space.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 using json = nlohmann::ordered_json;
 using spec::ElementType;
 
-// safetensors' words; "" for float8, of which there are two.
+// safetensors' names; "" for float8, of which there are two.
 std::string_view type_word(ElementType type) {
   switch (type) {
     case ElementType::float64:
@@ -65,9 +66,11 @@ std::string file_name(std::size_t number, std::size_t count) {
   return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", number + 1, count);
 }
 
+// A full disk is a refusal: starting the work again would meet it again.
 Error cannot_write(const std::filesystem::path& folder) {
-  return {Error::Kind::failed, fmt::format("cannot write into {}: {}", folder.string(), system_reason()),
-          "check free space and permissions"};
+  const auto kind = is_disk_full(errno) ? Error::Kind::refused : Error::Kind::failed;
+  return {kind, fmt::format("cannot write into {}: {}", folder.string(), system_reason()),
+          kind == Error::Kind::refused ? "free space there" : "check permissions of the folder"};
 }
 
 Error misuse(std::string_view name, std::string what) {

@@ -1,4 +1,4 @@
-// Tensors into safetensors files, one after the other, without ever holding two.
+// Writes tensors into safetensors files, one after the other, without ever holding two.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ struct TensorDeclaration {
 
 // Writes model.safetensors, or model-00001-of-0000N.safetensors with their index where one file would be larger than
 // shard_size (one tensor that is larger has a file of its own): the same bytes that safetensors' and transformers' own
-// writers give. All of it, and what else is put into the folder, appears by finish() at once; before that there is
-// nothing under the folder's name, and without it nothing stays.
+// writers give. All of it, and what else is put into the folder, appears at once with finish(); before that there is
+// nothing under the folder's name, and without finish() nothing is left behind.
 class CheckpointWriter {
  public:
   // The folder must not exist. Refused: two tensors of one name, or one that no safetensors file can hold.

@@ -1,4 +1,4 @@
-// A 64-bit checksum that is faster than any disk: it tells damage, not forgery.
+// A 64-bit checksum that is faster than any disk: it detects damage, not forgery.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class Checksum {
   Checksum();
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  // Of everything added so far.
+  // The checksum of everything added so far.
   std::uint64_t value() const;
 
  private:

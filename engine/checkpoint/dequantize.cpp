@@ -98,7 +98,7 @@ inline int q3_scale(const Byte* packed, int group) {
   return (low | high << 4) - 32;
 }
 
-// The third bit says, when it is not set, that 4 is to be taken off.
+// Where the third bit is not set, 4 is subtracted.
 void unpack_q3_k(const Byte* block, float* out) {
   const Byte* mask = block;
   const Byte* packed = block + 32;
@@ -119,7 +119,7 @@ struct ScaleAndMinimum {
   int scale, minimum;
 };
 
-// Of Q4_K and Q5_K: six bits each for eight groups, in twelve bytes.
+// For Q4_K and Q5_K: six bits each for eight groups, in twelve bytes.
 inline ScaleAndMinimum packed_scale(const Byte* packed, int group) {
   if (group < 4) return {packed[group] & 63, packed[group + 4] & 63};
   const int nibbles = packed[group + 4];

@@ -18,12 +18,12 @@ fs::path whole_path(const fs::path& folder) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-// Where the folder is made: its own name, or a hidden one beside it where it is to replace another.
+// Where the folder is made: under its own name, or under a hidden one next to it where it is to replace another.
 fs::path building_place(const fs::path& folder, bool replace) {
   std::error_code ignored;
   if (!replace || fs::symlink_status(folder, ignored).type() == fs::file_type::not_found) return folder;
   fs::path beside = folder.parent_path() / fmt::format(".{}.next", folder.filename().string());
-  fs::remove_all(beside, ignored);  // of one that was killed before it had its name
+  fs::remove_all(beside, ignored);  // left by an export that was killed before the rename
   return beside;
 }
 

@@ -15,7 +15,7 @@ namespace muster::checkpoint {
 
 struct ExportRequest {
   std::filesystem::path folder;
-  bool replace = false;  // a folder of that name; without it, that one is refused
+  bool replace = false;  // a folder of that name; without this, such a folder is refused
   std::vector<NamedText> texts;
   std::vector<TensorDeclaration> tensors;
   ByteCount shard_size = gibibytes(4);

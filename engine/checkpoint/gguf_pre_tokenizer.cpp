@@ -39,12 +39,12 @@ constexpr std::array rows{
     Row{"tekken", Cut::pattern, tekken_pattern, false, true, true},
 };
 
-constexpr std::string_view byte_level =
+constexpr std::string_view byte_level_beginning =
     R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":)";
 
 std::string pre_tokenizer_json(const Row& row) {
-  const std::string with_pattern = fmt::format("{}true}}", byte_level),
-                    bytes_alone = fmt::format("{}false}}", byte_level);
+  const std::string with_pattern = fmt::format("{}true}}", byte_level_beginning),
+                    bytes_alone = fmt::format("{}false}}", byte_level_beginning);
   if (row.cut == Cut::gpt2) return with_pattern;
   if (row.cut == Cut::digits_and_gpt2)
     return fmt::format(R"({{"type":"Sequence","pretokenizers":[{{"type":"Digits","individual_digits":true}},{}]}})",

@@ -1,4 +1,4 @@
-// What the words for pre-tokenizers in GGUF files stand for.
+// What the names of pre-tokenizers in GGUF files stand for.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct PreTokenizer {
   bool begins_with_token = false;  // the begin token is put in front unless the file says otherwise
 };
 
-// Of tokenizer.ggml.pre; nothing for a word whose pattern is not known for sure.
+// For a value of tokenizer.ggml.pre; nothing for a name whose pattern is not known for sure.
 std::optional<PreTokenizer> pre_tokenizer_named(std::string_view word);
 std::vector<std::string> pre_tokenizer_words();
 

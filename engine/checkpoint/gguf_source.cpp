@@ -29,7 +29,7 @@ std::int64_t interleaved_row(std::int64_t row, std::int64_t head_size) {
 }  // namespace
 
 struct GgufSource::Tile {
-  // Of rows of the file that are row_elements long, the columns from first on.
+  // The columns from first on, of rows of the file that are row_elements long.
   Tile(spec::GgufType type, std::int64_t row_elements, std::int64_t first, std::int64_t columns) {
     const spec::GgufBlock block = spec::block_of(type);
     const std::int64_t first_block = first / block.elements;

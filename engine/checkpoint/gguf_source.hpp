@@ -48,7 +48,7 @@ class GgufSource : public TensorSource {
 
   RegularFile file_;
   TensorDirectory directory_;
-  std::vector<Place> places_;  // beside the directory's entries
+  std::vector<Place> places_;  // parallel to the directory's entries
   mutable std::atomic<std::uint64_t> bytes_read_ = 0;
 };
 

@@ -195,7 +195,7 @@ Result<Merges> split_merges(const GgufVocabulary& vocabulary, const std::vector<
   return merges;
 }
 
-constexpr std::string_view byte_level =
+constexpr std::string_view byte_level_step =
     R"({"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true})";
 
 Result<std::string> byte_level_json(const GgufVocabulary& vocabulary, std::string_view source) {
@@ -217,13 +217,14 @@ Result<std::string> byte_level_json(const GgufVocabulary& vocabulary, std::strin
   const auto merges = split_merges(vocabulary, spelled, source);
   if (!merges) return merges.error();
   const std::string around = template_json(vocabulary);
-  return assemble(vocabulary,
-                  {std::string(cut->normalizer), cut->pre_tokenizer,
-                   around == "null" ? std::string(byte_level)
-                                    : fmt::format(R"({{"type":"Sequence","processors":[{},{}]}})", byte_level, around),
-                   std::string(byte_level), "null",
-                   fmt::format(R"("fuse_unk":false,"byte_fallback":false,"ignore_merges":{})", cut->whole_words_first),
-                   vocabulary_json(spelled), merges_json(*merges)});
+  return assemble(
+      vocabulary,
+      {std::string(cut->normalizer), cut->pre_tokenizer,
+       around == "null" ? std::string(byte_level_step)
+                        : fmt::format(R"({{"type":"Sequence","processors":[{},{}]}})", byte_level_step, around),
+       std::string(byte_level_step), "null",
+       fmt::format(R"("fuse_unk":false,"byte_fallback":false,"ignore_merges":{})", cut->whole_words_first),
+       vocabulary_json(spelled), merges_json(*merges)});
 }
 
 Result<std::string> sentencepiece_json(const GgufVocabulary& vocabulary, std::string_view source) {

@@ -13,7 +13,7 @@ namespace muster::checkpoint {
 // recreated from the scores). Refused by name: other models, and pre-tokenizer words that are not known.
 Result<std::string> gguf_tokenizer_json(const spec::GgufHeader& header, std::string_view source = "the GGUF file");
 
-// tokenizer_config.json: the tokens with a task, whether one is put in front, the chat template.
+// tokenizer_config.json: the tokens with a special role, whether one is put in front, the chat template.
 Result<std::string> gguf_tokenizer_config_json(const spec::GgufHeader& header,
                                                std::string_view source = "the GGUF file");
 

@@ -26,8 +26,8 @@ struct GgufVocabulary {
   std::optional<std::string> chat_template;
 };
 
-// Refused, with the key: lists that are missing or of different lengths, ids outside of the tokens, tokens that are
-// there twice.
+// Refused, with the key: lists that are missing or of different lengths, ids outside the tokens, tokens that appear
+// twice.
 Result<GgufVocabulary> read_gguf_vocabulary(const spec::GgufHeader& header, std::string_view source);
 
 }  // namespace muster::checkpoint

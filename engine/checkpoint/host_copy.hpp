@@ -10,7 +10,7 @@
 
 namespace muster::checkpoint {
 
-// Pieces that lie one after the other, so that they go to the disk as they are. Made once and filled anew for every
+// Pieces that lie one after the other, so that they go to the disk as they are. Made once and refilled for every
 // save: fresh memory for each would cost more than the copy.
 class HostCopy {
  public:
@@ -42,7 +42,7 @@ class HostCopy {
 
   std::vector<Piece> pieces_;
   std::shared_ptr<float[]> memory_;
-  std::vector<std::size_t> starts_;  // beside the pieces
+  std::vector<std::size_t> starts_;  // parallel to the pieces
   std::size_t size_ = 0;
 };
 

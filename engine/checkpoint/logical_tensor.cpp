@@ -25,7 +25,7 @@ bool is_state_name(std::string_view name) {
   });
 }
 
-// Whether the product of the sizes is a count of elements that numbers of bytes can be told of.
+// Whether the product of the sizes is a possible number of elements, whose bytes can still be counted.
 bool has_possible_size(const spec::Dimensions& dimensions) {
   std::int64_t elements = 1;
   for (const std::int64_t size : dimensions.span())

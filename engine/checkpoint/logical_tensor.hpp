@@ -38,8 +38,8 @@ spec::Dimensions model_dimensions(const LogicalTensor& tensor);
 // The parameters of a model, tied ones once, in its order, each with "parameter" and these states.
 std::vector<LogicalTensor> trained_tensors(const spec::ModelShape& shape, const std::vector<std::string>& states);
 
-// What one of several ranks that all have everything writes: of all elements of all states, one after the other, an
-// even share. Long pieces are cut, so that several threads can check them.
+// What one of several ranks that all have everything writes: an even share of all elements of all states, taken one
+// after the other. Long pieces are cut, so that several threads can check them.
 std::vector<Piece> share_of(std::span<const LogicalTensor> tensors, int ranks, int rank);
 
 // Appends a piece, cut where it is long.
@@ -47,7 +47,7 @@ void add_cut(std::vector<Piece>& pieces, const Piece& piece);
 
 std::int64_t element_count(std::span<const Piece> pieces);
 
-// Refused: names that no file can hold, names or states that are there twice, sizes that cannot be.
+// Refused: names that no file can hold, duplicate names or states, impossible sizes.
 Result<void> check_tensors(std::span<const LogicalTensor> tensors);
 
 // A piece that its tensor has no room for, an element that no piece has, or two have, is an error that names it.

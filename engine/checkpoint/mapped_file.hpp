@@ -11,7 +11,7 @@
 namespace muster::checkpoint {
 
 // Pages come from the system's cache as they are touched. Touching a page that the file has lost since (someone cut it
-// off) ends the process by a signal: who maps a file trusts that it is not rewritten in place meanwhile.
+// off) ends the process by a signal: a caller that maps a file trusts that nobody rewrites it in place meanwhile.
 class MappedFile {
  public:
   // Refused where the file has changed its size since it was opened.

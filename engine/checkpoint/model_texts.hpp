@@ -19,16 +19,16 @@ struct NamedText {
   bool operator==(const NamedText&) const = default;
 };
 
-// Of a model that is exported with weights of this type. A folder's own files byte for byte, except for the type that
+// For a model that is exported with weights of this type. A folder's own files byte for byte, except for the type that
 // its config.json names; without a config.json, and for GGUF files, what muster writes in their place. path: a folder,
 // a .safetensors file in one, or a .gguf file, as spec::find_model gives it.
 Result<std::vector<NamedText>> texts_of_model(const std::filesystem::path& path, spec::ElementType type);
 
-// Of a model that comes from no files: config.json and generation_config.json, and these of its tokenizer.
+// For a model that does not come from files: config.json and generation_config.json, and these of its tokenizer.
 Result<std::vector<NamedText>> texts_of_config(spec::ModelConfig config, const spec::TokenIds& tokens,
                                                spec::ElementType type, std::vector<NamedText> tokenizer);
 
-// Of a GGUF file whose model this is. source names it in messages.
+// For a GGUF file whose model this is. source names it in messages.
 Result<std::vector<NamedText>> texts_of_gguf(const spec::GgufHeader& header, const spec::ModelConfig& config,
                                              const std::string& source);
 

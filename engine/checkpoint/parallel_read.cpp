@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t part_bytes = std::size_t{8} << 20;
 
-// Parts of about part_bytes. Slices that are wrong stay whole, so that the source refuses them with its own words.
+// Parts of about part_bytes. Slices that are wrong stay whole, so that the source refuses them with its own message.
 std::vector<TensorRead> split(const TensorSource& source, const TensorRead& whole) {
   const TensorEntry* entry = source.find(whole.name);
   if (entry == nullptr || entry->dimensions.rank != 2 || whole.out.size() <= part_bytes) return {whole};

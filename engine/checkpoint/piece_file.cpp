@@ -17,7 +17,7 @@ using json = nlohmann::ordered_json;
 constexpr std::string_view format_word = "muster-state";
 constexpr std::size_t read_bytes = std::size_t{1} << 20;
 
-Error wrong(const std::string& source, const std::string& what) {
+Error bad_piece_file(const std::string& source, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}: {}", source, what), "resume from another checkpoint"};
 }
 
@@ -32,16 +32,16 @@ std::optional<Piece> parse_stored_name(const std::string& name, std::int64_t cou
   return stored_name(piece) == name ? std::optional(std::move(piece)) : std::nullopt;
 }
 
-std::string metadata_value(const spec::SafetensorsHeader& header, const std::string& key) {
+std::string header_value(const spec::SafetensorsHeader& header, const std::string& key) {
   const auto found = header.metadata.find(key);
   return found == header.metadata.end() ? std::string() : found->second;
 }
 
 Result<std::vector<StoredPiece>> read_pieces(const spec::SafetensorsHeader& header, const std::string& source) {
-  const std::string list = metadata_value(header, "checksums");
-  const std::vector<std::string> checksums = list.empty() ? std::vector<std::string>() : split(list, ' ');
+  const std::string list = header_value(header, "checksums");
+  const std::vector<std::string> checksums = list.empty() ? std::vector<std::string>() : muster::split(list, ' ');
   if (checksums.size() != header.tensors.size())
-    return wrong(source, fmt::format("{} checksums of {} pieces", checksums.size(), header.tensors.size()));
+    return bad_piece_file(source, fmt::format("{} checksums of {} pieces", checksums.size(), header.tensors.size()));
   std::vector<StoredPiece> pieces;
   for (std::size_t i = 0; i < checksums.size(); ++i) {
     const spec::StoredTensor& tensor = header.tensors[i];
@@ -49,7 +49,7 @@ Result<std::vector<StoredPiece>> read_pieces(const spec::SafetensorsHeader& head
     auto piece = flat ? parse_stored_name(tensor.name, tensor.dimensions.sizes[0]) : std::nullopt;
     const auto checksum = parse_checksum(checksums[i]);
     if (!piece || piece->count == 0 || !checksum)
-      return wrong(source, fmt::format("{} is no piece of a training checkpoint", tensor.name));
+      return bad_piece_file(source, fmt::format("{} is no piece of a training checkpoint", tensor.name));
     pieces.push_back({std::move(*piece), tensor.begin, *checksum});
   }
   return pieces;
@@ -88,27 +88,28 @@ Result<PieceFile> open_piece_file(const std::filesystem::path& path) {
   constexpr std::uint64_t word_bytes = sizeof(std::uint64_t), longest = 100'000'000;
   const auto word = opened->beginning(word_bytes);
   if (!word) return word.error();
-  if (word->size() < word_bytes) return wrong(source, fmt::format("cut off after {} bytes", word->size()));
+  if (word->size() < word_bytes) return bad_piece_file(source, fmt::format("cut off after {} bytes", word->size()));
   const auto length = spec::load_little_endian<std::uint64_t>(*word);
-  if (length > longest) return wrong(source, "damaged: its header would be longer than any is");
+  if (length > longest) return bad_piece_file(source, "damaged: its header would be longer than any is");
   const auto beginning = opened->beginning(word_bytes + length);
   if (!beginning) return beginning.error();
   const auto header = spec::parse_safetensors_header(*beginning, opened->size(), source);
   if (!header) return header.error();
-  const auto step = parse_number<std::int64_t>(metadata_value(*header, "step"));
-  if (metadata_value(*header, "format") != format_word || !step)
-    return wrong(source, "no file of a training checkpoint");
+  const auto step = parse_number<std::int64_t>(header_value(*header, "step"));
+  if (header_value(*header, "format") != format_word || !step)
+    return bad_piece_file(source, "no file of a training checkpoint");
   auto pieces = read_pieces(*header, source);
   if (!pieces) return pieces.error();
   return PieceFile{
-      std::move(*opened), {*step, metadata_value(*header, "attempt")}, std::move(*pieces), checksum_of(*beginning)};
+      std::move(*opened), {*step, header_value(*header, "attempt")}, std::move(*pieces), checksum_of(*beginning)};
 }
 
 Error damaged_piece(const PieceFile& file, const StoredPiece& piece, std::uint64_t seen) {
-  return wrong(file.file.path().string(),
-               fmt::format("{} of {}, elements {} to {}, is damaged: checksum {}, and {} was written",
-                           piece.piece.state, piece.piece.tensor, piece.piece.first,
-                           piece.piece.first + piece.piece.count, checksum_text(seen), checksum_text(piece.checksum)));
+  return bad_piece_file(
+      file.file.path().string(),
+      fmt::format("{} of {}, elements {} to {}, is damaged: checksum {}, and {} was written", piece.piece.state,
+                  piece.piece.tensor, piece.piece.first, piece.piece.first + piece.piece.count, checksum_text(seen),
+                  checksum_text(piece.checksum)));
 }
 
 Result<void> verify_piece(const PieceFile& file, const StoredPiece& piece) {

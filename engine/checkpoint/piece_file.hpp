@@ -25,7 +25,7 @@ struct StoredPiece {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(piece.count) * sizeof(float); }
 };
 
-// Length word and header; the pieces' numbers follow, one after the other. checksums: beside the pieces.
+// Length word and header; the pieces' numbers follow, one after the other. checksums: parallel to the pieces.
 std::string print_piece_header(const SaveIdentity& identity, std::span<const Piece> pieces,
                                std::span<const std::uint64_t> checksums);
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/disk_space.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/files.hpp"
 #include "checkpoint/checksum.hpp"
@@ -17,9 +18,12 @@ namespace {
 
 constexpr std::size_t write_bytes = std::size_t{8} << 20;
 
+// A full disk is a refusal: starting the work again would meet it again.
 Error cannot_write(const std::filesystem::path& path) {
-  return {Error::Kind::failed, fmt::format("cannot write {}: {}", path.string(), system_reason()),
-          "check free space and permissions, or keep fewer checkpoints: training.save_total_limit"};
+  const auto kind = is_disk_full(errno) ? Error::Kind::refused : Error::Kind::failed;
+  return {kind, fmt::format("cannot write {}: {}", path.string(), system_reason()),
+          kind == Error::Kind::refused ? "free space there, or keep fewer checkpoints: training.save_total_limit"
+                                       : "check permissions of the folder"};
 }
 
 // The disk begins to write what has come so far, so that the flush at the end has little left to wait for.

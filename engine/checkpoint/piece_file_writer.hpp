@@ -11,7 +11,7 @@
 namespace muster::checkpoint {
 
 // The file has its name only when all of it is on the disk. Returns its bytes. Given up between two writes when asked
-// to stop. written: bytes so far, for who watches.
+// to stop. written: bytes so far, for observers.
 Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const SaveIdentity& identity,
                                        const HostCopy& copy, const std::stop_token& stop,
                                        std::atomic<std::uint64_t>& written);

@@ -65,7 +65,7 @@ const std::byte* SafetensorsSource::view(std::string_view name) const {
   if (!number) return nullptr;
   const Place& place = places_[*number];
   const auto size = files_[place.file].current_size();
-  if (!size || *size != files_[place.file].size()) return nullptr;  // read() tells what happened
+  if (!size || *size != files_[place.file].size()) return nullptr;  // read() reports what happened
   bytes_read_.fetch_add(directory_.at(*number).stored_bytes, std::memory_order_relaxed);
   return mappings_[place.file].bytes().data() + place.begin;
 }

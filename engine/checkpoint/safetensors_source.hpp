@@ -51,9 +51,9 @@ class SafetensorsSource : public TensorSource {
                     spec::ElementType as) const;
 
   std::vector<RegularFile> files_;
-  std::vector<MappedFile> mappings_;  // beside the files
+  std::vector<MappedFile> mappings_;  // parallel to the files
   TensorDirectory directory_;
-  std::vector<Place> places_;  // beside the directory's entries
+  std::vector<Place> places_;  // parallel to the directory's entries
   mutable std::atomic<std::uint64_t> bytes_read_ = 0;
 };
 

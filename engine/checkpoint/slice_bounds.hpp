@@ -18,7 +18,7 @@ struct SliceBounds {
   bool whole_rows() const { return columns == tensor_columns; }
 };
 
-// Refused: a slice that reaches beyond the tensor, and an out of another size than the slice's.
+// Refused: a slice that reaches beyond the tensor, and an out whose size differs from the slice's.
 Result<SliceBounds> check_slice(const TensorEntry& entry, const TensorSlice& slice, spec::ElementType as,
                                 std::size_t out_bytes);
 

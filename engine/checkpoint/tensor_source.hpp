@@ -37,27 +37,27 @@ class TensorSource {
  public:
   virtual ~TensorSource() = default;
 
-  // In the order of the model's modules (of a file that is no model: of places). A tied tensor is listed once.
+  // In the order of the model's modules (for a file that is not a model: of places). A tied tensor is listed once.
   virtual std::span<const TensorEntry> tensors() const = 0;
   // nullptr where the checkpoint has no such tensor. The second name of a tied tensor finds the first one's entry.
   virtual const TensorEntry* find(std::string_view name) const = 0;
   // Fills out with the slice, row by row, as numbers of the type asked for: exact, or rounded to the nearest, ties to
   // even. Only the slice's bytes are read from the file (of GGUF's blocks, the blocks it touches). Safe in several
   // threads. out must have exactly the slice's size; a slice beyond the tensor is refused, and so is a file that
-  // changed its size since it was opened. Integers come only as what they are stored as.
+  // changed its size since it was opened. Integers come only in the type they are stored in.
   virtual Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
                             std::span<std::byte> out) const = 0;
   // The whole tensor as it lies in the file, element_type's numbers row by row, without a copy: to pack or to send on.
-  // Valid as long as this source. nullptr: not so (packed blocks, another order of rows, no file), read it instead. Not
+  // Valid as long as this source. nullptr: not available (packed blocks, another row order, no file), so read it. Not
   // for files that others rewrite in place: see MappedFile.
   virtual const std::byte* view(std::string_view) const { return nullptr; }
-  // Who viewed a tensor is done with it: its pages no longer count as resident.
+  // The caller is done with a tensor that it viewed: its pages no longer count as resident.
   virtual void release(std::string_view) const {}
   // Bytes read from tensors so far, views included, over all threads.
   virtual std::uint64_t bytes_read() const = 0;
 };
 
-// A model's checkpoint as the user calls it: a folder, a .safetensors or .gguf file, a name in the store or the hub
+// A model's checkpoint as the user names it: a folder, a .safetensors or .gguf file, a name in the store or the hub
 // cache. Its tensors are exactly those of the model's shape; a checkpoint that lacks one is refused. A config.json
 // alone has no tensors and is refused.
 Result<std::unique_ptr<TensorSource>> open_checkpoint(const std::string& model, const spec::ModelSearch& search);

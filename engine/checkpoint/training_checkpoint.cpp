@@ -155,7 +155,7 @@ Result<void> TrainingCheckpoint::verify(int threads) const {
   std::vector<const Place*> all;
   for (const auto& [name, places] : places_)
     for (const Place& place : places) all.push_back(&place);
-  // As they lie on the disk.
+  // In their order on the disk.
   std::ranges::sort(all, {}, [](const Place* place) { return std::pair(place->file, place->piece); });
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;

@@ -59,7 +59,7 @@ struct ManifestRow {
   }
 };
 
-Error wrong(const std::string& source, const std::string& what) {
+Error bad_manifest(const std::string& source, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}: {}", source, what), "resume from another checkpoint"};
 }
 
@@ -77,24 +77,24 @@ ManifestRow to_row(const TrainingManifest& manifest) {
 }
 
 Result<TrainingManifest> from_row(ManifestRow row, const std::string& source) {
-  if (row.format != format_word) return wrong(source, fmt::format("no manifest of a training checkpoint"));
+  if (row.format != format_word) return bad_manifest(source, fmt::format("no manifest of a training checkpoint"));
   if (row.version != format_version)
-    return wrong(source,
-                 fmt::format("version {} of the format, and this muster reads {}", row.version, format_version));
+    return bad_manifest(source,
+                        fmt::format("version {} of the format, and this muster reads {}", row.version, format_version));
   TrainingManifest manifest{std::move(row.state), {}, {}};
   for (TensorRow& tensor : row.tensors) {
     LogicalTensor logical{std::move(tensor.name), {}, std::move(tensor.states), tensor.transposed};
     if (tensor.shape.size() > logical.dimensions.sizes.size())
-      return wrong(source, fmt::format("tensor {} has {} dimensions", logical.name, tensor.shape.size()));
+      return bad_manifest(source, fmt::format("tensor {} has {} dimensions", logical.name, tensor.shape.size()));
     std::ranges::copy(tensor.shape, logical.dimensions.sizes.begin());
     logical.dimensions.rank = tensor.shape.size();
     manifest.tensors.push_back(std::move(logical));
   }
-  if (const auto checked = check_tensors(manifest.tensors); !checked) return wrong(source, checked.error().what);
+  if (const auto checked = check_tensors(manifest.tensors); !checked) return bad_manifest(source, checked.error().what);
   for (std::size_t i = 0; i < row.files.size(); ++i) {
     const auto checksum = parse_checksum(row.files[i].header_checksum);
     if (row.files[i].name != piece_file_name(i, row.files.size()) || !checksum)
-      return wrong(source, fmt::format("file {} is not told by its name and checksum", i));
+      return bad_manifest(source, fmt::format("file {} is not told by its name and checksum", i));
     manifest.files.push_back({row.files[i].size, *checksum});
   }
   return manifest;
@@ -131,11 +131,11 @@ Result<std::string> print_manifest(const TrainingManifest& manifest) {
 }
 
 Result<TrainingManifest> parse_manifest(std::string_view text, const std::string& source) {
-  if (!sealed_part(text)) return wrong(source, "damaged or cut off: its checksum does not match");
+  if (!sealed_part(text)) return bad_manifest(source, "damaged or cut off: its checksum does not match");
   const auto object = spec::parse_json_object(text, source);
   if (!object) return object.error();
   ManifestRow row;
-  if (const auto found = wire::read_json(*object, row)) return wrong(source, *found);
+  if (const auto found = wire::read_json(*object, row)) return bad_manifest(source, *found);
   return from_row(std::move(row), source);
 }
 

@@ -29,7 +29,7 @@ struct TrainingManifest {
 // "rank-2-of-4.state"
 std::string piece_file_name(std::size_t rank, std::size_t ranks);
 
-// Refused: what could not be read back as it is (a number that is not finite, a text that is no UTF-8).
+// Refused: what could not be read back as it is (a number that is not finite, a text that is not UTF-8).
 Result<std::string> print_manifest(const TrainingManifest& manifest);
 
 // Every byte of the text counts: one that differs from what was written is refused, whether it is JSON or not. source

@@ -1,4 +1,4 @@
-// What a training run must know besides its tensors to go on as if nothing had happened.
+// What a training run must know besides its tensors to continue as if nothing had happened.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace muster::checkpoint {
 
-// The next unit of the data that is trained on; it depends on no number of ranks.
+// The next unit of the data that is trained on; it does not depend on the number of ranks.
 struct DataCursor {
   std::int64_t epoch = 0;
   std::int64_t unit = 0;
@@ -21,7 +21,7 @@ struct DataCursor {
   }
 };
 
-// Of float16's dynamic loss scaling.
+// The state of float16's dynamic loss scaling.
 struct LossScale {
   double scale = 1;
   std::int64_t good_steps = 0;  // since it last changed
@@ -46,7 +46,7 @@ struct NamedNumber {
   }
 };
 
-// What was told of one step.
+// What was reported about one step.
 struct StepNumbers {
   std::int64_t step = 0;
   double epoch = 0;
@@ -55,6 +55,9 @@ struct StepNumbers {
   std::optional<double> gradient_norm;  // absent: not finite
   std::int64_t tokens = 0;
   double seconds = 0;
+  // Measured after the step; absent where no evaluation was due.
+  std::optional<double> eval_loss = {};
+  std::optional<double> exact_match = {};
 
   bool operator==(const StepNumbers&) const = default;
   template <class Self, class Visit>
@@ -66,6 +69,8 @@ struct StepNumbers {
     visit("gradient_norm", self.gradient_norm);
     visit("tokens", self.tokens);
     visit("seconds", self.seconds);
+    visit("eval_loss", self.eval_loss);
+    visit("exact_match", self.exact_match);
   }
 };
 
@@ -81,7 +86,7 @@ struct TrainingState {
   std::string settings_hash;      // of all settings that change numbers
   std::string muster_version;     // that wrote it
   std::vector<NamedNumber> more;  // what else the loop wants back
-  // The last steps up to this one, oldest first: whoever writes them down may have been killed before it could.
+  // The last steps up to this one, oldest first: the process that records them may have been killed before it could.
   std::vector<StepNumbers> last_steps = {};
 
   bool operator==(const TrainingState&) const = default;

@@ -1,8 +1,8 @@
-// How the ranks of a job exchange tensors. One rank alone is no special case: it has an implementation, too.
+// How the ranks of a job exchange tensors. One rank alone is not a special case: it has its own implementation.
 //
 // Every rank calls the same collectives in the same order with the same sizes and types; each is a wait for all. What
 // goes wrong while ranks wait for each other is thrown as a CommunicationError: nothing sensible can follow, and the
-// door of the worker tells it. Arguments that cannot be meant are bugs and throw std::invalid_argument.
+// door of the worker reports it. Arguments that make no sense are bugs and throw std::invalid_argument.
 //
 // Tensors are contiguous and of float32, bfloat16, float16 or int64. They are seen as flat: shapes do not matter.
 #pragma once
@@ -28,7 +28,7 @@ class CommunicationError : public std::runtime_error {
  public:
   explicit CommunicationError(const std::string& what, std::vector<int> missing = {})
       : std::runtime_error(what), missing_(std::move(missing)) {}
-  // Ranks that did not come to the collective, where that is known.
+  // Ranks that did not reach the collective, where that is known.
   const std::vector<int>& missing() const { return missing_; }
 
  private:
@@ -52,8 +52,8 @@ class Communicator {
   void all_gather(const at::Tensor& input, const at::Tensor& output);
   // output [n]: this rank's part of the reduction of the inputs [size × n] of all ranks.
   void reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction = Reduction::sum);
-  // Of input the first input_counts[0] elements go to rank 0, the next to rank 1, …; output likewise from them. Counts
-  // may differ and may be 0.
+  // The first input_counts[0] elements of input go to rank 0, the next to rank 1, …; output likewise comes from them.
+  // Counts may differ and may be 0.
   void all_to_all(const at::Tensor& input, std::span<const std::int64_t> input_counts, const at::Tensor& output,
                   std::span<const std::int64_t> output_counts);
   // One rank to another; several between the same two arrive in order. send may return before it was received, and may
@@ -84,7 +84,7 @@ class Communicator {
   virtual void abort_waits(const std::string& reason) = 0;
   // On the device that this communicator is for.
   virtual at::Device barrier_device() const { return at::kCPU; }
-  // Throws what went wrong in a collective that the device has still had to carry out when it returned.
+  // Throws what went wrong in a collective that the device had yet to carry out when it returned.
   virtual void throw_failure() const {}
 
   void check_peer(const char* operation, int peer) const;

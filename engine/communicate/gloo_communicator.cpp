@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// c10d's group, with a way to leave it: the other ranks are told. What this rank waits for is not ended by that.
+// c10d's group, with a way to leave it that the other ranks notice. What this rank waits for is not ended by that.
 class LeavableGroup : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
@@ -49,7 +49,7 @@ class Ending {
   bool came_ = false;
 };
 
-// On one host over the loopback interface; otherwise over GLOO_SOCKET_IFNAME, else where the host's name leads.
+// On one host over the loopback interface; otherwise over GLOO_SOCKET_IFNAME, else what the host's name resolves to.
 std::shared_ptr<gloo::transport::Device> choose_device(const Place& place) {
   if (const auto addresses = resolve(place.store_address, place.store_port))
     if (!addresses->empty() && addresses->front().is_loopback())

@@ -71,7 +71,7 @@ class NcclCommunicator : public Communicator {
     // channel costs 12 MiB for every pair.
     ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     ::setenv("NCCL_MAX_P2P_NCHANNELS", "4", 0);
-    auto options = c10d::ProcessGroupNCCL::Options::create(true);  // what is computed waits for what comes
+    auto options = c10d::ProcessGroupNCCL::Options::create(true);  // computation waits for what arrives
     options->timeout = 4 * timeout_ + std::chrono::minutes(10);
     const c10::cuda::CUDAGuard guard(device_.index());
     auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
@@ -89,7 +89,7 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  // It is kept: ended as it is, it can be asked whether the connections are good.
+  // Kept although it has ended: it can be asked whether the connections are good.
   void first_collective() {
     c10::intrusive_ptr<c10d::Work> work;
     std::vector<at::Tensor> tensors{at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device_))};

@@ -1,4 +1,4 @@
-// Where a rank stands among the others, as torchrun's environment tells it.
+// Where a rank stands among the others, as torchrun's environment says.
 #pragma once
 
 #include <cstdint>

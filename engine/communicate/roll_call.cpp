@@ -84,7 +84,7 @@ struct RollCall::State {
   void run(const std::stop_token& stop);
 };
 
-// The store says only that a wait did not end; who is missing is asked for afterwards.
+// The store says only that a wait did not end; which ranks are missing is asked for afterwards.
 Result<void> RollCall::State::gather() {
   if (auto said = store.set(key("here", place.rank), "1"); !said) return said;
   std::vector<std::string> keys;
@@ -131,7 +131,7 @@ bool RollCall::State::look_at(int rank) {
   return true;
 }
 
-// While this rank has waited for long: who of the others shows life is known then, should it be too long.
+// Once this rank has waited for long: should it time out, it is then known which of the others show signs of life.
 void RollCall::State::look_around() {
   {
     const std::lock_guard guard(mutex);
@@ -160,7 +160,7 @@ Result<std::unique_ptr<RollCall>> RollCall::join(const Place& place, millisecond
   if (!addresses) return addresses.error();
   auto store = rendezvous::StoreClient::connect(*addresses, timeout);
   if (!store) return store.error();
-  // Counted for each rank by itself: the first group of all ranks is their first, and so on.
+  // Counted separately for each rank: the first group of all ranks is their first, and so on.
   const auto group = store->add(fmt::format("muster/communicate/{}groups/{}", place.group, place.rank), 1);
   if (!group) return group.error();
   auto state = std::make_unique<State>(std::move(*store), place, timeout);

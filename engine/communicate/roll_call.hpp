@@ -1,6 +1,6 @@
-// Who has come to which collective: each rank writes into the store, now and then, how many it has entered, what the
-// last one was, whether it is still in it, and that it lives. When one takes too long, whoever is behind is named: not
-// those who are behind only because they wait, too, while another does not.
+// Which rank has reached which collective: each rank writes into the store, now and then, how many it has entered, what
+// the last one was, whether it is still in it, and that it is alive. When one takes too long, the ranks that are behind
+// are named: not those that are behind only because they wait, too, while another does not.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace muster::communicate {
 // Ranks by their numbers in the job.
 struct Attendance {
   std::vector<int> missing;  // behind, and not waiting; all that are behind where all of them wait
-  std::vector<int> silent;   // came to it, and have shown no life for long
+  std::vector<int> silent;   // reached it, and have shown no sign of life for long
   std::string mismatch;      // a rank that came to this one with something else, in words; empty: none
 };
 
@@ -36,7 +36,7 @@ class RollCall {
   std::uint64_t enter(std::string description);
   // It waits for no other rank any more.
   void leave();
-  // Who is behind that number, by what they have written. wait: before looking, for them to write it.
+  // Which ranks are behind that number, by what they have written. wait: before looking, for them to write it.
   Attendance call(std::uint64_t number, std::chrono::milliseconds wait);
   // How often ranks write.
   std::chrono::milliseconds interval() const;

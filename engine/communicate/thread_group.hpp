@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: for tests, and as the reference of the others. Sums are taken in the order of
+// Ranks that are threads of one process: for tests, and as the reference for the others. Sums are taken in the order of
 // the ranks, those of 16-bit types in float32.
 #pragma once
 

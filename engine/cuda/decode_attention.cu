@@ -13,8 +13,8 @@ namespace {
 
 constexpr int part_keys = 64;
 
-// Sums each value over `width` neighbouring lanes. Lane i has the total of value i / (width / count) then: half of the
-// values change hands in each step, instead of all of them.
+// Sums each value over `width` neighbouring lanes. Lane i then has the total of value i / (width / count): half of the
+// values are exchanged in each step, instead of all of them.
 template <int width, int count>
 __device__ float spread_sums(float (&values)[count]) {
   int offset = width / 2;
@@ -57,7 +57,7 @@ template <int group, int width>
 struct Sharing {
   static constexpr int at_once = threads / width;
   static constexpr int passes = part_keys / at_once;
-  static constexpr int heads = power_of_two_from(group);  // weights lie in rows of so many
+  static constexpr int heads = power_of_two_from(group);  // weights lie in rows of this many
 };
 
 // rows[part_keys]: where a key lies in the cache, counted in heads; -1 where the row does not see it.
@@ -125,7 +125,7 @@ __device__ void score_keys(const OwnRows<T, Share, width>& own, const std::int64
   }
 }
 
-// Of each head, over the parts until now.
+// For each head, over the parts so far.
 template <int group>
 struct Running {
   float highest[group];

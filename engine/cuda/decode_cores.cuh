@@ -1,4 +1,4 @@
-// Attention of single rows by tensor cores. Each warp of a block takes every fourth run of 16 keys for itself, with
+// Attention of single rows by tensor cores. Each warp of a block takes every fourth run of 16 keys on its own, with
 // eight query heads as the rows of its products; what the warps found is put together at the end. Nothing goes through
 // shared memory before that: a sum of products is the same in whatever order both sides are read, so that each lane
 // reads 16 bytes at a time and takes what they hold for its own.
@@ -45,7 +45,7 @@ class CoreWarp {
           head_ < heads ? *reinterpret_cast<const uint4*>(queries + head_ * size + 32 * i + 8 * part_) : uint4{};
   }
 
-  // 16 keys and their values, which lie `stride` elements apart; from the first on that is seen to the last.
+  // 16 keys and their values, which lie `stride` elements apart; from the first to the last that is seen.
   __device__ void take(const T* keys, const T* values, std::int64_t stride, int first, int last, float scale) {
     uint4 key[2][packs], value[4][groups];
 #pragma unroll

@@ -1,4 +1,4 @@
-// A stretch of a sequence as decode_attention's kernels see it: where it lies, and how what came of it is handed over.
+// A stretch of a sequence as decode_attention's kernels see it: where it lies, and how its results are handed over.
 #pragma once
 
 #include <type_traits>
@@ -35,7 +35,7 @@ __device__ inline Place place_of(const AttentionShape& shape, const DecodeTables
 // What a stretch gave for a head: the sum of weighed values, then the highest score and the sum of the weights.
 __host__ __device__ inline std::int64_t partial_size(const AttentionShape& shape) { return shape.head_size + 4; }
 
-// Of the first stretch.
+// For the first stretch.
 __device__ inline float* partial_of(const AttentionShape& shape, std::int64_t stretches, float* scratch,
                                     std::int64_t index, std::int64_t head) {
   return scratch + (index * shape.heads + head) * stretches * partial_size(shape);

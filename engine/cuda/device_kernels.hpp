@@ -10,7 +10,7 @@ using Stream = void*;  // a cudaStream_t
 
 enum class Scalar { float32, bfloat16, float16 };
 
-// All return "" or what the driver said of the launch.
+// All return "" or what the driver reported about the launch.
 using LaunchError = const char*;
 
 // x / sqrt(mean(x²) + epsilon) in float32, cast, times weight. input, output: [rows, width].
@@ -20,7 +20,7 @@ LaunchError layer_norm(Stream stream, Scalar scalar, const void* input, const vo
                        float epsilon, std::int64_t rows, std::int64_t width, void* output);
 
 // input [rows, inputs] times the transposed weight [outputs, inputs], plus bias (or null), plus what output has where
-// it adds; rounded once. Where memory gives the weight, not arithmetic, is what takes the time.
+// it adds; rounded once. For products whose time goes into reading the weight from memory, not into arithmetic.
 constexpr std::int64_t most_skinny_rows = 4;
 bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
 LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
@@ -77,7 +77,7 @@ struct HeadSplit {
   void* cached_keys = nullptr;  // [slots, kv_heads * head_size]
   void* cached_values = nullptr;
 };
-// Queries and keys: an RMS norm over each head, then the rotation, rounded as torch's operations one by one are.
+// Queries and keys: an RMS norm over each head, then the rotation, rounded as torch's separate operations are.
 LaunchError split_heads(Stream stream, Scalar scalar, const AttentionShape& shape, const HeadSplit& split,
                         std::int64_t rows);
 

@@ -6,7 +6,7 @@
 
 namespace muster::cuda {
 
-// What the driver said of the launches that work made.
+// What the driver reported about the launches that work made.
 template <class Work>
 LaunchError launched(Work&& work) {
   work();
@@ -14,7 +14,7 @@ LaunchError launched(Work&& work) {
   return error == cudaSuccess ? "" : cudaGetErrorString(error);
 }
 
-// Calls work with a value of the type, which it only looks at.
+// Calls work with a value of the type, of which it uses the type alone.
 template <class Work>
 LaunchError dispatch(Scalar scalar, Work&& work) {
   return launched([&] {

@@ -11,7 +11,7 @@ namespace muster::cuda {
 constexpr int most_few = threads;        // one for each thread
 constexpr int sought_few = threads / 2;  // so that those which come with them have room
 
-// Of one thread, in the order of the vocabulary; threads beyond the last have weight 0.
+// The token of one thread, in the order of the vocabulary; threads beyond the last have weight 0.
 struct FewToken {
   std::uint32_t key = 0;
   std::int64_t token = -1;

@@ -1,7 +1,7 @@
 // The first half of a gated feed-forward block, for the rows of a decoding step: both products and the gate in one. The
 // weight streams once through all multiprocessors, as fast as memory gives it, and tensor cores keep up with it. A
-// block has a tile of gates, what they let through, and all rows; its tile is as large as lets one round of blocks do
-// it.
+// block has a tile of gates, what they let through, and all rows; its tile is just large enough for one round of blocks
+// to do it.
 #include <algorithm>
 #include <type_traits>
 
@@ -60,7 +60,7 @@ class Block {
         first_(static_cast<std::int64_t>(blockIdx.x) * gates_) {
     extern __shared__ __align__(128) unsigned char storage[];
     storage_ = static_cast<unsigned>(__cvta_generic_to_shared(storage));
-    // Beyond the last output its weights are read again; nothing is made of them.
+    // Beyond the last output its weights are read again; the results are not used.
 #pragma unroll
     for (int i = 0; i < copies / 2; ++i) {
       const std::int64_t gate = first_ + thread_ / pieces + i * (threads_ / pieces);
@@ -71,7 +71,7 @@ class Block {
 
   __device__ void run() {
     const int chunks = static_cast<int>(task_.inputs / chunk);
-    // The weight is there before those that run ahead of this have ended; the rows are not.
+    // The weight is there before the kernels ahead of this one have ended; the rows are not.
     for (int stage = 0; stage < stages - 1; ++stage) {
       if (stage < chunks) read_weights(stage);
       end_stage();
@@ -127,7 +127,7 @@ class Block {
     for (int i = thread_; i < rows * pieces; i += threads_)
       copy_piece(rows_at(stage) + place(i / pieces, i % pieces), row_piece(i, at_chunk));
   }
-  // Not in the line of copies, where they would come after all of the weight's.
+  // Not in the queue of copies, where they would come after all of the weight's.
   __device__ void read_first_rows(int count) {
     constexpr int of_stage = rows * pieces, at_once = 8;
     const int last = count * of_stage - 1;
@@ -209,7 +209,7 @@ constexpr std::size_t shared_bytes(int teams, int rows) {
   return static_cast<std::size_t>(stages * (teams * 2 * gates_of_team + rows) * row_bytes);
 }
 
-// The fewest teams with which one round of blocks does all; 0: there is no such number, or this chip cannot.
+// The fewest teams with which one round of blocks does everything; 0: there is no such number, or this chip cannot.
 int teams_for(std::int64_t rows, std::int64_t outputs) {
   int device = 0, major = 0, multiprocessors = 0, shared = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;

@@ -1,4 +1,4 @@
-// Joined rows of queries, keys and values: split, normed, turned, and put where attention finds them; and the gradients
+// Joined rows of queries, keys and values: split, normed, rotated and put where attention finds them; and the gradients
 // of that, joined again.
 #include <initializer_list>
 

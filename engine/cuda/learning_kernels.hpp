@@ -25,7 +25,7 @@ LaunchError add_rows_exactly(Stream stream, Scalar scalar, const void* values, s
 LaunchError add_rows_at(Stream stream, Scalar scalar, const void* values, const std::int64_t* indices,
                         std::int64_t rows, std::int64_t width, std::int64_t sum_rows, const Sum& sum);
 
-// The same of a bfloat16 sum: the rows of one index are one term, added up in float32 in an order that depends on
+// The same for a bfloat16 sum: the rows of one index are one term, added up in float32 in an order that depends on
 // nothing but the indices. order: the rows sorted by index; sorted[i] is the index of row order[i]. terms: room for
 // sorted_row_terms numbers.
 std::int64_t sorted_row_terms(std::int64_t rows, std::int64_t width);
@@ -33,7 +33,7 @@ LaunchError add_sorted_rows(Stream stream, Scalar scalar, const void* values, co
                             const std::int64_t* order, std::int64_t rows, std::int64_t width, std::int64_t sum_rows,
                             float* terms, const Sum& sum);
 
-// Gradients of rms_norm and layer_norm. Each row's is computed by itself; the sums take the rows in an order that
+// Gradients of rms_norm and layer_norm. Each row's is computed separately; the sums take the rows in an order that
 // depends on their number alone, or as exact terms.
 struct NormGradient {
   const void* input = nullptr;            // [rows, width]
@@ -52,17 +52,17 @@ struct NormGradient {
 std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
 LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
 
-// Of gated_silu. output_gradient: [rows, width], contiguous, and then the output itself; gradient: [rows, 2 * width],
-// the gate's first.
+// The gradient of gated_silu. output_gradient: [rows, width], contiguous, and then the output itself; gradient:
+// [rows, 2 * width], the gate's first.
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,
                                 std::int64_t rows, std::int64_t width, void* output_gradient, void* gradient);
 
-// input, output: [rows, heads, head_size]; cosines, sines: [rows, head_size / 2]. Rounded as torch's operations one by
-// one are.
+// input, output: [rows, heads, head_size]; cosines, sines: [rows, head_size / 2]. Rounded as torch's separate
+// operations are.
 LaunchError rotate(Stream stream, Scalar scalar, const void* input, const float* cosines, const float* sines,
                    std::int64_t rows, std::int64_t heads, std::int64_t head_size, void* output);
 
-// Gradients of what split_heads gave where it norms nothing: the rotation is turned back. All are aligned to 16 bytes.
+// Gradients of what split_heads gave where it norms nothing: the rotation is undone. All are aligned to 16 bytes.
 struct HeadGradients {
   const void* queries = nullptr;   // [rows, heads * head_size]
   const void* keys = nullptr;      // [rows, kv_heads * head_size]
@@ -75,7 +75,7 @@ LaunchError join_gradients(Stream stream, Scalar scalar, const AttentionShape& s
                            std::int64_t rows, void* joined);
 
 // logits [rows, width] become the gradient of scale · Σ losses; losses [rows] are those of choose_tokens, negated, to
-// the last bit where they are wanted as scored. A target outside the vocabulary has a loss that is no number.
+// the last bit where they are wanted as scored. A target outside the vocabulary has a loss that is not a number.
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
                           std::int64_t width, float scale, bool as_scored, float* losses);
 

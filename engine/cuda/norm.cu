@@ -16,7 +16,7 @@ constexpr int most_packs = 4;  // of a thread
 constexpr std::int64_t most_blocks = 1024;
 
 // packs: of a row, per_thread of them in each thread. A block has all threads, or one for each pack. It takes every row
-// that is gridDim.x behind the one before, which is on its way while that one is computed.
+// that is gridDim.x after the one before, and loads it while that one is computed.
 template <class T, int per_thread>
 __global__ void __launch_bounds__(threads)
     rms_norm_packs(const T* input, const T* weight, float epsilon, std::int64_t rows, int packs, T* output) {

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(threads) gradient_rows(NormGradient job) {
 
 constexpr int eight = 8;
 
-// Of rms_norm: a row is in the registers of a block, per_thread packs in each thread.
+// For rms_norm: a row is in the registers of a block, per_thread packs in each thread.
 template <class T, bool exact, int per_thread>
 __global__ void __launch_bounds__(threads) gradient_packs(NormGradient job, int packs) {
   using Values = Pack<T, eight>;

@@ -1,4 +1,4 @@
-// Kernels that begin while the ones before them end. One launched so may do what needs nothing of those before (read
+// Kernels that begin while the ones before them end. One launched this way may do what needs nothing from them (read
 // weights), and then waits for them. Chips before Hopper run kernels one after the other, and these do nothing there.
 #pragma once
 

@@ -10,7 +10,7 @@ struct alignas(sizeof(T) * count) Pack {
   T values[count];
 };
 
-// Whether packs of so many bytes can begin here.
+// Whether packs of this many bytes can begin here.
 inline bool is_aligned(const void* pointer, std::uintptr_t bytes = 16) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
 }

@@ -49,9 +49,9 @@ __global__ void __launch_bounds__(threads) scatter(const T* values, const std::i
   }
 }
 
-// Of rows in the order of their indices, a run is those of one index. It is summed by stretches of rows: a thread has
-// one column of a stretch. A run that is in several leaves a term for each, two rows of terms for a stretch: of the run
-// that goes on from the one before, and of the one that begins here.
+// In rows sorted by index, a run is those of one index. It is summed by stretches of rows: a thread has
+// one column of a stretch. A run that is in several leaves a term for each, two rows of terms for a stretch: for the
+// run that continues from the one before, and for the one that begins here.
 constexpr std::int64_t stretch_rows = 64;
 
 struct SortedRows {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Of the run that begins in the stretch and goes on behind it.
+// For the run that begins in the stretch and continues after it.
 __global__ void __launch_bounds__(threads)
     join_stretches(SortedRows sorted, float* terms, std::int64_t sum_rows, __nv_bfloat16* sum) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * threads + threadIdx.x;

@@ -15,7 +15,7 @@ struct Likeliest {
   std::int64_t token = -1;
 };
 
-// A NaN is never it; of equals the lowest.
+// A NaN is never chosen; among equals the lowest token is.
 __device__ Likeliest likelier(Likeliest a, Likeliest b) {
   if (b.token < 0) return a;
   if (a.token < 0) return b;
@@ -40,7 +40,7 @@ __device__ Likeliest join_likeliest(Likeliest own) {
   return own;
 }
 
-// Of the tokens that this thread looks at.
+// Among the tokens that this thread looks at.
 __device__ Likeliest own_likeliest(const float* judged, std::int64_t width) {
   Likeliest own;
   for (std::int64_t token = threadIdx.x; token < width; token += threads)

@@ -11,7 +11,7 @@ constexpr int threads = 1024;
 
 using Count = unsigned long long;  // what atomicAdd takes
 
-// Rises with the logit; of equal ones, both zeros among them, it is the same.
+// Rises with the logit; it is the same for equal ones, both zeros included.
 __device__ inline std::uint32_t ordered(float logit) {
   const std::uint32_t bits = __float_as_uint(logit + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -33,7 +33,7 @@ struct TokenRow {
     if (isnan(logit)) return 0;
     return kernels::draw_weight(kernels::draw_exponent(logit, highest, temperature));
   }
-  // Of a token that top_k leaves.
+  // For a token that top_k leaves.
   __device__ Count weight_after_top_k(std::int64_t token) const {
     return ordered(judged[token]) >= least ? weight(token) : 0;
   }

@@ -38,7 +38,7 @@ __device__ T block_sum(T value) {
   return block_join<threads>(value, [](T a, T b) { return a + b; });
 }
 
-// As block_sum, of a block of as many warps as the launch has; what idle ones add does not change a bit.
+// As block_sum, for a block of as many warps as the launch has; what idle ones add does not change a bit.
 __device__ inline float launched_block_sum(float value) {
   __shared__ float partial[lanes];
   __syncthreads();

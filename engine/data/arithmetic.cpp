@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::uint64_t most_questions = 1'000'000;
 constexpr std::int64_t most_digits = 9;  // products, and the number of questions, fit into 64 bits
-constexpr std::uint64_t golden = 0x9e3779b97f4a7c15u;
-
 Error wrong(std::string what, std::string remedy) {
   return {Error::Kind::bad_input, "builtin:arithmetic: " + std::move(what), std::move(remedy)};
 }
@@ -47,7 +45,7 @@ bool is_held_out(const std::string& prompt, double share) {
   return static_cast<double>(bits >> 11) * 0x1p-53 < share;
 }
 
-// Numbers from 0 up to count-1: all of them in an order of chance, or, where they are too many, some.
+// Numbers from 0 up to count-1: all of them in random order, or, where there are too many, some.
 std::vector<std::uint64_t> drawn_numbers(std::uint64_t count, std::uint64_t seed) {
   std::vector<std::uint64_t> numbers;
   if (count <= most_questions) {
@@ -57,7 +55,7 @@ std::vector<std::uint64_t> drawn_numbers(std::uint64_t count, std::uint64_t seed
   }
   std::unordered_set<std::uint64_t> seen;
   for (std::uint64_t i = 0; numbers.size() < most_questions; ++i) {
-    const std::uint64_t bits = mix_bits(mix_bits(seed + golden) + i * golden);
+    const std::uint64_t bits = mix_bits(mix_bits(seed + golden_step) + i * golden_step);
     const std::uint64_t number = bounded(bits, count);
     if (seen.insert(number).second) numbers.push_back(number);
   }

@@ -32,8 +32,8 @@ struct Questions {
 };
 
 // Every question there is, or, beyond a million, a million of them drawn by the seed. Whether one is held out follows
-// from the question alone: no other setting than the share moves it. Both lists are in an order of chance, so that the
-// first ones of them are a fair sample.
+// from the question alone: no setting other than the share changes it. Both lists are in random order, so that the
+// first ones of each are a fair sample.
 Result<Questions> arithmetic_questions(const ArithmeticSettings& settings);
 
 }  // namespace muster::data

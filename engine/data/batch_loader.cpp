@@ -26,7 +26,7 @@ LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& 
 
 }  // namespace
 
-// Steps stand in line in their order: a thread puts an empty place at its end, and fills it later.
+// Steps queue up in their order: a thread puts an empty place at the end, and fills it later.
 class BatchLoader::Line {
  public:
   Line(Dataset dataset, BatchSchedule schedule, RankPlace place, LoaderSettings settings)

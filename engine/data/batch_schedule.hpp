@@ -36,15 +36,15 @@ class BatchSchedule {
   // lengths: of every sample, at least one. batch_size: units of a step, at least 1.
   BatchSchedule(std::vector<std::uint32_t> lengths, OrderSettings settings, std::int64_t batch_size);
 
-  // The next batch_size units, or what is left of the epoch: no step reaches over its end.
+  // The next batch_size units, or what is left of the epoch: no step reaches past its end.
   StepUnits next();
   BatchCursor cursor() const { return cursor_; }
-  // Goes on from there. A cursor behind an epoch's last unit is the next epoch's beginning.
+  // Continues from there. A cursor past an epoch's last unit is the next epoch's beginning.
   void seek(BatchCursor cursor);
 
   std::int64_t units_in(std::int64_t epoch);
   std::int64_t steps_in(std::int64_t epoch);
-  // Of the first epochs together.
+  // Steps of the first epochs together.
   std::int64_t steps_of(std::int64_t epochs);
   // Where a run stands that has done this many steps from the beginning.
   BatchCursor cursor_after(std::int64_t steps);

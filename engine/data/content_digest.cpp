@@ -45,7 +45,7 @@ Result<std::string> digest_of_block(const RowFile& file, const Block& block) {
 
 void add_text(Sha256& digest, const std::string& text) { digest.add(std::as_bytes(std::span(text))); }
 
-// A file that was written a moment ago can be written again without its time telling.
+// A file that was written a moment ago can be written again without a change of its time.
 bool is_settled(std::span<const RowFile> files) {
   const std::time_t now = std::time(nullptr);
   return std::ranges::all_of(files, [&](const RowFile& file) {

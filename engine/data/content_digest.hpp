@@ -1,4 +1,4 @@
-// A digest of the contents of files, and a short way to it for files that have not changed.
+// A digest of the contents of files, and a shortcut for files that have not changed.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace muster::data {
 // What the system says about files: their places, sizes and times. The same stamp means the same contents.
 Result<std::string> stamp_of(std::span<const RowFile> files);
 
-// Of kinds and contents, in their order; names do not matter. Large files are digested in blocks, by several threads.
+// Covers kinds and contents, in order; names do not matter. Large files are digested in blocks, by several threads.
 // done: called from this thread with the bytes that were read so far.
 Result<std::string> digest_of(std::span<const RowFile> files, int threads,
                               const std::function<void(std::uint64_t)>& done);

@@ -24,7 +24,7 @@ Error damaged(const std::filesystem::path& path, std::string_view what) {
           "remove it; it is made again from the data"};
 }
 
-// Where the parts lie, and that they fill the file: nothing beyond this is trusted before.
+// Where the parts lie, and that they fill the file: nothing else is trusted before that.
 struct Layout {
   Bytes tokens, spans, index;
 };
@@ -138,14 +138,10 @@ Result<Dataset> Dataset::open(const std::filesystem::path& path, Verification ve
   const auto layout = layout_of(bytes, footer);
   if (!layout) return damaged(path, "its length is not what its end says");
   if (const auto wrong = wrong_with(*layout, footer, verification, std::max(threads, 1))) return damaged(path, *wrong);
-  const auto number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
-  const SampleCounts counts{number(footer.samples), number(footer.tokens),  number(footer.trained_tokens),
-                            number(footer.cut),     number(footer.dropped), number(footer.token_limit),
-                            number(footer.longest)};
   auto map =
       std::make_shared<const Map>(Map{std::move(*mapped), as_values<std::int32_t>(layout->tokens),
                                       as_values<TokenSpan>(layout->spans), as_values<SampleIndex>(layout->index)});
-  return Dataset(std::move(map), counts);
+  return Dataset(std::move(map), counts_of(footer));
 }
 
 SampleView Dataset::sample(std::int64_t index) const {

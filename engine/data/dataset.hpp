@@ -19,7 +19,7 @@ enum class Verification {
 // Immutable, cheap to copy, safe to use from many threads. The file may be removed while it is open.
 class Dataset {
  public:
-  // Refused: what is no token file, of another version, cut off or damaged. threads: for the checksums, at least 1.
+  // Refused: what is not a token file, of another version, cut off or damaged. threads: for checksums, at least 1.
   static Result<Dataset> open(const std::filesystem::path& path, Verification verification, int threads = 1);
 
   std::int64_t size() const { return counts_.samples; }
@@ -27,7 +27,7 @@ class Dataset {
   std::int64_t length(std::int64_t index) const;   // tokens
   std::int64_t trained(std::int64_t index) const;  // tokens that are trained on
   const SampleCounts& counts() const { return counts_; }
-  // Of every sample.
+  // For every sample.
   std::vector<std::uint32_t> lengths() const;
 
  private:

@@ -10,9 +10,7 @@
 namespace muster::data {
 namespace {
 
-constexpr std::uint64_t golden = 0x9e3779b97f4a7c15u;
-
-// The first of the open units in which there is room for a sample, as bins; samples keep the number of their unit.
+// First-fit packing: a sample goes to the first of the open units that has room for it, and keeps that unit's number.
 class Packer {
  public:
   explicit Packer(std::uint64_t room) : room_(room) {}
@@ -46,10 +44,10 @@ std::vector<std::uint32_t> shuffled_numbers(std::uint32_t count, std::uint64_t s
   std::vector<std::uint32_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0U);
   const std::uint64_t key =
-      mix_bits(mix_bits(seed + golden) ^ mix_bits(static_cast<std::uint64_t>(epoch) + 2 * golden));
+      mix_bits(mix_bits(seed + golden_step) ^ mix_bits(static_cast<std::uint64_t>(epoch) + 2 * golden_step));
   for (std::uint32_t left = count; left > 1; --left) {
-    // 64 random bits for at most 2^32 choices: the bias is beyond notice.
-    const std::uint64_t bits = mix_bits(key + left * golden);
+    // 64 random bits for at most 2^32 choices: the bias is negligible.
+    const std::uint64_t bits = mix_bits(key + left * golden_step);
     const auto chosen = static_cast<std::uint32_t>(bounded(bits, left));
     std::swap(numbers[left - 1], numbers[chosen]);
   }

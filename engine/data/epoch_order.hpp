@@ -1,4 +1,4 @@
-// In which order the samples of an epoch come: a pure function of lengths, seed and epoch, whatever the number of
+// The order of the samples of an epoch: a pure function of lengths, seed and epoch, whatever the number of
 // ranks.
 #pragma once
 
@@ -33,7 +33,7 @@ class EpochOrder {
   std::vector<std::uint64_t> ends_;  // of each unit, in samples_
 };
 
-// A permutation of 0 … count-1 in which all are equally likely, over seeds.
+// A permutation of 0 … count-1; over seeds, all are equally likely.
 std::vector<std::uint32_t> shuffled_numbers(std::uint32_t count, std::uint64_t seed, std::int64_t epoch);
 
 }  // namespace muster::data

@@ -7,10 +7,12 @@
 
 #include "base/regular_file.hpp"
 #include "data/row_files.hpp"
+#include "data/training_row.hpp"
 
 namespace muster::data {
 
-// Lines that begin within the piece, whole, with the newline that the last one may lack.
+// Lines that begin within the piece, whole, with the newline that the last one may lack. A last line that is longer
+// than longest_row is cut somewhere beyond it.
 Result<std::string> read_lines(const RegularFile& file, const FilePiece& piece);
 
 struct DocumentPart {
@@ -18,7 +20,7 @@ struct DocumentPart {
   bool begins = false;  // the document
   bool ends = false;
 };
-// Pieces meet behind the first newline from where they are meant to, or, where none is near, between two characters.
+// Pieces meet after the first newline from the intended place on, or, where none is near, between two characters.
 // One for which nothing is left is empty, and neither begins nor ends the document.
 Result<DocumentPart> read_part(const RegularFile& file, const FilePiece& piece);
 

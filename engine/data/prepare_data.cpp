@@ -16,12 +16,17 @@
 #include "data/ordered_work.hpp"
 #include "data/sample_source.hpp"
 #include "data/token_file.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::data {
 namespace {
 
 namespace fs = std::filesystem;
 using Phase = PreparationProgress::Phase;
+
+// Which samples a source gives: part of the names of token files, and with them of the identity of runs. How a token
+// file is laid out is not (token_file_version).
+constexpr int sample_rules = 1;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -54,7 +59,7 @@ Error cannot_use(const fs::path& folder, std::string_view reason) {
           "set MUSTER_CACHE to a folder that can be written to"};
 }
 
-// Held by whoever makes a token file; the kernel lets go of it when the process ends.
+// Held by the process that makes a token file; the kernel releases it when the process ends.
 Result<FileDescriptor> lock_for(const Work& work, const fs::path& place) {
   const fs::path path = place.string() + ".lock";
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -94,8 +99,10 @@ class PieceTaker {
       if (problems_.size() < most_bad_lines)
         problems_.push_back({fmt::format("{}:{}", name_, lines_before_ + bad.line), bad.what, bad.remedy});
     lines_before_ += made->lines;
-    cut_ += made->encoded.cut;
-    dropped_ += made->encoded.dropped;
+    told_.cut += made->encoded.cut;
+    told_.dropped += made->encoded.dropped;
+    told_.conversations += made->encoded.conversations;
+    told_.split += made->encoded.split;
     if (problems_.size() == most_bad_lines) return to_error(problems_);
     if (!problems_.empty()) return {};  // only to find the others
     for (const Sample& sample : made->encoded.samples) {
@@ -110,9 +117,10 @@ class PieceTaker {
     if (samples_ == 0)
       return Error{
           Error::Kind::bad_input,
-          fmt::format("{} gives nothing to train on: {} samples had no token that is trained on", name, dropped_),
+          fmt::format("{} gives nothing to train on: {} samples had no token that is trained on", name,
+                      told_.dropped),
           "check the data, and whether training.sequence_length leaves room for the answers"};
-    return writer_.commit(cut_, dropped_);
+    return writer_.commit(told_);
   }
 
  private:
@@ -120,12 +128,13 @@ class PieceTaker {
   TokenFileWriter& writer_;
   std::string name_;
   std::int64_t lines_before_ = 0;  // of the file, before this piece
-  std::int64_t cut_ = 0, dropped_ = 0, samples_ = 0;
+  std::int64_t samples_ = 0;
+  SampleCounts told_;
   std::vector<Problem> problems_;
 };
 
 Result<SampleCounts> make_file(const Work& work, const Source& source, const fs::path& place) {
-  const auto encoder = SampleEncoder::make(work.text, work.wish.sequence_length);
+  const auto encoder = SampleEncoder::make(work.text, work.wish.sequence_length, work.wish.train_on);
   if (!encoder) return encoder.error();
   const auto before = stamp_of(source.files);
   if (!before) return before.error();
@@ -153,7 +162,7 @@ Result<SampleCounts> make_file(const Work& work, const Source& source, const fs:
 
 Result<PreparedFile> prepare(const Work& work, const Source& source) {
   Sha256 digest;
-  const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", token_file_version,
+  const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", sample_rules,
                                       work.wish.sequence_length, work.text.identity(), source.key);
   digest.add(std::as_bytes(std::span(key)));
   const fs::path place = work.folder / (digest.finish().substr(0, 40) + ".tokens");
@@ -177,7 +186,8 @@ Result<Source> file_source(const Work& work, const std::string& path) {
   const auto digest = remembered_digest(*files, work.folder, work.threads,
                                         [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
   if (!digest) return digest.error();
-  return Source{source_of_files(*files), "files " + *digest, path, *files};
+  std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.wish.train_on));
+  return Source{source_of_files(*files), std::move(key), path, *files};
 }
 
 Result<Source> question_source(const ArithmeticSettings& settings, bool held_out) {

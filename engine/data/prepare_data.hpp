@@ -1,4 +1,4 @@
-// From what a user calls the data to token files, made once and kept.
+// From the data that a user names to token files, made once and kept.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "chat/model_text.hpp"
 #include "data/arithmetic.hpp"
 #include "data/sample.hpp"
+#include "spec/trained_answers.hpp"
 
 namespace muster::data {
 
@@ -18,9 +19,10 @@ constexpr const char* arithmetic_name = "builtin:arithmetic";
 
 struct DataWish {
   std::string path;                       // a file, a folder, or builtin:arithmetic
-  std::optional<std::string> evaluation;  // the same for evaluation; builtin:arithmetic evaluates by its held-out ones
+  std::optional<std::string> evaluation;  // the same for evaluation; builtin:arithmetic evaluates on its held-out ones
   ArithmeticSettings arithmetic;
   std::int64_t sequence_length = 1024;  // tokens of a sample at most
+  spec::TrainedAnswers train_on = spec::TrainedAnswers::all;  // of a conversation
 };
 
 struct PreparedFile {
@@ -37,7 +39,7 @@ struct PreparedData {
 struct PreparationProgress {
   enum class Phase {
     waiting,    // another process prepares the same
-    digesting,  // looks whether the data is known
+    digesting,  // checks whether the data is known
     tokenizing,
   };
   Phase phase = Phase::tokenizing;
@@ -49,14 +51,14 @@ using OnPreparation = std::function<void(const PreparationProgress&)>;
 // MUSTER_CACHE, else XDG_CACHE_HOME/muster, else ~/.cache/muster.
 std::filesystem::path cache_folder_from_environment();
 
-// Token files lie in cache/data under a name that follows from contents, tokenizer, chat template and sequence length;
-// one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line. Of several
-// processes that want the same one makes it, and the others wait. Memory does not grow with the data. progress: called
-// from this thread, often.
+// Token files lie in cache/data under a name that follows from contents, tokenizer, chat template, sequence length and
+// train_on; one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line.
+// Of several processes that want the same one makes it, and the others wait. Memory does not grow with the data.
+// progress: called from this thread, often.
 Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const std::filesystem::path& cache,
                                   int threads, const OnPreparation& progress = {});
 
-// The same for data that is evaluated on alone: wish.path, of builtin:arithmetic the held-out questions.
+// The same for data that is only evaluated on: wish.path, or the held-out questions of builtin:arithmetic.
 Result<PreparedFile> prepare_evaluation(const DataWish& wish, const chat::ModelText& text,
                                         const std::filesystem::path& cache, int threads,
                                         const OnPreparation& progress = {});

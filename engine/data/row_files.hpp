@@ -22,7 +22,7 @@ struct RowFile {
   std::uint64_t size = 0;
 };
 
-// A file, or all files of a folder and the folders in it, by name; what is hidden is passed over. Files of other kinds
+// A file, or all files of a folder and the folders in it, by name; hidden ones are skipped. Files of other kinds
 // are an error that names them.
 Result<std::vector<RowFile>> find_row_files(const std::filesystem::path& path);
 

@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t most_problems = 10;
 
-Error bad_row(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
-}
-
 Result<RowQuestion> ask(chat::Conversation conversation, std::string answer, const chat::ModelText& text) {
   conversation.add_generation_prompt = true;
   auto rendered = text.render(conversation);
@@ -30,8 +26,8 @@ Result<RowQuestion> question_of(const ConversationRow& row, const chat::ModelTex
   const bool answered = messages.size() > 1 && messages.back().value("role", "") == "assistant" &&
                         messages.back().contains("content") && messages.back()["content"].is_string();
   if (!answered)
-    return bad_row("the last message is no text of the assistant's, so that there is no right answer",
-                   "end messages with the assistant's answer, or leave --exact-match out");
+    return bad_input("the last message is no text of the assistant's, so that there is no right answer",
+                     "end messages with the assistant's answer, or leave --exact-match out");
   chat::Conversation asked = row.conversation;
   asked.messages.erase(asked.messages.size() - 1);
   return ask(std::move(asked), messages.back()["content"].get<std::string>(), text);
@@ -42,8 +38,8 @@ Result<RowQuestion> row_question(std::string_view line, const chat::ModelText& t
   if (!row) return row.error();
   if (const auto* pair = std::get_if<PairRow>(&*row)) return RowQuestion{pair->prompt, pair->completion, false};
   if (const auto* conversation = std::get_if<ConversationRow>(&*row)) return question_of(*conversation, text);
-  return bad_row("a text asks nothing, so that there is no right answer",
-                 "rows with prompt and completion, or with messages; or leave --exact-match out");
+  return bad_input("a text asks nothing, so that there is no right answer",
+                   "rows with prompt and completion, or with messages; or leave --exact-match out");
 }
 
 Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText& text) {
@@ -51,14 +47,14 @@ Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText&
   if (!row) return row.error();
   const auto answer = row->find("answer"), prompt = row->find("prompt"), messages = row->find("messages");
   if (answer == row->end() || !answer->is_string() || (prompt == row->end()) == (messages == row->end()))
-    return bad_row("it has no text \"answer\" with either \"prompt\" or \"messages\"",
-                   R"({"prompt": "12+34=", "answer": "46"})");
+    return bad_input("it has no text \"answer\" with either \"prompt\" or \"messages\"",
+                     R"({"prompt": "12+34=", "answer": "46"})");
   if (prompt != row->end()) {
-    if (!prompt->is_string()) return bad_row("its \"prompt\" is no text", R"({"prompt": "12+34=", "answer": "46"})");
+    if (!prompt->is_string()) return bad_input("its \"prompt\" is no text", R"({"prompt": "12+34=", "answer": "46"})");
     return RowQuestion{prompt->get<std::string>(), answer->get<std::string>(), false};
   }
   if (!messages->is_array() || messages->empty())
-    return bad_row("its \"messages\" is no list of messages", R"([{"role": "user", "content": "…"}])");
+    return bad_input("its \"messages\" is no list of messages", R"([{"role": "user", "content": "…"}])");
   chat::Conversation conversation;
   conversation.messages = *messages;
   return ask(std::move(conversation), answer->get<std::string>(), text);
@@ -94,8 +90,8 @@ Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& 
   std::vector<RowQuestion> questions;
   for (const RowFile& file : *files) {
     if (file.kind == RowFileKind::text)
-      return bad_row(fmt::format("{} is a text, which asks nothing", file.path.string()),
-                     "rows with prompt and completion, or with messages; or leave --exact-match out");
+      return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()),
+                       "rows with prompt and completion, or with messages; or leave --exact-match out");
     if (auto read = read_into(questions, file.path, text, row_question); !read) return read.error();
   }
   return questions;
@@ -105,7 +101,7 @@ Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& 
   std::vector<RowQuestion> questions;
   if (auto read = read_into(questions, path, text, asked_question); !read) return read.error();
   if (questions.empty())
-    return bad_row(fmt::format("{} has no questions", path.string()), R"({"prompt": "12+34=", "answer": "46"})");
+    return bad_input(fmt::format("{} has no questions", path.string()), R"({"prompt": "12+34=", "answer": "46"})");
   return questions;
 }
 

@@ -26,8 +26,8 @@ Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& 
 // A file of JSON lines with "prompt" or "messages", and "answer".
 Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text);
 
-// Tokens that are waited for: twice those of the right answer, which may be written in others, and two more, so that a
-// longer answer is seen to be wrong.
+// The most tokens to wait for: twice those of the right answer, which may be tokenised differently, and two more, so
+// that a longer answer is seen to be wrong.
 constexpr std::int64_t most_answer_tokens(std::int64_t right) { return 2 * right + 2; }
 
 }  // namespace muster::data

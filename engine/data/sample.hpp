@@ -23,7 +23,7 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-// The same where it lies in a dataset.
+// The same in place, in a dataset.
 struct SampleView {
   std::span<const std::int32_t> tokens;
   std::span<const TokenSpan> trained;
@@ -37,6 +37,8 @@ struct SampleCounts {
   std::int64_t dropped = 0;      // samples that had no token to train on, and are not among the samples
   std::int64_t token_limit = 0;  // one more than the largest token
   std::int64_t longest = 0;      // tokens of the longest sample
+  std::int64_t conversations = 0;  // rows with messages
+  std::int64_t split = 0;          // conversations that became one sample for each answer
 
   bool operator==(const SampleCounts&) const = default;
 };

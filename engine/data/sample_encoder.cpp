@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text.hpp"
+#include "data/answered_text.hpp"
 #include "data/token_places.hpp"
 
 namespace muster::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Tokens = std::vector<std::int32_t>;
 using ByteSpans = std::vector<chat::ChatTemplate::Span>;
-
-Error bad_row(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
-}
 
 // The token that ends a text: the one that the tokenizer calls so, else the first that ends an answer.
 std::optional<std::int32_t> end_token_of(const chat::ModelText& text) {
@@ -28,41 +23,6 @@ std::optional<std::int32_t> end_token_of(const chat::ModelText& text) {
 }
 
 std::uint32_t count_of(std::size_t size) { return static_cast<std::uint32_t>(size); }
-
-// Whether the template says itself what the assistant writes, as transformers looks for it.
-bool marks_answers(std::string_view source) {
-  for (std::size_t at = 0; (at = source.find("{%", at)) != std::string_view::npos; at += 2) {
-    std::string_view tag = source.substr(at + 2, source.find("%}", at) - at - 2);
-    if (tag.starts_with('-')) tag.remove_prefix(1);
-    if (tag.ends_with('-')) tag.remove_suffix(1);
-    if (trim(tag) == "generation") return true;
-  }
-  return false;
-}
-
-// What an answer to everything before the last message is: its text, behind the words that an answer begins with.
-Result<ByteSpans> last_answer(const chat::ModelText& text, const chat::Conversation& whole,
-                              const std::string& rendered) {
-  const Json& last = whole.messages.back();
-  if (last.value("role", "") != "assistant")
-    return bad_row(fmt::format("the last message is from '{}', and the chat template does not mark what the assistant "
-                               "writes, so that only a last answer can be trained on",
-                               last.value("role", "")),
-                   "end messages with the assistant's, or use a chat template with {% generation %}");
-  if (whole.messages.size() < 2)
-    return bad_row("there is no message before the assistant's", "begin with what the assistant answers");
-  chat::Conversation asked = whole;
-  asked.messages.erase(asked.messages.size() - 1);
-  asked.add_generation_prompt = true;
-  const auto prompt = text.render(asked);
-  if (!prompt) return prompt.error();
-  if (!rendered.starts_with(prompt->text))
-    return bad_row(
-        "the chat template writes the messages before the last answer differently without it, so that "
-        "the answer's beginning is not clear",
-        "use a chat template with {% generation %} around what the assistant writes");
-  return ByteSpans{{prompt->text.size(), rendered.size()}};
-}
 
 // Tokens that hold a byte of the spans.
 std::vector<TokenSpan> tokens_in(const ByteSpans& spans, const std::vector<TokenPlace>& places) {
@@ -91,7 +51,8 @@ void cut_spans(std::vector<TokenSpan>& spans, std::uint32_t length) {
 
 }  // namespace
 
-Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int64_t sequence_length) {
+Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int64_t sequence_length,
+                                          spec::TrainedAnswers which) {
   if (sequence_length < 2)
     return Error{
         Error::Kind::bad_input,
@@ -102,13 +63,13 @@ Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int6
     return Error{Error::Kind::bad_input,
                  "the tokenizer names no end-of-sequence token, and training ends texts with it",
                  "name one as \"eos_token\" in tokenizer_config.json"};
-  return SampleEncoder(text, *end, static_cast<std::size_t>(sequence_length));
+  return SampleEncoder(text, *end, static_cast<std::size_t>(sequence_length), which);
 }
 
 Result<void> SampleEncoder::encode(const TrainingRow& row, EncodedSamples& out) const {
   if (const auto* text = std::get_if<TextRow>(&row)) return encode(DocumentPart{text->text, true, true}, out);
-  const auto* chat_row = std::get_if<ConversationRow>(&row);
-  auto sample = chat_row != nullptr ? conversation(chat_row->conversation) : pair(std::get<PairRow>(row));
+  if (const auto* chat_row = std::get_if<ConversationRow>(&row)) return encode(chat_row->conversation, out);
+  auto sample = pair(std::get<PairRow>(row));
   if (!sample) return sample.error();
   add(std::move(*sample), out);
   return {};
@@ -122,7 +83,7 @@ Result<void> SampleEncoder::encode(const DocumentPart& part, EncodedSamples& out
   return {};
 }
 
-// With what the tokenizer puts before a text where the document begins, and behind it where it ends.
+// With what the tokenizer puts before a text where the document begins, and after it where it ends.
 Result<Tokens> SampleEncoder::part_tokens(const DocumentPart& part) const {
   if (!part.begins && !part.ends) return text_->encode_rendered(part.text);
   auto whole = text_->encode(part.text);
@@ -138,8 +99,8 @@ Result<Sample> SampleEncoder::pair(const PairRow& row) const {
   auto prompt = text_->encode(row.prompt);
   if (!prompt) return prompt.error();
   if (prompt->empty())
-    return bad_row("the prompt has no tokens, and a completion goes on from at least one",
-                   "give {\"text\"} in place of prompt and completion");
+    return bad_input("the prompt has no tokens, and a completion goes on from at least one",
+                     "give {\"text\"} in place of prompt and completion");
   const auto completion = text_->encode_rendered(row.completion);
   if (!completion) return completion.error();
   Sample sample{std::move(*prompt), {}};
@@ -150,21 +111,19 @@ Result<Sample> SampleEncoder::pair(const PairRow& row) const {
   return sample;
 }
 
-Result<Sample> SampleEncoder::conversation(const chat::Conversation& conversation) const {
-  const auto chat_template = text_->chat_template(conversation);
-  if (!chat_template) return chat_template.error();
-  auto rendered = text_->render(conversation);
-  if (!rendered) return rendered.error();
-  if (!marks_answers(chat_template->source())) {
-    auto answer = last_answer(*text_, conversation, rendered->text);
-    if (!answer) return answer.error();
-    rendered->generated = std::move(*answer);
+Result<void> SampleEncoder::encode(const chat::Conversation& conversation, EncodedSamples& out) const {
+  const auto texts = answered_texts(*text_, conversation, which_);
+  if (!texts) return texts.error();
+  ++out.conversations;
+  if (texts->size() > 1) ++out.split;
+  for (const AnsweredText& answered : *texts) {
+    auto tokens = text_->encode_rendered(answered.text);
+    if (!tokens) return tokens.error();
+    const auto places = token_places(text_->tokenizer(), answered.text, *tokens);
+    if (!places) return places.error();
+    add({std::move(*tokens), tokens_in(answered.answers, *places)}, out);
   }
-  auto tokens = text_->encode_rendered(rendered->text);
-  if (!tokens) return tokens.error();
-  const auto places = token_places(text_->tokenizer(), rendered->text, *tokens);
-  if (!places) return places.error();
-  return Sample{std::move(*tokens), tokens_in(rendered->generated, *places)};
+  return {};
 }
 
 void SampleEncoder::add_end(Tokens& tokens) const {

@@ -9,34 +9,41 @@
 #include "data/piece_reader.hpp"
 #include "data/sample.hpp"
 #include "data/training_row.hpp"
+#include "spec/trained_answers.hpp"
 
 namespace muster::data {
 
 struct EncodedSamples {
   std::vector<Sample> samples;
-  std::int64_t cut = 0;  // as in SampleCounts
+  std::int64_t cut = 0;  // these four as in SampleCounts
   std::int64_t dropped = 0;
+  std::int64_t conversations = 0;
+  std::int64_t split = 0;
 };
 
 // Safe to use from many threads.
 class SampleEncoder {
  public:
   // text must outlive this. Refused: a tokenizer without an end-of-sequence token; sequences of less than two tokens.
-  static Result<SampleEncoder> make(const chat::ModelText& text, std::int64_t sequence_length);
+  // which: the answers of a conversation that are trained on.
+  static Result<SampleEncoder> make(const chat::ModelText& text, std::int64_t sequence_length,
+                                    spec::TrainedAnswers which = spec::TrainedAnswers::all);
 
-  // Appends the samples of a row. A text becomes as many as its length asks for; other rows are one, cut at its end.
+  // Appends the samples of a row. A text becomes as many as its length requires. A conversation is one sample, or one
+  // for each answer (Note [Answers without marks] in answered_text.hpp), and prompt and completion are one; each is cut
+  // at its end.
   Result<void> encode(const TrainingRow& row, EncodedSamples& out) const;
   // Appends the samples of part of a document.
   Result<void> encode(const DocumentPart& part, EncodedSamples& out) const;
 
  private:
   using Tokens = std::vector<std::int32_t>;
-  SampleEncoder(const chat::ModelText& text, std::int32_t end_token, std::size_t longest)
-      : text_(&text), end_token_(end_token), longest_(longest) {}
+  SampleEncoder(const chat::ModelText& text, std::int32_t end_token, std::size_t longest, spec::TrainedAnswers which)
+      : text_(&text), end_token_(end_token), longest_(longest), which_(which) {}
 
   Result<Tokens> part_tokens(const DocumentPart& part) const;
   Result<Sample> pair(const PairRow& row) const;
-  Result<Sample> conversation(const chat::Conversation& conversation) const;
+  Result<void> encode(const chat::Conversation& conversation, EncodedSamples& out) const;
   void add_end(Tokens& tokens) const;
   void add_text(const Tokens& tokens, EncodedSamples& out) const;
   void add(Sample sample, EncodedSamples& out) const;
@@ -44,6 +51,7 @@ class SampleEncoder {
   const chat::ModelText* text_;
   std::int32_t end_token_;
   std::size_t longest_;
+  spec::TrainedAnswers which_;
 };
 
 }  // namespace muster::data

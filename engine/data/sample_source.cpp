@@ -17,7 +17,7 @@ Result<void> encode_line(std::string_view line, const SampleEncoder& encoder, En
   return encoder.encode(*row, out);
 }
 
-// A file of JSON that is one list, and no lines of objects.
+// A JSON file that is one list instead of lines of objects.
 Error is_a_list() {
   return {Error::Kind::bad_input, "the file is one JSON list, and rows are read one a line",
           "python -c \"import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]\" < old.json > "

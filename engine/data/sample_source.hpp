@@ -1,4 +1,4 @@
-// Where samples come from, in pieces that threads make side by side.
+// Where samples come from, in pieces that threads make in parallel.
 #pragma once
 
 #include <cstdint>

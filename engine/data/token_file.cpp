@@ -20,7 +20,7 @@
 namespace muster::data {
 namespace {
 
-static_assert(sizeof(TokenFileStart) == 16 && sizeof(TokenFileFooter) == 96 && sizeof(SampleIndex) == 24 &&
+static_assert(sizeof(TokenFileStart) == 16 && sizeof(TokenFileFooter) == 112 && sizeof(SampleIndex) == 24 &&
               sizeof(TokenSpan) == 8);
 
 template <class Value>
@@ -58,7 +58,7 @@ class BlockBuffer {
   std::uint64_t sum_ = 0;
 };
 
-// What comes behind the tokens waits in a file without a name, which vanishes with its descriptor.
+// What comes after the tokens waits in a file without a name, which vanishes with its descriptor.
 class Spool {
  public:
   static Result<Spool> create(const std::filesystem::path& beside) {
@@ -106,6 +106,19 @@ class Spool {
 
 std::uint64_t fold_checksum(std::uint64_t sum, std::uint64_t block) {
   return mix_bits(sum + 0x9e3779b97f4a7c15u) ^ block;
+}
+
+SampleCounts counts_of(const TokenFileFooter& footer) {
+  const auto number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
+  return {.samples = number(footer.samples),
+          .tokens = number(footer.tokens),
+          .trained_tokens = number(footer.trained_tokens),
+          .cut = number(footer.cut),
+          .dropped = number(footer.dropped),
+          .token_limit = number(footer.token_limit),
+          .longest = number(footer.longest),
+          .conversations = number(footer.conversations),
+          .split = number(footer.split)};
 }
 
 std::uint64_t checksum_of(const TokenFileStart& start, const TokenFileFooter& footer) {
@@ -166,7 +179,7 @@ Result<void> TokenFileWriter::add(const Sample& sample) {
   return {};
 }
 
-Result<SampleCounts> TokenFileWriter::commit(std::int64_t cut, std::int64_t dropped) {
+Result<SampleCounts> TokenFileWriter::commit(const SampleCounts& told) {
   Parts& parts = *parts_;
   TokenFileFooter& counts = parts.counts;
   if (auto added = parts.add_index(0); !added) return added.error();
@@ -177,8 +190,10 @@ Result<SampleCounts> TokenFileWriter::commit(std::int64_t cut, std::int64_t drop
   if (done) done = parts.index.flush([&](std::string_view block) { return parts.index_spool.write(block); });
   if (done) done = parts.span_spool.copy_to(parts.file);
   if (done) done = parts.index_spool.copy_to(parts.file);
-  counts.cut = static_cast<std::uint64_t>(cut);
-  counts.dropped = static_cast<std::uint64_t>(dropped);
+  counts.cut = static_cast<std::uint64_t>(told.cut);
+  counts.dropped = static_cast<std::uint64_t>(told.dropped);
+  counts.conversations = static_cast<std::uint64_t>(told.conversations);
+  counts.split = static_cast<std::uint64_t>(told.split);
   counts.token_checksum = parts.tokens.sum();
   counts.span_checksum = parts.spans.sum();
   counts.index_checksum = parts.index.sum();
@@ -186,9 +201,7 @@ Result<SampleCounts> TokenFileWriter::commit(std::int64_t cut, std::int64_t drop
   if (done) done = parts.file.write(bytes_of(counts));
   if (done) done = parts.file.commit();
   if (!done) return done.error();
-  const auto number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
-  return SampleCounts{number(counts.samples),     number(counts.tokens), number(counts.trained_tokens), cut, dropped,
-                      number(counts.token_limit), number(counts.longest)};
+  return counts_of(counts);
 }
 
 }  // namespace muster::data

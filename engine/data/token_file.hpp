@@ -3,7 +3,7 @@
 //   start     magic, version                                            16 bytes
 //   tokens    int32 each, of all samples one after another; then zeros up to a multiple of 8
 //   spans     {uint32 begin, end} of each trained span, counted from its sample's first token
-//   index     {uint64 first token, first span; uint32 trained tokens, 0} of each sample, and one more behind the last
+//   index     {uint64 first token, first span; uint32 trained tokens, 0} of each sample, and one more after the last
 //   footer    counts, a checksum of each part and of itself             sizeof(TokenFileFooter)
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace muster::data {
 
-constexpr std::uint32_t token_file_version = 1;
+constexpr std::uint32_t token_file_version = 2;
 
 struct TokenFileStart {
   std::uint64_t magic = 0x314e454b4f54534dU;  // "MSTOKEN1"
@@ -30,7 +30,7 @@ struct TokenFileStart {
 
 struct TokenFileFooter {
   std::uint64_t samples = 0, tokens = 0, spans = 0, trained_tokens = 0;
-  std::uint64_t cut = 0, dropped = 0, token_limit = 0, longest = 0;
+  std::uint64_t cut = 0, dropped = 0, token_limit = 0, longest = 0, conversations = 0, split = 0;
   std::uint64_t token_checksum = 0, span_checksum = 0, index_checksum = 0;
   std::uint64_t own_checksum = 0;  // of the start and of what stands before this
 };
@@ -45,10 +45,11 @@ struct SampleIndex {
 // A checksum over blocks, which several threads can make: each block's is folded into the sum in order.
 constexpr std::size_t checksum_block = std::size_t{1} << 20;
 std::uint64_t fold_checksum(std::uint64_t sum, std::uint64_t block);
+SampleCounts counts_of(const TokenFileFooter& footer);
 // The footer's own.
 std::uint64_t checksum_of(const TokenFileStart& start, const TokenFileFooter& footer);
 
-// Writes samples as they come: memory does not grow with their number. Without commit() nothing is left behind.
+// Writes samples as they arrive: memory does not grow with their number. Without commit() nothing is left behind.
 class TokenFileWriter {
  public:
   static Result<TokenFileWriter> create(const std::filesystem::path& place);
@@ -56,8 +57,8 @@ class TokenFileWriter {
   ~TokenFileWriter();
 
   Result<void> add(const Sample& sample);
-  // cut, dropped: as in SampleCounts.
-  Result<SampleCounts> commit(std::int64_t cut, std::int64_t dropped);
+  // Keeps from `told` what the samples do not show by themselves: cut, dropped, conversations, split.
+  Result<SampleCounts> commit(const SampleCounts& told);
 
  private:
   struct Parts;

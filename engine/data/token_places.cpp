@@ -14,7 +14,7 @@ namespace muster::data {
 namespace {
 
 constexpr std::size_t widest_change = 64;  // bytes of either side that have no counterpart
-constexpr std::size_t sure_agreement = 6;  // bytes that are equal before both sides are said to agree again
+constexpr std::size_t sure_agreement = 6;  // bytes that must be equal before both sides count as agreeing again
 constexpr std::string_view space_mark = "▁";
 
 bool has_byte_alphabet(const tokenizer::Tokenizer& tokenizer) {
@@ -43,7 +43,7 @@ std::string with_spaces(std::string_view piece) {
   return text;
 }
 
-// What a token stands for in the text, as far as its piece tells.
+// What a token stands for in the text, as far as its piece shows.
 std::string written(const tokenizer::Tokenizer& tokenizer, tokenizer::TokenId token, bool byte_alphabet) {
   const std::string_view piece = tokenizer.piece(token);
   if (tokenizer.is_special(token)) return std::string(piece);
@@ -52,7 +52,7 @@ std::string written(const tokenizer::Tokenizer& tokenizer, tokenizer::TokenId to
   return with_spaces(piece);
 }
 
-// Whether both go on alike here, as far as can be seen.
+// Whether both continue alike here, as far as can be seen.
 bool agree(std::string_view one, std::string_view other) {
   const std::size_t length = std::min({one.size(), other.size(), sure_agreement});
   if (length < sure_agreement && one.size() != other.size()) return false;

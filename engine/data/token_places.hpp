@@ -21,7 +21,7 @@ struct TokenPlace {
 
 // One for each token; they are in order. tokens: what the tokenizer gave for text, without tokens around it. Where the
 // tokenizer changes the text (another form of Unicode, a space at the beginning, space that a special token takes
-// along), tokens are laid beside the text where both agree again; where they do not within some dozens of bytes, it is
+// along), tokens are aligned with the text where both agree again; where they do not within some dozens of bytes, it is
 // refused.
 Result<std::vector<TokenPlace>> token_places(const tokenizer::Tokenizer& tokenizer, std::string_view text,
                                              std::span<const tokenizer::TokenId> tokens);

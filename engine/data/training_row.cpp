@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -20,7 +21,7 @@ constexpr const char* accepted =
 struct Form {
   std::string_view name;
   std::vector<std::string_view> needed;
-  std::vector<std::string_view> allowed;  // beside them
+  std::vector<std::string_view> allowed;  // in addition
 };
 
 const std::array<Form, 4>& forms() {
@@ -70,14 +71,23 @@ Result<const Form*> form_of(const Json& row) {
 
 Result<std::string> text_of(const Json& row, std::string_view key) {
   const Json& value = row[std::string(key)];
-  if (!value.is_string()) return refusal(fmt::format("\"{}\" is {}, and no text", key, spec::shown(value)));
+  if (!value.is_string()) return refusal(fmt::format("\"{}\" is {}, not a text", key, spec::shown(value)));
   return value.get<std::string>();
+}
+
+// What is trained on: a text that is not empty.
+Result<std::string> answer_of(const Json& row, std::string_view key) {
+  auto text = text_of(row, key);
+  if (text && text->empty())
+    return Error{Error::Kind::bad_input, fmt::format("\"{}\" is empty, so that there is nothing to train on", key),
+                 "remove the row, or write what is to be learnt"};
+  return text;
 }
 
 Result<TrainingRow> pair_of(const Json& row) {
   auto prompt = text_of(row, "prompt");
   if (!prompt) return prompt.error();
-  auto completion = text_of(row, "completion");
+  auto completion = answer_of(row, "completion");
   if (!completion) return completion.error();
   return TrainingRow(PairRow{std::move(*prompt), std::move(*completion)});
 }
@@ -91,9 +101,56 @@ Result<TrainingRow> alpaca_of(const Json& row) {
     if (!given) return given.error();
     input = std::move(*given);
   }
-  auto output = text_of(row, "output");
+  auto output = answer_of(row, "output");
   if (!output) return output.error();
   return TrainingRow(PairRow{alpaca_prompt(*instruction, input), std::move(*output)});
+}
+
+// Those that chat templates know: the last three are names that families have for a tool's result.
+constexpr std::array<std::string_view, 8> roles{"system", "developer", "user",    "assistant",
+                                                "tool",   "function",  "ipython", "observation"};
+
+Error bad_message(std::size_t number, std::string_view what, std::string remedy) {
+  return {Error::Kind::bad_input, fmt::format("message {} {}", number, what), std::move(remedy)};
+}
+
+bool has(const Json& message, const char* key) { return message.contains(key) && !message[key].is_null(); }
+
+Result<void> check_content(std::size_t number, const Json& message) {
+  constexpr const char* remedy = R"(a message is {"role": "user", "content": "…"}; content is a text or a list of parts)";
+  const bool answers = message["role"] == "assistant";
+  const bool says_more = answers && (has(message, "tool_calls") || has(message, "reasoning_content") ||
+                                     has(message, "thinking") || has(message, "reasoning"));
+  if (!has(message, "content")) {
+    if (says_more) return {};
+    return bad_message(number, message.contains("content") ? "has the content null" : "has no \"content\"", remedy);
+  }
+  const Json& content = message["content"];
+  const bool is_result = !answers && content.is_object();  // of a tool, which some templates take as it is
+  if (!content.is_string() && !content.is_array() && !is_result)
+    return bad_message(number, fmt::format("has the content {}", spec::shown(content)), remedy);
+  if (answers && !says_more && (content == "" || content.empty()))
+    return bad_message(number, "is the assistant's and empty, so that there is nothing to train on",
+                       "remove the message or the row, or write what is to be learnt");
+  return {};
+}
+
+Result<void> check_message(std::size_t number, const Json& message) {
+  if (!message.is_object())
+    return bad_message(number, fmt::format("is {}", spec::shown(message)), R"({"role": "user", "content": "…"})");
+  if (!message.contains("role") || !message["role"].is_string()) {
+    const bool share_gpt = message.contains("from") && message.contains("value");
+    return bad_message(number,
+                       message.contains("role") ? fmt::format("has the role {}", spec::shown(message["role"]))
+                                                : "has no \"role\"",
+                       share_gpt ? R"(write {"from": "human", "value": "…"} as {"role": "user", "content": "…"})"
+                                 : R"({"role": "user", "content": "…"})");
+  }
+  const auto role = message["role"].get<std::string>();
+  if (std::ranges::find(roles, role) == roles.end())
+    return bad_message(number, fmt::format("has the role \"{}\", which is not known", role),
+                       fmt::format("accepted: {}", join(std::vector<std::string>(roles.begin(), roles.end()), ", ")));
+  return check_content(number, message);
 }
 
 Result<TrainingRow> conversation_of(Json& row) {
@@ -101,10 +158,11 @@ Result<TrainingRow> conversation_of(Json& row) {
   chat::Conversation& conversation = made.conversation;
   conversation.messages = std::move(row["messages"]);
   if (!conversation.messages.is_array() || conversation.messages.empty())
-    return refusal("\"messages\" is no list of messages");
-  for (const Json& message : conversation.messages)
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
-      return refusal("a message is no object with a \"role\"");
+    return Error{Error::Kind::bad_input,
+                 fmt::format("\"messages\" is {}, not a list of messages", spec::shown(conversation.messages)),
+                 R"("messages": [{"role": "user", "content": "…"}, …])"};
+  for (std::size_t i = 0; i < conversation.messages.size(); ++i)
+    if (auto checked = check_message(i + 1, conversation.messages[i]); !checked) return checked.error();
   if (row.contains("tools")) conversation.tools = std::move(row["tools"]);
   if (row.contains("documents")) conversation.documents = std::move(row["documents"]);
   if (row.contains("template_variables")) conversation.variables = std::move(row["template_variables"]);
@@ -126,6 +184,10 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
 }
 
 Result<TrainingRow> parse_training_row(std::string_view json) {
+  if (json.size() > longest_row)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("the row is longer than {} MiB, the most that is read", longest_row >> 20),
+                 "share it out over several rows; a long text may be a .txt file, which is read in parts"};
   auto row = spec::parse_ordered_json_object(json, "the row");
   if (!row) return Error{Error::Kind::bad_input, row.error().what, "a line holds one JSON object"};
   const auto form = form_of(*row);

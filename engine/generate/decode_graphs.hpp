@@ -1,4 +1,4 @@
-// Steps that write one token of every sequence, recorded once on a GPU and played again: the host says all of a step in
+// Steps that write one token of every sequence, recorded once on a GPU and replayed: the host submits a whole step with
 // one copy and one call. Equally many numbers stand for different batches, so that a record serves every batch of about
 // its size.
 #pragma once
@@ -12,7 +12,7 @@ namespace muster::generate {
 class DecodeGraphs {
  public:
   virtual ~DecodeGraphs() = default;
-  // Of a batch of single rows with a cache: [rows, vocabulary], good until the next call.
+  // For a batch of single rows with a cache: [rows, vocabulary], valid until the next call.
   virtual at::Tensor logits(const model::Batch& batch) = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "generate/generator.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "generate/random_stream.hpp"
@@ -144,7 +145,9 @@ GeneratedToken Generator::accept(const DrawnFor& draw, const tensor::ChosenToken
   const Branch& branch = sequence.request->branches[draw.branch];
   GeneratedToken token{branch.index, branch.sample, chosen.token, chosen.log_probability};
   const bool is_drawn = branch.given.empty();
-  if (is_drawn && std::ranges::find(settings_.end_tokens, chosen.token) != settings_.end_tokens.end())
+  if (is_drawn && std::isnan(chosen.log_probability))  // the model has failed: nothing follows from its token
+    token.finish = Finish::stop;
+  else if (is_drawn && std::ranges::find(settings_.end_tokens, chosen.token) != settings_.end_tokens.end())
     token.finish = Finish::stop;
   else if (is_drawn ? sequence.length() + 1 - sequence.prompt_length() >= branch.most_tokens : draw.is_last_given)
     token.finish = Finish::length;

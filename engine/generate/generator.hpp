@@ -1,5 +1,5 @@
 // Answers to prompts, and scores of given ones, in steps: which rows of which sequences each step computes, and what is
-// drawn from them. Which sequences there are, its books say.
+// drawn from them. Its books say which sequences there are.
 //
 // Note [Groups]
 // A runner that works on several steps at once (its depth) has as many groups of sequences, each with one step under
@@ -23,7 +23,7 @@ struct GeneratorSettings {
   std::vector<std::int32_t> end_tokens = {};  // each ends an answer and is its last token
   std::int64_t most_sequences = 8;            // computed at once
   std::int64_t most_prompt_rows = 2048;       // read in one step; longer prompts take several
-  // 0: prompts are read beside the sequences that are written. Else this share of the places must be free, or nothing
+  // 0: prompts are read along with the sequences being written. Else this share of the places must be free, or nothing
   // be written, before new prompts are read, and that happens in steps of their own: a device that replays the same
   // step again and again is slow at any other.
   double prefill_patience = 0;
@@ -40,10 +40,10 @@ class Generator {
   // Branches that wait or are computed.
   std::int64_t load() const { return load_; }
 
-  // Keeps as many steps under way as the runner takes, and waits for the oldest. What its draws gave; nothing where it
-  // only read.
+  // Keeps as many steps under way as the runner takes, and waits for the oldest. Returns what its draws gave; nothing
+  // where it only read.
   std::vector<GeneratedToken> step();
-  // Ends a branch with the token that was told last; nothing more is told of it.
+  // Ends a branch with the token that was reported last; nothing more is reported for it.
   void stop(std::int64_t index, std::int64_t sample);
 
  private:

@@ -30,11 +30,11 @@ class LocalRunner final : public StepRunner {
   tensor::Arithmetic& arithmetic_;
   model::KeyValueCache& cache_;
   tensor::SamplingRules rules_;
-  std::unique_ptr<DecodeGraphs> graphs_;  // nullptr: every step is computed anew
+  std::unique_ptr<DecodeGraphs> graphs_;  // nullptr: steps are not recorded
   std::deque<std::vector<tensor::ChosenToken>> done_;
 };
 
-// The draws of a step from the hidden rows of its batch: final norm, head, choice. Of the rank with the last layer.
+// The draws of a step from the hidden rows of its batch: final norm, head, choice. On the rank with the last layer.
 std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                              const tensor::SamplingRules& rules, const at::Tensor& hidden,
                                              const std::vector<Draw>& draws);

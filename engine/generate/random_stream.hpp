@@ -1,4 +1,4 @@
-// Chance that follows from what is drawn for, not from when: every answer to every prompt has a stream of its own, so
+// Random numbers that depend on what is drawn, not on when: every answer to every prompt has a stream of its own, so
 // that neither batch, ranks nor arrival change a draw.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is asked of a generator, and what it tells: plain values.
+// What a generator is asked for, and what it reports: plain values.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace muster::generate {
 
-// One way a prompt goes on: drawn token by token, or given and looked up.
+// One continuation of a prompt: drawn token by token, or given and looked up.
 struct Branch {
   std::int64_t index = 0;   // of the prompt in the input; random streams follow from it
   std::int64_t sample = 0;  // and from this
   std::int64_t most_tokens = 0;
   std::vector<std::int32_t> given = {};  // not empty: nothing is drawn, most_tokens does not matter
-  std::int64_t unscored = 0;             // the first so many of the given ones are only read
+  std::int64_t unscored = 0;             // this many of the given ones, from the first, are only read
 };
 
-// A prompt, which is computed once, and all that goes on from it.
+// A prompt, which is computed once, and all its continuations.
 struct Request {
   std::vector<std::int32_t> prompt;  // at least one token
   std::vector<Branch> branches;      // at least one

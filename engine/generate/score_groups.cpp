@@ -48,7 +48,7 @@ std::vector<Request> group_scores(std::vector<ScoredText> texts) {
   for (std::size_t first = 0, end = 0; first < texts.size(); first = end) {
     std::int64_t shared = texts[first].context;
     for (end = first + 1; end < texts.size(); ++end) {
-      // One more saves the shared rows, and costs each of the others what is shared no longer.
+      // One more saves the shared rows, and costs each of the others what is no longer shared.
       const std::int64_t common =
           common_prefix(context_of(texts[first]).first(static_cast<std::size_t>(shared)), context_of(texts[end]));
       const auto members = static_cast<std::int64_t>(end - first);

@@ -20,7 +20,7 @@ struct WaitingBranch {
 struct Sequence {
   std::shared_ptr<const Request> request;
   std::int64_t age = 0;               // requests that came earlier
-  std::optional<std::size_t> branch;  // absent: the prompt, which all branches go on from
+  std::optional<std::size_t> branch;  // absent: the prompt, which all branches continue
   std::vector<std::int32_t> tokens;   // from the prompt's first to the last one that is known
   std::int64_t computed = 0;          // tokens whose keys are there, or will be when the steps under way are done
   BlockList blocks;
@@ -41,7 +41,7 @@ struct Sequence {
   // One token a step, as opposed to many that are known.
   bool is_decoding() const { return branch && !is_given(); }
 
-  // Older ones are served first, and a prompt's branches before the prompt that others wait to go on from.
+  // Older ones are served first, and a prompt's branches before the prompt that others wait to continue.
   bool is_older_than(const Sequence& other) const {
     if (age != other.age) return age < other.age;
     return branch && (!other.branch || *branch < *other.branch);

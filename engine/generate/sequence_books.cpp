@@ -46,7 +46,7 @@ std::int64_t SequenceBooks::computed_at_once() const {
   return count;
 }
 
-// Of the most sequences. A prompt that is read takes as many as it has branches.
+// Counted against the most sequences. A prompt that is read takes as many as it has branches.
 std::int64_t SequenceBooks::places_taken() const {
   std::int64_t count = 0;
   for (const Group& group : groups_)
@@ -170,7 +170,7 @@ bool SequenceBooks::give_blocks(Sequence& prompt, Sequence& branch) {
 
 // -- Pre-emption
 
-// With room for its next step: whoever comes back gets on.
+// With room for its next step: a sequence that comes back makes progress.
 bool SequenceBooks::come_back(Sequence& sequence) {
   if (!is_free(pool_.blocks_for(sequence.reach())) || !make_room(sequence, sequence.reach())) return false;
   traffic_.restore(sequence);

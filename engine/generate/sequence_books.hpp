@@ -43,7 +43,7 @@ class SequenceBooks {
 
   // Blocks for this many tokens, which may cost younger sequences theirs. False: it was the youngest and lost its own.
   bool make_room(Sequence& sequence, std::int64_t tokens);
-  // A prompt leaves its group; the branches that wait go on from it.
+  // A prompt leaves its group; the branches that wait continue from it.
   void prompt_is_read(Sequence& prompt);
   void remove(Sequence& sequence);
   // Neither computed nor under way from now on; false where there is no such branch.

@@ -16,7 +16,7 @@ class StepRunner {
   // sequence in common: the sequences are that many groups.
   virtual int depth() const = 0;
   virtual void begin(const Step& step) = 0;
-  // What the draws of the step gave that was begun first of those under way. Waits for it.
+  // What the draws of the oldest step under way gave. Waits for it.
   virtual std::vector<tensor::ChosenToken> finish() = 0;
 };
 

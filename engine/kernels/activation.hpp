@@ -1,5 +1,5 @@
 // The functions of feed-forward blocks and their gradients. Each is computed in float32 and rounded once; functions
-// that different libraries spell differently but mean the same are one.
+// that different libraries name differently but define alike are one.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace muster::kernels {
 
 template <class L>
 struct ExactTerms {
-  // For terms of which one may be large or no number. Returns how many overflow.
+  // For terms of which one may be large or not a number. Returns how many overflow.
   [[gnu::noinline]] static std::int64_t add_any(const float* terms, std::int64_t count, std::int64_t* multiples) {
     std::int64_t lost = 0;
     for (std::int64_t i = 0; i < count && i < 16; ++i) {
@@ -26,7 +26,7 @@ struct ExactTerms {
   }
 };
 
-// Up to sixteen exact sums beside each other, on their way to memory.
+// Up to sixteen exact sums side by side, on their way to memory.
 template <class L>
 class ExactPanel {
  public:

@@ -18,7 +18,7 @@ struct ExactProductKernels {
     const std::int64_t* pieces = nullptr;  // of the chunk
     // Panel p, row r, column c at p * panel_step + r * 16 + c.
     std::int64_t panel_step = 0;
-    float* begun = nullptr;  // chains of a sequence that goes on in the next chunk
+    float* begun = nullptr;  // chains of a sequence that continues in the next chunk
     std::int64_t* totals = nullptr;
     std::int64_t columns = 0;  // from the first panel on
     std::int64_t* lost = nullptr;
@@ -76,7 +76,7 @@ struct ExactProductKernels {
     add_any_terms(tile, rows, panels, static_cast<const float*>(terms));
   }
 
-  // Apart, so that what is rare costs the others no registers.
+  // Separate, so that the rare case costs the others no registers.
   [[gnu::noinline]] static void add_any_terms(const Tile& tile, int rows, int panels, const float* terms) {
     for (int r = 0; r < rows; ++r) {
       for (int p = 0; p < panels; ++p)
@@ -85,7 +85,7 @@ struct ExactProductKernels {
     }
   }
 
-  // Of a sequence in several chunks: takes up what was begun, and puts it down again if there is more to come.
+  // For a sequence in several chunks: picks up what was begun, and stores it again if there is more to come.
   template <int rows, int panels>
   [[gnu::always_inline]] static void go_on(const Tile& tile, Chains<rows, panels>& chains) {
 #pragma GCC unroll 16

@@ -71,8 +71,8 @@ template <class L>
   return L::where_less(square, L::broadcast(0.4F), x * polynomial(square, series), large);
 }
 
-// The normal distribution's share below √2 z, (1 + erf z) / 2. Of its tail, e^(z²) erfc(|z|) / 2 is a polynomial in
-// 1 / (1 + 0.4 |z|) to 1e-8 for |z| up to 10.5, beyond which the tail is no float32.
+// The normal distribution's share below √2 z, (1 + erf z) / 2. For its tail, e^(z²) erfc(|z|) / 2 is a polynomial in
+// 1 / (1 + 0.4 |z|) to 1e-8 for |z| up to 10.5, beyond which the tail is too small for a float32.
 template <class L>
 [[gnu::always_inline]] inline L normal_share(L z) {
   constexpr float series[] = {-5.92192892e-6F, 0.1129923241F, 0.1110648433F,  0.115643576F,

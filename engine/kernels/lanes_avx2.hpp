@@ -13,7 +13,7 @@ namespace muster::kernels {
 struct Avx2Lanes {
   __m256 low, high;
 
-  // Of the sixteen registers twelve hold sums, two a row of the panel, one an input.
+  // Twelve of the sixteen registers hold sums, two a row of the panel, one an input.
   static constexpr int tile_rows = 6;
   static constexpr int panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 

@@ -13,7 +13,7 @@ namespace muster::kernels {
 struct Avx512Lanes {
   __m512 all;
 
-  // Of the thirty-two registers twenty-four hold sums.
+  // Twenty-four of the thirty-two registers hold sums.
   static constexpr int tile_rows = 12;
   static constexpr int panels_at_once(int rows) { return rows == 1 ? 8 : rows <= 6 ? 4 : 2; }
 

@@ -68,7 +68,7 @@ void multiply_rows(ThreadTeam& team, ProductJob job) {
              [&](std::int64_t begin, std::int64_t end) { kernels.multiply(job, begin, end); });
 }
 
-// Panels that several row blocks would prepare anew are prepared once, where there is room for all of them.
+// Panels that several row blocks would each prepare are prepared once, where there is room for all of them.
 bool prepares_right(const ProductJob& job) {
   return job.source != PanelSource::packed && job.left.rows > most_block_rows &&
          job.panels() * panel_columns * job.left.inner <= most_prepared;

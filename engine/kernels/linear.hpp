@@ -1,5 +1,5 @@
 // Products with a weight matrix, forward and backward. Each output is one chain of float32 FMAs in ascending order,
-// begun anew every 256 and the parts added in order; it depends on neither the number of rows nor the threads.
+// restarted every 256, with the parts added in order; it depends on neither the number of rows nor the threads.
 #pragma once
 
 #include <cstdint>

@@ -23,13 +23,13 @@ void log_softmax_select(ThreadTeam& team, const Logits& logits, const std::int64
                         double temperature = 1.0);
 // probabilities[rows, columns]
 void softmax(ThreadTeam& team, const Logits& logits, float* probabilities);
-// results[rows] = index of the largest logit, the lowest of several; a NaN is never it.
+// results[rows] = index of the largest logit, the lowest of several; a NaN is never chosen.
 void argmax(ThreadTeam& team, const Logits& logits, std::int64_t* results);
 
 // As argmax of one row, on the calling thread, which may be one of the team's.
 std::int64_t argmax_of_row(const ThreadTeam& team, const float* logits, std::int64_t columns);
-// weights[columns]: how often to draw each token of one row beside the others (kernels/draw_weight.hpp), where highest
-// is its largest logit. On the calling thread, too.
+// weights[columns]: how often to draw each token of one row relative to the others (kernels/draw_weight.hpp), where
+// highest is its largest logit. On the calling thread, too.
 void draw_weights(const ThreadTeam& team, const float* logits, std::int64_t columns, float highest, double temperature,
                   std::uint64_t* weights);
 

@@ -1,6 +1,6 @@
 // RMS and layer normalisation of rows, forward and backward. Sums over a row go through sixteen lanes and a fixed tree,
-// so that a row's result depends on that row alone; sums over rows (gradients of weights) run in ascending order, begun
-// anew every 256 rows.
+// so that a row's result depends on that row alone; sums over rows (gradients of weights) run in ascending order,
+// restarted every 256 rows.
 #pragma once
 
 #include <cstdint>

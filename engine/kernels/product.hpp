@@ -1,7 +1,7 @@
 // One matrix product, out[rows, columns] = left[rows, inner] · right[inner, columns], as all uses of it share it: the
 // linear layer, its two gradients. Inside this layer only.
 //
-// Note [Chain]: an output is a chain of FMAs over inner in ascending order, begun anew every 256, and the partial sums
+// Note [Chain]: an output is a chain of FMAs over inner in ascending order, restarted every 256, and the partial sums
 // are added in ascending order. Tiles, panels, row blocks and threads decide when an output is computed, never how.
 #pragma once
 
@@ -34,7 +34,7 @@ class Partition {
 // Where the right side comes from.
 enum class PanelSource {
   packed,      // panels of a PackedMatrix: right = weight transposed
-  transposed,  // the same panels, turned on the way: right = weight
+  transposed,  // the same panels, transposed on the way: right = weight
   rows,        // a row-major matrix [inner, columns]
 };
 

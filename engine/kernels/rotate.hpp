@@ -8,8 +8,8 @@
 
 namespace muster::kernels {
 
-// Heads [rows, heads, head_size], rows row_stride elements apart, each turned: element i of the first half with element
-// i of the second, by the angle of column i. In place, unless they come from elsewhere.
+// Heads [rows, heads, head_size], rows row_stride elements apart, each rotated: element i of the first half with
+// element i of the second, by the angle of column i. In place, unless they come from elsewhere.
 struct Rotation {
   void* values = nullptr;
   Scalar io = Scalar::float32;
@@ -17,7 +17,7 @@ struct Rotation {
   std::int64_t heads = 0;
   std::int64_t head_size = 0;
   std::int64_t row_stride = 0;
-  // [rows, head_size / 2]; rounded to io before use, as transformers does. Null: heads are not turned, only brought.
+  // [rows, head_size / 2]; rounded to io before use, as transformers does. Null: heads are only copied, not rotated.
   const float* cosines = nullptr;
   const float* sines = nullptr;
   const void* source = nullptr;  // null: values

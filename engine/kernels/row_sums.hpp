@@ -1,6 +1,6 @@
-// Sums over rows: of gradients of biases, norms and embeddings. A float32 sum takes the rows in order (add_rows begins
-// anew every 256); an exact one takes each row as a term; one of bfloat16 takes as a term what a float32 sum of the
-// same rows would hold, of add_rows_at those of one index.
+// Sums over rows: of gradients of biases, norms and embeddings. A float32 sum takes the rows in order (add_rows
+// restarts every 256); an exact one takes each row as a term; one of bfloat16 takes as a term what a float32 sum of the
+// same rows would hold, for add_rows_at the rows of one index.
 #pragma once
 
 #include <cstdint>

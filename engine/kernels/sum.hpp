@@ -2,7 +2,7 @@
 //
 // Note [Exact terms]: an exact sum counts in whole multiples of 2^-44. Each term is rounded by itself, to the nearest
 // and to even on ties, and whole numbers can be added in any order. A term of 65,536 or more in magnitude, or that is
-// no number, counts in overflow instead.
+// not a number, counts in overflow instead.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@ namespace muster::kernels {
 
 bool is_available(VectorSet set) {
 #if defined(__x86_64__)
-  // The compiler's own test asks the CPU, and whether the kernel keeps these registers over a switch of processes.
+  // The compiler's own test asks the CPU, and whether the kernel keeps these registers across context switches.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (set == VectorSet::avx2) return avx2;
   if (set == VectorSet::avx512) return avx2 && __builtin_cpu_supports("avx512f");

@@ -11,7 +11,7 @@ struct SequencePart {
   std::int64_t rows = 0;
   std::int64_t position = 0;     // of the first of them
   std::int64_t rope_length = 0;  // the length that rotary embeddings which depend on one are made for
-  // Of the cache, where earlier keys are and these go: position p in blocks[p / block_tokens]. Empty: position is 0 and
+  // Cache blocks where earlier keys are and these go: position p in blocks[p / block_tokens]. Empty: position is 0 and
   // nothing is kept.
   std::vector<std::int64_t> blocks = {};
 
@@ -26,8 +26,8 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-// A block's contents to another place. Places in host memory are numbered by whoever orders the moves; one that is
-// moved from is free again.
+// A block's contents to another place. Places in host memory are numbered by the caller that orders the moves; one that
+// is moved from is free again.
 struct BlockMove {
   enum class Kind { copy, to_host, from_host };
   Kind kind = Kind::copy;

@@ -25,7 +25,7 @@ class Block {
   // Lets go of what restore() computes again without a product.
   virtual void thin(Tape& tape) const = 0;
   virtual void restore(tensor::Arithmetic& arithmetic, const Pass& pass, Tape& tape) const = 0;
-  // Of a tape that holds everything. Returns the gradient of hidden.
+  // Needs a tape that holds everything. Returns the gradient of hidden.
   virtual at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                               const at::Tensor& output_gradient, Residence& residence) const = 0;
 };

@@ -68,23 +68,23 @@ class CausalModel {
   // What all of the following calls of one pass need, on the device. cache: nullptr where every part begins at 0 and
   // nothing is kept.
   Pass prepare(const Batch& batch, KeyValueCache* cache);
-  // The same over numbers that are, or will be, on the device; only after reserve_positions() said yes.
+  // The same over numbers that are, or will be, on the device; only after reserve_positions() returned true.
   Pass prepare(const PassNumbers& numbers, const at::Tensor& values, KeyValueCache* cache);
   // Whether rotary angles depend on a row's position alone. Then they are there up to this one, and stay where they
   // are.
   bool reserve_positions(std::int64_t positions);
 
-  // [rows, hidden]: the tokens' embeddings; of the rank with layer 0.
+  // [rows, hidden]: the tokens' embeddings; only on the rank with layer 0.
   at::Tensor embed(const Pass& pass);
   // Through the held layers. Without a tape hidden is changed.
   at::Tensor forward(const Pass& pass, at::Tensor hidden, ModelTape* tape = nullptr);
-  // Final norm and head, of any rows that forward gave: [rows, vocabulary]. During a stay at the head.
+  // Final norm and head of any rows that forward returned: [rows, vocabulary]. Only during a stay at the head.
   at::Tensor logits(const at::Tensor& hidden);
   HeadStay stay_at_head() const { return stay_at_head(*home_); }
 
   // ---- training, of a whole model ----
 
-  // A model whose parameters have no numbers yet: assign() gives them. Or not even memory: a residence does.
+  // A model whose parameters have no numbers yet (assign() provides them), or not even memory (a residence does).
   static CausalModel unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type,
                               Memory memory = Memory::now);
   // Where its parameters come from whenever they are read, in passes without gradients, too. It must outlive the model.
@@ -95,14 +95,14 @@ class CausalModel {
   // values: float32 or of the model's type, of the parameter's shape, on the device.
   void assign(ParameterId parameter, const at::Tensor& values);
   // As assign(), for a parameter without memory, with values of the model's type. Where weights are plain
-  // (tensor::Learning::has_plain_weights) it shares theirs from then on.
+  // (tensor::Learning::has_plain_weights) it shares their memory from then on.
   void adopt(ParameterId parameter, const at::Tensor& values);
 
   // Embedding and blocks: the hidden rows before the final norm. The residence's pass has begun.
   at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);
   // What final norm and head read; they are called during such a stay.
   HeadStay stay_at_head(Residence& residence) const;
-  // The final norm of any of them, and the head's logits of that.
+  // The final norm of any of these rows, and the head's logits of the result.
   at::Tensor final_norm(const at::Tensor& hidden) const;
   at::Tensor head_logits(const at::Tensor& normed) const;
   // sequence_rows: how many of normed's rows each sequence has. Returns the gradient of normed.

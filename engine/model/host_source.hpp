@@ -1,4 +1,4 @@
-// Tensors of a checkpoint that stay in host memory once they were read.
+// Tensors of a checkpoint that stay in host memory once they have been read.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace muster::model {
 
-// A tensor is read whole, as numbers of the type it is first asked for in, and kept; of other types it is read anew.
+// A tensor is read whole, as numbers of the type it is first asked for in, and kept; for other types it is read again.
 // source must outlive what is returned.
 std::unique_ptr<checkpoint::TensorSource> make_host_source(const checkpoint::TensorSource& source);
 

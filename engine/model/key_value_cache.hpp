@@ -1,5 +1,5 @@
-// Keys and values of the sequences that are being generated, in blocks of tokens. Which block is whose, the batches
-// say: this only holds them, so that the ranks of a model that is split by layers can all follow one rank's books.
+// Keys and values of the sequences that are being generated, in blocks of tokens. Batches say which block is whose:
+// this only holds them, so that the ranks of a model that is split by layers can all follow one rank's books.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class KeyValueCache {
   explicit KeyValueCache(const CacheShape& shape);
 
   const CacheShape& shape() const { return shape_; }
-  // A block of a GPU's cache beside the others, for rows of no consequence.
+  // An extra block of a GPU's cache, for rows whose results do not matter.
   std::int64_t spare_block() const { return shape_.blocks; }
 
   tensor::LayerCache layer(std::int64_t layer) const {

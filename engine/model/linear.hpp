@@ -27,10 +27,10 @@ struct Linear {
   at::Tensor input_gradient(tensor::Primitives& primitives, const at::Tensor& output_gradient) const {
     return primitives.linear_input_gradient(weight, output_gradient);
   }
-  // Of weight and bias, to their sums.
+  // Adds the gradients of weight and bias to their sums.
   void add_gradients(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
                      const at::Tensor& output_gradient, Residence& residence) const;
-  // Both; returns the input's.
+  // Both; returns the gradient of the input.
   at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
                       const at::Tensor& output_gradient, Residence& residence) const {
     add_gradients(arithmetic, pass, input, output_gradient, residence);

@@ -1,4 +1,4 @@
-// Parts of a model that do not stay on its device: their parameters come for each pass, and go again.
+// Parts of a model that do not stay on its device: their parameters are fetched for each pass, and released again.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct OffloadedParts {
   const checkpoint::TensorSource* source = nullptr;
 };
 
-// How parameters come: from a source, by so many threads.
+// How parameters are fetched: from a source, by this many threads.
 class ParameterVisits {
  public:
   // Both must outlive this.
@@ -27,7 +27,7 @@ class ParameterVisits {
                   int threads)
       : source_(&source), arithmetic_(&arithmetic), type_(type), threads_(threads) {}
 
-  // What declare(loader) gives, with its parameters read. A source that cannot be read any more is thrown: nothing was
+  // What declare(loader) gives, with its parameters read. Throws where the source cannot be read any more: nothing was
   // wrong with it when the model was loaded.
   template <class Declare>
   auto bring(const Declare& declare) const {

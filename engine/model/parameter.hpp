@@ -33,7 +33,7 @@ struct Parameter {
   at::Tensor vector;
 
   std::int64_t elements() const { return rows * columns.value_or(1); }
-  // Of the values as the model has them.
+  // The shape of the values as the model has them.
   std::vector<std::int64_t> shape() const {
     return columns ? std::vector<std::int64_t>{rows, *columns} : std::vector<std::int64_t>{rows};
   }

@@ -23,7 +23,7 @@ struct LoadProgress {
 // When declared parameters get their memory.
 enum class Memory {
   now,
-  later,  // when somebody gives it to them
+  later,  // when it is provided
 };
 
 class ParameterLoader {

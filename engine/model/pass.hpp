@@ -25,15 +25,15 @@ class PassNumbers {
  public:
   // block_tokens: of the cache; 0: there is none.
   PassNumbers(const Batch& batch, std::int64_t block_tokens);
-  // Rows of their own sequences each, all filled up to this many with rows of no consequence, whose keys go to the
-  // cache's block spare_block; with room for this many blocks of each. So that equally many numbers stand for different
-  // batches.
+  // Each row is a sequence of its own. They are padded to this many with rows that do not matter, whose keys go to the
+  // cache's block spare_block, and there is room for this many blocks of each. So different batches have equally many
+  // numbers.
   PassNumbers(const Batch& batch, std::int64_t block_tokens, std::int64_t rows, std::int64_t most_blocks,
               std::int64_t spare_block);
 
   // On the host.
   const at::Tensor& values() const { return values_; }
-  // A pass that reads its numbers from values, which has those of this object or will have. Without rotary rows.
+  // A pass that reads its numbers from values, which holds those of this object or will hold them. Without rotary rows.
   Pass pass(const at::Tensor& values, KeyValueCache* cache) const;
 
  private:

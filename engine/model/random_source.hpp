@@ -1,4 +1,4 @@
-// Weights that nobody trained: what `model.init: random` computes with. Each number follows from the seed, the tensor's
+// Untrained weights: what `model.init: random` computes with. Each number follows from the seed, the tensor's
 // name and its place, so that every rank and every slice sees the same model.
 #pragma once
 

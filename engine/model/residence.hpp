@@ -24,7 +24,7 @@ class Residence {
   virtual bool is_whole() const { return true; }
   // The visits that follow are those of one pass. Where not all is always there, all ranks begin the same passes.
   virtual void begin_pass(PassKind kind) { static_cast<void>(kind); }
-  // The visits of a whole pass, of a rank that has no rows for it, so that no other rank waits.
+  // The visits of a whole pass, for a rank that has no rows in it, so that no other rank waits.
   virtual void idle_pass(PassKind kind) { static_cast<void>(kind); }
   // What is left of the visits of a pass that this rank cannot compute to its end. Its gradients mean nothing.
   virtual void abandon_pass() {}
@@ -37,7 +37,7 @@ class Residence {
   virtual void gradients_complete(UnitId unit) = 0;
 };
 
-// Of a model whose parameters are all on its device; nothing is trained.
+// For a model whose parameters are all on its device; nothing is trained.
 Residence& always_there();
 
 // A unit's parameters, while they are read.
@@ -55,7 +55,7 @@ class Stay {
   UnitId unit_;
 };
 
-// In what order a pass enters units, of a model with so many. tied: the head reads the embedding.
+// The order in which a pass enters the units of a model that has this many. tied: the head reads the embedding.
 std::vector<UnitId> visits(PassKind kind, std::size_t units, bool tied);
 
 }  // namespace muster::model

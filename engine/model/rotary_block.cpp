@@ -46,10 +46,10 @@ class RotaryBlock final : public Block {
                                  const at::Tensor& gradient, Residence& residence) const;
   at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
                            const at::Tensor& gradient, const at::Tensor& residual, Residence& residence) const;
-  // Of joined rows of queries, keys and values.
+  // The gradient of the joined rows of queries, keys and values.
   at::Tensor heads_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
                             const tensor::AttentionGradient& found, Residence& residence) const;
-  // With the residual stream's own: gradient is that of the sum.
+  // Includes the residual stream's own: gradient is that of the sum.
   at::Tensor attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
                                 Residence& residence) const;
   at::Tensor feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,

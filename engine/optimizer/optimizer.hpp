@@ -22,7 +22,7 @@ struct OptimizerSettings {
   double momentum = 0.9;  // of sgd_momentum
 };
 
-// What the optimizer remembers of each element: a flat tensor beside each shard's master.
+// What the optimizer remembers of each element: a flat tensor alongside each shard's master.
 struct OptimizerState {
   std::string name;  // "first_moment"
   std::vector<at::Tensor> of_shards;

@@ -1,4 +1,4 @@
-// How the learning rate goes over the steps of a run: transformers' schedules.
+// How the learning rate changes over the steps of a run: transformers' schedules.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Schedule {
   std::int64_t decay_steps = 1;  // of warmup_stable_decay: at the end
   std::int64_t steps = 1;        // of the whole run
 
-  // Of step 1, 2, …
+  // For step 1, 2, …
   double rate(std::int64_t step) const;
 };
 

@@ -30,7 +30,7 @@ void CollectiveQueue::wait(Ticket ticket) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
-  // Works follow each other on one stream: who waits for one has waited for those before it.
+  // Works follow each other on one stream: waiting for one waits for those before it.
   while (done_ - after_.size() + 1 < ticket && !after_.empty()) after_.pop_front();
   if (done_ - after_.size() + 1 == ticket && !after_.empty()) after_.front().order_current_stream();
   if (timed) exposed_.push_back({*began, TimeMark::now(device_)});
@@ -56,7 +56,7 @@ void CollectiveQueue::carry_out(Entry entry) {
   entry.work();
   if (time) time->end = TimeMark::now(device_);
   StreamMark mark = StreamMark::of_current_stream(device_);
-  entry.work = nullptr;  // its tensors are let go of before anybody hears that it is done
+  entry.work = nullptr;  // its tensors are released before it is reported as done
   const std::lock_guard lock(mutex_);
   ++done_;
   after_.push_back(std::move(mark));

@@ -30,16 +30,16 @@ class CollectiveQueue {
   explicit CollectiveQueue(at::Device device);
   ~CollectiveQueue();
 
-  // work runs later, on another thread and, of a GPU, another stream: after what was ordered on this thread's stream so
+  // work runs later, on another thread and, on a GPU, another stream: after what was ordered on this thread's stream so
   // far. While it has not been waited for, nobody else may use the ranks it uses.
   Ticket add(std::function<void()> work);
   // What is ordered on this thread's stream from now on comes after that work. Throws what went wrong.
   void wait(Ticket ticket);
   // After everything that was added.
   void wait() { wait(added_); }
-  // Whether times are kept of what follows; at first they are.
+  // Whether times are kept of what follows; by default they are.
   void keep_times(bool kept) { keeps_times_ = kept; }
-  // Since it was last asked for. Only after wait(), which everything has been; waits for the device.
+  // Times since the last call. Only after everything has been waited for with wait(); waits for the device.
   CommunicationTime take_times();
 
  private:

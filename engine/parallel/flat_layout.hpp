@@ -19,7 +19,7 @@ struct FlatPiece {
   std::int64_t first = 0;   // element of the tensor
   std::int64_t offset = 0;  // in the flat one
   std::int64_t count = 0;
-  // Of the whole tensor, as the model has it.
+  // The whole tensor, as the model has it.
   std::int64_t rows = 0;
   std::optional<std::int64_t> columns;
   bool transposed = false;  // the model's files have it as [columns, rows]
@@ -38,7 +38,7 @@ class FlatLayout {
   const std::vector<Entry>& entries() const { return entries_; }
   // With the gaps between parameters, whose values are always 0.
   std::int64_t elements() const { return elements_; }
-  // Of each of so many parts, all of one length; the last ones may reach over the end, where values are 0, too.
+  // Elements of each of this many parts, all of one length; the last ones may reach past the end, where values are 0.
   std::int64_t part_elements(int parts) const {
     const std::int64_t step = flat_alignment * parts;
     return (elements_ + step - 1) / step * flat_alignment;

@@ -54,7 +54,7 @@ class Shards final : public Strategy {
     next_ = completed_ = 0;
     idle_ = false;
     queue_->keep_times(kind != PassKind::measure);
-    // They come while the pass is prepared.
+    // They arrive while the pass is prepared.
     for (std::size_t i = 0; i < std::min<std::size_t>(2, visits_.size()); ++i) fetch(visits_[i]);
   }
 
@@ -307,7 +307,7 @@ class Shards final : public Strategy {
   std::vector<Unit> units_;            // by unit
   std::vector<Place> entries_;         // by parameter
   at::Tensor overflow_;                // of exact sums, on the device
-  at::Tensor home_overflow_;           // beside the shards
+  at::Tensor home_overflow_;           // next to the shards
   PassKind kind_ = PassKind::measure;  // of the present pass
   std::vector<UnitId> visits_;         // of the present pass
   std::size_t next_ = 0;               // of these

@@ -44,7 +44,7 @@ class Strategy : public model::Residence {
   virtual void begin_last_pass() = 0;
   // Sums what is not summed yet, and waits for all of it.
   virtual void finish_gradients() = 0;
-  // Of the exchanges since it was last asked for; after finish_gradients() alone.
+  // Times of the exchanges since the last call; only after finish_gradients().
   virtual CommunicationTime take_communication_time() = 0;
   // Throws what went wrong in an exchange whose numbers have been waited for: a GPU may have carried it out later.
   virtual void check_ranks() const = 0;
@@ -53,8 +53,8 @@ class Strategy : public model::Residence {
 };
 
 // Every rank holds everything, and gradients are summed over ranks while the backward pass goes on. With one rank there
-// is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). state: of masters, and of sums that are not
-// exact; float32 or bfloat16. All must outlive the strategy.
+// is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). state: type of masters, and of sums that are
+// not exact; float32 or bfloat16. All must outlive the strategy.
 std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                         communicate::Communicator& ranks, bool exact,
                                         at::ScalarType state = at::kFloat);
@@ -72,7 +72,7 @@ struct ShardWish {
   bool keeps_parameters = false;      // a unit that was gathered stays until its last visit of a pass (shard_grad_op)
   bool offload = false;               // shards lie in the host's memory
   bool exact = false;                 // sums are exact ones
-  at::ScalarType state = at::kFloat;  // as of make_replicas
+  at::ScalarType state = at::kFloat;  // as in make_replicas
 };
 
 // Each rank of a copy holds one part of every unit. A unit's parameters are gathered before it is visited, while the

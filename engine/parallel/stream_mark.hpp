@@ -22,11 +22,11 @@ class StreamMark {
   std::shared_ptr<Point> point_;  // absent: nothing to wait for
 };
 
-// A moment of what a thread has ordered from a device: when the device comes to it. On a CPU, of the clock.
+// A moment in what a thread has ordered from a device: when the device reaches it. On a CPU, a moment of the clock.
 class TimeMark {
  public:
   static TimeMark now(at::Device device);
-  // Waits until the device has come to both.
+  // Waits until the device has reached both.
   double seconds_until(const TimeMark& later) const;
 
  private:

@@ -1,5 +1,5 @@
-// Activations and their slopes as torch operations: of devices that have no kernel of their own for them, and the
-// reference of those that have.
+// Activations and their slopes as torch operations: for devices that have no kernel of their own for them, and as the
+// reference for those that have.
 #pragma once
 
 #include "spec/activation.hpp"

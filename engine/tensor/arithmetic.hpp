@@ -1,5 +1,5 @@
-// What computes on one device: its primitives, its pointwise operations, what chooses tokens and what only training
-// needs.
+// Everything that computes on one device: primitives, pointwise operations, the choice of tokens, and what only
+// training needs.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ struct ArithmeticWish {
   at::Device device{at::kCPU};
   int threads = 1;  // of a CPU rank
   spec::Attention attention = spec::Attention::sdpa;
-  bool deterministic = false;  // GPU: the same bits whatever is computed beside
+  bool deterministic = false;  // GPU: the same bits whatever is computed alongside
   bool keeps_memory = true;    // CPU: what is freed stays with the process. Not where parameters come and go
 };
 
 struct Arithmetic {
   at::Device device{at::kCPU};
   bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
-  bool deterministic = true;      // the same bits whatever is computed beside
+  bool deterministic = true;      // the same bits whatever is computed alongside
   std::unique_ptr<Primitives> primitives;
   std::unique_ptr<Pointwise> pointwise;
   std::unique_ptr<TokenChoice> token_choice;

@@ -220,7 +220,7 @@ class CpuPointwise final : public Pointwise {
     if (!weight.defined()) return heads;
     return rms_norm(heads.reshape({-1, split.shape.head_size}), weight, split.epsilon).view(heads.sizes());
   }
-  // Brings heads whose rows lie apart together, on the way turned where that is wanted.
+  // Brings together heads whose rows lie apart, rotating them on the way where that is wanted.
   at::Tensor turned(const at::Tensor& heads, const HeadSplit& split, bool wanted) {
     at::Tensor output = at::empty(heads.sizes(), heads.options());
     kernels::Rotation rotation{

@@ -95,7 +95,7 @@ class CpuPrimitives final : public Primitives {
 
  private:
   // Logits of many rows are more than what the system's allocator keeps when it is freed, and each new page of them
-  // costs a fault. So the memory of the last such output serves the next one that nobody else holds.
+  // costs a fault. So the memory of the last such output is reused for the next one where nobody else holds it.
   at::Tensor new_output(std::int64_t rows, std::int64_t columns, const at::TensorOptions& options) {
     constexpr std::int64_t large = std::int64_t{32} << 20;
     const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());

@@ -1,4 +1,4 @@
-// What CPU kernels are told of a tensor.
+// What CPU kernels need to know about a tensor.
 #pragma once
 
 #include "kernels/scalar.hpp"

@@ -1,4 +1,4 @@
-// What CPU kernels are told of a sum.
+// What CPU kernels need to know about a sum.
 #pragma once
 
 #include "kernels/sum.hpp"

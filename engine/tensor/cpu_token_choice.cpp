@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -24,16 +24,9 @@ void penalize(std::vector<float>& logits, std::span<const std::int32_t> seen, do
   }
 }
 
-bool is_given(const TokenQuery& query) { return query.given.has_value(); }
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-bool is_nan(const at::Tensor& rows, std::size_t row, std::int64_t token) {
-  bool found = false;
-  kernels::with_element(scalar_of(rows), [&](auto element) {
-    const auto* values = static_cast<const decltype(element)*>(rows.const_data_ptr());
-    found = std::isnan(kernels::widen(values[static_cast<std::int64_t>(row) * rows.size(1) + token]));
-  });
-  return found;
-}
+bool is_given(const TokenQuery& query) { return query.given.has_value(); }
 
 // What one thread draws with, from row to row.
 struct Draughtsman {
@@ -63,6 +56,7 @@ class CpuTokenChoice final : public TokenChoice {
   std::vector<ChosenToken> choose(const SamplingRules& rules, const at::Tensor& logits,
                                   std::span<const TokenQuery> queries) override {
     const at::Tensor rows = logits.contiguous();
+    const at::Tensor undefined = rows.isnan().any(1);
     const std::vector<std::int64_t> tokens = tokens_of(rules, rows, queries);
     std::vector<float> found(tokens.size());
     if (rules.log_probabilities || std::ranges::any_of(queries, is_given))
@@ -71,8 +65,10 @@ class CpuTokenChoice final : public TokenChoice {
     std::vector<ChosenToken> chosen;
     chosen.reserve(tokens.size());
     for (std::size_t i = 0; i < tokens.size(); ++i)
-      chosen.push_back(
-          {static_cast<std::int32_t>(tokens[i]), rules.log_probabilities || queries[i].given ? found[i] : 0});
+      chosen.push_back({static_cast<std::int32_t>(tokens[i]),
+                        undefined.const_data_ptr<bool>()[i]                 ? not_a_number
+                        : rules.log_probabilities || queries[i].given ? found[i]
+                                                                      : 0});
     return chosen;
   }
 
@@ -94,11 +90,10 @@ class CpuTokenChoice final : public TokenChoice {
     }
     for (std::size_t i = 0; i < queries.size(); ++i) {
       if (queries[i].given) tokens[i] = *queries[i].given;
+      if (!queries[i].given) tokens[i] = std::clamp<std::int64_t>(tokens[i], 0, rows.size(1) - 1);
       if (tokens[i] < 0 || tokens[i] >= rows.size(1))
         throw std::runtime_error("token " + std::to_string(tokens[i]) + " is asked for, and the model has logits for " +
                                  std::to_string(rows.size(1)));
-      if (!queries[i].given && is_nan(rows, i, tokens[i]))
-        throw std::runtime_error("no logit of the model is a number: its weights, or its numbers' range, are broken");
     }
     return tokens;
   }

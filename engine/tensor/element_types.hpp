@@ -1,4 +1,4 @@
-// Types of elements: muster's word and torch's.
+// Element types: muster's names and torch's.
 #pragma once
 
 #include "spec/element_type.hpp"
@@ -6,7 +6,7 @@
 
 namespace muster::tensor {
 
-// float32, float16, bfloat16: those that models are computed in. Another one is a bug and throws.
+// float32, float16, bfloat16: those that models are computed in. Any other is a bug and throws.
 at::ScalarType to_torch(spec::ElementType type);
 spec::ElementType from_torch(at::ScalarType type);
 

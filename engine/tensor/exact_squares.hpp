@@ -29,7 +29,7 @@ inline at::Tensor exact_squares(const at::Tensor& blocks) {
   return at::stack(digits);
 }
 
-// The number that digits stand for, added up over as much as one likes.
+// The number that digits stand for, whatever they were added up over.
 inline double square_value(const at::Tensor& digits) {
   const at::Tensor host = digits.cpu();
   double value = 0;

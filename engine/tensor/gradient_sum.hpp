@@ -4,7 +4,7 @@
 // A float32 sum depends on the order in which its terms come, and so on the layout of a run. An exact one counts in
 // whole multiples of 2^-44: each term is rounded once, by itself, and whole numbers can be added in any order. A term
 // of a product is the chain over the rows of one sequence; a term of a sum over rows is one row. What is too large for
-// 64 bits, or no number, is counted in overflow.
+// 64 bits, or not a number, is counted in overflow.
 #pragma once
 
 #include "tensor/torch.hpp"

@@ -8,7 +8,7 @@
 
 namespace muster::tensor {
 
-// Room for so many numbers, with nothing in it yet; page-locked where the device is a GPU, which takes about a second
+// Room for this many numbers, not initialised; page-locked where the device is a GPU, which takes about a second
 // for a few gigabytes.
 std::shared_ptr<float[]> host_memory(at::Device device, std::size_t count);
 // The same as a tensor, of any type.

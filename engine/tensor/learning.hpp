@@ -47,22 +47,22 @@ class Learning {
   virtual void add_rows_at(const GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) = 0;
   // Σ value² of each 256 values, an exact sum's as the numbers they stand for: float64 [n], on the device.
   virtual at::Tensor square_blocks(const GradientSum& sum) = 0;
-  // Of all of them: float64 [1]. The blocks on CPU one after another, on GPU in an order that depends on their number
-  // alone. One that does not depend on how a parameter is cut is exact_squares() (tensor/exact_squares.hpp).
+  // Over all blocks: float64 [1]. On CPU they are added one after another, on GPU in an order that depends on their
+  // number alone. A sum that does not depend on how a parameter is cut is exact_squares() (tensor/exact_squares.hpp).
   virtual at::Tensor squared_sum(const GradientSum& sum) = 0;
 
   // logits: [rows, vocabulary], replaced by the gradient of scale · Σ losses. targets: [rows], int64. Returns the
   // losses, −ln of the probability of each target: [rows], float32; the numbers that scoring gives.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) = 0;
 
-  // Contiguous and of one size; all float32, or all bfloat16 and the sum, too: computed in float32, each number rounded
+  // Contiguous and of one size; all float32, or all bfloat16 with the sum: computed in float32, each number rounded
   // when it is stored. Element by element, so that it does not matter how a parameter is cut.
   virtual void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
                      const GradientSum& gradient, const AdamWStep& step) = 0;
   // momentum: undefined where step.momentum is 0.
   virtual void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
                    const SgdStep& step) = 0;
-  // values: [outputs, inputs] on the device, float32 or of the weight's type. The weight's numbers are these, rounded
+  // values: [outputs, inputs] on the device, float32 or of the weight's type. The weight takes these numbers, rounded
   // to its type.
   virtual void assign(const Weight& weight, const at::Tensor& values) = 0;
 
@@ -70,9 +70,9 @@ class Learning {
 
   // Whether a weight lies in memory as its values do, so that adopt() need not copy.
   virtual bool has_plain_weights() const = 0;
-  // As assign(), for a weight without memory, with values of its own type. A plain one shares theirs from then on.
+  // As assign(), for a weight without memory, with values of its own type. A plain one then shares their memory.
   virtual void adopt(const Weight& weight, const at::Tensor& values) = 0;
-  // Its memory is let go of; it has no numbers until the next adopt().
+  // Lets go of its memory; it has no numbers until the next adopt().
   static void release(const Weight& weight) {
     at::Tensor storage = weight.storage;
     storage.set_(at::empty({0}, storage.options()));

@@ -8,7 +8,7 @@
 
 namespace muster::tensor {
 
-// All float32, or all bfloat16 and the sum, too. Tensors that are undefined are not looked at.
+// All float32, or all bfloat16 including the sum. Undefined tensors are not checked.
 inline void check_state(const at::Tensor& parameter, const GradientSum& gradient,
                         std::initializer_list<at::Tensor> beside) {
   const at::ScalarType type = parameter.scalar_type();

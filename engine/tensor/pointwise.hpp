@@ -1,5 +1,5 @@
 // What a block computes between its products: norms, rotation, activations, forward and backward, on one device. Each
-// row by itself.
+// row separately.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace muster::tensor {
 struct GatedGradient {
   at::Tensor gate;
   at::Tensor up;
-  at::Tensor activated;  // what activate() gave, once more: cheaper to compute again than to keep
+  at::Tensor activated;  // what activate() gave, recomputed: that is cheaper than keeping it
 };
 
-// What becomes of a row of joined queries, keys and values before attention.
+// What happens to a row of joined queries, keys and values before attention.
 struct HeadSplit {
   AttentionShape shape;
   at::Tensor query_norm;  // [head_size]: an RMS norm over each head; undefined: none
   at::Tensor key_norm;
   double epsilon = 0;
-  at::Tensor cosines;  // as rotate() has them; undefined: nothing is turned
+  at::Tensor cosines;  // as for rotate(); undefined: nothing is rotated
   at::Tensor sines;
 };
 
@@ -47,18 +47,18 @@ class Pointwise {
                                          const GradientSum& bias_sum, const at::Tensor& residual) = 0;
 
   // input: [rows, heads * head_size]; cosines and sines: [rows, head_size / 2], float32, rounded to the input's type
-  // first. Turns the pair (i, i + head_size / 2) of each head. The gradient of it is the same with the sines negated.
+  // first. Rotates the pair (i, i + head_size / 2) of each head. Its gradient is the same with the sines negated.
   virtual at::Tensor rotate(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) = 0;
-  // The gradient of it, for the gradient of what it gave; may take that one's memory.
+  // Its gradient, given the gradient of its output; may reuse the memory of the latter.
   virtual at::Tensor rotate_back(const at::Tensor& gradient, const at::Tensor& cosines, const at::Tensor& sines) {
     return rotate(gradient, cosines, -sines);
   }
-  // joined: [rows, (heads + 2 * kv_heads) * head_size]. Queries and keys are normed and turned; keys and values also go
-  // into the cache, row by row at slots, where there is one.
+  // joined: [rows, (heads + 2 * kv_heads) * head_size]. Queries and keys are normed and rotated; keys and values also
+  // go into the cache, row by row at slots, where there is one.
   virtual HeadRows split_heads(const HeadSplit& split, const at::Tensor& joined, const at::Tensor& slots,
                                const LayerCache& cache) = 0;
 
-  // The gradient of it where nothing is normed: of joined rows.
+  // Its gradient where nothing is normed: that of the joined rows.
   virtual at::Tensor join_gradients(const HeadSplit& split, const AttentionGradient& heads) {
     return side_by_side({rotate_back(heads.queries, split.cosines, split.sines),
                          rotate_back(heads.keys, split.cosines, split.sines), heads.values});
@@ -66,7 +66,7 @@ class Pointwise {
 
   // activation(gate) * up; up undefined: activation(gate) alone. Both may be halves of one matrix.
   virtual at::Tensor activate(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up) = 0;
-  // Of gate and up, which may lie side by side in one matrix (tensor/side_by_side.hpp). What was activated may take
+  // For gate and up, which may lie side by side in one matrix (tensor/side_by_side.hpp). The activated values may reuse
   // output_gradient's memory.
   virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                           const at::Tensor& output_gradient) = 0;

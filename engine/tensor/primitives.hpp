@@ -1,8 +1,8 @@
-// The two primitives that carry all numbers: linear and attention, forward and backward, on one device.
+// The two primitives that every number goes through: linear and attention, forward and backward, on one device.
 //
 // Note [One chain per output]
-// Every output is one chain of additions in a fixed order. It depends on neither the rows computed beside it, their
-// number, padding, threads nor ranks. So a token has the same logits whether it is read in a prompt, decoded alone,
+// Every output is one chain of additions in a fixed order. It does not depend on the rows computed along with it, their
+// number, padding, threads or ranks. So a token has the same logits whether it is read in a prompt, decoded alone,
 // scored in a batch or trained on. On CPU that always holds; on GPU in deterministic mode.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace muster::tensor {
 
-// A matrix [outputs, inputs] the way its device multiplies by it. The only copy that is kept.
+// A matrix [outputs, inputs] in the form in which its device multiplies by it. The only copy that is kept.
 struct Weight {
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
@@ -39,7 +39,7 @@ struct AttentionPart {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
   std::int64_t position = 0;  // of the first row
-  // Of the cache: position p is in blocks[p / block_tokens]. Empty: position is 0, and the keys are the part's own
+  // Its cache blocks: position p is in blocks[p / block_tokens]. Empty: position is 0, and the keys are the part's own
   // rows.
   std::vector<std::int64_t> blocks;
 };
@@ -98,7 +98,7 @@ class Primitives {
   // log_sums, where wanted: what attention_gradient needs.
   virtual at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
                                const LayerCache& cache, at::Tensor* log_sums) = 0;
-  // Of parts that have no cache. The three may lie side by side in one matrix (tensor/side_by_side.hpp).
+  // For parts that have no cache. The three may lie side by side in one matrix (tensor/side_by_side.hpp).
   virtual AttentionGradient attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
                                                const HeadRows& heads, const at::Tensor& output,
                                                const at::Tensor& log_sums, const at::Tensor& output_gradient) = 0;

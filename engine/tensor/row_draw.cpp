@@ -18,7 +18,7 @@ std::uint64_t sum_of(std::span<const std::uint64_t> weights) {
 
 }  // namespace
 
-// In the order of the logits: of equal ones, both zeros among them, it is the same.
+// Groups are in the order of the logits; equal ones, both zeros included, share a group.
 std::size_t RowCut::group_of(float logit) {
   const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0F);
   const std::uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;

@@ -13,7 +13,7 @@ namespace muster::tensor {
 // min_p. Keeps its memory from row to row.
 class RowCut {
  public:
-  // judged, weights: by token; a NaN's weight is 0. What is left in sum: 0 only where the highest is infinite.
+  // judged, weights: by token; a NaN's weight is 0. Returns the sum that is left: 0 only where the highest is infinite.
   std::uint64_t apply(const SamplingRules& rules, std::span<const float> judged, std::span<std::uint64_t> weights);
 
  private:

@@ -17,7 +17,7 @@ namespace muster::tensor {
 
 // How tokens are chosen; the same for all answers of a run.
 //
-// The penalty changes the logits, the temperature divides them; then top_k, top_p and min_p each cut off of what is
+// The penalty changes the logits, the temperature divides them; then top_k, top_p and min_p each cut down what is
 // left.
 struct SamplingRules {
   double temperature = 1;          // 0: the most likely token, the lowest of equals
@@ -25,7 +25,7 @@ struct SamplingRules {
   double top_p = 1;                // of the most likely tokens, the fewest with this probability together
   double min_p = 0;                // tokens with less than this share of the likeliest one's probability are cut off
   double repetition_penalty = 1;   // on the logits of tokens that were seen, as in transformers
-  bool log_probabilities = false;  // of chosen tokens, too: those that are given are always looked up
+  bool log_probabilities = false;  // of chosen tokens, too; given ones are always looked up
 };
 
 // What is asked of one row of logits.
@@ -37,8 +37,8 @@ struct TokenQuery {
 
 struct ChosenToken {
   std::int32_t token = 0;
-  // Of the full softmax of logits / temperature (1 for temperature 0), whatever was cut off or penalised before
-  // drawing; 0 where nobody asked for it.
+  // From the full softmax of logits / temperature (1 for temperature 0), whatever was cut off or penalised before
+  // drawing; 0 where it was not asked for. NaN where any logit of the row is: the model has failed there.
   float log_probability = 0;
 
   bool operator==(const ChosenToken&) const = default;

@@ -15,13 +15,13 @@ namespace muster::tokenizer {
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool single_word = false;             // only where no character of a word stands beside it
-  bool lstrip = false, rstrip = false;  // takes the white space beside it along
+  bool single_word = false;             // only where no character of a word is next to it
+  bool lstrip = false, rstrip = false;  // also takes the white space next to it
   bool normalized = false;              // looked for in the normalised text
   bool special = false;
 };
 
-// Finds tokens in a text: of those that begin first the longest.
+// Finds tokens in a text: among those that begin first, the longest.
 class AddedTokenFinder {
  public:
   // Texts are not empty, and no two are the same.
@@ -44,7 +44,7 @@ class AddedTokenFinder {
 
  private:
   struct Found {
-    std::size_t begin = 0, end = 0;  // the search goes on at end
+    std::size_t begin = 0, end = 0;  // the search continues at end
     std::size_t token = 0;
   };
   struct Span {

@@ -15,7 +15,7 @@
 
 namespace muster::tokenizer {
 
-// What encoding a word needs beside the model: one for each thread.
+// What encoding a word needs besides the model: one for each thread.
 struct BytePairWorkspace {
   WordCache cache;
   std::vector<TokenId> tokens;

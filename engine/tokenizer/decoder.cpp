@@ -11,14 +11,14 @@
 namespace muster::tokenizer {
 namespace {
 
-constexpr int deepest = 8;
+constexpr int deepest_decoder = 8;
 
 // "<0x41>" → 'A'.
 std::optional<char> fallback_byte(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
   unsigned value = 0;
   std::string_view digits = token.substr(3, 2);
-  if (digits[0] == '+') digits.remove_prefix(1);  // a sign counts as nothing
+  if (digits[0] == '+') digits.remove_prefix(1);  // a sign is ignored
   for (const char c : digits) {
     const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
     if (!((lower >= '0' && lower <= '9') || (lower >= 'a' && lower <= 'f'))) return std::nullopt;
@@ -57,7 +57,7 @@ Decoder Decoder::read(PartReader reader) {
 void Decoder::add(PartReader reader, int depth) {
   const std::string type = reader.type();
   if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
-  if (type == "Sequence" && depth < deepest) {
+  if (type == "Sequence" && depth < deepest_decoder) {
     for (PartReader& part : reader.list("decoders")) add(std::move(part), depth + 1);
   } else if (type == "ByteLevel") {
     for (const std::string_view key : {"add_prefix_space", "trim_offsets", "use_regex"})
@@ -119,7 +119,7 @@ void DecoderRun::finish() {
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) finish_stage(stage);
 }
 
-// What a step held back goes on; the steps behind it are finished after it.
+// What a step held back is passed on; the steps after it are finished after that.
 void DecoderRun::finish_stage(std::size_t stage) {
   const Decoder::Step& step = decoder_.steps()[stage];
   const std::string held = std::exchange(stages_[stage].held, {});
@@ -160,12 +160,12 @@ void DecoderRun::step(const Decoder::ByteLevel&, std::size_t stage, std::string_
 void DecoderRun::step(const Decoder::Replace& replace, std::size_t stage, std::string_view token) {
   stages_[stage].begun = true;
   if (stages_[stage].fused)
-    stages_[stage].held += token;  // a match may reach over parts
+    stages_[stage].held += token;  // a match may span parts
   else
     feed(stage + 1, replaced(replace, token));
 }
 
-// Bytes in a row are text together, or each is no text at all: nothing is certain before their end.
+// Consecutive bytes are text together, or none of them is: nothing is certain before their end.
 void DecoderRun::step(const Decoder::ByteFallback&, std::size_t stage, std::string_view token) {
   if (stages_[stage].fused) {
     stages_[stage].held += token;

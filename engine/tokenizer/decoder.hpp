@@ -13,7 +13,7 @@
 
 namespace muster::tokenizer {
 
-// The steps, in order. Up to Fuse or ByteLevel each step sees one token after the other; behind them the tokens are
+// The steps, in order. Up to Fuse or ByteLevel each step sees one token after the other; after them the tokens are
 // one, which arrives in parts.
 class Decoder {
  public:
@@ -30,7 +30,7 @@ class Decoder {
   };
   struct Metaspace {
     std::string mark;
-    bool drops_first;  // the mark in the first token is none of a space
+    bool drops_first;  // the mark in the first token does not stand for a space
   };
   struct JoinWithSpaces {};  // where the file has no decoder
   using Step = std::variant<ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, JoinWithSpaces>;

@@ -6,13 +6,13 @@ namespace muster::tokenizer {
 namespace {
 
 using nlohmann::json;
-constexpr std::size_t deepest = 64;
+constexpr std::size_t deepest_json = 64;
 
 std::string shown_text(std::string_view text) {
   return json(text.substr(0, 60)).dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
-// Every event returns whether to go on; the first complaint ends the reading.
+// Every event returns whether to continue; the first complaint ends the reading.
 class Events : public nlohmann::json_sax<json> {
  public:
   explicit Events(TokenizerDocument& document) : document_(document) {}
@@ -109,7 +109,8 @@ class Events : public nlohmann::json_sax<json> {
   bool open(json container) {
     if (place_ == Place::vocabulary || place_ == Place::merges || place_ == Place::merge) return bad_place();
     place_ = Place::elsewhere;
-    if (open_.size() == deepest) return complain(fmt::format("lists and objects nested deeper than {}", deepest));
+    if (open_.size() == deepest_json)
+      return complain(fmt::format("lists and objects nested deeper than {}", deepest_json));
     const bool is_model = open_.size() == 1 && open_.back()->is_object() && key_ == "model";
     open_.push_back(put(std::move(container)));
     if (is_model) model_ = open_.back();

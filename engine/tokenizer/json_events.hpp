@@ -21,8 +21,8 @@ struct TokenizerDocument {
   bool has_vocabulary = false, has_merges = false;
 };
 
-// Refused, with the place: what is no JSON object, names a key twice, is nested deeper than any such file, or has a
-// vocabulary or merges that cannot be meant.
+// Refused, with the place: what is not a JSON object, names a key twice, is nested deeper than any such file, or has a
+// vocabulary or merges that make no sense.
 Result<TokenizerDocument> parse_document(std::string_view text, std::string_view source);
 
 }  // namespace muster::tokenizer

@@ -17,7 +17,7 @@ constexpr std::string_view three_digits_pattern =
 constexpr std::string_view one_digit_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// What these patterns tell apart.
+// What these patterns distinguish.
 enum Kind : std::uint8_t { other, letter, number, space, newline };
 
 class Kinds {
@@ -88,7 +88,7 @@ class Scanner {
     return at;
   }
 
-  // A run of white space, of which the last character goes to the word behind it.
+  // A run of white space, of which the last character goes to the word after it.
   std::size_t spaces(std::size_t begin) const {
     std::size_t at = begin, last = begin, last_newline_end = begin;
     while (!at_end(at)) {

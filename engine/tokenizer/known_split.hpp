@@ -1,5 +1,5 @@
 // The patterns that nearly every byte-level tokenizer splits by, written out by hand: many times faster than a regular
-// expression. tests/tokenizer/known_split_test.cpp holds them against the expressions.
+// expression. tests/tokenizer/known_split_test.cpp compares them with the expressions.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 
 namespace muster::tokenizer {
 
-// Each character for itself: a capital sigma at the end of a word becomes σ.
+// Each character separately: a capital sigma at the end of a word becomes σ.
 std::string lower_cased(std::string_view text);
 
 // The set with every character that differs from one of its own by case only.

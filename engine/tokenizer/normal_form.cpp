@@ -101,7 +101,7 @@ const Decompositions& decompositions() {
   return table;
 }
 
-// Marks behind a character go into their order; those of equal place stay as they are.
+// Puts the marks after a character in order; those of equal place stay as they are.
 void order_marks(std::u32string& text) {
   const Decompositions& table = decompositions();
   for (std::size_t begin = 0; begin < text.size();) {
@@ -122,7 +122,7 @@ void order_marks(std::u32string& text) {
 void compose(std::u32string& text) {
   const Decompositions& table = decompositions();
   std::size_t written = 0, base = text.size();  // base: where the last character that does not move was written
-  int last_place = -1;                          // of what was written behind it; -1: nothing was
+  int last_place = -1;                          // of what was written after it; -1: nothing was
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char32_t point = text[i];
     const int place = table.place(point);

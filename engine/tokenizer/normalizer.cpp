@@ -9,7 +9,7 @@
 namespace muster::tokenizer {
 namespace {
 
-constexpr int deepest = 8;
+constexpr int deepest_normalizer = 8;
 
 bool is_strippable(char32_t point) { return holds(tables::strippable, point); }
 
@@ -51,7 +51,7 @@ Normalizer Normalizer::read(PartReader reader) {
 void Normalizer::add(PartReader reader, int depth) {
   const std::string type = reader.type();
   if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
-  if (type == "Sequence" && depth < deepest) {
+  if (type == "Sequence" && depth < deepest_normalizer) {
     for (PartReader& part : reader.list("normalizers")) add(std::move(part), depth + 1);
   } else if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
     steps_.emplace_back(NormalForm{.compatible = type.size() == 4, .composed = type.back() == 'C'});

@@ -16,7 +16,7 @@ namespace muster::tokenizer {
 
 class PartReader {
  public:
-  // where: "tokenizer.json: pre_tokenizer". An empty object takes the place of what is none.
+  // where: "tokenizer.json: pre_tokenizer". An empty object takes the place of anything that is not an object.
   PartReader(const nlohmann::json& part, std::string where, std::vector<Problem>& problems);
 
   // The value of "type".

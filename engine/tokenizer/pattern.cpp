@@ -108,7 +108,7 @@ class Search {
     deadline_ = std::chrono::steady_clock::now() + patience + length * patience_for_a_byte;
   }
 
-  // The first match at or behind `from`.
+  // The first match at or after `from`.
   std::optional<Stretch> next(std::size_t from) {
     const std::size_t length = scratch_.symbols.size();
     for (; from <= length; from += window_) {
@@ -220,7 +220,7 @@ std::vector<Stretch> Pattern::find_all(std::string_view text) const {
   bool any = false;
   while (const auto match = search.next(from)) {
     if (match->begin == match->end && any &&
-        match->end == done) {  // an empty match right behind the last one does not count
+        match->end == done) {  // an empty match right after the last one does not count
       from = std::max(from, match->end) + 1;
       continue;
     }

@@ -21,7 +21,7 @@ struct PatternSyntax {
   std::vector<CodePointSet> sets;
 };
 
-// Refused, with the construct named: what is not built (backreferences, conditions, …) and what is no pattern.
+// Refused, with the construct named: what is not supported (backreferences, conditions, …) and what is not a pattern.
 Result<PatternSyntax> parse_pattern(std::string_view pattern);
 
 }  // namespace muster::tokenizer

@@ -9,7 +9,7 @@ namespace muster::tokenizer {
 namespace {
 
 using nlohmann::json;
-constexpr int deepest = 8;
+constexpr int deepest_post_processor = 8;
 using SpecialTokens = std::map<std::string, std::vector<TokenId>>;
 
 SpecialTokens read_special_tokens(PartReader reader, const json& names) {
@@ -36,7 +36,7 @@ class Reader {
 
   void add(PartReader reader, int depth) {
     const std::string type = reader.type();
-    if (type == "Sequence" && depth < deepest) {
+    if (type == "Sequence" && depth < deepest_post_processor) {
       for (PartReader& part : reader.list("processors")) add(std::move(part), depth + 1);
     } else if (type == "ByteLevel") {  // concerns offsets, which nobody asks for
       for (const std::string_view key : {"add_prefix_space", "trim_offsets", "use_regex"})

@@ -1,4 +1,4 @@
-// "post_processor": the special tokens that go before and behind the tokens of a text.
+// "post_processor": the special tokens that go before and after the tokens of a text.
 #pragma once
 
 #include <vector>

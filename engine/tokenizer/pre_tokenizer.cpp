@@ -11,7 +11,7 @@
 namespace muster::tokenizer {
 namespace {
 
-constexpr int deepest = 8;
+constexpr int deepest_pre_tokenizer = 8;
 
 // Joins each stretch to the one before it where joins(it, the one before) says so.
 template <class Joins>
@@ -91,7 +91,7 @@ PreTokenizer PreTokenizer::read(PartReader reader) {
 void PreTokenizer::add(PartReader reader, int depth) {
   const std::string type = reader.type();
   if (steps_.size() == most_steps) return reader.complain(fmt::format("more than {} steps", most_steps), "use fewer");
-  if (type == "Sequence" && depth < deepest) {
+  if (type == "Sequence" && depth < deepest_pre_tokenizer) {
     for (PartReader& part : reader.list("pretokenizers")) add(std::move(part), depth + 1);
   } else if (type == "Split") {
     add_split(reader);
@@ -129,7 +129,7 @@ void PreTokenizer::add_metaspace(PartReader& reader) {
   if (!reader.boolean("add_prefix_space", true) && metaspace.scheme != PrependScheme::never)
     reader.complain("\"add_prefix_space\" is false and \"prepend_scheme\" is not \"never\"",
                     "write \"prepend_scheme\": \"never\"");
-  static_cast<void>(reader.has("str_rep"));  // "replacement" once more
+  static_cast<void>(reader.has("str_rep"));  // "replacement" again
   steps_.emplace_back(std::move(metaspace));
 }
 

@@ -9,7 +9,7 @@
 namespace muster::tokenizer {
 
 // head: how many bytes at the front stand for the very first character of the whole text; 0 for every section that does
-// not begin with it. Metaspace puts its mark before such sections only, where it is told "first".
+// not begin with it. Metaspace puts its mark before such sections only, where it is set to "first".
 struct Section {
   std::string_view text;
   std::size_t head = 0;
@@ -19,7 +19,7 @@ struct Section {
   }
 };
 
-// The same where the text had to be written anew.
+// The same where the text had to be rewritten.
 struct OwnedSection {
   std::string text;
   std::size_t head = 0;

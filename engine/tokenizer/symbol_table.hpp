@@ -1,5 +1,5 @@
 // Code points sorted into at most 256 kinds that a pattern cannot tell apart, so that PCRE2 matches bytes and its own
-// idea of Unicode never counts.
+// idea of Unicode never matters.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace muster::tokenizer {
 
 class SymbolTable {
  public:
-  // At most 65,536 sets. Nothing where they tell more than 256 kinds apart.
+  // At most 65,536 sets. Nothing where they distinguish more than 256 kinds.
   static std::optional<SymbolTable> build(std::span<const CodePointSet> sets);
 
   char symbol(char32_t point) const {

@@ -18,13 +18,13 @@ namespace muster::tokenizer {
 // Immutable, cheap to copy, and safe to use from many threads at once.
 class Tokenizer {
  public:
-  // Refused, with everything that is wrong named: what is no tokenizer.json, and parts or keys that are not built.
+  // Refused, with everything that is wrong named: what is not a tokenizer.json, and unsupported parts or keys.
   // Nothing of a file is skipped. source: the file's name, for messages.
   static Result<Tokenizer> parse(std::string_view tokenizer_json, std::string_view source);
 
   // Special tokens written in the text are recognised. add_special_tokens: also those that the post-processor puts
-  // around a text. text is UTF-8; bytes that are none count as U+FFFD. Throws PatternFailure where the file's own
-  // patterns would not come to an end on the text, or would make it grow without bound.
+  // around a text. text is UTF-8; other bytes count as U+FFFD. Throws PatternFailure where the file's own
+  // patterns would not finish on the text, or would make it grow without bound.
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
   // The same, appended.
   void encode_into(std::string_view text, bool add_special_tokens, std::vector<TokenId>& ids) const;

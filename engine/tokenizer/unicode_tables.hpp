@@ -42,8 +42,8 @@ extern const std::span<const NamedRanges> pattern_classes;  // of regular expres
 extern const std::span<const NamedRanges> scripts;          // names in lower case
 extern const std::span<const CodePointRange> numeric;       // for the pre-tokenizer Digits
 extern const std::span<const CodePointRange> strippable;    // for the normaliser Strip
-extern const std::span<const CodePointRange> token_space;   // white space beside added tokens
-extern const std::span<const CodePointRange> token_word;    // characters of words beside added tokens
+extern const std::span<const CodePointRange> token_space;   // white space next to added tokens
+extern const std::span<const CodePointRange> token_word;    // characters of words next to added tokens
 extern const std::span<const LowerRun> lower;               // U+0130 alone becomes two characters and is not in it
 extern const std::span<const MarkRun> marks;
 // Records: code point, length (| 0x100 where composition undoes the step), that many code points.

@@ -19,7 +19,7 @@ inline std::size_t character_length(char first) {
   return byte < 0xF0 ? 3 : 4;
 }
 
-// The code point at `at`, which is moved behind it.
+// The code point at `at`, which is moved past it.
 inline char32_t next_code_point(std::string_view text, std::size_t& at) {
   const char32_t first = byte_at(text, at);
   if (first < 0x80) {
@@ -52,7 +52,7 @@ inline std::size_t previous_character(std::string_view text, std::size_t end) {
 
 void append_code_point(std::string& text, char32_t point);
 
-// What is no UTF-8 becomes U+FFFD, one for each longest run of bytes that could have begun a character.
+// What is not UTF-8 becomes U+FFFD, one for each longest run of bytes that could have begun a character.
 std::string with_replacements(std::string_view bytes);
 
 // The length of the part of bytes whose reading is settled whatever follows: all but a character that may still be

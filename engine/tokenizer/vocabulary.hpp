@@ -22,7 +22,7 @@ class Vocabulary {
   bool add(std::string_view text, TokenId id);
   std::optional<TokenId> find(std::string_view text) const { return find(text, hash_of(text)); }
   std::optional<TokenId> find(std::string_view text, std::uint64_t hash) const;
-  // The text of an id; of an unknown one nothing.
+  // The text of an id; nothing for an unknown one.
   std::optional<std::string_view> text(TokenId id) const;
   // How many there are, and one more than the largest id.
   std::size_t size() const { return count_; }
@@ -44,7 +44,7 @@ class Vocabulary {
     return std::string_view(letters_).substr(place.begin, static_cast<std::size_t>(place.length));
   }
 
-  std::string letters_;  // all texts, one behind the other
+  std::string letters_;  // all texts, one after the other
   std::vector<Place> texts_;
   std::vector<Slot> slots_;  // a power of two, at most half full
   std::size_t count_ = 0;

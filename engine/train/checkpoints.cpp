@@ -17,6 +17,7 @@ checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank, int sa
   place.rank = rank;
   place.ranks = savers;
   if (task.keep) place.keep = static_cast<int>(*task.keep);
+  place.disk_patience = task.disk_patience;
   return place;
 }
 
@@ -48,7 +49,7 @@ Checkpoints::Checkpoints(const wire::TrainTask& task, const CheckpointPlace& pla
 }
 
 // Ordering some hundred copies takes milliseconds, which a GPU need not wait for: the thread that writes does it, by
-// what is returned. In the host's memory the copy is made here and now.
+// calling what is returned. In the host's memory the copy is made here and now.
 std::function<void()> Checkpoints::begin_copy() {
   auto copying = std::make_shared<std::packaged_task<parallel::StreamMark()>>(
       [this, changed = parallel::StreamMark::of_current_stream(device_)] {
@@ -82,8 +83,15 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
 
 Result<checkpoint::SaveReport> Checkpoints::await_save() {
   ProgressSign sign(tell_, "writing a checkpoint", static_cast<std::int64_t>((*copy_.get())->all().size_bytes()));
-  while (!saver_->finished(ProgressSign::between_signs)) sign.give(static_cast<std::int64_t>(saver_->written()));
+  while (!saver_->finished(ProgressSign::between_signs)) {
+    tell_shortage();
+    sign.give(static_cast<std::int64_t>(saver_->written()));
+  }
   return saver_->wait();
+}
+
+void Checkpoints::tell_shortage() {
+  if (const auto what = saver_->take_shortage()) tell_(wire::Waiting{*what});
 }
 
 void Checkpoints::before_change() const {
@@ -94,6 +102,7 @@ Result<std::optional<wire::Saved>> Checkpoints::completed(bool wait) {
   // Better known now than when the first one is due.
   if (saver_ && copy_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && !copy_.get())
     return copy_.get().error();
+  if (!told_) tell_shortage();
   if (told_ || (!wait && !saver_->finished())) return std::optional<wire::Saved>();
   const auto report = await_save();
   if (!report) return report.error();

@@ -1,4 +1,4 @@
-// Saves the state of a run while it goes on, and brings it back.
+// Saves the state of a run while it continues, and restores it.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ class Checkpoints {
   Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, const StateTensors& state,
               const StateTransfer& transfer);
 
-  // Begins to copy the state and returns; copying and writing go on. Waits for the save before where it is still under
-  // way. What ranks without a folder hold has come to those that save it when it returns. All ranks call it.
+  // Begins to copy the state and returns; copying and writing continue. Waits for the previous save if that is under
+  // way. What ranks without a folder hold has reached those that save it when this returns. All ranks call it.
   Result<void> save(const checkpoint::TrainingState& facts);
   // The state is changed by what is ordered from the device from now on: what is still being copied comes first.
   void before_change() const;
@@ -36,8 +36,10 @@ class Checkpoints {
 
  private:
   std::function<void()> begin_copy();
-  // While it lasts, this is told.
+  // Reports its progress meanwhile.
   Result<checkpoint::SaveReport> await_save();
+  // Reports that a save waits for room on the disk.
+  void tell_shortage();
 
   std::function<void(const wire::EventBody&)> tell_;
   const StateTensors& state_;

@@ -59,7 +59,7 @@ bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
     sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
     return true;
   } catch (const c10::OutOfMemoryError&) {
-    // What the pass held is let go of first.
+    // First release what the pass held.
   }
   abandon_pass(home, place_.arithmetic.device);
   return false;

@@ -27,13 +27,13 @@ struct EvaluationPlace {
   model::CausalModel& model;
   tensor::Arithmetic& arithmetic;
   communicate::Communicator& ranks;
-  std::function<void(const wire::EventBody&)> tell;  // how far it is
+  std::function<void(const wire::EventBody&)> tell;  // reports progress
 };
 
 struct EvaluationResult {
   wire::Evaluated all;               // over all ranks, the same on each of them; step and samples are the caller's
   std::vector<GivenAnswer> answers;  // this rank's, in the order of the questions
-  std::int64_t bad = 0;              // losses that are no number
+  std::int64_t bad = 0;              // losses that are not numbers
 };
 
 class Evaluation {
@@ -45,16 +45,16 @@ class Evaluation {
   bool empty() const { return !dataset_ && !questions_; }
   const std::vector<Question>& questions() const { return questions_->questions(); }
   wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
-  // Passes of so many samples from now on.
+  // Passes take this many samples from now on.
   void take_at_once(std::int64_t samples) { micro_batch_ = samples; }
-  // Every rank its share. All ranks call it together.
+  // Each rank measures its share. All ranks call it together.
   EvaluationResult measure();
 
  private:
   explicit Evaluation(EvaluationPlace place) : place_(std::move(place)) {}
-  // Of all ranks: parts of the exact sum and, behind them, its tokens.
+  // Over all ranks: parts of the exact sum, followed by its tokens.
   at::Tensor measure_loss();
-  // Of this rank, and behind them whether memory ran out.
+  // The same for this rank alone, followed by whether memory ran out.
   at::Tensor measure_passes();
   // Adds to the sums. False: memory ran out; what other ranks wait for is done.
   bool measure_pass(const data::MicroBatch& batch, at::Tensor& sums);

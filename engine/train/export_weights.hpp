@@ -12,7 +12,7 @@ namespace muster::train {
 
 struct ExportPlace {
   int rank = 0;
-  std::function<void(const wire::EventBody&)> tell;  // how far rank 0 is
+  std::function<void(const wire::EventBody&)> tell;  // reports rank 0's progress
 };
 
 // Rank 0 writes; all ranks of the first copy call it.

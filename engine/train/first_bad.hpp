@@ -1,4 +1,4 @@
-// Which tensor was the first to hold something that is no number.
+// Which tensor was the first to hold something that is not a number.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ struct BadTensor {
 };
 
 // For passes that look for a bad number: plain gradients of this rank alone, each unit's dropped once it is complete
-// and looked at. An exact sum could not hold what is no number, and nothing is summed over ranks. Parameters are where
+// and looked at. An exact sum could not hold such a number, and nothing is summed over ranks. Parameters are where
 // the strategy has them.
 class PlainGradients final : public model::Residence {
  public:
-  // It must outlive this. device: that the model computes on.
+  // strategy must outlive this. device: the one that the model computes on.
   PlainGradients(parallel::Strategy& strategy, at::Device device);
 
   // The first bad one in the order of a pass, the head's before the others': in StateTensors::tensors().
@@ -54,7 +54,7 @@ class PlainGradients final : public model::Residence {
   std::map<model::ParameterId, Place> places_;
 };
 
-// Of this rank's own numbers, after all passes of a step. The first in the order of a pass: parameters, then the loss,
+// From this rank's own numbers, after all passes of a step. The first in the order of a pass: parameters, the loss,
 // then gradients.
 BadTensor first_bad(const StateTensors& state, const parallel::Strategy& strategy, bool bad_loss,
                     const PlainGradients& gradients);
@@ -63,8 +63,8 @@ struct BadOnRank {
   int rank = 0;
   BadTensor bad;
 };
-// Of what ranks found the kind that comes first in a pass, of the lowest rank that found one. Absent: none did. All
-// ranks call it.
+// Of all that the ranks found, the kind that comes first in a pass, from the lowest rank that has it. Absent: nothing
+// was found. All ranks call it.
 std::optional<BadOnRank> agree_on_bad(const BadTensor& own, communicate::Communicator& ranks, at::Device device);
 
 // "the gradient of model.layers.3.mlp.down_proj.weight"

@@ -6,8 +6,8 @@
 
 namespace muster::train {
 
-// Its square, after finish_gradients(). Of exact sums the same number however they are cut. learning: of where the
-// shards lie. All ranks call it.
+// Its square, after finish_gradients(). For exact sums it is the same however they are cut. learning: of the device
+// where the shards lie. All ranks call it.
 double squared_norm(parallel::Strategy& strategy, tensor::Learning& learning);
 
 }  // namespace muster::train

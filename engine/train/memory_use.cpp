@@ -14,7 +14,7 @@
 namespace muster::train {
 namespace {
 
-// Of /proc/self/status, which tells kibibytes.
+// From /proc/self/status, which has kibibytes.
 std::int64_t process_memory(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -10,7 +10,7 @@ bool PassPace::run(const std::function<void()>& work) {
     work();
     done = true;
   } catch (const c10::OutOfMemoryError&) {
-    // What it held is let go of first.
+    // First release what it held.
   }
   if (home_.is_whole()) return done;
   if (done) return walk_along();

@@ -1,4 +1,4 @@
-// Forward passes of ranks that have unequally many of them.
+// Forward passes of ranks that do not all have the same number of them.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace muster::train {
 
-// Where the model's parameters are not always there, ranks keep step: before each pass all of them agree whether any
-// has one, and who has none walks along; where memory ran out on one, all end. Elsewhere each goes at its own pace.
+// Where the model's parameters are not always there, ranks keep step: before each pass they all agree whether any has
+// one, and ranks without one take part idly; where memory ran out on one, all end. Elsewhere each goes at its own pace.
 class PassPace {
  public:
   // Both must outlive this.
@@ -30,13 +30,13 @@ class PassPace {
 
   // Until no rank has a pass any more; false: memory ran out on one.
   bool walk_along();
-  // What counts of all that ranks say: the last of these words.
+  // What the ranks agree on: the last of these words that any of them gave.
   Word agree(Word own);
 
   model::Residence& home_;
   communicate::Communicator& ranks_;
   at::Device device_;
-  at::Tensor said_;  // memory for a word, when there is no other
+  at::Tensor said_;  // memory for a word, for when no other is left
   bool under_way_ = false;
   bool ended_ = false;  // all know that memory ran out
 };

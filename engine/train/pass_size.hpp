@@ -13,7 +13,7 @@ struct PassSize {
 
   bool operator==(const PassSize&) const = default;
 
-  // The next smaller one: half the sequences, and of one sequence more that is computed again. False: there is none.
+  // The next smaller one: half the sequences; where there is only one, more is computed again. False: there is none.
   bool shrink() {
     using spec::Recomputation;
     if (micro_batch > 1)

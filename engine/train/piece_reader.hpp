@@ -16,7 +16,7 @@ using PieceReader =
 
 // Both must outlive the reader. A checkpoint is of the same model (check_same_model).
 PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint);
-// Of parameters; what other states hold stays as it is. The host has some rows of a piece at a time.
+// Reads parameters; what other states hold stays as it is. The host has some rows of a piece at a time.
 PieceReader reader_of(const checkpoint::TensorSource& source);
 
 }  // namespace muster::train

@@ -1,4 +1,4 @@
-// How far a rank is with something that lasts.
+// How far a rank has come with something that takes long.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace muster::train {
 
-// Tells it now and then, as long as it gets on: somebody watches, and a rank that is long at work is not taken for one
-// that is stuck.
+// Reports it now and then, as long as there is progress: somebody watches, and a rank that is busy for long is not
+// taken for one that is stuck.
 class ProgressSign {
  public:
   // tell: may be empty.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -111,7 +112,8 @@ QuestionEvaluation::Answers QuestionEvaluation::generate_answers(PassPace& pace,
     tokens[static_cast<std::int64_t>(i)];
   }
   while (!generator.idle()) {
-    for (const generate::GeneratedToken& token : generator.step()) tokens[token.index].push_back(token.token);
+    for (const generate::GeneratedToken& token : generator.step())
+      if (!std::isnan(token.log_probability)) tokens[token.index].push_back(token.token);
     done(std::ssize(tokens) - generator.load());
   }
   return tokens;

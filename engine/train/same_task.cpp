@@ -43,7 +43,7 @@ std::vector<Fact> facts_of(const wire::TrainTask& task, std::uint64_t seed) {
           {"the data for evaluation",
            number(task.evaluation.data.has_value()) + 2 * number(task.evaluation.questions.has_value())},
           {"experiment.seed", number(seed)},
-          // Called by what is in it.
+          // Named after its contents.
           {"data", mixed(std::filesystem::path(task.data).filename().string())},
           {"model.init", number(task.random_weights)},
           {"training.optimizer", number(optimizer.kind)},

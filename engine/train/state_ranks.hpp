@@ -10,7 +10,7 @@
 
 namespace muster::train {
 
-// Joins the ranks first, first + stride, … of the job, so many of them.
+// Joins the ranks first, first + stride, … of the job, this many of them.
 using JoinSome = std::function<Result<std::unique_ptr<communicate::Communicator>>(int first, int size, int stride)>;
 
 class StateRanks {
@@ -29,7 +29,7 @@ class StateRanks {
     const bool shared = is_sharded() || parallel::replicas_share_masters(arithmetic, state);
     return shared ? model::Memory::later : model::Memory::now;
   }
-  // exact, state: of parallel::make_replicas. The model must outlive the strategy.
+  // exact, state: as in parallel::make_replicas. The model must outlive the strategy.
   std::unique_ptr<parallel::Strategy> make_strategy(model::CausalModel& model, tensor::Arithmetic& arithmetic,
                                                     bool exact, at::ScalarType state) const;
 
@@ -38,7 +38,7 @@ class StateRanks {
 
   wire::ShardingWish wish_;
   communicate::Communicator* all_;
-  // Of hybrid_shard: the ranks of one copy, and those with the same part of others.
+  // For hybrid_shard: the ranks of one copy, and those with the same part of others.
   std::unique_ptr<communicate::Communicator> of_copy_;
   std::unique_ptr<communicate::Communicator> of_part_;
 };

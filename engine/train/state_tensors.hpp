@@ -19,9 +19,9 @@ class StateTensors {
   // Both must outlive this.
   StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer);
 
-  // All of the model, in its order, whatever of them lies here.
+  // All tensors of the model, in its order, whichever of them lie here.
   const std::vector<checkpoint::LogicalTensor>& tensors() const { return tensors_; }
-  // That each of them has: "parameter", and what the optimizer remembers.
+  // The states that each of them has: "parameter", and what the optimizer remembers.
   const std::vector<std::string>& states() const { return states_; }
   parallel::ShardPlace place() const { return strategy_.place(); }
   // Where this rank's part lies.
@@ -32,7 +32,7 @@ class StateTensors {
   std::size_t units() const { return strategy_.layouts().size(); }
   // This rank's part, flat.
   const at::Tensor& held(std::size_t unit, const std::string& state) const;
-  // Of every part.
+  // Elements of every part.
   std::int64_t part_elements(std::size_t unit) const;
   // What a part is; offsets within it.
   std::vector<parallel::FlatPiece> pieces(std::size_t unit, int part) const;
@@ -51,7 +51,7 @@ class StateTensors {
   // they are there when it is done.
   std::span<float> copy_unit(std::size_t unit, int part, const at::Tensor& flat, std::span<float> to) const;
   // The numbers that this rank holds, in the same way. The copy's pieces begin with this rank's part; where every rank
-  // holds everything, they are any.
+  // holds everything, they can be any.
   void copy_to(checkpoint::HostCopy& copy) const;
   // Fills this rank's part.
   Result<void> read(const PieceReader& reader) const;

@@ -1,7 +1,7 @@
 // Brings training state to ranks that have no files, and from them to ranks that have.
 //
 // Note [Ranks without files]
-// The first ranks have the run's folder, and the others, on other hosts, do not. Of a state that lies over ranks in
+// The first ranks have the run's folder, and the others, on other hosts, do not. Where a state lies over ranks in
 // parts, a rank of the first copy that has no folder is served by one that has: rank r by r modulo the ranks that have
 // one. What a server reads or saves for another goes through its memory a unit and a state at a time. Other copies get
 // their parts from the first one.

@@ -8,7 +8,7 @@ void StepClock::begin() { began_ = Clock::now(); }
 
 void StepClock::loading() { last_ = Clock::now(); }
 
-// A step that is computed again, because memory ran out, has all the time that it took.
+// A step that is computed again, because memory ran out, counts all the time that it took.
 void StepClock::loaded() {
   const auto now = Clock::now();
   parts_.loading += seconds(last_, now);

@@ -90,7 +90,7 @@ class Loop final : public Trainer {
   Result<Ending> run() override;
 
  private:
-  // Of where the shards lie.
+  // The operations of the device that the shards are on.
   tensor::Learning& shard_learning() { return host_ ? *host_->learning : *arithmetic_.learning; }
   bool scales_loss() const { return task_.compute == spec::ElementType::float16; }
   data::BatchSchedule batches() const {
@@ -122,10 +122,14 @@ class Loop final : public Trainer {
   void update(const StepOutcome& outcome, double rate);
   Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome);
   Result<void> after_step(bool leaves);
+  // Whether one belongs to every run that comes past this step.
+  bool evaluation_is_due(std::int64_t step) const {
+    return task_.evaluation.every && step % *task_.evaluation.every == 0;
+  }
   Result<void> evaluate();
   Result<void> tell_saved(bool wait);
   Result<void> finish();
-  // Of the ranks of the first copy together; the first one writes.
+  // For the ranks of the first copy together; the first one writes.
   void tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate);
   void tell_memory(bool now);
 
@@ -153,7 +157,7 @@ class Loop final : public Trainer {
   std::int64_t updates_ = 0;  // of them, not skipped
   data::BatchCursor cursor_;
   std::deque<checkpoint::StepNumbers> last_steps_;
-  std::optional<std::int64_t> evaluated_;
+  std::optional<std::int64_t> evaluated_;  // the last step after which it was done
   StepClock clock_;
   Clock::time_point told_memory_;
 };
@@ -213,6 +217,9 @@ Result<void> Loop::resume(const std::string& path) {
   updates_ = step_;
   for (const checkpoint::NamedNumber& number : saved.more)
     if (number.name == "skipped") updates_ -= static_cast<std::int64_t>(number.value);
+  // The evaluation of the last step is repeated: a run that is finished shows what it has learnt.
+  const checkpoint::StepNumbers* last = last_steps_.empty() ? nullptr : &last_steps_.back();
+  if (last && last->step == step_ && step_ < task_.steps && (last->eval_loss || last->exact_match)) evaluated_ = step_;
   if (saved.loss_scale)
     scaler_ = optimizer::LossScaler({saved.loss_scale->scale, saved.loss_scale->good_steps, step_ - updates_});
   return fill_from(reader_of(*opened));
@@ -220,7 +227,9 @@ Result<void> Loop::resume(const std::string& path) {
 
 void Loop::take_counters_from_first_rank() {
   const optimizer::LossScaler::State& scaler = scaler_.state();
-  at::Tensor whole = at::tensor({step_, updates_, cursor_.epoch, cursor_.unit, scaler.clean_steps, scaler.skipped},
+  constexpr std::int64_t never = -1;
+  at::Tensor whole = at::tensor({step_, updates_, cursor_.epoch, cursor_.unit, scaler.clean_steps, scaler.skipped,
+                                 evaluated_.value_or(never)},
                                 at::TensorOptions().dtype(at::kLong))
                          .to(place_.device);
   // A power of two, which float32 holds exactly.
@@ -233,6 +242,7 @@ void Loop::take_counters_from_first_rank() {
   updates_ = number[1];
   cursor_ = {number[2], number[3]};
   scaler_ = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
+  evaluated_ = number[6] == never ? std::nullopt : std::optional(number[6]);
 }
 
 checkpoint::TrainingState Loop::facts() const {
@@ -276,7 +286,7 @@ bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Resi
     losses += objective_->learn(pass, wish, residence);
     return true;
   } catch (const c10::OutOfMemoryError&) {
-    // What the pass held is let go of first.
+    // First release what the pass held.
   }
   abandon_pass(residence, place_.device);
   return false;
@@ -305,7 +315,7 @@ StepOutcome Loop::outcome(const data::LoadedStep& loaded, const at::Tensor& loss
   const double squares = squared_norm(*strategy_, shard_learning());
   const at::Tensor overflow = strategy_->shards().front().gradient.overflow;
   const at::Tensor host = shared.cpu();
-  // Before anything is done with numbers of which some may never have come.
+  // Before anything is done with numbers, some of which may never have arrived.
   place_.ranks.check();
   strategy_->check_ranks();
   StepOutcome found;
@@ -332,7 +342,7 @@ void Loop::update(const StepOutcome& outcome, double rate) {
   clock_.updated();
 }
 
-// The passes once more, without the other ranks' gradients: whoever finds something bad of its own is named.
+// The passes once more, without the other ranks' gradients: a rank that finds something bad of its own is named.
 Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
   PlainGradients gradients(*strategy_, place_.device);
   const at::Tensor loss = compute(loaded, &gradients);
@@ -396,6 +406,10 @@ Result<void> Loop::evaluate() {
   strategy_->check_ranks();
   if (place_.ranks.rank() != 0) return {};
   result.all.step = step_;
+  if (!last_steps_.empty() && last_steps_.back().step == step_) {
+    if (std::isfinite(result.all.loss.value_or(0))) last_steps_.back().eval_loss = result.all.loss;
+    last_steps_.back().exact_match = result.all.exact_match();
+  }
   for (const GivenAnswer& answer : result.answers) {
     if (std::ssize(result.all.samples) == task_.evaluation.samples) break;
     result.all.samples.push_back(evaluation_->answered(answer));
@@ -406,7 +420,7 @@ Result<void> Loop::evaluate() {
 
 Result<void> Loop::after_step(bool leaves) {
   const bool last = step_ == task_.steps;
-  if (last || (task_.evaluation.every && step_ % *task_.evaluation.every == 0 && !leaves))
+  if (last || (evaluation_is_due(step_) && !leaves))
     if (auto done = evaluate(); !done) return done;
   const bool finished = last && task_.save_at_end == spec::FinalSave::all;
   if (finished || leaves || (task_.save_every && step_ % *task_.save_every == 0)) {
@@ -424,6 +438,9 @@ Result<Ending> Loop::run() {
   told_memory_ = Clock::now();
   clock_.begin();
   bool leaves = false;
+  // A run that was asked to leave did so without the evaluation of its last step, which takes long.
+  if (step_ > 0 && step_ < task_.steps && evaluation_is_due(step_))
+    if (auto done = evaluate(); !done) return done.error();
   while (step_ < task_.steps && !leaves) {
     clock_.loading();
     const data::LoadedStep loaded = steps.next();
@@ -457,7 +474,7 @@ Result<void> Loop::finish() {
   if (step_ == task_.steps && task_.save_at_end != spec::FinalSave::nothing && state_.place().copy == 0)
     if (auto done = export_weights(task_, description_.shape, transfer_, {place_.ranks.rank(), place_.tell}); !done)
       return done;
-  // What this rank has sent has come; writing may take others longer, and nobody need wait for that.
+  // What this rank sent has arrived; others may take longer to write, and need not be waited for.
   parallel::StreamMark::of_current_stream(place_.device).wait();
   place_.ranks.check();
   return {};

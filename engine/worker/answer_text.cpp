@@ -5,7 +5,7 @@
 
 namespace muster::worker {
 
-// Of what is held, the longest end that a stop text begins with.
+// The longest end of what is held that a stop text begins with.
 std::size_t StopSearch::longest_beginning() const {
   std::size_t longest = 0;
   for (const std::string& stop : stops_)

@@ -1,4 +1,4 @@
-// The text of one answer as its tokens come, up to the first stop text.
+// The text of one answer as its tokens arrive, up to the first stop text.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace muster::worker {
 
-// Finds texts in a text that comes in pieces, wherever the pieces end. Of several, the one that is complete first
-// counts, and of those that are complete at once the one that began first.
+// Finds texts in a text that comes in pieces, wherever the pieces end. Of several, the one that completes first
+// counts, and among those that complete at the same place the one that began first.
 class StopSearch {
  public:
   explicit StopSearch(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
   // What certainly belongs before any stop text. What may be the beginning of one is held back.
   std::string push(std::string_view piece);
-  // What was held back and turned out to be no stop text.
+  // What was held back and turned out not to be a stop text.
   std::string finish() { return std::exchange(held_, {}); }
   // A stop text was complete. Nothing more comes out.
   bool found() const { return found_; }

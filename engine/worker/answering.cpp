@@ -1,5 +1,9 @@
 #include "worker/answering.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 namespace muster::worker {
 namespace {
 
@@ -49,6 +53,11 @@ Result<void> Answering::take_requests() {
   return {};
 }
 
+void Answering::note_cancelled() {
+  for (const std::int64_t index : job_.channel.take_cancelled())
+    if (const auto found = open_.find(index); found != open_.end()) found->second.cancelled = true;
+}
+
 Result<void> Answering::add(const wire::Request& request) {
   auto prompt = encoder_.encode(request);
   if (!prompt) return prompt.error();
@@ -78,29 +87,46 @@ bool Answering::read_along(OpenRequest& open, const generate::GeneratedToken& to
   return text.stopped();
 }
 
+void Answering::end_answer(std::int64_t index, std::int64_t sample, std::string finish) {
+  OpenRequest& open = open_.at(index);
+  wire::Answer& answer = open.result.samples[static_cast<std::size_t>(sample)];
+  answer.finish = std::move(finish);
+  if (open.texts.empty()) answer.text = text_.tokenizer().decode(answer.tokens, true);
+  if (--open.unfinished > 0) return;
+  job_.channel.tell(wire::TaskResult{index, wire::print_fields(open.result)});
+  open_.erase(index);
+}
+
+// The other answers, of this prompt and of others, do not depend on this one.
+void Answering::fail(const generate::GeneratedToken& token) {
+  OpenRequest& open = open_.at(token.index);
+  const auto sample = static_cast<std::size_t>(token.sample);
+  wire::Answer& answer = open.result.samples[sample];
+  if (!open.texts.empty()) answer.text += open.texts[sample].finish();
+  answer.error = fmt::format("the model's logits for token {} of the answer are not numbers (NaN)", answer.tokens.size() + 1);
+  end_answer(token.index, token.sample, "error");
+}
+
 void Answering::extend(const generate::GeneratedToken& token) {
+  if (std::isnan(token.log_probability)) return fail(token);
   OpenRequest& open = open_.at(token.index);
   wire::Answer& answer = open.result.samples[static_cast<std::size_t>(token.sample)];
   answer.tokens.push_back(token.token);
   progress_.add(1);
   if (task_.log_probabilities) answer.logprobs.push_back(static_cast<double>(token.log_probability));
   const bool stopped = !open.texts.empty() && read_along(open, token);
-  if (stopped && !token.finish) generator_.stop(token.index, token.sample);
-  if (!stopped && !token.finish) return;
-  answer.finish = stopped || *token.finish == generate::Finish::stop ? "stop" : "length";
-  if (open.texts.empty()) answer.text = text_.tokenizer().decode(answer.tokens, true);
-  if (--open.unfinished == 0) finish(token.index, open);
-}
-
-void Answering::finish(std::int64_t index, OpenRequest& request) {
-  job_.channel.tell(wire::TaskResult{index, wire::print_fields(request.result)});
-  open_.erase(index);
+  const bool ends_early = stopped || open.cancelled;
+  if (ends_early && !token.finish) generator_.stop(token.index, token.sample);
+  if (!ends_early && !token.finish) return;
+  const bool at_its_end = stopped || token.finish == generate::Finish::stop;
+  end_answer(token.index, token.sample, at_its_end ? "stop" : token.finish ? "length" : "cancelled");
 }
 
 Result<void> Answering::run() {
   while (true) {
     if (auto taken = take_requests(); !taken) return taken;
     if (generator_.idle()) break;
+    note_cancelled();
     for (const generate::GeneratedToken& token : generator_.step()) extend(token);
     progress_.tell_now_and_then();
   }

@@ -1,4 +1,4 @@
-// Answers requests: takes them, has their tokens generated, and tells the texts.
+// Answers requests: takes them, has their tokens generated, and reports the texts.
 #pragma once
 
 #include <map>
@@ -25,13 +25,17 @@ class Answering {
     wire::GenerationResult result;
     std::vector<AnswerText> texts;  // by sample, where somebody reads along or stop texts are looked for
     std::int64_t unfinished = 0;
+    bool cancelled = false;  // ends with the next token
   };
 
   Result<void> take_requests();
   Result<void> add(const wire::Request& request);
+  void note_cancelled();
   void extend(const generate::GeneratedToken& token);
   bool read_along(OpenRequest& open, const generate::GeneratedToken& token);
-  void finish(std::int64_t index, OpenRequest& request);
+  // Ends an answer; with the last one of a request the result is reported.
+  void end_answer(std::int64_t index, std::int64_t sample, std::string finish);
+  void fail(const generate::GeneratedToken& token);
 
   const wire::GenerateTask& task_;
   Job& job_;

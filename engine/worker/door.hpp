@@ -9,10 +9,10 @@
 
 namespace muster::worker {
 
-// Runs work; what it returns or throws, as the event that tells it. Nothing when it did everything.
+// Runs work; returns a failure that it returned or threw as the event that reports it. Nothing when all was done.
 std::optional<wire::Failed> through_the_door(const std::function<Result<void>()>& work);
 
-// Tells the controlling program and the user; the exit code to leave with.
+// Reports to the controlling program and the user; returns the exit code to leave with.
 int tell_failure(wire::WorkerChannel& channel, const wire::Failed& failed);
 
 }  // namespace muster::worker

@@ -1,4 +1,4 @@
-// Tells how good a model is: loads it, joins the other ranks, and takes a share of samples and questions.
+// Measures how good a model is: loads it, joins the other ranks, and takes a share of samples and questions.
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
@@ -37,7 +37,7 @@ Result<void> run_task(const wire::EvaluateTask& task, Job& job) {
   if (job.device.is_cpu()) at::set_num_threads(1);
   const auto loaded = load_model(loading_of(task), job, std::nullopt);
   if (!loaded) return loaded.error();
-  // After loading, for which ranks take different times.
+  // After loading, which takes each rank a different time.
   const auto ranks = job.join_ranks();
   if (!ranks) return ranks.error();
   auto evaluation = train::Evaluation::make({task.data, task.questions, task.micro_batch, task.question_batch},

@@ -61,7 +61,7 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const auto loaded =
       load_model(task, job, is_split(task) ? std::optional(Pipeline::layers_of(job, task.stages)) : std::nullopt);
   if (!loaded) return loaded.error();
-  // After loading, for which stages take different times.
+  // After loading, which takes each stage a different time.
   const auto pipeline = join_pipeline(task, job);
   if (!pipeline) return pipeline.error();
   Pipeline* const stages = pipeline->get();

@@ -17,13 +17,13 @@ struct Job {
   at::Device device;
 
   const wire::Assignment& assignment() const { return channel.assignment(); }
-  // Joins the other ranks, by the assignment's backend. Tasks whose ranks work each for itself do without.
+  // Joins the other ranks, by the assignment's backend. Tasks whose ranks work separately do without.
   Result<std::unique_ptr<communicate::Communicator>> join_ranks() const { return join(place); }
-  // The ranks first, first + stride, … alone, so many of them; this one is among them.
+  // Only the ranks first, first + stride, …, this many of them; this one is among them.
   Result<std::unique_ptr<communicate::Communicator>> join_some(int first, int size, int stride) const {
     return join(communicate::place_in_group(place, first, size, stride));
   }
-  // Tells that everything is loaded.
+  // Reports that everything is loaded.
   void ready() const { channel.tell(wire::Ready{device.str()}); }
 
  private:

@@ -19,7 +19,7 @@ struct LoadedModel {
   std::int64_t longest = 0;  // prompt and answer together, in tokens
 };
 
-// layers: absent: all. Tells how far it is.
+// layers: absent: all. Reports progress.
 Result<std::unique_ptr<LoadedModel>> load_model(const wire::GenerateTask& task, Job& job,
                                                 std::optional<model::LayerRange> layers);
 

@@ -1,4 +1,4 @@
-// The way of steps through the ranks that share one model, by layers: from stage to stage with the rows that each has
+// How steps travel through the ranks that share one model by layers: from stage to stage with the rows that each has
 // computed, and what the last one drew back to the first.
 //
 // Note [Stages never wait to send]
@@ -22,7 +22,7 @@
 
 namespace muster::worker {
 
-// The ranks that share a model. Both are of the same ranks and must outlive who uses them.
+// The ranks that share a model. Both are of the same ranks and must outlive their users.
 struct PipelineRanks {
   communicate::Communicator& messages;  // through host memory
   communicate::Communicator* rows;      // straight between GPUs; nullptr: rows go with the messages
@@ -30,7 +30,7 @@ struct PipelineRanks {
 
 class PipelineLink {
  public:
-  // silence: how long nothing may be said before a sign of life is sent; below the time-out of messages.
+  // silence: how long nothing may be sent before a sign of life is; below the time-out of messages.
   PipelineLink(PipelineRanks ranks, std::chrono::milliseconds silence);
 
   int stage() const { return ranks_.messages.rank(); }
@@ -49,7 +49,7 @@ class PipelineLink {
   std::optional<generate::Step> next_step();
   // Its rows, into a tensor of their shape on this rank's device.
   at::Tensor rows_into(at::Tensor empty);
-  // The first stage, what the last one answered to the step that was passed on first of those without.
+  // On the first stage: what the last one answered to the earliest step passed on that has no answer yet.
   std::vector<tensor::ChosenToken> next_answer();
 
  private:

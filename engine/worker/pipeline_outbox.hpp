@@ -14,7 +14,7 @@ namespace muster::worker {
 
 class Outbox {
  public:
-  // ranks must outlive this. keep_alive: sent whenever nothing else was for so long, so that the other one's wait for
+  // ranks must outlive this. keep_alive: sent when nothing else was for this long, so that the other rank's wait for
   // the next does not time out; undefined: nothing.
   Outbox(communicate::Communicator& ranks, int to, at::Tensor keep_alive, std::chrono::milliseconds silence);
   // What has not been sent is dropped, and the ranks' waits are ended: see drain().

@@ -1,4 +1,4 @@
-// Steps over the ranks that a model is split over: the first stage's side, which has the books.
+// Steps over the ranks that a model is split over: the first stage's side, which keeps the books.
 #pragma once
 
 #include "generate/step_runner.hpp"
@@ -8,7 +8,7 @@ namespace muster::worker {
 
 class PipelineRunner final : public generate::StepRunner {
  public:
-  // Of the first stage; both must outlive this. depth: steps under way at once.
+  // On the first stage; both must outlive this. depth: steps under way at once.
   PipelineRunner(StageWork& work, PipelineLink& link, int depth) : work_(work), link_(link), depth_(depth) {}
 
   int depth() const override { return depth_; }

@@ -16,9 +16,9 @@ class StageWork {
   // [rows, hidden], through this stage's layers. before: what the stage before gave; undefined on the first, which
   // embeds the tokens.
   virtual at::Tensor forward(const generate::Step& step, const at::Tensor& before) = 0;
-  // Of the last stage.
+  // Only on the last stage.
   virtual std::vector<tensor::ChosenToken> draw(const generate::Step& step, const at::Tensor& hidden) = 0;
-  // What rows between stages come into.
+  // What rows from the stage before are received into.
   virtual at::Tensor empty_rows(std::int64_t rows) const = 0;
 };
 
@@ -41,7 +41,7 @@ class ModelStage final : public StageWork {
   tensor::SamplingRules rules_;
 };
 
-// Every stage but the first: steps come, go through work, and go on, until there are no more.
+// Every stage but the first: steps arrive, go through work, and are passed on, until there are no more.
 void run_stage(StageWork& work, PipelineLink& link);
 
 }  // namespace muster::worker

@@ -34,7 +34,7 @@ class PromptEncoder {
   PromptEncoder(const chat::ModelText& text, SequenceRoom room) : text_(text), room_(room) {}
 
   Result<EncodedPrompt> encode(const wire::Request& request) const;
-  // Prompt and completion are tokenised each for itself; the completion gets no special tokens.
+  // Prompt and completion are tokenised separately; the completion gets no special tokens.
   Result<EncodedPair> encode_pair(const wire::Request& request) const;
 
  private:

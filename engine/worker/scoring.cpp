@@ -1,6 +1,9 @@
 #include "worker/scoring.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "worker/answering.hpp"
 
@@ -47,6 +50,9 @@ Result<void> Scoring::add(const std::vector<wire::Request>& window) {
 
 void Scoring::extend(const generate::GeneratedToken& token) {
   wire::ScoreResult& result = open_.at(token.index);
+  if (std::isnan(token.log_probability) && !result.error)
+    result.error = fmt::format("the model's logits for token {} of the completion are not numbers (NaN)",
+                               result.token_count + 1);
   result.logprob += static_cast<double>(token.log_probability);
   ++result.token_count;
   if (task_.log_probabilities) result.logprobs.push_back(static_cast<double>(token.log_probability));
@@ -55,6 +61,10 @@ void Scoring::extend(const generate::GeneratedToken& token) {
 }
 
 void Scoring::finish(std::int64_t index) {
+  if (wire::ScoreResult& result = open_.at(index); result.error) {
+    result.logprob = 0;
+    result.logprobs.clear();
+  }
   job_.channel.tell(wire::TaskResult{index, wire::print_fields(open_.at(index))});
   open_.erase(index);
 }

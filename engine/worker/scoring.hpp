@@ -1,5 +1,5 @@
 // Scores given completions: takes a window of requests at a time, has those that begin alike computed together, and
-// tells how likely each completion is.
+// reports how likely each completion is.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Tells now and then how many tokens were computed, and the most memory that a GPU's tensors had at once. Of a CPU rank
-// the controlling program sees the memory itself.
+// Reports now and then how many tokens were computed, and the most memory that a GPU's tensors had at once. For a CPU
+// rank the controlling program sees the memory itself.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ class WorkProgress {
 
   void add(std::int64_t tokens) { tokens_ += tokens; }
   void tell_now_and_then();
-  // What was not told yet.
+  // Reports what has not been reported yet.
   void tell();
 
  private:

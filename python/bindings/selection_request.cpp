@@ -20,7 +20,7 @@ void construct(SelectionRequest* place, std::vector<std::string> ids, std::optio
   request.count = count;
   if (minimum_free) request.minimum_free = ByteCount{*minimum_free};
   if (model_size) request.model = gpu::ModelNeed{ByteCount{*model_size}, margin};
-  request.allow_leased = allow_leased;
+  request.allow_leased = request.allow_busy = allow_leased;  // whoever has them
   request.allow_unhealthy = allow_unhealthy;
   new (place) SelectionRequest(std::move(request));
 }

@@ -39,7 +39,7 @@ def bytes_per_element(dtype: Any) -> float:
         return 1.0
     bits = re.fullmatch(r"(?:u?int|b?float|complex)(8|16|32|64|128)", word)
     if bits is None:
-        raise ValueError(f'dtype={dtype!r} is no type of numbers\n  try: torch.bfloat16, "float16", "int8" or "int4"')
+        raise ValueError(f'dtype={dtype!r} is not a type of number\n  try: torch.bfloat16, "float16", "int8" or "int4"')
     return int(bits[1]) / 8
 
 

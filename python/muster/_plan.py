@@ -119,7 +119,7 @@ def plan(
     max_memory: {0: "10GB", "cpu": "30GiB"}; GPUs that are not named are not used. gpu_ids=[] plans for the CPU.
     gpus_from: an inventory file in place of this machine's GPUs.
 
-    A plan that does not fit is a plan, with a refusal: see Plan.raise_if_refused(). Arguments that cannot be meant are
+    A plan that does not fit is a plan, with a refusal: see Plan.raise_if_refused(). Arguments that make no sense are
     ValueError or TypeError; GPUs that are not there are RefusedError.
     """
     options: Options = []
@@ -189,7 +189,7 @@ def _add(options: Options, option: str, value: Optional[str]) -> None:
     if value is None:
         return
     if not isinstance(value, str):
-        raise TypeError(f"{option.removeprefix('--').replace('-', '_')}={value!r} is no text")
+        raise TypeError(f"{option.removeprefix('--').replace('-', '_')}={value!r} is not text")
     options.append((option, [value]))
 
 
@@ -223,7 +223,7 @@ def _limits_text(limits: Optional[Limits]) -> Optional[str]:
     if limits is None or isinstance(limits, str):
         return limits
     if not isinstance(limits, Mapping):
-        raise TypeError(f'max_memory={limits!r} is no dict\n  try: {{0: "10GB", "cpu": "30GiB"}}')
+        raise TypeError(f'max_memory={limits!r} is not a dict\n  try: {{0: "10GB", "cpu": "30GiB"}}')
     if not limits:
         raise ValueError('max_memory={} names no device\n  try: {0: "10GB", "cpu": "30GiB"}, or leave it out')
     return ",".join(f"{device}={size}" for device, size in limits.items())

@@ -34,7 +34,7 @@ def find_program() -> str:
     if chosen:
         if os.access(chosen, os.X_OK) and Path(chosen).is_file():
             return chosen
-        raise ValueError(f"MUSTER_PROGRAM={chosen} is no program that can be run\n  try: the path of muster")
+        raise ValueError(f"MUSTER_PROGRAM={chosen} is not a program that can be run\n  try: the path of muster")
     beside = Path(sys.executable).parent / "muster"
     if os.access(beside, os.X_OK) and beside.is_file():
         return str(beside)

@@ -10,12 +10,12 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What a launcher said. launch/rank.hpp is the same in C++: tests/launch/fixtures/rank_environments.json."""
+    """What a launcher set. launch/rank.hpp is the same in C++: tests/launch/fixtures/rank_environments.json."""
 
     rank: int = 0
     world_size: int = 1
-    local_rank: Optional[int] = None  # None: nobody said
-    launched: bool = False  # whether a launcher said that this process is a rank
+    local_rank: Optional[int] = None  # None: not given
+    launched: bool = False  # whether a launcher started this process as a rank
 
 
 def rank_from(environment: Mapping[str, str]) -> RankFacts:

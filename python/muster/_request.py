@@ -16,19 +16,19 @@ _MOST_BYTES = 2**62
 def whole_number(value: object, name: str) -> int:
     """An int or what stands for one (numpy's integers); True and 1.0 do not."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}={value!r} is no whole number")
+        raise TypeError(f"{name}={value!r} is not a whole number")
     return operator.index(value)
 
 
 def id_texts(gpu_ids: Iterable[GpuId]) -> list[str]:
     """The ids as the native selection reads them: visible numbers and UUIDs."""
     if isinstance(gpu_ids, (str, bytes)) or not isinstance(gpu_ids, Iterable):
-        raise TypeError(f"gpu_ids={gpu_ids!r} is no list\n  try: a list of ids, as in [0, 2]")
+        raise TypeError(f"gpu_ids={gpu_ids!r} is not a list\n  try: a list of ids, as in [0, 2]")
     return [item if isinstance(item, str) else str(whole_number(item, "an id in gpu_ids")) for item in gpu_ids]
 
 
 def gpu_count(num_gpus: Optional[int]) -> Optional[int]:
-    """None: not said."""
+    """None: not given."""
     if num_gpus is None:
         return None
     count = whole_number(num_gpus, "num_gpus")

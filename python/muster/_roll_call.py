@@ -1,4 +1,4 @@
-"""The ranks of a group, called together before each operation, so that a failure can name who is missing.
+"""The ranks of a group, called together before each operation, so that a failure can name the missing ranks.
 
 Note [Roll call]
 Each rank writes into the group's store what it is about to do, with a running number: a message that nobody waits
@@ -40,7 +40,7 @@ class CollectiveTimeoutError(CollectiveError, TimeoutError):
 
 @dataclass(frozen=True)
 class _Record:
-    """What a rank said last."""
+    """What a rank last reported."""
 
     number: int = 0
     state: str = _DONE
@@ -119,7 +119,7 @@ class RollCall:
             self._store.set(str(self.rank), str(_Record(self._number, state, what)))
 
     def _records(self) -> Optional[list[_Record]]:
-        """What each rank said last; None where the store does not answer."""
+        """What each rank last reported; None where the store does not answer."""
         found: list[_Record] = []
 
         def read() -> None:
@@ -157,7 +157,7 @@ class RollCall:
         )
 
     def _explain(self, error: RuntimeError, what: str, seconds: float, gave_up: bool) -> Optional[CollectiveError]:
-        """Who is missing; None where nobody is, and the error speaks for itself."""
+        """The missing ranks; None where none is, and the error speaks for itself."""
         others = [rank for rank in range(self.size) if rank != self.rank]
 
         def those(records: list[_Record], state: str) -> list[int]:
@@ -209,7 +209,7 @@ class RollCall:
 def meet(
     distributed: ModuleType, store: Any, rank: int, size: int, timeout: timedelta, serving_rank: Optional[int]
 ) -> None:
-    """Waits until every rank is at the store; CollectiveTimeoutError with those who are not."""
+    """Waits until every rank is at the store; CollectiveTimeoutError with those that are not."""
     started = time.monotonic()
     store = distributed.PrefixStore("muster/meeting", store)
     try:

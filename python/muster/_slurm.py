@@ -1,4 +1,4 @@
-"""Where the tasks of a Slurm step meet when nobody told them: srun sets no MASTER_ADDR and no MASTER_PORT."""
+"""Where the tasks of a Slurm step meet by default: srun sets no MASTER_ADDR and no MASTER_PORT."""
 
 import re
 from collections.abc import Mapping

@@ -142,7 +142,7 @@ def _count(key: str) -> Callable[[str, Any], dict[str, Any]]:
 
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise ValueError(f"{name}={value!r} is no whole number\n  try: {name}=1, 2, 3 …")
+        raise ValueError(f"{name}={value!r} is not a whole number\n  try: {name}=1, 2, 3 …")
     return int(value)
 
 

@@ -233,7 +233,7 @@ def _check_operator(op: str) -> None:
 
 def _check_arithmetic(tensor: Any) -> None:
     if not hasattr(tensor, "detach"):
-        raise TypeError(f"{type(tensor).__name__} is no tensor\n  try: all_reduce_scalar() for a number")
+        raise TypeError(f"{type(tensor).__name__} is not a tensor\n  try: all_reduce_scalar() for a number")
     if str(tensor.dtype) == "torch.bool":
         raise TypeError("a tensor of bool has no sum of its own type\n  try: tensor.long()")
 
@@ -247,7 +247,7 @@ def _check_rank(rank: int, name: str, roll_call: Optional[RollCall]) -> None:
 def _number(value: Any, name: str) -> float:
     number: Union[float, int, Any] = value.item() if hasattr(value, "item") else value
     if not isinstance(number, numbers.Real):
-        raise TypeError(f"{name}={value!r} is no number")
+        raise TypeError(f"{name}={value!r} is not a number")
     if isinstance(number, int) and int(float(number)) != number:
         raise ValueError(f"{name}={number} does not fit into a float\n  try: all_reduce() of an int64 tensor")
     return float(number)

@@ -132,7 +132,7 @@ def _place(word: str) -> Place:
 def _budgets(max_memory: Optional[MaxMemory]) -> Budgets:
     limits = _free_memory() if max_memory is None else max_memory
     if not isinstance(limits, Mapping):
-        raise TypeError(f'max_memory={limits!r} is no dict\n  try: {{0: "10GiB", "cpu": "30GiB"}}')
+        raise TypeError(f'max_memory={limits!r} is not a dict\n  try: {{0: "10GiB", "cpu": "30GiB"}}')
     budgets = []
     for place, size in limits.items():
         number = isinstance(place, int) and not isinstance(place, bool) and place >= 0
@@ -157,7 +157,7 @@ def _size(text: str) -> int:
         if size < 0:
             break
         return size // 8 if len(unit) == 2 and text.endswith("b") else size
-    raise ValueError(f'"{text}" is no size\n  try: "10GiB", "10GB", or a number of bytes that is no text')
+    raise ValueError(f'"{text}" is not a size\n  try: "10GiB", "10GB", or a number of bytes that is not text')
 
 
 def _free_memory() -> dict[Place, int]:

@@ -1,6 +1,6 @@
 """GPUs of this machine, as this process may use them: list, choose, mask.
 
-Ids count from 0 within CUDA_VISIBLE_DEVICES, which is read anew on each call, as is MUSTER_GPUS (an inventory file in
+Ids count from 0 within CUDA_VISIBLE_DEVICES, which is read again on each call, as is MUSTER_GPUS (an inventory file in
 place of the driver). Nothing here imports torch or creates a CUDA context. Bad arguments are ValueError or TypeError;
 what does not fit or is busy is RefusedError; a driver that fails is RuntimeError.
 """
@@ -42,7 +42,7 @@ _MASK = "CUDA_VISIBLE_DEVICES"
 
 @dataclass
 class _Choices:
-    """What this process was told before. The mask is a fact of the whole process, and so is this."""
+    """What this process has chosen so far. The mask is a fact of the whole process, and so is this."""
 
     masked_ids: Optional[list[str]] = None  # of the last set_visible_gpus(), relative to the mask before it
     mask: Optional[str] = None  # what it wrote
@@ -108,6 +108,8 @@ def select_gpus(
     min_memory_mb: Optional[int] = None,
 ) -> list[int]:
     """Ids of GPUs that are healthy, not leased by others, and have min_memory_mb MiB of free memory.
+
+    Without min_memory_mb, GPUs on which others compute without a lease are left out, too.
 
     gpu_ids: exactly these (ids or UUIDs), in this order; [] means none. num_gpus: exactly so many, the best connected.
     Neither: all that qualify. Fewer than asked for is a RefusedError that says what stood in the way of each. Without
@@ -221,7 +223,7 @@ def setup_gpu_environment(gpu_ids: Optional[Sequence[GpuId]] = None, num_gpus: O
 def get_current_gpu_index() -> Optional[int]:
     """The id of the GPU this process works on; None without a GPU.
 
-    torch's current device where torch has initialised CUDA; else what set_gpu_device() said; else LOCAL_RANK below a
+    torch's current device where torch has initialised CUDA; else what set_gpu_device() set; else LOCAL_RANK below a
     launcher, unless only one GPU is visible; else 0.
     """
     torch = torch_with_cuda()

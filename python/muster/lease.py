@@ -35,7 +35,7 @@ def lease_gpus(
 
     num_gpus: exactly so many, 1 when neither is given. gpu_ids: exactly these. min_free: free memory each must have,
     in bytes or as "20GiB". wait: how long to wait for GPUs that others hold, in seconds or as "10m", first come, first
-    served; None: now or RefusedError. share: use them whoever holds them, and hold nothing. Ctrl-C ends the wait.
+    served; None: now or RefusedError. share: use them whoever has them, and hold nothing. Ctrl-C ends the wait.
 
     This process's own mask stays as it is: give environment to children, or call set_visible_gpus(gpus). A child that
     inherits the open descriptors (subprocess with pass_fds=held.file_descriptors, or a fork) keeps the lease alive

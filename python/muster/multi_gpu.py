@@ -10,7 +10,7 @@ from typing import Optional
 from . import _native
 from ._torch import loaded_process_group
 from .process_group import cleanup_distributed, init_distributed
-from .ranks import is_distributed_available
+from .ranks import _is_rank
 
 __all__ = ["MultiGPUConfig", "cleanup_multi_gpu", "distributed_context", "setup_multi_gpu"]
 
@@ -18,6 +18,9 @@ __all__ = ["MultiGPUConfig", "cleanup_multi_gpu", "distributed_context", "setup_
 _INSTEAD = {
     "tensor_parallel": "torch.distributed.tensor.parallel.parallelize_module(model, …)",
     "pipeline_parallel": "torch.distributed.pipelining",
+}
+# What DistributedTrainer does with the same configuration, and a script of one's own does by itself.
+_LEFT_TO_THE_CALLER = {
     "use_gradient_checkpointing": "model.gradient_checkpointing_enable()",
     "find_unused_parameters": "DistributedDataParallel(model, find_unused_parameters=True)",
 }
@@ -25,7 +28,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class MultiGPUConfig:
-    """How the ranks come together. A field that setup_multi_gpu() cannot honour is refused there, never ignored."""
+    """How the ranks come together. What setup_multi_gpu() cannot do is refused or named in a warning, never ignored."""
 
     backend: Optional[str] = None  # "nccl" where torch can use a GPU, else "gloo"
     init_method: Optional[str] = None  # "env://"
@@ -40,10 +43,14 @@ class MultiGPUConfig:
 def setup_multi_gpu(config: Optional[MultiGPUConfig] = None) -> MultiGPUConfig:
     """init_distributed() as the configuration says; returns it with the backend that is in use, None without a launch.
 
-    ValueError with every field that needs a model, and what to use in its place.
+    ValueError with every field that needs a model, and what to use in its place; a warning with those that are left to
+    the caller.
     """
     config = MultiGPUConfig() if config is None else config
     _refuse_what_needs_a_model(config)
+    for name, call in _LEFT_TO_THE_CALLER.items():
+        if getattr(config, name):
+            logging.getLogger("muster").warning("%s=True is left to you: %s", name, call)
     joined = init_distributed(
         backend=config.backend, init_method=config.init_method, timeout_minutes=config.timeout_minutes
     )
@@ -81,7 +88,7 @@ def _refuse_what_needs_a_model(config: MultiGPUConfig) -> None:
 
 def _tell_of_idle_gpus() -> None:
     visible = len(_native.Host().look(everything=False).visible)
-    if visible > 1 and not is_distributed_available():
+    if visible > 1 and not _is_rank():
         logging.getLogger("muster").warning(
             "%d GPUs are visible, and this is one process, which uses one; for all: muster launch --num-gpus %d …",
             visible,

@@ -78,7 +78,7 @@ def cleanup_distributed() -> None:
 
 def _timeout(minutes: float) -> timedelta:
     if isinstance(minutes, bool) or not isinstance(minutes, (int, float)):
-        raise TypeError(f"timeout_minutes={minutes!r} is no number")
+        raise TypeError(f"timeout_minutes={minutes!r} is not a number")
     if not math.isfinite(minutes) or not 1e-5 <= minutes <= 1e6:
         raise ValueError(f"timeout_minutes={minutes}\n  try: minutes or a part of one, as in 0.5")
     return timedelta(minutes=minutes)
@@ -180,7 +180,7 @@ def _tcp_store(
             server = "the launcher" if serving_rank is None else f"rank {serving_rank}"
             raise _roll_call.CollectiveTimeoutError(
                 f"init_distributed timed out after {timeout.total_seconds():.1f} s on rank {facts.rank} of"
-                f" {facts.world_size}: nobody answers at {host}:{port}, where {server} serves the store\n"
+                f" {facts.world_size}: nothing answers at {host}:{port}, where {server} serves the store\n"
                 f"  try: look at why {server} did not start, or how it ended, and check the address",
                 "init_distributed",
                 [] if serving_rank is None else [serving_rank],

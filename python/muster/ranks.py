@@ -2,11 +2,12 @@
 
 A torch.distributed group that is initialised has the last word; else the environment: RANK, WORLD_SIZE and LOCAL_RANK
 as torchrun and muster set them, else Slurm's variables where srun started this process; else rank 0 of 1. A variable
-that cannot be meant is a ValueError that names it.
+that makes no sense is a ValueError that names it.
 """
 
 import os
 
+from . import _native
 from ._rank_facts import rank_from
 from ._torch import loaded_process_group
 
@@ -14,7 +15,12 @@ __all__ = ["get_local_rank", "get_rank", "get_world_size", "is_distributed_avail
 
 
 def is_distributed_available() -> bool:
-    """Whether this process is a rank: a group is initialised, or a launcher said so: init_distributed() makes one."""
+    """Whether work can be distributed here: this process is a rank, or sees more than one GPU."""
+    return _is_rank() or len(_native.Host().look(everything=False).visible) > 1
+
+
+def _is_rank() -> bool:
+    """Whether a group is initialised, or a launcher started this process: init_distributed() then makes one."""
     return loaded_process_group() is not None or rank_from(os.environ).launched
 
 
@@ -31,7 +37,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """This process's place among those of its machine; 0 where no launcher said."""
+    """This process's place among those of its machine; 0 where no launcher set it."""
     return rank_from(os.environ).local_rank or 0
 
 

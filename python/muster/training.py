@@ -96,13 +96,13 @@ class FastLanguageModel:
             (trust_remote_code, "trust_remote_code=True", "leave it out: no code of a model is run"),
         )
         if not model_name.startswith("builtin:"):
-            _native.read_shape(model_name, None)  # a model that is not there is said at once
+            _native.read_shape(model_name, None)  # a model that is not there is reported at once
         settings: dict[str, Any] = {"model.path": model_name}
         for key, value in (
             ("training.sequence_length", max_seq_length),
             ("model.dtype", None if dtype is None else _dtype_word(dtype)),
             ("model.max_memory", None if max_memory is None else {str(key): size for key, size in max_memory.items()}),
-            ("distributed.ranks", 1 if use_multi_gpu is False else None),
+            ("distributed.enabled", use_multi_gpu),
             ("training.gradient_checkpointing", checkpointing_word(use_gradient_checkpointing)),
             ("experiment.seed", random_state),
         ):
@@ -150,7 +150,7 @@ class DistributedTrainer:
         self._output: Optional[TrainOutput] = None
 
     def train(self, resume_from_checkpoint: Union[bool, str, None] = None) -> TrainOutput:
-        """Trains to the end. True: goes on with the newest run of the same settings; a text: with that run.
+        """Trains to the end. True: resumes the newest run of the same settings; a text: that run.
 
         ValueError where muster train refuses what it is given, RefusedError where it does not fit or is busy,
         RuntimeError where it fails; its own words are on standard error. Ctrl-C saves a checkpoint before it is raised.
@@ -163,11 +163,14 @@ class DistributedTrainer:
         return self._output
 
     def get_model_memory_usage(self) -> dict[str, dict[str, float]]:
-        """{"gpu_0": {"allocated", "cached", "max_allocated"}} in GiB, as each rank told last; "cpu_0" of CPU ranks.
+        """{"gpu_0": {"allocated", "cached", "max_allocated"}} in GiB, as each rank last reported it; "cpu_0" of CPU ranks.
 
-        Empty before train().
+        Before train(): nothing of any visible GPU.
         """
         usage: dict[str, dict[str, float]] = {}
+        if self._output is None:
+            visible = range(len(_native.Host().look(everything=False).visible))
+            return {f"gpu_{gpu}": {"allocated": 0.0, "cached": 0.0, "max_allocated": 0.0} for gpu in visible}
         devices: dict[int, str] = {}
         for event in self._events():
             if event["event"] == "ready":
@@ -185,7 +188,7 @@ class DistributedTrainer:
         """A line for each GPU or CPU rank."""
         usage = self.get_model_memory_usage()
         if not usage:
-            print("no memory is known before train()")
+            print("no GPU is visible; CPU ranks report their memory while they train")
         for device, numbers in usage.items():
             name = device.replace("gpu_", "GPU ").replace("cpu_", "CPU rank ")
             print(
@@ -203,14 +206,14 @@ class DistributedTrainer:
         if resume:
             settings["experiment.resume"] = resume if isinstance(resume, str) else "auto"
         launched = rank_from(os.environ)
-        if launched.world_size > 1:
+        if launched.world_size > 1 and settings.get("distributed.enabled") is not False:
             settings.setdefault("distributed.ranks", launched.world_size)
         output.mkdir(parents=True, exist_ok=True)
         file = output / "settings.json"
         file.write_text(json.dumps(flat_to_tree(settings), indent=2) + "\n")
         code, text = run_program([program, "train", "--config", str(file), "--json"], launched.launched)
         if code in _FAILURES:
-            raise _FAILURES[code](f"muster train ended with exit code {code}\n  try: what it said on standard error")
+            raise _FAILURES[code](f"muster train ended with exit code {code}\n  try: what it printed on standard error")
         return {"result": json.loads(text.splitlines()[-1]), "exit_code": code}
 
     def _events(self) -> list[dict[str, Any]]:
@@ -246,6 +249,8 @@ def _of_config(config: Optional[MultiGPUConfig]) -> dict[str, Any]:
         settings["distributed.backend"] = config.backend
     if config.use_gradient_checkpointing:
         settings["training.gradient_checkpointing"] = "full"
+    if config.find_unused_parameters:
+        settings["distributed.find_unused_parameters"] = True
     return settings
 
 
@@ -255,7 +260,6 @@ def _refuse_config(config: MultiGPUConfig) -> None:
         for name, refused, remedy in (
             ("tensor_parallel=True", config.tensor_parallel, "leave it out: every GPU gets the whole model"),
             ("pipeline_parallel=True", config.pipeline_parallel, "leave it out: every GPU gets the whole model"),
-            ("find_unused_parameters=True", config.find_unused_parameters, "leave it out: every parameter is used"),
             ("auto_device_map=False", not config.auto_device_map, "leave it out: every rank gets its GPU"),
             (
                 f"init_method={config.init_method!r}",

@@ -34,7 +34,7 @@ std::optional<double> quota_of_legacy(const std::filesystem::path& group) {
   return quota && period && *quota > 0 && *period > 0 ? std::optional(*quota / *period) : std::nullopt;
 }
 
-// The smallest quota of the group and those above it.
+// The smallest quota of the group and its ancestors.
 template <class Quota>
 std::optional<double> smallest_quota(const std::filesystem::path& top, std::string_view group, const Quota& quota_of) {
   std::optional<double> smallest;

@@ -28,7 +28,7 @@ Axis with_step(double least, double most, double step, bool widen) {
   return axis;
 }
 
-// Equal bounds make no axis: there is room on both sides.
+// Equal bounds do not make an axis: space is added on both sides.
 void part(double& least, double& most) {
   const double size = std::max(std::abs(least), std::abs(most));
   if (most - least > size * 1e-9) return;

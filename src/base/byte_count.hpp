@@ -1,4 +1,4 @@
-// Bytes as a type, with the two families of units told apart: GiB is 2^30, GB is 10^9.
+// Bytes as a type, with the two families of units kept apart: GiB is 2^30, GB is 10^9.
 #pragma once
 
 #include <compare>

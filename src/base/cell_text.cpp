@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-// The bytes of the character that begins text; one for what is no UTF-8.
+// The bytes of the character that begins text; one if it is not UTF-8.
 std::size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   const std::size_t wanted = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 1;
@@ -29,7 +29,7 @@ char32_t code_point(std::string_view character) {
   return point;
 }
 
-// The C library's own table, of a locale that every system has: the one terminals go by, too.
+// The C library's own table, of a locale that every system has: the one that terminals use, too.
 std::size_t width_of(char32_t point) {
   if (point < 0x300) return 1;
   static const locale_t unicode = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
@@ -42,7 +42,7 @@ std::size_t width_of(char32_t point) {
 
 std::size_t width_of(std::string_view character) { return character.size() == 1 ? 1 : width_of(code_point(character)); }
 
-// Where the order to the terminal ends that begins at text[0], an escape.
+// Where the escape sequence that begins at text[0] ends.
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2) return text.size();
   if (text[1] == '[') {  // up to a letter or the like

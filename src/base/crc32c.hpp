@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// before: the checksum of what precedes these bytes, to go on from.
+// before: the checksum of what precedes these bytes, to continue from.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 std::uint32_t crc32c(std::string_view text, std::uint32_t before = 0);
 

@@ -7,14 +7,16 @@
 
 #include <map>
 #include <sstream>
+#include <unordered_map>
 
 namespace muster {
 namespace {
 
-// Note [Document limits]: aliases let a few lines stand for billions of nodes, and a configuration never needs more
-// than these. The parser itself refuses nesting that would exhaust the stack.
-constexpr std::size_t most_bytes = std::size_t{8} << 20;
-constexpr std::size_t most_nodes = 1'000'000;
+// Note [Document limits]: aliases let a few lines stand for billions of nodes, or for one long text a million times,
+// and every anchor keeps a copy of what it names. So what the tree and the anchors hold is counted in bytes; a
+// configuration never needs more than this. The parser itself refuses nesting that would exhaust the stack.
+constexpr std::size_t longest_document = std::size_t{8} << 20;   // of text
+constexpr std::size_t most_tree_bytes = std::size_t{128} << 20;  // of what it expands to
 
 struct DocumentRefused {
   TextPosition position;
@@ -50,10 +52,10 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) throw DocumentRefused{from_mark(mark), "an alias that contains itself"};
+    count(found->second, from_mark(mark));
     Node copy = found->second;
-    count(copy, from_mark(mark));
     copy.position = from_mark(mark);
-    place(std::move(copy), 0);
+    put(std::move(copy));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
@@ -74,6 +76,7 @@ class TreeBuilder final : public YAML::EventHandler {
     bool has_key = false;
     std::string key;
     TextPosition key_position;
+    std::unordered_map<std::string, int> keys;  // with their lines
   };
 
   void open(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
@@ -90,9 +93,17 @@ class TreeBuilder final : public YAML::EventHandler {
     place(std::move(frame.node), frame.anchor);
   }
 
+  // A node of the text, for the first time.
   void place(Node node, YAML::anchor_t anchor) {
-    if (++nodes_ > most_nodes) throw DocumentRefused{node.position, fmt::format("more than {} values", most_nodes)};
-    if (anchor != 0) anchors_[anchor] = node;
+    take(sizeof node + node.text.size(), node.position);
+    if (anchor != 0) {
+      count(node, node.position);
+      anchors_[anchor] = node;
+    }
+    put(std::move(node));
+  }
+
+  void put(Node node) {
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -113,25 +124,36 @@ class TreeBuilder final : public YAML::EventHandler {
       throw DocumentRefused{node.position, "a key that is " + describe(node)};
     const std::string key = node.kind == Node::Kind::null ? "null" : node.text;
     if (key == "<<" && !node.quoted) throw DocumentRefused{node.position, "a merge key (<<), which is not supported"};
-    if (const Node* earlier = parent.node.find(key))
-      throw DocumentRefused{node.position, fmt::format("the key \"{}\" a second time (first value on line {})", key,
-                                                       earlier->position.line)};
+    const auto [earlier, is_new] = parent.keys.emplace(key, node.position.line);
+    if (!is_new)
+      throw DocumentRefused{node.position,
+                            fmt::format("the key \"{}\" a second time (first on line {})", key, earlier->second)};
     parent.key = key;
     parent.key_position = node.position;
     parent.has_key = true;
   }
 
+  // A copy of node.
   void count(const Node& node, TextPosition position) {
-    if (++nodes_ > most_nodes)
-      throw DocumentRefused{position, fmt::format("aliases that stand for more than {} values", most_nodes)};
+    take(sizeof node + node.text.size(), position);
     for (const Node& item : node.items) count(item, position);
-    for (const Node::Entry& entry : node.entries) count(entry.value, position);
+    for (const Node::Entry& entry : node.entries) {
+      take(sizeof entry + entry.key.size(), position);
+      count(entry.value, position);
+    }
+  }
+
+  void take(std::size_t bytes, TextPosition position) {
+    tree_bytes_ += bytes;
+    if (tree_bytes_ > most_tree_bytes)
+      throw DocumentRefused{position, fmt::format("values and aliases that stand for more than {} bytes in memory",
+                                                  most_tree_bytes)};
   }
 
   Node root_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Node> anchors_;
-  std::size_t nodes_ = 0;
+  std::size_t tree_bytes_ = 0;
 };
 
 Error refuse(std::string_view source, TextPosition position, std::string_view what) {
@@ -147,8 +169,8 @@ const Node* Node::find(std::string_view key) const {
 }
 
 Result<Node> parse_document(std::string_view text, std::string_view source) {
-  if (text.size() > most_bytes)
-    return refuse(source, {}, fmt::format("{} bytes of text, at most {} are read", text.size(), most_bytes));
+  if (text.size() > longest_document)
+    return refuse(source, {}, fmt::format("{} bytes of text, at most {} are read", text.size(), longest_document));
   if (const auto zero = text.find('\0'); zero != std::string_view::npos)
     return refuse(source, {}, fmt::format("a zero byte at offset {}: not a text file", zero));
   std::istringstream stream{std::string(text)};

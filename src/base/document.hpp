@@ -1,4 +1,4 @@
-// YAML or JSON text as a tree that remembers where everything stood, so that messages can say file:line:column.
+// YAML or JSON text as a tree that remembers where everything was, so that messages can say file:line:column.
 #pragma once
 
 #include <string>
@@ -35,8 +35,8 @@ struct Node::Entry {
   Node value;
 };
 
-// One document. Duplicate keys, keys that are no scalars, several documents, and texts that grow beyond reason through
-// aliases are refused. An empty text is a null node. source names the text in messages ("run.yaml").
+// One document. Duplicate keys, keys that are not scalars, several documents, and texts that expand to too much
+// memory are refused. An empty text is a null node. source names the text in messages ("run.yaml").
 Result<Node> parse_document(std::string_view text, std::string_view source);
 
 // The word for messages: "a list", "a table", "nothing", "\"text\"".

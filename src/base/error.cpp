@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace muster {
+
+Error bad_input(std::string what, std::string remedy) {
+  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
+}
 
 int exit_code(Error::Kind kind) {
   switch (kind) {

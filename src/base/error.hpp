@@ -8,7 +8,7 @@ namespace muster {
 
 struct Error {
   enum class Kind {
-    bad_input,  // the user wrote something that cannot be meant: exit code 2
+    bad_input,  // the user wrote something invalid: exit code 2
     refused,    // well-formed, but it does not fit or is busy: exit code 3
     failed,     // the work or the machine failed: exit code 1
   };
@@ -20,10 +20,12 @@ struct Error {
   bool operator==(const Error&) const = default;
 };
 
+Error bad_input(std::string what, std::string remedy);
+
 // The process exit code that an error of this kind ends a command with.
 int exit_code(Error::Kind kind);
 
-// "what" and, on a line of its own, "try: remedy".
+// "what" and, on a separate line, "try: remedy".
 std::string to_string(const Error& error);
 
 // One finding of a check that looks at everything before it reports.

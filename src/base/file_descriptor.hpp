@@ -25,7 +25,7 @@ class FileDescriptor {
   int number() const { return number_; }
 
  private:
-  int number_ = -1;  // -1 is the kernel's own word for "none"
+  int number_ = -1;  // -1 is the kernel's own value for "none"
 };
 
 // The same file under a number above 2, close-on-exec, so that giving a child its standard streams never overwrites it.

@@ -8,14 +8,14 @@
 
 namespace muster {
 
-// Opens or makes a file and locks it, waiting for who has it.
+// Opens or creates a file and locks it, waiting while another process has it.
 Result<FileDescriptor> lock_file(const std::filesystem::path& path);
-// The same without waiting. Not open: somebody has it, or looks at it with lock_state() at this very moment.
+// The same without waiting. Not open: another process has it, or checks it with lock_state() at this very moment.
 Result<FileDescriptor> try_to_lock_file(const std::filesystem::path& path);
-// A file that is open already, without waiting. False: somebody has it.
+// A file that is already open, without waiting. False: another process has it.
 Result<bool> try_to_lock(const FileDescriptor& file, const std::filesystem::path& path);
 
-enum class LockState { locked, open, missing, unknown };  // unknown: the file could not be opened or asked
+enum class LockState { locked, open, missing, unknown };  // unknown: the file could not be opened or checked
 LockState lock_state(const std::filesystem::path& path);
 inline bool is_locked_file(const std::filesystem::path& path) { return lock_state(path) == LockState::locked; }
 

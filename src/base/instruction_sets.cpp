@@ -32,7 +32,7 @@ Registers ask_cpu(unsigned leaf, unsigned subleaf) {
   return answer;
 }
 
-// Whether the kernel keeps these registers over a switch of processes.
+// Whether the kernel preserves these registers across context switches.
 bool kernel_saves(std::uint64_t state) {
   constexpr unsigned osxsave = 1U << 27;
   if ((ask_cpu(1, 0).ecx & osxsave) == 0) return false;
@@ -78,7 +78,7 @@ struct alignas(64) TileConfiguration {
 };
 static_assert(sizeof(TileConfiguration) == 64);
 
-// Tile registers are large: the kernel gives them to processes that ask.
+// Tile registers are large: the kernel gives them to processes that request them.
 bool may_use_tiles() {
   constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long tile_data = 18;

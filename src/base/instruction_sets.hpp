@@ -14,12 +14,12 @@ namespace muster {
 enum class InstructionSetOutcome {
   works,
   traps,          // announced, and the instruction ends the process
-  not_permitted,  // announced, and the kernel refuses its use: programs that ask are told so and do without
+  not_permitted,  // announced, but the kernel refuses its use: programs that ask are told so and do without
   absent,         // not announced
   not_known,      // it could not be tried
 };
 
-// What trying a set says when it survives.
+// The result of trying a set, if it survives.
 enum class ProbeAnswer : int { done = 0, not_permitted = 1 };
 
 struct InstructionSet {
@@ -39,12 +39,12 @@ struct InstructionSetReport {
 // other architectures than x86-64.
 std::span<const InstructionSet> known_instruction_sets();
 
-// Costs one fork per announced set. limit: for each of them, in case that the instruction hangs.
+// Costs one fork per announced set. limit: for each of them, in case the instruction hangs.
 std::vector<InstructionSetReport> try_instruction_sets(
     std::span<const InstructionSet> sets = known_instruction_sets(),
     std::chrono::milliseconds limit = std::chrono::milliseconds(500));
 
-// What ONEDNN_MAX_CPU_ISA must be set to, before the library is loaded, so that oneDNN keeps away from the sets that
+// What ONEDNN_MAX_CPU_ISA must be set to, before the library is loaded, so that oneDNN avoids the sets that
 // trap. Nothing when none traps, or when the current value is low enough.
 std::optional<std::string> onednn_cap(std::span<const InstructionSetReport> reports,
                                       std::optional<std::string_view> current = std::nullopt);

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Per call, so that a flood keeps nobody from their other work; what is left makes the descriptor ready again.
+// Per call, so that a flood does not hold up the owner's other work; what is left makes the descriptor ready again.
 constexpr int most_reads = 64;
 
 bool must_wait() { return errno == EAGAIN || errno == EWOULDBLOCK; }
@@ -32,7 +32,7 @@ void LineConnection::send(std::string_view line) {
     broken_ = fmt::format("it has left {} bytes unread, {} at most can wait", unsent_.size(), limits_.most_unsent);
 }
 
-// A connection that takes nothing more may still hold the last words of the other side: reading tells that it ended.
+// A connection that takes nothing more may still hold the other side's last lines: reading shows that it ended.
 void LineConnection::write_unsent() {
   std::size_t written = 0;
   while (written < unsent_.size()) {

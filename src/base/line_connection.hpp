@@ -27,11 +27,11 @@ class LineConnection {
 
   // line: without its newline, and with none inside. Written as far as the socket takes it, the rest by later calls.
   void send(std::string_view line);
-  // The lines that have come whole since, without their newlines. To be called when the descriptor is ready, either
+  // The complete lines that arrived since, without their newlines. To be called when the descriptor is ready, either
   // way.
   std::vector<std::string> receive();
-  // Why the connection is of no use any more: the other side closed it, it failed, or a limit was passed. The lines
-  // that came before are returned first.
+  // Why the connection can no longer be used: the other side closed it, it failed, or a limit was exceeded. The lines
+  // that arrived before are returned first.
   const std::optional<std::string>& broken() const { return broken_; }
 
  private:
@@ -40,7 +40,7 @@ class LineConnection {
 
   FileDescriptor socket_;
   LineLimits limits_;
-  std::string received_;      // and not yet a whole line
+  std::string received_;      // not yet a whole line
   std::size_t searched_ = 0;  // of it, without a newline
   std::string unsent_;
   std::optional<std::string> broken_;

@@ -17,7 +17,7 @@ namespace muster {
 
 class NodeReader;
 
-// One key of a table: its name, and what its value does to the target.
+// One key of a table: its name, and how its value changes the target.
 template <class Target>
 struct NodeKey {
   std::string_view name;
@@ -32,7 +32,7 @@ class NodeReader {
   const std::vector<Problem>& problems() const { return problems_; }
   void refuse(TextPosition position, std::string what, std::string remedy);
 
-  // Each known key goes to its reader; null means that the fact is not known, as if the key were not there.
+  // Each known key goes to its reader; null means unknown, as if the key were missing.
   template <class Target>
   void table(const Node& node, std::span<const NodeKey<Target>> keys, Target& target) {
     if (!is(node, Node::Kind::table, "a table")) return;
@@ -53,7 +53,7 @@ class NodeReader {
     key_ = outer;
   }
 
-  // The items of a list; none, and a problem, when it is something else.
+  // The items of a list; none, and a problem, if it is something else.
   std::span<const Node> list(const Node& node);
 
   std::optional<std::int64_t> integer(const Node& node, std::int64_t least, std::int64_t most);

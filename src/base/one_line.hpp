@@ -1,4 +1,4 @@
-// Text of somebody else's on one line of a table or a message.
+// Foreign text on one line of a table or a message.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// Control characters as \n, \t or \x1b, so that they neither break the line nor order the terminal about; of a text of
-// more than most characters the beginning, and ….
+// Control characters as \n, \t, \x1b or \u202e, so that they neither break the line nor control the terminal. Text of
+// more than most characters is cut, and ends in ….
 std::string on_one_line(std::string_view text, std::size_t most);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// The frame of a plot over steps or counts: where values lie in the picture, and the axes with their words.
+// The frame of a plot over steps or counts: where values are in the picture, and the axes with their labels.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the kernel tells about a process: who it is, where it stands, its user and its command line.
+// What the kernel reports about a process: its identity, its state, its user and its command line.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ struct ProcessFacts {
   std::optional<std::string> command;  // arguments joined by blanks
 };
 
-// Nothing when no such process exists, or proc is not readable for us. proc is a parameter for tests.
+// Nothing if no such process exists, or we may not read proc. proc is a parameter for tests.
 std::optional<ProcessFacts> read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 // One process and no other: its number may be used again later, but not with the same start.
@@ -38,19 +38,19 @@ struct ProcessStatus {
   pid_t group = 0;
   pid_t session = 0;
   bool ended = false;    // dead, not yet waited for
-  bool exiting = false;  // on its way: it runs no more of its own code, but may still hold memory and files
+  bool exiting = false;  // exiting: it no longer runs its own code, but may still hold memory and files
 };
 
-// Nothing when no such process exists, or proc is not readable for us.
+// Nothing if no such process exists, or we may not read proc.
 std::optional<ProcessStatus> read_process_status(pid_t pid, const std::filesystem::path& proc = "/proc");
-// From the line of /proc/<pid>/stat; nothing when it is none.
+// From the line of /proc/<pid>/stat; nothing if it is not one.
 std::optional<ProcessStatus> parse_process_status(std::string_view line);
 
-// This process's. To be asked by a process without threads: asking means setting it for an instant.
+// This process's. To be called by a process without threads: reading it means setting it for an instant.
 unsigned int current_umask();
 
-// The file that this program is, at its place now where it was replaced since it began. An Error where proc is not
-// readable for us.
+// The file of this program, under its current name if it was replaced since it began. An Error if we may not
+// read proc.
 Result<std::filesystem::path> own_program();
 
 // The login name of a user id, or the number as text.

@@ -1,4 +1,4 @@
-// A handle on one process. Unlike its number, which the kernel gives to another one later, a handle never means
+// A handle on one process. Unlike its number, which the kernel may give to another one later, a handle never refers to
 // another.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace muster {
 
-// Readable once the process has ended; close-on-exec. Empty, with the reason in errno, when there is no such process.
+// Readable once the process has ended; close-on-exec. Empty, with the reason in errno, if no such process exists.
 FileDescriptor open_process(pid_t pid);
 
-// False when it is gone, or belongs to somebody else.
+// False if it is gone, or belongs to another user.
 bool signal_process(const FileDescriptor& process, int signal);
 
 // Waits until it has ended (a zombie has) or the deadline has passed; true when it has ended.

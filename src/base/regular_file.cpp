@@ -19,7 +19,7 @@ Error cannot_read(const std::filesystem::path& path, const std::string& reason) 
           "check the path and its permissions"};
 }
 
-// As many bytes as there are from offset on, at most out's; nothing where reading failed.
+// As many bytes as there are from offset on, at most out's; nothing if reading failed.
 std::optional<std::size_t> read_some(int file, std::uint64_t offset, std::span<std::byte> out) {
   std::size_t have = 0;
   while (have < out.size()) {
@@ -39,7 +39,7 @@ Result<RegularFile> RegularFile::open(const std::filesystem::path& path) {
   if (!file) return cannot_read(path, system_reason());
   struct stat facts {};
   if (::fstat(file.number(), &facts) != 0) return cannot_read(path, system_reason());
-  if (!S_ISREG(facts.st_mode)) return cannot_read(path, "it is no regular file");
+  if (!S_ISREG(facts.st_mode)) return cannot_read(path, "it is not a regular file");
   return RegularFile(std::move(file), path, static_cast<std::uint64_t>(facts.st_size));
 }
 
@@ -53,7 +53,7 @@ Result<std::string> RegularFile::beginning(std::uint64_t length) const {
   std::string bytes(static_cast<std::size_t>(std::min(length, size_)), '\0');
   const auto have = read_some(file_.number(), 0, std::as_writable_bytes(std::span(bytes)));
   if (!have) return cannot_read(path_, system_reason());
-  bytes.resize(*have);  // shorter where it shrank meanwhile
+  bytes.resize(*have);  // shorter if the file shrank in the meantime
   return bytes;
 }
 

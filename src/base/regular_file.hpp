@@ -1,4 +1,4 @@
-// Parts of a file on disk, read where they lie: for files that are far larger than what is wanted of them.
+// Parts of a file on disk, read in place: for files that are far larger than what is needed from them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace muster {
 
 class RegularFile {
  public:
-  // Refused: what is missing, unreadable, or no regular file (a folder, a pipe, a device).
+  // Refused: files that are missing, unreadable, or not regular (a folder, a pipe, a device).
   static Result<RegularFile> open(const std::filesystem::path& path);
 
   std::uint64_t size() const { return size_; }
@@ -24,7 +24,7 @@ class RegularFile {
   // several threads.
   Result<void> read_at(std::uint64_t offset, std::span<std::byte> out) const;
   const std::filesystem::path& path() const { return path_; }
-  // What it has now, which may be another size than when it was opened.
+  // Its size now, which may differ from when it was opened.
   Result<std::uint64_t> current_size() const;
   int descriptor() const { return file_.number(); }
 

@@ -1,4 +1,4 @@
-// A finished folder in the place of another one.
+// Replaces a folder with a finished one.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// Gives the folder finished the name place; what had that name before is removed. Readers see the old folder or the new
+// Renames the folder finished to place; what had that name before is removed. Readers see the old folder or the new
 // one, whole. (On file systems that cannot exchange names there is a moment without either; never a part of one.) Both
-// must lie in the same folder. The names are on the disk when it returns; what is in finished must be already.
+// must be in the same folder. The names are on the disk when it returns; what is in finished must be already.
 Result<void> replace_folder(const std::filesystem::path& finished, const std::filesystem::path& place);
 
 // Removes a folder: it loses its name at once, then its contents. Killed in between, it leaves a folder with a hidden

@@ -1,4 +1,4 @@
-// A value, or the Error that stands in its place. Expected failures are returned this way; bugs throw (docs/errors.md).
+// A value, or the Error in its place. Expected failures are returned this way; bugs throw (docs/errors.md).
 #pragma once
 
 #include <optional>

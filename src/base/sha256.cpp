@@ -74,7 +74,7 @@ void Sha256::add(std::span<const std::byte> bytes) {
   rest_size_ = bytes.size();
 }
 
-std::string Sha256::finish() {
+std::array<std::byte, 32> Sha256::digest() {
   const std::uint64_t bits = length_ * 8;
   constexpr std::array<std::byte, 64> padding{std::byte{0x80}};
   const std::size_t room = rest_size_ < 56 ? 56 - rest_size_ : 120 - rest_size_;
@@ -82,8 +82,14 @@ std::string Sha256::finish() {
   std::array<std::byte, 8> length{};
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(bits >> (56 - 8 * i));
   add(length);
+  std::array<std::byte, 32> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  return bytes;
+}
+
+std::string Sha256::finish() {
   std::string text;
-  for (const std::uint32_t word : state_) text += fmt::format("{:08x}", word);
+  for (const std::byte byte : digest()) text += fmt::format("{:02x}", std::to_integer<int>(byte));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The SHA-256 digest, which tells whether a file is the one that is meant.
+// The SHA-256 digest: whether a file is the expected one, and the basis of seals (hmac.hpp).
 #pragma once
 
 #include <array>
@@ -15,7 +15,9 @@ namespace muster {
 class Sha256 {
  public:
   void add(std::span<const std::byte> bytes);
-  // 64 hexadecimal digits of everything added; nothing can be added afterwards.
+  // The digest of everything added; nothing can be added afterwards.
+  std::array<std::byte, 32> digest();
+  // The same as 64 hexadecimal digits.
   std::string finish();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace muster {
 
-// As it is where it needs no quotes, else in single ones.
+// As it is if it needs no quotes, else in single ones.
 std::string shell_word(std::string_view word);
 
 }  // namespace muster

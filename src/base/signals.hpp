@@ -5,7 +5,7 @@
 
 namespace muster {
 
-// No handler of ours may run in a child before it has its own: signals are blocked around the fork. A thread that is
+// No handler of ours may run in a child before it has its own: signals are blocked around the fork. A thread
 // started while they are blocked never gets one.
 class BlockedSignals {
  public:

@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// One address is given that long before the next is tried: a host that swallows packets must not use up the deadline.
+// One address gets this long before the next is tried: a host that swallows packets must not use up the deadline.
 constexpr milliseconds longest_attempt(5000);
 // Between two rounds over all addresses: short at first, since the other side is often about to start.
 constexpr milliseconds first_pause(20);
@@ -45,7 +45,7 @@ bool is_address_of_version_6(std::string_view text) {
 }
 
 Error bad_endpoint(std::string_view text, std::string_view problem) {
-  return {Error::Kind::bad_input, fmt::format("\"{}\" is no host and port: {}", text, problem),
+  return {Error::Kind::bad_input, fmt::format("\"{}\" is not a host and port: {}", text, problem),
           "write HOST, HOST:PORT or, for an IPv6 address with a port, [ADDRESS]:PORT"};
 }
 
@@ -72,7 +72,7 @@ Result<Endpoint> parse_bracketed(std::string_view text) {
 const sockaddr_in& version_4(const sockaddr* address) { return *reinterpret_cast<const sockaddr_in*>(address); }
 const sockaddr_in6& version_6(const sockaddr* address) { return *reinterpret_cast<const sockaddr_in6*>(address); }
 
-// The same host, whatever the port. A link-local address without its interface stands for it on any.
+// The same host, whatever the port. A link-local address without its interface matches it on any.
 bool same_host(const sockaddr* first, const sockaddr* second) {
   if (first->sa_family != second->sa_family) return false;
   if (first->sa_family == AF_INET) return version_4(first).sin_addr.s_addr == version_4(second).sin_addr.s_addr;
@@ -83,7 +83,7 @@ bool same_host(const sockaddr* first, const sockaddr* second) {
   return same_scope && ::memcmp(&one.sin6_addr, &other.sin6_addr, sizeof one.sin6_addr) == 0;
 }
 
-// ask: getsockname or getpeername. Nothing where the socket has no such end (any more).
+// ask: getsockname or getpeername. Nothing if the socket has no such end (any more).
 template <class Ask>
 std::optional<SocketAddress> ask_address(const FileDescriptor& socket, const Ask& ask) {
   sockaddr_storage storage{};
@@ -123,7 +123,7 @@ void set_option(const FileDescriptor& socket, int level, int option, int value) 
 Result<FileDescriptor> listen_with(const SocketAddress& address, bool both_versions) {
   FileDescriptor socket = open_socket(address.family());
   if (!socket) return cannot_listen(address);
-  // Connections of an earlier run that are still in TIME_WAIT do not keep the port; a listener does.
+  // Connections of an earlier run that are still in TIME_WAIT do not block the port; a listener does.
   set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (both_versions) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(socket.number(), address.address(), address.size()) != 0 || ::listen(socket.number(), backlog) != 0)
@@ -145,12 +145,12 @@ SocketAddress any_address_of_version_6(std::uint16_t port) {
   return {reinterpret_cast<const sockaddr*>(&any), sizeof any};
 }
 
-// Readable once stop is asked for.
+// Readable once stop is requested.
 class StopEvent {
  public:
   explicit StopEvent(const std::stop_token& stop)
       : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), callback_(stop, Notify{event_.number()}) {}
-  // Waits for the events of socket (none: for time alone). True: the socket is ready.
+  // Waits for the events of socket (none: only for time). True: the socket is ready.
   bool wait_for(int socket, short events, Clock::time_point until) const {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
     std::array<pollfd, 2> waiting{pollfd{socket, events, 0}, pollfd{event_.number(), POLLIN, 0}};
@@ -168,7 +168,7 @@ class StopEvent {
   std::stop_callback<Notify> callback_;
 };
 
-// A port that nobody listens on may be given to our own end, which then connects to itself.
+// A port without a listener may be given to our own end, which then connects to itself.
 bool is_connected_to_itself(const FileDescriptor& socket) {
   const auto peer = ask_address(socket, ::getpeername);
   return peer && peer == ask_address(socket, ::getsockname);
@@ -210,7 +210,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   if (colon == std::string_view::npos) return Endpoint{std::string(text), std::nullopt};
   if (text.find(':', colon + 1) != std::string_view::npos) {
     if (is_address_of_version_6(text)) return Endpoint{std::string(text), std::nullopt};
-    return bad_endpoint(text, "more than one colon, and no IPv6 address");
+    return bad_endpoint(text, "more than one colon, and not an IPv6 address");
   }
   if (colon == 0) return bad_endpoint(text, "there is no host before the colon");
   return with_port(text, text.substr(0, colon), text.substr(colon + 1));

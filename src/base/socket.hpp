@@ -1,4 +1,4 @@
-// TCP sockets by numeric address: names are resolved once, at the edge, and addresses are what is passed on.
+// TCP sockets by numeric address: names are resolved once, at the boundary, and addresses are passed on.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,10 +23,10 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 Result<Endpoint> parse_endpoint(std::string_view text);
-// "10.0.0.1:29500", "[fe80::1]:29500"; without the port where there is none.
+// "10.0.0.1:29500", "[fe80::1]:29500"; without the port if there is none.
 std::string to_string(const Endpoint& endpoint);
 
-// A numeric address with its port, as the kernel has it.
+// A numeric address with its port, as the kernel stores it.
 class SocketAddress {
  public:
   SocketAddress(const sockaddr* address, socklen_t size);
@@ -34,7 +34,7 @@ class SocketAddress {
   socklen_t size() const { return size_; }
   int family() const { return storage_.ss_family; }
   std::uint16_t port() const;
-  // Numeric, without the port; an IPv4 address that came in as IPv6 is an IPv4 one here. "local" for the end of a
+  // Numeric, without the port; an IPv4 address mapped to IPv6 is shown as IPv4. "local" for the end of a
   // socketpair.
   std::string host() const;
   bool is_loopback() const;
@@ -52,15 +52,15 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 // Whether this machine has the address on one of its interfaces (loopback included).
 bool is_own_address(const SocketAddress& address);
 
-// A bound and listening socket, close-on-exec and non-blocking. Port 0: the kernel chooses; local_address() tells. A
+// A bound and listening socket, close-on-exec and non-blocking. Port 0: the kernel chooses; see local_address(). A
 // busy port is refused (Error::Kind::refused) with the port in the words.
 Result<FileDescriptor> listen_on(const SocketAddress& address);
-// On every interface, both families where the machine has both.
+// On every interface, both families if the machine has both.
 Result<FileDescriptor> listen_everywhere(std::uint16_t port);
 SocketAddress local_address(const FileDescriptor& socket);
 SocketAddress peer_address(const FileDescriptor& socket);
 
-// Tries the addresses in turn, again and again, until one answers, the deadline has passed or stop is asked for. The
+// Tries the addresses in turn, repeatedly, until one answers, the deadline has passed or stop is requested. The
 // socket is close-on-exec, blocking, with TCP_NODELAY.
 Result<FileDescriptor> connect_to(const std::vector<SocketAddress>& addresses,
                                   std::chrono::steady_clock::time_point deadline, std::stop_token stop = {});

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/files.hpp"
+#include "base/part_file.hpp"
 
 namespace muster {
 
@@ -27,14 +28,13 @@ Error StagedFile::cannot_write() const {
 Result<StagedFile> StagedFile::create(const fs::path& place) {
   std::error_code ignored;
   const bool direct = fs::exists(place, ignored) && !fs::is_regular_file(place, ignored);
-  const fs::path path = direct ? fs::path() : fs::path(fmt::format("{}.part-{}", place.string(), ::getpid()));
-  FileDescriptor file(direct ? ::open(place.c_str(), O_WRONLY | O_CLOEXEC)
-                             : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) {
+  PartFile part =
+      direct ? PartFile{{}, FileDescriptor(::open(place.c_str(), O_WRONLY | O_CLOEXEC))} : create_part_file(place);
+  if (!part.file) {
     StagedFile failed(place, {}, {});
     return failed.cannot_write();
   }
-  return StagedFile(place, path, std::move(file));
+  return StagedFile(place, part.path, std::move(part.file));
 }
 
 Result<void> StagedFile::write(std::string_view text) {

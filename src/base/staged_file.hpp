@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Written piece by piece beside its place, flushed and renamed by commit(). Without commit() it is removed. What is no
-// regular file (a pipe, /dev/null) is written to directly.
+// Written piece by piece next to its place, flushed and renamed by commit(). Without commit() it is removed. A file
+// that is not regular (a pipe, /dev/null) is written to directly.
 class StagedFile {
  public:
   static Result<StagedFile> create(const std::filesystem::path& place);
@@ -27,7 +27,7 @@ class StagedFile {
       : place_(std::move(place)), path_(std::move(path)), file_(std::move(file)) {}
   Error cannot_write() const;
 
-  std::filesystem::path place_, path_;  // path_ is empty where there is nothing to rename or remove
+  std::filesystem::path place_, path_;  // path_ is empty if there is nothing to rename or remove
   FileDescriptor file_;
 };
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <system_error>
 #include <vector>
 
@@ -35,7 +36,7 @@ bool lock(const FileDescriptor& folder) { return ::flock(folder.number(), LOCK_E
 
 std::string staging_prefix(const fs::path& place) { return fmt::format(".{}.part-", place.filename().string()); }
 
-// Staging folders of the same place that no process holds any more.
+// Staging folders of the same place that no process holds any longer.
 void remove_abandoned(const fs::path& place) {
   const std::string prefix = staging_prefix(place);
   std::vector<fs::path> found;
@@ -52,6 +53,15 @@ void remove_abandoned(const fs::path& place) {
 bool is_removed(const FileDescriptor& folder) {
   struct stat facts = {};
   return ::fstat(folder.number(), &facts) == 0 && facts.st_nlink == 0;
+}
+
+// The user's permissions for folders. Read, and not set for an instant as umask() would: other threads create files.
+mode_t usual_mode() {
+  constexpr mode_t where_unknown = 0755;
+  const auto status = read_file("/proc/self/status");
+  const auto line = status ? status->find("\nUmask:") : std::string::npos;
+  if (line == std::string::npos) return where_unknown;
+  return 0777U & ~static_cast<mode_t>(std::strtoul(status->c_str() + line + 7, nullptr, 8));
 }
 
 bool flush(const fs::path& path) {
@@ -75,9 +85,9 @@ Result<StagedFolder> StagedFolder::create(const fs::path& place) {
     if (::mkdtemp(pattern.data()) == nullptr) return cannot_make(place, system_reason());
     FileDescriptor held = open_folder(pattern);
     const bool locked = held && lock(held);
-    // Before it was locked, another process that stages the same place may have taken it for abandoned.
+    // Before it was locked, another process that stages the same place may have considered it abandoned.
     if (locked ? is_removed(held) : errno == (held ? EWOULDBLOCK : ENOENT)) continue;
-    if (locked && ::chmod(pattern.c_str(), 0755) == 0) return StagedFolder(std::move(whole), pattern, std::move(held));
+    if (locked && ::chmod(pattern.c_str(), usual_mode()) == 0) return StagedFolder(std::move(whole), pattern, std::move(held));
     const Error error = cannot_make(place, system_reason());
     ::rmdir(pattern.c_str());
     return error;
@@ -104,7 +114,7 @@ Result<void> StagedFolder::commit() {
   if (!flush(path_)) return cannot_make(place_, system_reason());
   if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, place_.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST || errno == ENOTEMPTY) return already_there(place_);
-    // A file system without that call: a rename replaces an empty folder at most.
+    // A file system without that call: a rename only replaces an empty folder.
     if (errno != EINVAL && errno != ENOSYS) return cannot_make(place_, system_reason());
     if (::rename(path_.c_str(), place_.c_str()) != 0) return cannot_make(place_, system_reason());
   }

@@ -9,11 +9,11 @@
 
 namespace muster {
 
-// Filled under a hidden name beside its place, flushed and renamed by commit(). Without commit() it is removed; what a
+// Filled under a hidden name next to its place, flushed and renamed by commit(). Without commit() it is removed; what a
 // killed process left behind is removed by the next one that stages the same place.
 class StagedFolder {
  public:
-  // place must not exist; the folders above it are made where they are missing.
+  // place must not exist; the folders above it are created if they are missing.
   static Result<StagedFolder> create(const std::filesystem::path& place);
   StagedFolder(StagedFolder&& other) noexcept;
   StagedFolder& operator=(StagedFolder&&) = delete;
@@ -22,7 +22,7 @@ class StagedFolder {
   // Where the files go until commit().
   const std::filesystem::path& path() const { return path_; }
   Result<void> write(std::string_view file_name, std::string_view text) const;
-  // Every file on the disk, then the name. Refused where something of that name came meanwhile.
+  // Every file on the disk, then the name. Refused if something of that name appeared in the meantime.
   Result<void> commit();
 
  private:

@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What a killed process is given to disappear; one that hangs in the kernel is left to it.
+// How long a killed process has to disappear; one that hangs in the kernel is left there.
 constexpr milliseconds patience_after_kill(1000);
 
 Error cannot(std::string_view action) {
@@ -106,14 +106,14 @@ ProcessEnd kill_and_reap(pid_t pid, pid_t target) {
   return end;
 }
 
-// Still to be reaped, but dead.
+// Not yet reaped, but dead.
 bool has_ended(pid_t pid) {
   siginfo_t facts = {};
   return ::waitid(P_PID, static_cast<id_t>(pid), &facts, WEXITED | WNOHANG | WNOWAIT) != 0 ? errno == ECHILD
                                                                                            : facts.si_pid == pid;
 }
 
-// Appends what is there; closes the pipe at its end. Returns whether anything came.
+// Appends what is available; closes the pipe at its end. Returns whether anything came.
 bool take_available(FileDescriptor& from, std::string& text) {
   if (!from) return false;
   std::array<char, 65536> part;
@@ -130,7 +130,7 @@ void wait_for_input(const FileDescriptor& first, const FileDescriptor& second, m
 
 ProcessEnd drain(pid_t pid, FileDescriptor output, FileDescriptor errors, Clock::time_point deadline,
                  ProcessOutput& result) {
-  // A process it left behind may keep the pipes open; so that its own end is noticed, the wait is cut into slices.
+  // A process it left behind may keep the pipes open; so that its own end is noticed, the wait is split into slices.
   constexpr milliseconds slice(10);
   while (output || errors) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());

@@ -1,4 +1,4 @@
-// Child processes that end within a bound: another program with its output, or a piece of this one that may crash.
+// Child processes that end within a time limit: another program with its output, or a piece of this one that may crash.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// How a process ended: one of exit_code and signal is there. (Neither, where this process ignores SIGCHLD.)
+// How a process ended: one of exit_code and signal is set. (Neither, if this process ignores SIGCHLD.)
 struct ProcessEnd {
   std::optional<int> exit_code;
   std::optional<int> signal;
@@ -34,7 +34,7 @@ Result<ProcessOutput> run_process(const std::vector<std::string>& command,
                                   std::chrono::milliseconds limit);
 
 // Runs work in a fork of this process, whose exit code is what it returns. Signals have their default effect there, and
-// no core is dumped: whatever work does, this process goes on. Other threads do not exist in the fork.
+// no core is dumped: whatever work does, this process continues. Other threads do not exist in the fork.
 Result<ProcessEnd> run_in_child(const std::function<int()>& work, std::chrono::milliseconds limit);
 
 // "exit code 3", "signal 4 (Illegal instruction)", "still running after 2 s, killed".

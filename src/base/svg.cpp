@@ -9,7 +9,7 @@ std::string beginning(int width, int height, std::string_view title, const Colou
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n",
       width, height);
-  // Whoever shows the picture says which theme it is.
+  // The viewer says which theme it is.
   svg += fmt::format(
       "<style>\n"
       ".back{{fill:#ffffff}}.text{{fill:#333333}}.grid{{stroke:#e3e3e3}}.axis{{stroke:#888888}}\n{}\n"

@@ -1,4 +1,4 @@
-// The pieces that every picture is made of: SVG text that is read on white and on black.
+// The pieces of every picture: SVG text that is readable on white and on black.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace muster::svg {
 
-// Rules of style for a picture's own classes, one set for each theme; "back", "text", "grid" and "axis" are there
-// anyway.
+// Style rules for a picture's own classes, one set for each theme; "back", "text", "grid" and "axis" are always
+// there.
 struct Colours {
   std::string_view light, dark;
 };
@@ -21,7 +21,7 @@ inline constexpr std::string_view ending = "</svg>\n";
 std::string escaped(std::string_view text);
 // anchor: "start", "middle" or "end".
 std::string label(double x, double y, std::string_view text, std::string_view anchor);
-// Read from below to above, its middle at (x, y).
+// Read from bottom to top, its middle at (x, y).
 std::string rising_label(double x, double y, std::string_view text);
 // kind: the class that gives it its colour.
 std::string line(std::string_view kind, double x1, double y1, double x2, double y2);

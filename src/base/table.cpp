@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/one_line.hpp"
+
 namespace muster {
 
 std::string paint(Colour colour, std::string_view text, bool enabled) {
@@ -34,7 +36,11 @@ std::size_t display_width(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-std::string format_table(const std::vector<std::vector<Cell>>& rows, bool colour) {
+std::string format_table(const std::vector<std::vector<Cell>>& given, bool colour) {
+  // Cells contain names that others chose: of models, folders, GPUs, runs.
+  std::vector<std::vector<Cell>> rows = given;
+  for (auto& row : rows)
+    for (Cell& cell : row) cell.text = on_one_line(cell.text, cell.text.size());
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
     for (std::size_t column = 0; column < row.size(); ++column) {

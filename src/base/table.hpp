@@ -1,4 +1,4 @@
-// Text in aligned columns, in colour where that is wanted.
+// Text in aligned columns, in colour if wanted.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
-  constexpr std::size_t longest = 120;  // a longer word is no typing error, and the distance is quadratic
+  constexpr std::size_t longest = 120;  // a longer word is not a typing error, and the distance is quadratic
   if (word.size() > longest) return std::nullopt;
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

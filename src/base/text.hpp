@@ -29,7 +29,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// The known word a typing error most likely meant, if any is near enough.
+// The known word that a typing error most likely meant, if any is close enough.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
 }  // namespace muster

@@ -28,7 +28,7 @@ Result<Node> value_of(std::string_view text, const std::string& argument) {
   return node;
 }
 
-// Of a table's keys the longest that the path begins with.
+// The longest of a table's keys that the path begins with.
 Node::Entry* entry_for(Node& table, std::string_view path) {
   Node::Entry* found = nullptr;
   for (Node::Entry& entry : table.entries) {
@@ -75,7 +75,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
     const std::string_view path = std::string_view(argument).substr(0, equals);
     if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
         path.find("..") != std::string_view::npos) {
-      problems.push_back({argument, "this is no setting", "write key=value, as in experiment.name=first"});
+      problems.push_back({argument, "this is not a setting", "write key=value, as in experiment.name=first"});
       continue;
     }
     auto value = value_of(std::string_view(argument).substr(equals + 1), argument);

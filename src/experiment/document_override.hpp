@@ -1,4 +1,4 @@
-// "a.b=value" arguments laid over a document, as if the file had said so.
+// "a.b=value" arguments laid over a document, as if they were in the file.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace muster::experiment {
 
-// What an argument brought has line 0 and, as its column, the argument's number: location_of() finds it again. Keys
-// that have dots themselves are found where they are in the document.
+// What an argument set has line 0 and, as its column, the argument's number: location_of() finds it again. Keys
+// that contain dots are found where they are in the document.
 void apply_overrides(Node& root, const std::vector<std::string>& overrides, std::vector<Problem>& problems);
 
 // Whether it came from an argument.

@@ -1,4 +1,4 @@
-// What speaks against an experiment before anything runs.
+// Checks of an experiment before anything runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "experiment/settings.hpp"
 #include "experiment/variables.hpp"
+#include "spec/alias.hpp"
 #include "spec/resolve.hpp"
 
 namespace muster::experiment {
@@ -29,6 +30,7 @@ class Check {
       for (const Choice& family : spec_.families)
         for (const DataSet& dataset : spec_.datasets) look_at_cell({{}, &algorithm, &family, &dataset, 1, {}});
     look_at_outputs();
+    look_at_readers();
     return std::move(problems_);
   }
 
@@ -73,7 +75,7 @@ class Check {
       note(job.dataset->where, fmt::format("data set {} names no data", job.dataset->name),
            "write its path, or data.path in its table");
     if (kind == StageKind::train && find(settings, "training.algorithm") == nullptr)
-      note(job.algorithm->where, fmt::format("{} is no algorithm that muster train knows", job.algorithm->name),
+      note(job.algorithm->where, fmt::format("{} is not an algorithm that muster train knows", job.algorithm->name),
            "write training.algorithm in its table: muster config lists what there is");
     if (const Setting* left = find(settings, "training.save_at_end");
         kind == StageKind::train && left != nullptr && left->value == "nothing")
@@ -107,7 +109,7 @@ class Check {
       note(problem.where, problem.what, problem.remedy);
   }
 
-  // A later stage or round that wants what a command does not say where it writes it would begin elsewhere in silence.
+  // If a later stage or round needs an output whose place a command does not name, it would silently begin elsewhere.
   void look_at_outputs() {
     const auto is_silent = [&](StageKind kind) {
       const Stage& stage = spec_.stage(kind);
@@ -126,6 +128,31 @@ class Check {
       need(StageKind::train, reader, "from round 2 on the model of the round before", "model", 2);
     for (const StageKind reader : {StageKind::train, StageKind::evaluate})
       need(StageKind::generate, reader, "what generation wrote", "data", 1);
+  }
+
+  // A setting that no stage reads would be silently ignored. One of a disabled stage is ignored with it; a
+  // user's own command does not get any.
+  void look_at_readers() {
+    std::vector<StageKind> readers;
+    for (const StageKind kind : all_stages)
+      if (spec_.stage(kind).command.empty()) readers.push_back(kind);
+    need_readers(spec_.settings, readers);
+    for (const Choice& family : spec_.families) need_readers(family.settings, readers);
+    for (const DataSet& dataset : spec_.datasets) need_readers(dataset.settings, readers);
+    for (const StageKind kind : readers) need_readers(spec_.stage(kind).settings, {kind});
+    std::erase_if(readers, [](StageKind kind) { return kind != StageKind::train; });
+    for (const Choice& algorithm : spec_.algorithms) need_readers(algorithm.settings, readers);
+  }
+
+  void need_readers(const Settings& settings, const std::vector<StageKind>& stages) {
+    for (const Setting& setting : settings) {
+      const std::string_view key = spec::canonical_key(setting.key);
+      // These two are also ${model} and ${data} of a stage's own command.
+      if (schema_.find(key) == nullptr || key == "model.path" || key == "data.path") continue;
+      if (std::ranges::none_of(stages, [&](StageKind kind) { return spec::reads(command_of(kind), key); }))
+        note(setting.where, fmt::format("{} is read by none of the stages that it is given to", setting.key),
+             fmt::format("leave it out; it is read by {}", spec::readers_in_words(key)));
+    }
   }
 
   const ExperimentSpec& spec_;

@@ -87,8 +87,8 @@ std::vector<std::string> read_command(NodeReader& reader, const Node& node) {
   return words;
 }
 
-// A table's own words, and the sections of settings beside them: those are read elsewhere, and are here for who
-// mistypes.
+// A table's own words, and the sections of settings next to them: those are read elsewhere, and listed here for
+// typing errors.
 template <class Target>
 std::vector<Key<Target>> with_sections(std::span<const Key<Target>> own) {
   std::vector<Key<Target>> keys(own.begin(), own.end());
@@ -96,7 +96,7 @@ std::vector<Key<Target>> with_sections(std::span<const Key<Target>> own) {
   return keys;
 }
 
-// A table cut in two: words of its own, and settings.
+// A table divided in two: words of its own, and settings.
 struct CutTable {
   Node words, settings;
 };
@@ -152,6 +152,26 @@ void read_stage(NodeReader& reader, const Node& node, StageKind kind, Draft& dra
 }
 
 const std::array<Key<Part<Choice>>, 0> choice_keys{};
+
+// A number that is short for a setting.
+template <std::int64_t least>
+void set_number(NodeReader& reader, const Node& node, Settings& settings, std::string_view key, Draft& draft) {
+  if (const auto number = reader.integer(node, least, std::numeric_limits<std::int64_t>::max()))
+    settings.push_back({std::string(key), std::to_string(*number), where(reader, draft, node.position)});
+}
+
+const std::array algorithm_keys{
+    Key<Part<Choice>>{"enabled", [](NodeReader& r, const Node& v,
+                                    Part<Choice>& t) { t.item.enabled = r.boolean(v).value_or(true); }},
+    Key<Part<Choice>>{"batch_size",
+                      [](NodeReader& r, const Node& v, Part<Choice>& t) {
+                        set_number<1>(r, v, t.item.settings, "training.batch_size", t.draft);
+                      }},
+    Key<Part<Choice>>{"num_workers",
+                      [](NodeReader& r, const Node& v, Part<Choice>& t) {
+                        set_number<0>(r, v, t.item.settings, "training.dataloader_num_workers", t.draft);
+                      }},
+};
 const std::array dataset_keys{
     Key<Part<DataSet>>{"prompts", [](NodeReader& r, const Node& v, Part<DataSet>& t) { t.item.prompts = r.text(v); }},
     Key<Part<DataSet>>{"questions",
@@ -167,7 +187,7 @@ const std::array dataset_keys{
                        }},
 };
 
-// A table of choices by name. A word alone is short for the one setting that is named.
+// A table of choices by name. A single word is short for the one setting that is named.
 template <class Item>
 void read_choices(NodeReader& reader, const Node& node, std::string_view alone, std::span<const Key<Part<Item>>> own,
                   std::vector<Item>& choices, Draft& draft) {
@@ -224,6 +244,29 @@ void read_parallel(NodeReader& reader, const Node& node, Draft& draft) {
   draft.spec.parallel = reader.boolean(node).value_or(true);
 }
 
+void read_algorithms(NodeReader& reader, const Node& node, Draft& draft) {
+  if (!draft.spec.algorithms.empty())
+    return reader.refuse(node.position, "algorithms is given, and algos", "keep one of the two");
+  read_choices<Choice>(reader, node, "", algorithm_keys, draft.spec.algorithms, draft);
+  if (std::ranges::none_of(draft.spec.algorithms, &Choice::enabled))
+    reader.refuse(node.position, "no algorithm is enabled", "enabled: true for at least one");
+  std::erase_if(draft.spec.algorithms, [](const Choice& choice) { return !choice.enabled; });
+}
+
+const std::array data_collection_keys{
+    Key<Draft>{"samples_per_example",
+               [](NodeReader& r, const Node& v, Draft& t) {
+                 set_number<1>(r, v, t.spec.settings, "generation.samples", t);
+               }},
+    Key<Draft>{"reward_batch_size",
+               [](NodeReader& r, const Node& v, Draft&) {
+                 r.refuse(v.position,
+                          "data_collection.reward_batch_size needs reward models, which this version of muster does "
+                          "not have yet",
+                          "remove the key");
+               }},
+};
+
 const std::array file_keys{
     Key<Draft>{"experiment", [](NodeReader& r, const Node& v, Draft& t) { r.table<Draft>(v, experiment_keys, t); }},
     Key<Draft>{"rounds_of_training", read_rounds},
@@ -235,8 +278,10 @@ const std::array file_keys{
                [](NodeReader& r, const Node& v, Draft& t) {
                  t.spec.priority = r.count(v, schedule::lowest_priority, schedule::highest_priority).value_or(0);
                }},
-    Key<Draft>{"algorithms", [](NodeReader& r, const Node& v,
-                                Draft& t) { read_choices<Choice>(r, v, "", choice_keys, t.spec.algorithms, t); }},
+    Key<Draft>{"algorithms", read_algorithms},
+    Key<Draft>{"algos", read_algorithms},
+    Key<Draft>{"data_collection",
+               [](NodeReader& r, const Node& v, Draft& t) { r.table<Draft>(v, data_collection_keys, t); }},
     Key<Draft>{"families", [](NodeReader& r, const Node& v,
                               Draft& t) { read_choices<Choice>(r, v, "model.path", choice_keys, t.spec.families, t); }},
     Key<Draft>{"datasets",
@@ -248,7 +293,7 @@ const std::array file_keys{
     Key<Draft>{"evaluate", [](NodeReader& r, const Node& v, Draft& t) { read_stage(r, v, StageKind::evaluate, t); }},
 };
 
-// use_parallel_execution may also stand in the section system, which else holds settings.
+// use_parallel_execution may also be in the section system, which otherwise holds settings.
 void take_system_words(NodeReader& reader, Node& root, Draft& draft) {
   for (Node::Entry& entry : root.entries) {
     if (entry.key != "system" || entry.value.kind != Node::Kind::table) continue;
@@ -268,7 +313,8 @@ void read_root(NodeReader& reader, Node& root, Draft& draft) {
       draft.spec.settings);
   if (draft.spec.name.empty())
     reader.refuse(root.position, "experiment.name is missing", "write experiment.name=NAME, its folder's name");
-  for (const auto& [key, is_missing] : {std::pair{"algorithms", root.find("algorithms") == nullptr},
+  const bool has_algorithms = root.find("algorithms") != nullptr || root.find("algos") != nullptr;
+  for (const auto& [key, is_missing] : {std::pair{"algorithms", !has_algorithms},
                                         std::pair{"families", root.find("families") == nullptr},
                                         std::pair{"datasets", root.find("datasets") == nullptr}})
     if (is_missing)
@@ -286,10 +332,10 @@ Result<ExperimentSpec> read_experiment(std::string_view text, std::string_view s
   Draft draft;
   draft.overrides = &overrides;
   NodeReader reader(source);
-  // Data is only generated where it is said how.
+  // Data is only generated if the file says how.
   draft.spec.stage(StageKind::generate).wanted = false;
   read_root(reader, *root, draft);
-  // What an argument brought is not in the file: the reader wrote line 0.
+  // What an argument set is not in the file: the reader wrote line 0.
   for (Problem problem : reader.problems()) {
     for (std::size_t number = 0; number < overrides.size(); ++number)
       if (problem.where == location(source, {0, static_cast<int>(number)})) problem.where = overrides[number];

@@ -19,7 +19,7 @@ const Named* find(const std::vector<Named>& all, const std::string& name) {
   return &*std::ranges::find(all, name, &Named::name);
 }
 
-// Samples can be shared out over any number of GPUs, so generation takes what nobody else can use.
+// Samples can be spread over any number of GPUs, so generation takes those that no other job can use.
 schedule::GpuWish usual_wish(StageKind kind) {
   if (kind == StageKind::generate) return {1, schedule::most_gpus};
   return schedule::GpuWish::exactly(1);

@@ -15,13 +15,13 @@
 
 namespace muster::experiment {
 
-// One setting of muster's own commands, as docs/configuration.md has them.
+// One setting of muster's own commands, as in docs/configuration.md.
 struct Setting {
   std::string key, value;
-  std::string where;  // it was written; no part of what it says
+  std::string where;  // where it was written; not part of its value
   bool operator==(const Setting& other) const { return key == other.key && value == other.value; }
 };
-// Of two with one key the later counts.
+// If a key is given twice, the later one counts.
 using Settings = std::vector<Setting>;
 
 enum class StageKind { generate, train, evaluate };
@@ -33,7 +33,7 @@ struct Stage {
   bool wanted = true;
   std::vector<std::string> command;       // empty: muster's own
   Settings settings;                      // of muster's own
-  std::optional<schedule::GpuWish> gpus;  // absent: as is usual for the stage
+  std::optional<schedule::GpuWish> gpus;  // absent: the default for the stage
   std::optional<schedule::Duration> predicted, timeout, heartbeat;
   int retries = 0;
   std::string where;
@@ -44,6 +44,7 @@ struct Choice {
   std::string name;
   Settings settings;
   std::string where;
+  bool enabled = true;  // of an algorithm: whether it is part of the experiment
 };
 
 enum class Keep { all, right };  // of the answers that generation gave
@@ -70,7 +71,7 @@ struct ExperimentSpec {
 
   const Stage& stage(StageKind kind) const { return stages[static_cast<std::size_t>(kind)]; }
   Stage& stage(StageKind kind) { return stages[static_cast<std::size_t>(kind)]; }
-  // Those that are wanted, in their order.
+  // Those that are wanted, in order.
   std::vector<StageKind> wanted_stages() const;
 };
 
@@ -84,8 +85,8 @@ struct ExperimentJob {
   std::vector<schedule::Job> stages;  // one for each wanted stage, ids {id}.{stage}
 };
 
-// The jobs on so many GPUs, in the order of schedule::expand; they point into the spec. With none, muster's own stages
-// want none; what wants more than there are is refused.
+// The jobs on this many GPUs, in the order of schedule::expand; they point into the spec. With none, our own stages
+// want none; a stage that wants more than there are is refused.
 Result<std::vector<ExperimentJob>> jobs_of(const ExperimentSpec& spec, std::size_t gpus);
 
 }  // namespace muster::experiment

@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 Error damaged(const fs::path& path) {
   return {Error::Kind::failed, fmt::format("{} is damaged", path.string()),
-          fmt::format("rm {} does what it tells of again", path.string())};
+          fmt::format("rm {}, and that stage is run again", path.string())};
 }
 
 Result<std::optional<json>> read_object(const fs::path& path) {

@@ -1,4 +1,4 @@
-// The folder of one job, and how far the job is: files tell, and nothing else.
+// The folder of one job, and how far the job has got: only its files say.
 //   start.json        the model it began with, and the digest of its weights
 //   <stage>.json      how the stage ended; there when it has ended, and whole
 //   data.jsonl        what was generated
@@ -54,7 +54,7 @@ class JobFolder {
   // Where the command of a stage writes.
   std::filesystem::path output(StageKind kind) const;
 
-  // Nothing where there is none; what is damaged is an error that names it.
+  // Nothing if there is none; a damaged one is an error that names it.
   Result<std::optional<StageRecord>> read(StageKind kind) const;
   Result<std::optional<StartRecord>> read_start() const;
   Result<void> write(StageKind kind, const StageRecord& record) const;
@@ -75,7 +75,7 @@ struct Progress {
 
 Result<Progress> progress_of(const ExperimentSpec& spec, const JobFolder& folder);
 
-// The SHA-256 of a model's weights: of the file, where it is one or has one; of the list of digests and names, where
+// The SHA-256 of a model's weights: of the file, if there is one; of the list of digests and names, if
 // there are several. Weights are *.safetensors, *.gguf, *.bin, *.pt; in a folder without any, all its files count.
 Result<std::string> digest_of_weights(const std::filesystem::path& model);
 

@@ -35,7 +35,7 @@ std::string spoken(const JobOutcome& outcome, const std::string& column) {
   return cell_text(outcome, column);
 }
 
-// What muster evaluate counts beside its findings is left to results.csv.
+// What muster evaluate counts in addition to its findings is left to results.csv.
 bool is_finding(std::span<const JobOutcome> outcomes, const std::string& column) {
   constexpr std::array<std::string_view, 6> counts{"tokens",          "samples", "cut_samples",
                                                    "dropped_samples", "correct", "questions"};

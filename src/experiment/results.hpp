@@ -25,7 +25,7 @@ Result<std::vector<JobOutcome>> outcomes(const ExperimentSpec& spec, std::span<c
 
 // For people: a line for each job.
 std::string outcome_table(std::span<const JobOutcome> outcomes, bool colour);
-// One object a line, of jobs that were evaluated.
+// One object per line, for jobs that were evaluated.
 std::string outcome_lines(std::span<const JobOutcome> outcomes);
 std::string outcome_csv(std::span<const JobOutcome> outcomes);
 

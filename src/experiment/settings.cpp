@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "experiment/document_override.hpp"
+#include "spec/alias.hpp"
 
 namespace muster::experiment {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 class Flattening {
  public:
   Flattening(NodeReader& reader, const spec::Schema& schema, const Where& where, Settings& settings)
-      : reader_(reader), schema_(schema), where_(where), settings_(settings) {}
+      : reader_(reader), schema_(schema), where_(where), settings_(settings), overruling_(settings.size(), false) {}
 
   void open(const Node& table, const std::string& prefix) {
     for (const Node::Entry& entry : table.entries) {
@@ -69,7 +70,7 @@ class Flattening {
   const spec::Schema& schema_;
   const Where& where_;
   Settings& settings_;
-  std::vector<bool> overruling_;  // by position in settings_: an argument said it
+  std::vector<bool> overruling_;  // by position in settings_: set by an argument
 };
 
 void set(Settings& settings, const Setting& setting) {
@@ -80,7 +81,25 @@ void set(Settings& settings, const Setting& setting) {
     *same = setting;
 }
 
+// An unknown key stays, so that it is refused.
+bool is_left_to_others(std::string_view key, spec::Command command) {
+  const std::string_view known = spec::canonical_key(key);
+  return !spec::readers_of(known).empty() && !spec::reads(command, known);
+}
+
 }  // namespace
+
+spec::Command command_of(StageKind kind) {
+  switch (kind) {
+    case StageKind::generate:
+      return spec::Command::generate;
+    case StageKind::train:
+      return spec::Command::train;
+    case StageKind::evaluate:
+      break;
+  }
+  return spec::Command::evaluate;
+}
 
 bool is_setting_key(std::string_view key) {
   return std::ranges::find(setting_sections, key.substr(0, key.find('.'))) != setting_sections.end();
@@ -112,6 +131,7 @@ Settings settings_for(const ExperimentSpec& spec, const ExperimentJob& job, Stag
     add(job.algorithm->settings);
   }
   add(spec.stage(kind).settings);
+  std::erase_if(settings, [&](const Setting& setting) { return is_left_to_others(setting.key, command_of(kind)); });
   return settings;
 }
 

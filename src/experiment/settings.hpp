@@ -1,4 +1,4 @@
-// Settings of muster's own commands inside an experiment: read, put together, checked.
+// Settings of muster's own commands inside an experiment: read, combined, checked.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "base/node_reader.hpp"
 #include "experiment/experiment_spec.hpp"
+#include "spec/readers.hpp"
 #include "spec/schema.hpp"
 
 namespace muster::experiment {
@@ -16,21 +17,24 @@ namespace muster::experiment {
 // The sections of docs/configuration.md that an experiment can hold.
 inline constexpr std::array<std::string_view, 6> setting_sections{"model", "training",    "generation",
                                                                   "data",  "distributed", "system"};
-// Whether a key of a table is one of them or in one ("training", "training.max_steps"), and no word of ours.
+// Whether a key of a table is one of them or in one ("training", "training.max_steps"), and not a word of ours.
 bool is_setting_key(std::string_view key);
 
 using Where = std::function<std::string(TextPosition)>;
-// A table's settings, sections opened. One that is said twice is refused; what an argument says overrules.
+// A table's settings, sections flattened. One that is given twice is refused; an argument overrides.
 void flatten_settings(NodeReader& reader, const spec::Schema& schema, const Node& table, const Where& where,
                       Settings& settings);
 
-// What one stage of a job is told: of the experiment, family, data set, algorithm and stage, each overruling those
-// before. Keys are there once; ${…} stands as written.
+// The command of a stage that muster runs itself.
+spec::Command command_of(StageKind kind);
+
+// The settings of one stage of a job: those of the experiment, family, data set, algorithm and stage, each overriding
+// those before, as far as the stage's command reads it. Each key appears once; ${…} stays as written.
 Settings settings_for(const ExperimentSpec& spec, const ExperimentJob& job, StageKind kind);
 
 const Setting* find(const Settings& settings, std::string_view key);
 
-// Everything that speaks against an experiment by itself: settings that muster's commands would refuse, ${…} that mean
+// Everything that is wrong with an experiment itself: settings that muster's commands would refuse, ${…} that mean
 // nothing, stages that lack what they need.
 std::vector<Problem> problems_of(const ExperimentSpec& spec, const spec::Schema& schema);
 

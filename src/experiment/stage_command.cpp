@@ -77,13 +77,13 @@ class Composition {
     return settings;
   }
 
-  // GPUs that were given are used, or it fails: it never computes on the CPU in silence.
+  // GPUs that were given are used, or it fails: it never computes on the CPU unless told to.
   template <class Set>
   void choose_device(const Settings& settings, const Set& set) const {
-    const bool on_cpu = spec_.device == spec::Device::cpu || facts_.gpus == 0;
+    const bool on_cpu = spec_.device == spec::Device::cpu || facts_.gpus == 0 || facts_.ranks_instead;
     const bool says_ranks = find(settings, "distributed.ranks") != nullptr;
     if (find(settings, "distributed.device") == nullptr) set("distributed.device", on_cpu ? "cpu" : "cuda");
-    if (on_cpu && !says_ranks) set("distributed.ranks", std::to_string(std::max(facts_.gpus, 1)));
+    if (on_cpu && !says_ranks) set("distributed.ranks", std::to_string(std::max(facts_.ranks_instead.value_or(facts_.gpus), 1)));
   }
 
   const ExperimentSpec& spec_;

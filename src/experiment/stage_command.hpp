@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ namespace muster::experiment {
 struct StageFacts {
   std::string program;      // muster itself
   std::string model;        // what the stage starts from
-  bool is_trained = false;  // the model is one that a round before, or this one, has trained
-  int gpus = 0;             // that it was given
+  bool is_trained = false;  // the model was trained by an earlier round, or by this one
+  int gpus = 0;             // how many it was given
+  // GPUs that exist only in a file: they decide what runs when, and this many CPU ranks compute.
+  std::optional<int> ranks_instead = {};
 };
 
 // Program first.

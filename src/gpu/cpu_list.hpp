@@ -8,7 +8,7 @@
 
 namespace muster::gpu {
 
-// Ascending CPU numbers, or nothing when the text is no such list.
+// Ascending CPU numbers, or nothing when the text is not such a list.
 std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
 // cpus: ascending, without repetition.

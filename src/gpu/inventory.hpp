@@ -36,7 +36,7 @@ struct MachinePaths {
 std::unique_ptr<Inventory> open_nvml_inventory(std::optional<std::filesystem::path> library = std::nullopt,
                                                MachinePaths paths = {});
 
-// A YAML or JSON file (docs/inventory-file.md); read anew each time.
+// A YAML or JSON file (docs/inventory-file.md); read again each time.
 std::unique_ptr<Inventory> open_file_inventory(std::filesystem::path file);
 
 // The snapshot an inventory text describes. source names it in messages.

@@ -84,6 +84,8 @@ constexpr std::array process_keys{
     NodeKey<GpuProcess>{"user", [](NodeReader& r, const Node& v, GpuProcess& p) { p.user = r.text(v); }},
     NodeKey<GpuProcess>{"command", [](NodeReader& r, const Node& v, GpuProcess& p) { p.command = r.text(v); }},
     NodeKey<GpuProcess>{"memory", [](NodeReader& r, const Node& v, GpuProcess& p) { p.memory = r.size(v); }},
+    NodeKey<GpuProcess>{"graphics",
+                        [](NodeReader& r, const Node& v, GpuProcess& p) { p.graphics = r.boolean(v).value_or(false); }},
 };
 
 // The nested form that `muster gpus --json` writes.
@@ -197,7 +199,7 @@ constexpr std::array link_keys{
 
 bool is_written(const Node* value) { return value != nullptr && value->kind != Node::Kind::null; }
 
-// One of the two forms, and the total in it; a lost GPU may have told none.
+// One of the two forms, and the total in it; a lost GPU may report none.
 void check_memory_keys(NodeReader& reader, const Node& item, const GpuEntry& entry) {
   const Node* nested = item.find("memory");
   const Node* total = nested != nullptr ? nested->find("total") : item.find("memory_total");

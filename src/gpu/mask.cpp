@@ -152,6 +152,22 @@ CudaView read_list(std::string_view text, std::span<const Gpu> gpus) {
   return view;
 }
 
+// What CUDA reads over in silence: text after a number or a whole UUID, as in "0;1", which to CUDA is GPU 0.
+std::optional<std::string> ignored_text(std::string_view text, const CudaView& view) {
+  const std::vector<std::string> entries = split(text, ',');
+  for (std::size_t i = 0; i < view.devices.size() && i < entries.size(); ++i) {
+    const std::string_view entry = trim(entries[i]);
+    const VisibleDevice& device = view.devices[i];
+    const bool is_number = kind_of(entry) == EntryKind::index;
+    const bool is_whole = is_number ? parse_number<int>(entry).has_value()
+                                    : !device.uuid || entry.size() <= device.uuid->text.size() || entry.find('/') != std::string_view::npos;
+    if (!is_whole)
+      return fmt::format("\"{}\" is not one GPU; CUDA would read it as {} and ignore the rest (GPUs are separated by commas)",
+                         entry, is_number ? device.entry : device.uuid->text);
+  }
+  return std::nullopt;
+}
+
 std::vector<VisibleDevice> everything(std::span<const Gpu> gpus) {
   std::vector<VisibleDevice> devices;
   for (const Gpu& gpu : gpus) {
@@ -188,6 +204,7 @@ Result<std::vector<VisibleDevice>> read_mask(std::optional<std::string_view> tex
     return Error{Error::Kind::bad_input, fmt::format("CUDA_VISIBLE_DEVICES=\"{}\": {}", *text, reason),
                  "set it to GPUs that exist, for example CUDA_VISIBLE_DEVICES=0, or unset it"};
   };
+  if (const auto ignored = ignored_text(*text, view)) return refuse(*ignored);
   if (view.cut) return refuse(fmt::format("{} (CUDA would use only part of the list without a word)", *view.cut));
   const bool all_by_instance = kind_of(trim(*text)) == EntryKind::mig_uuid;
   const bool has_mig =

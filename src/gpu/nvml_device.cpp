@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <set>
 #include <type_traits>
 #include <vector>
 
@@ -132,13 +133,19 @@ MemoryByPid read_kind(Questions& questions, const ProcessCalls& calls) {
 std::vector<GpuProcess> read_processes(Questions& questions, const std::filesystem::path& proc) {
   const Calls& calls = questions.calls();
   MemoryByPid all;
-  for (const ProcessCalls* kind : {&calls.compute_processes, &calls.graphics_processes, &calls.shared_processes})
+  for (const ProcessCalls* kind : {&calls.compute_processes, &calls.shared_processes})
     for (const auto& [pid, memory] : read_kind(questions, *kind)) all[pid] = std::max(all[pid], memory);
+  std::set<pid_t> only_draws;
+  for (const auto& [pid, memory] : read_kind(questions, calls.graphics_processes)) {
+    if (!all.contains(pid)) only_draws.insert(pid);
+    all[pid] = std::max(all[pid], memory);
+  }
   std::vector<GpuProcess> processes;
   for (const auto& [pid, memory] : all) {
     GpuProcess process;
     process.pid = pid;
     process.memory = memory;
+    process.graphics = only_draws.contains(pid);
     add_owner(process, proc);
     processes.push_back(std::move(process));
   }

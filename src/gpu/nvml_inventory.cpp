@@ -89,7 +89,7 @@ class NvmlInventory final : public Inventory {
   }
 
  private:
-  // Starts NVML; a machine without a driver is the snapshot that says so. Tried anew at each read until it
+  // Starts NVML; a machine without a driver is the snapshot that says so. Tried again at each read until it
   // succeeds, because a driver can be loaded later.
   Result<std::optional<Snapshot>> start() {
     std::string explanation;

@@ -11,7 +11,7 @@ constexpr int peer_ok = 0;      // NVML_P2P_STATUS_OK
 
 // The active NVLinks of one GPU, by where they end.
 struct LinkCounts {
-  bool known = false;                // the driver told the state of the links, or that there are none
+  bool known = false;                // the driver reported the state of the links, or that there are none
   std::map<PciAddress, int> direct;  // by the device at the other end, if that is a GPU of this machine
   int elsewhere = 0;                 // to a switch
 };

@@ -15,12 +15,17 @@ const Candidate& at(std::span<const Candidate> candidates, int position) {
   return candidates[static_cast<std::size_t>(position)];
 }
 
+bool accepts_busy(const SelectionRequest& request) {
+  return request.allow_busy || request.minimum_free || request.maximum_utilization;
+}
+
 // What keeps a candidate from being given out, in words; empty when nothing does. must_be_free: 0 when any amount will
 // do.
 std::string obstacle(const SelectionRequest& request, const Candidate& candidate, ByteCount must_be_free) {
   if (!candidate.uuid) return "lost: the driver cannot reach it";
   if (candidate.sickness && !request.allow_unhealthy) return "unhealthy: " + *candidate.sickness;
   if (candidate.holder && !request.allow_leased) return "leased by " + *candidate.holder;
+  if (candidate.occupant && !accepts_busy(request)) return fmt::format("in use by {}, without a lease", *candidate.occupant);
   if (must_be_free > ByteCount{}) {
     if (!candidate.free) return "does not report its free memory";
     if (*candidate.free < must_be_free)
@@ -37,11 +42,14 @@ std::string obstacle(const SelectionRequest& request, const Candidate& candidate
 // The same question without the words, for the common path.
 bool qualifies(const SelectionRequest& request, const Candidate& candidate, ByteCount must_be_free) {
   return candidate.uuid && (!candidate.sickness || request.allow_unhealthy) &&
-         (!candidate.holder || request.allow_leased) &&
+         (!candidate.holder || request.allow_leased) && (!candidate.occupant || accepts_busy(request)) &&
          (must_be_free == ByteCount{} || (candidate.free && *candidate.free >= must_be_free)) &&
          (!request.maximum_utilization ||
           (candidate.utilization && *candidate.utilization <= *request.maximum_utilization));
 }
+
+// For commands without --share: what runs inside a lease takes its GPUs as they are.
+constexpr const char* hold_beside_others = "to use a busy GPU: muster gpus hold --gpu-ids N --free 8GiB -- muster …";
 
 std::string counted(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
 
@@ -50,7 +58,7 @@ std::string obstacles(const SelectionRequest& request, std::span<const Candidate
   std::string lines;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::string reason = obstacle(request, candidates[i], must_be_free);
-    lines += fmt::format("\n  GPU {}: {}", i, reason.empty() ? "can be had" : reason);
+    lines += fmt::format("\n  GPU {}: {}", i, reason.empty() ? "available" : reason);
   }
   return lines;
 }
@@ -59,19 +67,23 @@ Error too_few(const SelectionRequest& request, std::span<const Candidate> candid
               std::size_t found, ByteCount must_be_free) {
   if (candidates.empty())
     return {Error::Kind::refused, fmt::format("{} asked for, and no GPU is visible here", counted(wanted)),
-            "muster doctor tells why; --device cpu works without one"};
+            "muster doctor says why; --device cpu works without one"};
   std::vector<std::string> remedies;
   const auto any = [&](auto&& test) { return std::ranges::any_of(candidates, test); };
-  if (any([](const Candidate& c) { return c.holder.has_value(); }) && !request.allow_leased &&
-      wanted <= candidates.size())
-    remedies.emplace_back("--wait for a leased one");
+  const bool someone_holds = !request.allow_leased && any([](const Candidate& c) { return c.holder.has_value(); });
+  const bool someone_uses = !accepts_busy(request) && any([](const Candidate& c) { return c.occupant.has_value(); });
+  if ((someone_holds || someone_uses) && wanted <= candidates.size()) {
+    if (request.offered.wait) remedies.emplace_back("wait for the others with --wait");
+    if (request.offered.share) remedies.emplace_back("use GPUs beside others with --share");
+    if (someone_uses && !request.offered.share) remedies.emplace_back(hold_beside_others);
+  }
   if (must_be_free > ByteCount{}) remedies.emplace_back("ask for less free memory");
   if (found > 0)
-    remedies.emplace_back(request.offers_up_to ? fmt::format("ask for {}, or for --up-to {}", found, wanted)
+    remedies.emplace_back(request.offered.up_to ? fmt::format("ask for {}, or for --up-to {}", found, wanted)
                                                : fmt::format("ask for {}", found));
-  if (remedies.empty()) remedies.emplace_back("muster gpus shows what each one does");
+  if (remedies.empty()) remedies.emplace_back("muster gpus shows who uses each one");
   return {Error::Kind::refused,
-          fmt::format("{} asked for, {} can be had{}", counted(wanted), found,
+          fmt::format("{} asked for, {} available{}", counted(wanted), found,
                       obstacles(request, candidates, must_be_free)),
           join(remedies, "; ")};
 }
@@ -97,6 +109,13 @@ std::optional<int> find_id(const std::string& id, std::span<const Candidate> can
     found = static_cast<int>(i);
   }
   return found;
+}
+
+std::string remedy_for_named(const SelectionRequest& request) {
+  std::vector<std::string> remedies{"name others"};
+  if (request.offered.wait) remedies.emplace_back("wait with --wait");
+  remedies.emplace_back(request.offered.share ? "use them beside others with --share" : hold_beside_others);
+  return join(remedies, ", or ");
 }
 
 Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request, std::span<const Candidate> candidates,
@@ -126,16 +145,16 @@ Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request,
     if (const std::string reason = obstacle(request, at(candidates, number(index)), must_be_free); !reason.empty())
       blocked += fmt::format("\n  GPU {}: {}", number(index), reason);
   if (!blocked.empty())
-    return Error{Error::Kind::refused, "the GPUs that were named cannot all be had" + blocked,
-                 "name others, wait with --wait, or share knowingly with --share"};
+    return Error{Error::Kind::refused, "not all of the named GPUs are available" + blocked, remedy_for_named(request)};
   return chosen;
 }
 
-// How loaded a candidate is, in coarse steps of memory, then of utilisation: idle GPUs differ by a few MiB and are
-// equals all the same.
+// How loaded a candidate is: busy or not, then coarse steps of memory, then of utilisation. Idle GPUs differ by a few
+// MiB and are equals all the same.
 std::int64_t load_level(const Candidate& candidate) {
   constexpr std::int64_t step = 512LL << 20;
-  return candidate.used.value_or(ByteCount{}).value / step * 16 + candidate.utilization.value_or(0) / 10;
+  const std::int64_t busy = candidate.occupant ? std::int64_t{1} << 40U : 0;
+  return busy + candidate.used.value_or(ByteCount{}).value / step * 16 + candidate.utilization.value_or(0) / 10;
 }
 
 struct Loaded {
@@ -167,10 +186,13 @@ std::vector<int> least_loaded(std::span<const Candidate> candidates, std::span<c
   return positions;
 }
 
-// The count best of the qualified: by load where asked for, and among equals by their links.
+// The count best of the qualified: by load where asked for or where some are busy, and among equals by their links.
 std::vector<VisibleIndex> best(const SelectionRequest& request, std::span<const Candidate> candidates,
                                std::span<const int> qualified, std::size_t count, const Topology& topology) {
-  const std::vector<int> chosen = request.least_loaded ? least_loaded(candidates, qualified, count, topology)
+  const bool by_load = request.least_loaded || std::ranges::any_of(qualified, [&](int position) {
+                         return at(candidates, position).occupant.has_value();
+                       });
+  const std::vector<int> chosen = by_load ? least_loaded(candidates, qualified, count, topology)
                                                        : topology.best_connected(qualified, count);
   std::vector<VisibleIndex> indices;
   indices.reserve(chosen.size());
@@ -205,7 +227,7 @@ Result<std::vector<VisibleIndex>> select_for_model(const SelectionRequest& reque
   const std::string shortfall =
       together < needed ? fmt::format("{} are missing", to_string(needed - together)) : "no equal split of it fits";
   return Error{Error::Kind::refused,
-               fmt::format("{} with a margin of {} need {}; the GPUs that can be had hold {} together: {}{}",
+               fmt::format("{} with a margin of {} need {}; the available GPUs hold {} together: {}{}",
                            to_string(request.model->size), request.model->margin, to_string(needed),
                            to_string(together), shortfall, obstacles(request, candidates, floor)),
                "use a smaller or quantised model, a lower margin, or more GPUs"};

@@ -20,17 +20,26 @@ struct ModelNeed {
   double margin = 1.5;
 };
 
+// Options that the asking command has: only those are named as remedies.
+struct OfferedOptions {
+  bool up_to = false;
+  bool wait = false;
+  bool share = false;
+};
+
 struct SelectionRequest {
   std::vector<std::string> ids;  // visible numbers or UUIDs as the user typed them; their order is kept
   std::optional<int> count;      // absent: all that qualify
   bool up_to = false;            // fewer than count will do, at least one
-  bool offers_up_to = false;     // whoever asks can say so: it is among the remedies
+  // Either one says how much use by others is acceptable: busy GPUs then qualify, too.
   std::optional<ByteCount> minimum_free;
   std::optional<int> maximum_utilization;  // percent
   std::optional<ModelNeed> model;          // the smallest set that holds it in equal parts
   bool least_loaded = false;
   bool allow_unhealthy = false;
   bool allow_leased = false;
+  bool allow_busy = false;  // GPUs on which processes outside all leases compute
+  OfferedOptions offered;
 };
 
 // One visible device, reduced to what selection looks at. Its position in the list is its VisibleIndex.
@@ -42,10 +51,12 @@ struct Candidate {
   std::optional<int> utilization;
   std::optional<GpuUuid> uuid;
   std::optional<std::string> sickness;
-  std::optional<std::string> holder;  // who leases it, in words
+  std::optional<std::string> holder;    // who leases it, in words
+  std::optional<std::string> occupant;  // who computes on it outside all leases, in words
 };
 
-// The chosen devices, in the order the job should use them.
+// The chosen devices, in the order the job should use them. Idle ones come before busy ones; among equals those that are
+// best connected to each other are taken.
 Result<std::vector<VisibleIndex>> select(const SelectionRequest& request, std::span<const Candidate> candidates,
                                          const Topology& topology);
 

@@ -75,7 +75,8 @@ struct GpuProcess {
   std::optional<std::string> user;
   std::optional<std::string> command;
   std::optional<ByteCount> memory;
-  bool exiting = false;  // dying: what it uses will be free
+  bool exiting = false;   // dying: what it uses will be free
+  bool graphics = false;  // it draws and does not compute: the driver lists it among the graphics processes alone
   bool operator==(const GpuProcess&) const = default;
 };
 
@@ -99,7 +100,7 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// Why a machine shows no GPU, told apart because the remedies differ.
+// Why a machine shows no GPU: separate states because the remedies differ.
 enum class DriverState {
   ready,       // GPUs can be listed
   no_driver,   // no NVIDIA driver library on this machine

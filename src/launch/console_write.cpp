@@ -13,7 +13,7 @@ void console_write(int console, std::string_view text) {
     if (put >= 0) {
       text.remove_prefix(static_cast<std::size_t>(put));
     } else if (errno == EAGAIN) {
-      // Someone who shares the console has made it non-blocking.
+      // Another process that shares the console has made it non-blocking.
       pollfd look{console, POLLOUT, 0};
       ::poll(&look, 1, -1);
     } else if (errno != EINTR) {

@@ -18,8 +18,8 @@ struct Descendant {
 
 // The processes that descend from root, parents before their children. Each was, after its handle had been opened,
 // still the process that had been seen, below the same parent: Note [Verified descendants]. One that is born or loses
-// its parent meanwhile may be missed, and so are those for which no descriptor is free: who needs all of them asks
-// again until none is left.
+// its parent meanwhile may be missed, and so are those for which no descriptor is free: a caller that needs all of them
+// asks again until none is left.
 std::vector<Descendant> find_descendants(pid_t root);
 
 // The direct children of this process, its threads' included, dead ones that were not waited for too. None of them can

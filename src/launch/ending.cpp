@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds look_for_orphans(50);
 // A look at every process of the machine, for those below a child that takes its time to die.
 constexpr milliseconds between_scans(10);
-// We are told when a child ends; this is for what hides below one that hangs in the kernel.
+// The kernel reports the end of a child; this is for processes below one that hangs in the kernel.
 constexpr milliseconds longest_pause(250);
 
 }  // namespace
@@ -36,7 +36,7 @@ Ending::Clock::time_point Ending::advance(const Workers& workers, ControlGroup* 
   return std::min(kill_at_, now + look_for_orphans);
 }
 
-// A dead one that was not reaped is no work left behind.
+// A dead process that was not reaped is not work left behind.
 void Ending::note(std::set<ProcessIdentity>& reached, const ProcessStatus& status, bool has_rank) {
   if (reached.insert(status.identity).second && !has_rank && !status.ended) left_behind_.insert(status.identity);
 }

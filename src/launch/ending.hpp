@@ -1,5 +1,5 @@
-// How the keeper ends all that is below it: asks, waits for the grace, kills; step by step, so that it can go on
-// telling of exits meanwhile.
+// How the keeper ends all that is below it: asks, waits for the grace, kills; step by step, so that it can keep
+// reporting exits meanwhile.
 #pragma once
 
 #include <chrono>

@@ -27,7 +27,7 @@ constexpr std::array<std::pair<FailureKind, std::string_view>, 7> kind_words{{
     {FailureKind::not_started, "not_started"},
 }};
 
-// A rank may say anything; what is no UTF-8 is replaced.
+// A rank may write anything; what is not UTF-8 is replaced.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 template <class T>

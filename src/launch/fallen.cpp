@@ -73,7 +73,7 @@ void kill_fallen(const ProcessIdentity& keeper, const std::set<pid_t>& sessions,
   while (std::chrono::steady_clock::now() < deadline) {
     const FallenProcesses::Found found = fallen.kill_some();
     if (found == FallenProcesses::Found::none) return;
-    // Who flees by forking is followed without a pause.
+    // A process that keeps forking to escape is followed without a pause.
     if (found == FallenProcesses::Found::only_dying) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

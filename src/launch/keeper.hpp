@@ -89,7 +89,7 @@ class Keeper {
   // when it is zero), until nothing is left. AllGone follows. Asked for again meanwhile, the shorter grace counts.
   void end_all(std::chrono::milliseconds grace);
 
-  // Never blocks, but to kill what a lost keeper left. Exits are told in the order in which the kernel saw them:
+  // Never blocks, but to kill what a lost keeper left. Exits are reported in the order in which the kernel saw them:
   // Note [Order of exits] in keeper_process.cpp. Nothing follows KeeperLost.
   std::vector<KeeperEvent> receive();
 

@@ -17,7 +17,7 @@ namespace muster::launch {
 
 struct ReceivedMessage {
   std::string body;
-  std::vector<FileDescriptor> descriptors;  // an empty one where there was no room for it in this process
+  std::vector<FileDescriptor> descriptors;  // an empty one where this process had no room for it
 };
 
 class KeeperConnection {

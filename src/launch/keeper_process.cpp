@@ -87,9 +87,9 @@ void KeeperProcess::run() {
   if (group_) group_->remove();
 }
 
-// Note [Order of exits]
-// Which rank ended first is told by the order in which epoll hands out the handles of the ranks, and that is the order
-// in which the kernel saw them end, however late this process looks (it may have been stopped, or starved):
+// Note [Order of exits] Which rank ended first follows from the order in which epoll hands out the handles of the
+// ranks, and that is the order in which the kernel saw them end, however late this process looks (it may have been
+// stopped, or starved):
 //   - a process that ends wakes those who wait on its handle while the kernel holds the one lock under which all
 //     processes end, so these wake-ups have an order, and it is that of the ends;
 //   - each wake-up appends the handle to epoll's list of ready ones. While a part of that list is being handed out,

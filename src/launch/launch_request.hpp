@@ -11,6 +11,7 @@
 
 #include "base/socket.hpp"
 #include "launch/log_folder.hpp"
+#include "launch/run_secret.hpp"
 
 namespace muster::launch {
 
@@ -66,7 +67,7 @@ struct SignalRules {
   std::string ending_as_written;
   std::set<int> passing;  // forwarded, and that is all
   std::chrono::milliseconds grace{30000};
-  // Of the other ranks when one has failed by itself; absent: the same grace.
+  // What the other ranks have when one has failed by itself; absent: the same grace.
   std::optional<std::chrono::milliseconds> grace_after_failure = {};
   std::optional<std::chrono::system_clock::time_point> job_end;  // when the cluster engine will kill everything
 };
@@ -79,6 +80,7 @@ struct LaunchRequest {
   HostRange hosts;
   Meeting meeting;
   MeetingTimes times;
+  SecretSource secret;
   int local_ranks = 1;
   std::optional<HostPlace> place;
   int maximum_restarts = 0;

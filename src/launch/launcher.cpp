@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/clean_text.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/host_name.hpp"
@@ -29,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t quoted_lines = 20;
-constexpr milliseconds first_word(2000);      // a wait longer than this is told
-constexpr milliseconds further_words(30000);  // and told again
+constexpr milliseconds first_word(2000);      // the user hears about a wait that is longer than this
+constexpr milliseconds further_words(30000);  // and again after this
 constexpr milliseconds gpu_look(50);
 constexpr milliseconds connect_slice(200);
 constexpr milliseconds between_joins(250);
@@ -90,6 +91,10 @@ class Launcher {
   Result<void> open_coordinator();
   Result<void> join();
   Result<FileDescriptor> reach_coordinator();
+  Result<bool> has_secret();
+  Error no_answer() const;
+  Error no_secret() const;
+  void pause();
   void wait_for_something();
   milliseconds longest_wait(Clock::time_point now) const;
   void take_signals();
@@ -117,6 +122,8 @@ class Launcher {
   const LaunchHooks& hooks_;
   MeetingPoint meeting_;
   bool leads_;
+  std::string secret_;  // of the run; empty where it is insecure
+  bool waits_for_secret_ = false;
   Supervisor supervisor_;
   SignalInbox signals_;
   Keeper keeper_;
@@ -128,12 +135,12 @@ class Launcher {
   Environment inherited_ = current_environment();
   std::uint64_t memory_kills_before_ = 0;
   std::optional<Clock::time_point> gpus_deadline_;  // while GPUs are waited for
-  Clock::time_point looking_since_ = Clock::now();  // for the coordinator; begins anew with every round
+  Clock::time_point looking_since_ = Clock::now();  // for the coordinator; starts again with every round
   std::optional<Clock::time_point> look_again_;     // for a coordinator that is gone or had no place
   Clock::time_point told_ = Clock::now();           // when the user last heard of the waiting
   milliseconds until_told_ = first_word;
   std::optional<Leave> leave_;
-  std::optional<Error> failed_;  // the launcher itself could not go on
+  std::optional<Error> failed_;  // the launcher itself cannot continue
 };
 
 SupervisionRules Launcher::rules() const {
@@ -151,7 +158,10 @@ SupervisionRules Launcher::rules() const {
 
 Result<void> Launcher::open_coordinator() {
   if (!leads_) return {};
-  auto coordinator = Coordinator::start(std::move(meeting_.listener), request_);
+  auto secret = make_or_read_secret(request_.secret);
+  if (!secret) return secret.error();
+  secret_ = std::move(*secret);
+  auto coordinator = Coordinator::start(std::move(meeting_.listener), request_, secret_);
   if (!coordinator) return coordinator.error();
   coordinator_ = std::move(*coordinator);
   return {};
@@ -168,19 +178,48 @@ Result<FileDescriptor> Launcher::reach_coordinator() {
   const auto deadline = looking_since_ + request_.times.join;
   while (true) {
     auto socket = connect_to(meeting_.addresses, std::min(deadline, Clock::now() + connect_slice));
-    if (socket) {
+    // The first host makes the secret as soon as it listens; a shared file system may show it some seconds later.
+    const auto ready = socket ? has_secret() : Result<bool>(false);
+    if (!ready) return ready.error();
+    if (*ready) {
       meeting_.store.address = peer_address(*socket).host();
       return socket;
     }
+    waits_for_secret_ = static_cast<bool>(socket);
     take_signals();
     if (leave_) return Error{Error::Kind::failed, "interrupted", ""};
-    if (Clock::now() >= deadline)
-      return Error{Error::Kind::failed,
-                   fmt::format("no answer from {} within {}", to_string(request_.meeting.endpoint),
-                               to_string(request_.times.join)),
-                   "check that the launcher of the leading host has been started, and that no firewall is between"};
+    if (Clock::now() >= deadline) return waits_for_secret_ ? no_secret() : no_answer();
     say_what_is_waited_for();
+    if (waits_for_secret_) pause();
   }
+}
+
+Result<bool> Launcher::has_secret() {
+  auto secret = find_secret(request_.secret);
+  if (!secret) return secret.error();
+  if (*secret) secret_ = std::move(**secret);
+  return secret->has_value();
+}
+
+// A moment, or until a signal comes.
+void Launcher::pause() {
+  pollfd waiting{signals_.descriptor(), POLLIN, 0};
+  ::poll(&waiting, 1, static_cast<int>(connect_slice.count()));
+}
+
+Error Launcher::no_answer() const {
+  return {
+      Error::Kind::failed,
+      fmt::format("no answer from {} within {}", to_string(request_.meeting.endpoint), to_string(request_.times.join)),
+      "check that the launcher of the leading host has been started, and that no firewall is between"};
+}
+
+Error Launcher::no_secret() const {
+  return {Error::Kind::failed,
+          fmt::format("the secret of the run, {}, did not appear on this host within {}", request_.secret.file.string(),
+                      to_string(request_.times.join)),
+          "where hosts do not share the folder, copy the file from the leading host, set the same MUSTER_RDZV_SECRET "
+          "on every host, or give every host --insecure"};
 }
 
 Result<void> Launcher::join() {
@@ -194,7 +233,8 @@ Result<void> Launcher::join() {
   join.local_world_size = request_.local_ranks;
   join.node_rank = request_.meeting.node_rank;
   join.leads = leads_;
-  link_.emplace(std::move(*socket), join, Clock::now());
+  waits_for_secret_ = false;
+  link_.emplace(std::move(*socket), join, secret_, Clock::now());
   return {};
 }
 
@@ -228,6 +268,9 @@ void Launcher::wait_for_something() {
   look_again();
   carry_out(supervisor_.passed(Clock::now()));
   say_what_is_waited_for();
+  // Nothing wakes this thread for them, but the heartbeat of its own link does so soon enough.
+  if (coordinator_)
+    for (const std::string& text : coordinator_->take_notes()) hooks_.note(text);
 }
 
 void Launcher::take_signals() {
@@ -262,7 +305,7 @@ void Launcher::look_at_gpus() {
   const bool free = !hooks_.gpus_are_free || hooks_.gpus_are_free();
   if (!free && Clock::now() < *gpus_deadline_) return;
   if (!free)
-    hooks_.note(fmt::format("the GPUs' memory is not back after {}; the next round begins all the same",
+    hooks_.note(fmt::format("the memory of the GPUs is not free after {}; the next round begins anyway",
                             to_string(hooks_.reclaim)));
   gpus_deadline_.reset();
   carry_out(supervisor_.gpus_ready(Clock::now()));
@@ -289,7 +332,11 @@ void Launcher::say_what_is_waited_for() {
   if (Clock::now() < told_ + until_told_) return;
   told_ = Clock::now();
   until_told_ = further_words;
-  if (coordinator_)
+  if (waits_for_secret_)
+    hooks_.note(fmt::format("waiting for {}, the secret of the run, which the leading host has: where the folder is "
+                            "not shared, copy the file, or set the same MUSTER_RDZV_SECRET on every host",
+                            request_.secret.file.string()));
+  else if (coordinator_)
     hooks_.note("waiting: " + coordinator_->describe());
   else if (link_)
     hooks_.note(fmt::format("waiting for the other hosts ({} leads)", to_string(request_.meeting.endpoint)));
@@ -405,7 +452,7 @@ int Launcher::code_for(const Leave& leave, const std::optional<WorkerFailure>& c
   return cause->not_started ? 127 : exit_code_of(cause->end);
 }
 
-// The failures of this host, and the run's first one where another host told it.
+// The failures of this host, and the run's first one where another host reported it.
 int Launcher::report_failure() {
   FailureReport report{
       request_.entry, {}, logs_ ? logs_->folder() : std::nullopt, leave_->verdict == Verdict::interrupted};
@@ -427,7 +474,7 @@ int Launcher::report_failure() {
   if (hooks_.failed)
     hooks_.failed(report);
   else
-    fmt::print(stderr, "{}\n", to_text(report));
+    fmt::print(stderr, "{}\n", printable_lines(to_text(report)));
   if (report.log_folder) {
     if (auto written = write_file_atomically(*report.log_folder / "failure.json", to_json(report)); !written)
       hooks_.note(written.error().what);
@@ -447,7 +494,7 @@ int Launcher::end() {
     if (logs_) logs_->tidy();
     return 0;
   }
-  // A rank that failed by itself before a signal came is told, too.
+  // A rank that failed by itself before a signal came is reported as well.
   const bool any_failed =
       std::ranges::any_of(supervisor_.exits(), [](const RankExit& exit) { return exit.failed() && !exit.asked; });
   if (leave_->verdict == Verdict::failed || any_failed) return report_failure();

@@ -15,7 +15,7 @@ namespace muster::launch {
 // What the launcher asks of its surroundings.
 struct LaunchHooks {
   std::function<void(const std::string&)> note;  // a line for the user
-  // Whether the GPUs have the memory back that the last round used; asked before a round begins anew.
+  // Whether the GPUs have the memory back that the last round used; asked before another round begins.
   std::function<bool()> gpus_are_free;
   std::chrono::milliseconds reclaim{30000};  // the longest wait for that
   // Called once, when nothing forks any more in this process: threads may be started from here on.

@@ -18,7 +18,7 @@ class LogFlow {
   enum class Progress {
     some,     // there may be more
     nothing,  // for now
-    over,     // for ever: whoever wrote it is gone
+    over,     // forever: the process that wrote it is gone
   };
 
   // Opens what has to be opened. console: where its lines go. tail: where its bytes are remembered, or null.

@@ -57,7 +57,7 @@ struct LogPump::State {
   bool finishing = false;
   std::map<int, ErrorTail> tails;  // by local rank
 
-  // Of the thread alone.
+  // Used by the thread alone.
   FileWatch files;
   std::map<Id, ActiveFlow> flows;
   Id next_id = first_flow_id;
@@ -77,7 +77,7 @@ struct LogPump::State {
 void LogPump::State::tell() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t told =
-      ::write(order.number(), &one, sizeof one);  // fails only when it is told already
+      ::write(order.number(), &one, sizeof one);  // fails only when it is signalled already
 }
 
 void LogPump::State::run() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/key_value_store.hpp"
 
@@ -20,13 +21,32 @@ bool can_serve_elsewhere_only(const Error& error, const Meeting& meeting) {
   return error.kind == Error::Kind::refused && meeting.kind == Meeting::Kind::by_endpoint && !meeting.serves;
 }
 
+// The endpoint's address alone, or everywhere: open_meeting says when.
+Result<FileDescriptor> listen_for_hosts(const Endpoint& endpoint, const std::vector<SocketAddress>& addresses,
+                                        std::uint16_t port) {
+  std::vector<SocketAddress> own;
+  for (const SocketAddress& address : addresses)
+    if (is_own_address(address)) own.push_back(address);
+  const bool is_number = addresses.size() == 1 && addresses.front().host() == endpoint.host;
+  const bool loopback = std::ranges::all_of(own, [](const SocketAddress& address) { return address.is_loopback(); });
+  const bool means_loopback = is_number || endpoint.host == "localhost";
+  if (own.empty() || (loopback ? !means_loopback : own.size() > 1)) return listen_everywhere(port);
+  return listen_on(own.front());
+}
+
+// Where ranks of this host find a listener: its own address, or the first of the endpoint's.
+std::string address_of(const FileDescriptor& listener, const std::vector<SocketAddress>& addresses) {
+  const std::string bound = local_address(listener).host();
+  return bound == "::" || bound == "0.0.0.0" ? addresses.front().host() : bound;
+}
+
 // One host: only itself needs to reach it.
 Result<MeetingPoint> meet_alone(const Meeting& meeting) {
   const auto addresses = resolve(meeting.endpoint.host, meeting.endpoint.port.value_or(0));
   if (!addresses) return addresses.error();
   if (!is_own_address(addresses->front()))
     return Error{Error::Kind::bad_input,
-                 fmt::format("{} is no address of this host, and the run has one host only", meeting.endpoint.host),
+                 fmt::format("{} is not an address of this host, and the run has one host only", meeting.endpoint.host),
                  "leave --master-addr out"};
   auto listener = listen_on(addresses->front());
   if (!listener) return listener.error();
@@ -45,15 +65,19 @@ Result<MeetingPoint> open_meeting(const LaunchRequest& request) {
   const bool serves =
       meeting.kind == Meeting::Kind::by_rank ? meeting.node_rank == 0 : meeting.serves.value_or(own_address);
   if (serves) {
-    auto listener = listen_everywhere(port);
-    if (listener) return serving(std::move(*listener), addresses->front().host());
+    auto listener = listen_for_hosts(meeting.endpoint, *addresses, port);
+    if (listener) {
+      const std::string address = address_of(*listener, *addresses);
+      return serving(std::move(*listener), address);
+    }
     // Another launcher on this host came first: it serves.
     if (!can_serve_elsewhere_only(listener.error(), meeting)) return listener.error();
   }
   return MeetingPoint{{}, *addresses, {addresses->front().host(), port}};
 }
 
-Result<Coordinator> Coordinator::start(FileDescriptor listener, const LaunchRequest& request) {
+Result<Coordinator> Coordinator::start(FileDescriptor listener, const LaunchRequest& request,
+                                       const std::string& secret) {
   rendezvous::MembershipRules rules;
   rules.run_id = request.run_id;
   rules.minimum_hosts = request.hosts.minimum;
@@ -68,18 +92,31 @@ Result<Coordinator> Coordinator::start(FileDescriptor listener, const LaunchRequ
 
   Coordinator coordinator;
   coordinator.membership_ = membership.get();
+  coordinator.access_ = std::make_unique<rendezvous::StoreAccess>([notes = coordinator.notes_.get()](std::string text) {
+    const std::scoped_lock lock(notes->mutex);
+    notes->texts.push_back(std::move(text));
+  });
+  rendezvous::StoreAccess* access = coordinator.access_.get();
+  const rendezvous::AgentAccess agents{secret, [access](const std::string& peer) { access->member_came(peer); },
+                                       [access](const std::string& peer) { access->member_left(peer); }};
   rendezvous::KeyValueStore* store = nullptr;
   const auto make_handler = [&](char first_byte,
                                 rendezvous::Outbox& outbox) -> std::unique_ptr<rendezvous::ConnectionHandler> {
     if (first_byte == rendezvous::agent_first_byte)
-      return make_agent_handler(std::move(membership), outbox, [store] { store->clear(); });
+      return make_agent_handler(std::move(membership), agents, outbox, [store] { store->clear(); });
     auto made = rendezvous::KeyValueStore::make(outbox);
     store = made.get();
     return made;
   };
   // A thousand ranks have some thousand connections. The ranks themselves keep the limit: the keeper was forked before.
   rendezvous::raise_open_file_limit();
-  auto server = rendezvous::ConnectionServer::start(std::move(listener), make_handler, first_bytes);
+  // The agent of a run on one host comes in by a pair of sockets, never by the port.
+  const bool several = request.secret.kind != SecretSource::Kind::own;
+  rendezvous::ConnectionServer::Admits admits = [access, several](char first_byte, const FileDescriptor& socket) {
+    return first_byte == rendezvous::agent_first_byte ? several : access->admits(socket);
+  };
+  if (request.secret.kind == SecretSource::Kind::insecure) admits = {};
+  auto server = rendezvous::ConnectionServer::start(std::move(listener), make_handler, first_bytes, {}, admits);
   if (!server) return server.error();
   coordinator.server_ = std::move(*server);
   return coordinator;
@@ -89,6 +126,11 @@ std::string Coordinator::describe() {
   std::string text;
   server_->run([&] { text = membership_->describe(); });
   return text;
+}
+
+std::vector<std::string> Coordinator::take_notes() {
+  const std::scoped_lock lock(notes_->mutex);
+  return std::exchange(notes_->texts, {});
 }
 
 }  // namespace muster::launch

@@ -22,10 +22,10 @@ struct RankFacts {
 };
 
 // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE; for each that is not set, what Slurm says to a task of a step. A
-// text that is no such number, a rank without a size or a size without a rank is bad input that names the variable.
+// text that is not such a number, a rank without a size or a size without a rank is bad input that names the variable.
 Result<RankFacts> rank_from(const EnvironmentLookup& lookup);
 
-// ---- over this process's environment, read anew on each call ----
+// ---- over this process's environment, read again on each call ----
 
 // Whether this process was started as a rank.
 Result<bool> is_distributed_available();

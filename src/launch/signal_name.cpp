@@ -32,7 +32,7 @@ Result<std::set<int>> parse_signal_list(std::string_view text) {
   for (const std::string& word : split(text, ',')) {
     const auto signal = signal_number(word);
     if (!signal)
-      return Error{Error::Kind::bad_input, fmt::format("\"{}\" is no signal", trim(word)),
+      return Error{Error::Kind::bad_input, fmt::format("\"{}\" is not a signal", trim(word)),
                    "a list of names, as in SIGTERM,SIGINT,SIGUSR1; kill -l shows them"};
     if (*signal == SIGKILL || *signal == SIGSTOP)
       return Error{Error::Kind::bad_input, fmt::format("no program can handle {}", signal_text(*signal)),

@@ -22,7 +22,7 @@ Result<int> number_of(const Environment& environment, std::initializer_list<cons
     if (!text) continue;
     const auto number = parse_number<int>(*text);
     if (!number || *number < 0)
-      return Error{Error::Kind::bad_input, fmt::format("{}=\"{}\" is no count", name, *text),
+      return Error{Error::Kind::bad_input, fmt::format("{}=\"{}\" is not a count", name, *text),
                    "run under srun, or unset the SLURM_ variables"};
     return *number;
   }
@@ -30,7 +30,7 @@ Result<int> number_of(const Environment& environment, std::initializer_list<cons
 }
 
 Error bad_list(std::string_view list, std::string_view reason) {
-  return {Error::Kind::bad_input, fmt::format("\"{}\" is no list of hosts: {}", list, reason),
+  return {Error::Kind::bad_input, fmt::format("\"{}\" is not a list of hosts: {}", list, reason),
           "as Slurm writes it: node[01-03,07],login"};
 }
 

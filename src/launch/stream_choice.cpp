@@ -17,7 +17,7 @@ std::optional<Streams> parse_streams(std::string_view digit) {
   return Streams{(bits & 1) != 0, (bits & 2) != 0};
 }
 
-// Digits only: a sign is no part of a rank.
+// Digits only: a sign is not part of a rank.
 std::optional<int> parse_rank(std::string_view text) {
   if (text.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
   return parse_number<int>(text);

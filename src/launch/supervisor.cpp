@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 // What a leading launcher that was interrupted waits for the other hosts beyond the grace they have themselves.
 constexpr milliseconds farewell(5000);
-// Left of a job's time for everything after the ranks' end.
+// How much of a job's time is kept for everything after the ranks' end.
 constexpr milliseconds margin_at_job_end(5000);
 
 void append(std::vector<Action>& actions, std::vector<Action> more) {
@@ -38,7 +38,7 @@ milliseconds grace_for(int signal, const SupervisionRules& rules, std::chrono::s
 }  // namespace
 
 std::optional<std::size_t> Supervisor::first_failure() const {
-  // Of ranks that ended by themselves the first; of those that were told to end, any will do.
+  // The first rank that ended by itself; where all were asked to end, any will do.
   for (const bool asked : {false, true})
     for (std::size_t position = 0; position < exits_.size(); ++position)
       if (exits_[position].failed() && exits_[position].asked == asked) return position;
@@ -101,7 +101,7 @@ std::vector<Action> Supervisor::ended(const RankExit& exit, SteadyTime now) {
     actions.push_back(TellFailure{round_->round, exits_.size() - 1});
     append(actions, stop(After::tell_stopped, SIGTERM, rules_.grace_after_failure.value_or(rules_.grace), now));
   } else if (state_ == State::running && exit.failed() && !all) {
-    actions.push_back(Note{fmt::format("rank {} failed ({}); the others go on", round_->first_rank + exit.local_rank,
+    actions.push_back(Note{fmt::format("rank {} failed ({}); the others continue", round_->first_rank + exit.local_rank,
                                        exit.not_started.value_or(muster::describe(exit.end, milliseconds(0))))});
   }
   // Whoever is still asked to end has lost a peer, and with it what the long grace was for.
@@ -199,7 +199,7 @@ std::vector<Action> Supervisor::refused(const Refuse& refusal, SteadyTime now) {
 
 std::vector<Action> Supervisor::happened(const KeeperEvent& event, SteadyTime now) {
   if (const auto* exited = std::get_if<WorkerExited>(&event)) {
-    // Ranks are killed when they are cleared away, not before: who was killed while it was asked to end was dying
+    // Ranks are killed when they are cleared away, not before: one that was killed while it was asked to end was dying
     // already, of somebody else's SIGKILL.
     const bool asked = state_ == State::clearing || (state_ == State::ending && exited->end.signal != SIGKILL);
     return ended({exited->local_rank, exited->pid, exited->end, std::nullopt, exited->time, now,

@@ -42,7 +42,7 @@ struct TellFailure {
 struct Note {
   std::string text;
 };
-// The coordinator is gone or has no place for us, but the run may go on: look for it again, after a while.
+// The coordinator is gone or has no place for us, but the run may continue: look for it again after a while.
 struct Reconnect {};
 
 enum class Verdict {

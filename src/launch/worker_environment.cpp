@@ -43,6 +43,7 @@ Environment worker_environment(const Environment& inherited, const LaunchRequest
                                const RankResources& resources, const rendezvous::Start& round, const StorePlace& store,
                                int local_rank, const std::string& error_file) {
   Environment environment = inherited;
+  environment.erase("MUSTER_RDZV_SECRET");  // the launchers' own: ranks have no use for it
   set_place(environment, request, round, local_rank);
   environment["MASTER_ADDR"] = store.address;
   environment["MASTER_PORT"] = std::to_string(store.port);

@@ -73,7 +73,7 @@ struct Image {
   pid_t keeper;
 };
 
-// Of all the places a program may be in, one that has it but cannot run it is worth telling about.
+// Where a program is found in several folders, the one that has it but cannot run it is worth reporting.
 int run_first_of(const Image& image) {
   int reason = ENOENT;
   for (const std::string& candidate : image.candidates) {

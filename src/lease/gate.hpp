@@ -1,4 +1,4 @@
-// The one place where sets are chosen and taken: whoever is inside sees a table that no other process changes.
+// The one place where sets are chosen and taken: the process inside sees a table that no other process changes.
 #pragma once
 
 #include <chrono>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -20,16 +21,32 @@ KernelLocks KernelLocks::read(const std::filesystem::path& proc) {
     std::istringstream words(line);
     std::string number, kind, advice, access, pid, file;
     if (!(words >> number >> kind >> advice >> access >> pid >> file)) continue;
-    if (kind != "FLOCK" || access != "WRITE") continue;
-    if (const auto taker = parse_number<pid_t>(pid); taker && *taker > 0) locks.entries_.push_back({*taker, file});
+    if (kind != "FLOCK") continue;
+    if (const auto taker = parse_number<pid_t>(pid); taker && *taker > 0)
+      locks.entries_.push_back({*taker, file, access != "WRITE"});
   }
   return locks;
 }
 
+namespace {
+
+std::string key_of(const struct stat& file) {
+  return fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+}
+
+}  // namespace
+
 std::optional<pid_t> KernelLocks::taker(const struct stat& file) const {
-  const std::string key = fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  const std::string key = key_of(file);
   for (const Entry& entry : entries_)
-    if (entry.file == key) return entry.pid;
+    if (!entry.shared && entry.file == key) return entry.pid;
+  return std::nullopt;
+}
+
+std::optional<pid_t> KernelLocks::sharer(const struct stat& file) const {
+  const std::string key = key_of(file);
+  for (const Entry& entry : entries_)
+    if (entry.shared && entry.file == key && entry.pid != ::getpid()) return entry.pid;
   return std::nullopt;
 }
 

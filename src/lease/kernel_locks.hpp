@@ -19,11 +19,14 @@ class KernelLocks {
   // The process that took the lock on this file. Absence proves nothing: a pid namespace hides locks that were taken
   // outside of it, and those whose taker died while others inherited them.
   std::optional<pid_t> taker(const struct stat& file) const;
+  // A process other than this one that has a shared lock on the file. Those who look take one for an instant.
+  std::optional<pid_t> sharer(const struct stat& file) const;
 
  private:
   struct Entry {
     pid_t pid;
     std::string file;  // "fe:00:2146454"
+    bool shared;
   };
   std::vector<Entry> entries_;
 };

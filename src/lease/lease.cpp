@@ -21,15 +21,17 @@ namespace muster::lease {
 // deeper (GPU-1+1.lock), among its siblings only, and only on the resources named. The variable is believed when each
 // of those is locked one level up by a lease with that id: one that has outlived its lease counts for nothing.
 std::pair<std::string, std::string> Lease::pass_on_exec() {
-  for (const FileDescriptor& lock : locks_)
-    if (const int flags = ::fcntl(lock.number(), F_GETFD); flags >= 0)
-      ::fcntl(lock.number(), F_SETFD, flags & ~FD_CLOEXEC);
+  for (const int descriptor : descriptors())
+    if (const int flags = ::fcntl(descriptor, F_GETFD); flags >= 0)
+      ::fcntl(descriptor, F_SETFD, flags & ~FD_CLOEXEC);
   return {nesting_variable, to_variable(depth_ + 1, id_, resources_)};
 }
 
 std::vector<int> Lease::descriptors() const {
   std::vector<int> numbers;
   for (const FileDescriptor& lock : locks_) numbers.push_back(lock.number());
+  for (const FileDescriptor& name : names_)
+    if (name) numbers.push_back(name.number());
   return numbers;
 }
 
@@ -43,7 +45,9 @@ void Lease::record_memory_before(const ResourceName& resource, ByteCount used) {
 }
 
 void Lease::settle() {
-  for (const FileDescriptor& lock : locks_) write_record(lock, record_);
+  Record left;
+  left.id = id_;
+  for (const FileDescriptor& lock : locks_) write_record(lock, to_line(left));
 }
 
 std::string describe(const Holder& holder) {
@@ -61,7 +65,7 @@ std::string describe(const Holder& holder) {
         std::strftime(when.data(), when.size(), "%Y-%m-%d %H:%M:%S", &local) > 0)
       text += fmt::format(" since {}", when.data());
   }
-  return text;
+  return text + holder.remark;
 }
 
 }  // namespace muster::lease

@@ -33,15 +33,18 @@ struct Holder {
   std::optional<std::string> command;
   std::optional<std::int64_t> since;       // seconds since 1970
   std::optional<ByteCount> memory_before;  // used on the device when it was taken: what must come back at the end
+  std::string remark;  // what is unusual about how it is held, to follow the rest: ", whose lock file was deleted"
   bool operator==(const Holder&) const = default;
 };
 
 // "pid 4711 (alice, python train.py) since 2026-01-31 14:02:11", as far as it is known.
 std::string describe(const Holder& holder);
 
-// What the lease is for, recorded for others to read.
+// What the lease is for. Every user of the machine can read what is recorded of it: the label, and of the command only
+// its public_name().
 struct Purpose {
   std::string command;
+  std::string label = {};  // "job 7"
 };
 
 // Held until destroyed here and in every process that inherited it.
@@ -58,14 +61,14 @@ class Lease {
   // Records what was used on the device when it was taken, so that the next holder can tell when it is back. The
   // resource must be one of the lease's.
   void record_memory_before(const ResourceName& resource, ByteCount used);
-  // Records that nothing this lease was used for is left: the next holder has nothing to wait for.
+  // Records that nothing this lease was used for is left: the next holder has nothing to wait for. Erases who held it.
   void settle();
 
   // Lets programs started with exec keep the lease. Returns the environment variable (name, value) that tells muster
   // commands below that they are inside it: Note [Nested leases] in lease.cpp.
   std::pair<std::string, std::string> pass_on_exec();
 
-  // The locked descriptors, for programs that choose one by one what a child inherits.
+  // What holds the lease, for programs that choose one by one what a child inherits.
   std::vector<int> descriptors() const;
 
  private:
@@ -75,6 +78,7 @@ class Lease {
   int depth_ = 0;
   std::vector<ResourceName> resources_;
   std::vector<FileDescriptor> locks_;
+  std::vector<FileDescriptor> names_;  // Note [A lock file that is deleted]; empty where the system has none
   std::vector<std::optional<Holder>> previous_;
   std::string record_;  // as written, less memory_before
 };
@@ -101,6 +105,9 @@ class LeaseTable {
 
   // Who holds this resource now. Never changes anything, needs no write permission; a missing folder means nobody.
   std::optional<Holder> holder_of(const ResourceName& resource) const;
+
+  // The resources of the lease that this process runs in; none where it runs in none.
+  std::vector<ResourceName> surrounding() const;
 
   // Whether leases can be taken here, or why not, with the remedy.
   Result<void> check() const;

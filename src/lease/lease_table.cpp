@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "lease/gate.hpp"
+#include "lease/held_name.hpp"
 #include "lease/kernel_locks.hpp"
 #include "lease/lease.hpp"
 #include "lease/lease_folder.hpp"
@@ -50,14 +52,46 @@ Error behind(const ResourceName& resource, const Holder& waiter) {
           "wait in line with --wait 10m, or use other GPUs"};
 }
 
-// Inside the gate: nobody else takes a lock while we look.
+// Note [A lock file that is deleted]
+Holder holder_by_deleted_file() {
+  Holder holder;
+  holder.remark = ", whose lock file was deleted while it was held";
+  return holder;
+}
+
+constexpr const char* by_shared_lock = ", which has a shared lock on its file and no lease";
+
+// A shared lock that stays, unlike that of a looker: nobody can take the lease beside it.
+std::optional<Holder> find_sharer(const FileDescriptor& file, const KernelLocks& locks) {
+  constexpr milliseconds between(20);
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) return std::nullopt;
+  const auto first = locks.sharer(status);
+  if (!first) return std::nullopt;
+  for (milliseconds waited(0); waited < looker_patience; waited += between) {
+    std::this_thread::sleep_for(between);
+    if (KernelLocks::read().sharer(status) != first) return std::nullopt;
+  }
+  Holder holder = holder_from_process(*first);
+  holder.remark = by_shared_lock;
+  return holder;
+}
+
+// Nobody takes the lock in this moment: the gate is closed, or the kernel's list was asked before.
+std::optional<Holder> find_holder(const LeaseFolder& folder, const std::string& name, const FileDescriptor& file,
+                                  const KernelLocks& locks) {
+  if (file && is_locked(file)) return holder_of_locked(file, locks);
+  if (is_name_taken(name_in_kernel(folder.path, name))) return holder_by_deleted_file();
+  return file ? find_sharer(file, locks) : std::nullopt;
+}
+
+// Inside the gate: nobody else takes a lock while we look. A file that cannot be opened is not known to be held; taking
+// it says what is wrong with it.
 std::optional<Holder> look_inside_gate(const LeaseFolder& folder, const std::string& name,
                                        std::optional<KernelLocks>& locks) {
   const FileDescriptor file = open_to_look(folder.locks, name);
-  // One that cannot be opened is not known to be held; taking it says what is wrong with it.
-  if (!file || !is_locked(file)) return std::nullopt;
   if (!locks) locks = KernelLocks::read();
-  return holder_of_locked(file, *locks);
+  return find_holder(folder, name, file, *locks);
 }
 
 }  // namespace
@@ -69,7 +103,7 @@ struct LeaseTable::Request {
   const Choose& choose;
   const Purpose& purpose;
 
-  // What speaks against a chosen set, whoever holds what.
+  // Why a chosen set is refused, regardless of who holds what.
   Result<void> check(const std::vector<ResourceName>& chosen) const;
 };
 
@@ -78,7 +112,7 @@ Result<void> LeaseTable::Request::check(const std::vector<ResourceName>& chosen)
     if (std::find(chosen.begin(), resource, *resource) != resource)
       return Error{Error::Kind::bad_input, fmt::format("{} is asked for twice", *resource), "name each GPU once"};
     if (std::ranges::find(candidates, *resource) == candidates.end())
-      throw std::logic_error(fmt::format("{} was chosen, but is no candidate", *resource));
+      throw std::logic_error(fmt::format("{} was chosen, but is not a candidate", *resource));
     if (!nesting.allows(*resource))
       return Error{Error::Kind::bad_input,
                    fmt::format("{} is outside the lease this command runs in, which has {}", *resource,
@@ -102,18 +136,24 @@ std::filesystem::path LeaseTable::default_folder() {
 std::optional<Holder> LeaseTable::holder_of(const ResourceName& resource) const {
   if (!check_resource_name(resource)) return std::nullopt;
   const auto folder = LeaseFolder::open_existing(folder_);
-  if (!folder) return std::nullopt;
+  if (!folder && !is_name_taken(name_in_kernel(folder_, lock_file_name(resource, 0)))) return std::nullopt;
+  if (!folder) return holder_by_deleted_file();
   const int depth = find_nesting(*folder, inherited_).depth_of(resource);
-  const FileDescriptor file = open_to_look(folder->locks, lock_file_name(resource, depth));
-  if (!file) return errno == ENOENT ? std::nullopt : std::optional(Holder{});
+  const std::string name = lock_file_name(resource, depth);
+  const FileDescriptor file = open_to_look(folder->locks, name);
+  if (!file && errno != ENOENT) return Holder{};
   const KernelLocks locks = KernelLocks::read();
   struct stat status {};
-  if (::fstat(file.number(), &status) != 0 || !locks.taker(status)) {
-    // Not in the kernel's list proves nothing. Inside the gate a look cannot meet one who is just taking it.
-    const auto gate = Gate::enter_to_look(*folder, looker_patience);
-    if (!is_locked(file)) return std::nullopt;
-  }
-  return holder_of_locked(file, locks);
+  if (file && ::fstat(file.number(), &status) == 0 && locks.taker(status)) return holder_of_locked(file, locks);
+  // Not in the kernel's list proves nothing. Inside the gate a look cannot meet one who is just taking it.
+  const auto gate = Gate::enter_to_look(*folder, looker_patience);
+  return find_holder(*folder, name, file, locks);
+}
+
+std::vector<ResourceName> LeaseTable::surrounding() const {
+  if (!inherited_) return {};
+  const auto folder = LeaseFolder::open_existing(folder_);
+  return folder ? find_nesting(*folder, inherited_).resources : std::vector<ResourceName>{};
 }
 
 Result<void> LeaseTable::check() const {
@@ -148,6 +188,7 @@ Result<Lease> LeaseTable::try_once(const Request& request, std::optional<std::ui
   lease.depth_ = depth;
   lease.resources_ = std::move(*chosen);
   lease.locks_.resize(lease.resources_.size());
+  lease.names_.resize(lease.resources_.size());
   // Everyone locks in one order. A set given up half way is unlocked by hand: a child that another thread forks in
   // this moment must not keep it.
   std::vector<std::size_t> order(lease.resources_.size());
@@ -160,6 +201,13 @@ Result<Lease> LeaseTable::try_once(const Request& request, std::optional<std::ui
   };
   for (const std::size_t at : order) {
     const std::string name = lock_file_name(lease.resources_[at], depth);
+    // Before the lock, so that a process that dies gives it up before the lock, whose end wakes those who wait.
+    HeldName held = take_name(name_in_kernel(folder.path, name), looker_patience);
+    if (held.is_taken) {
+      kernel_locks.reset();
+      return give_up(busy(lease.resources_[at], look_inside_gate(folder, name, kernel_locks).value_or(Holder{})));
+    }
+    lease.names_[at] = std::move(held.socket);
     auto lock = take_lock({folder.locks, folder.path}, name, looker_patience);
     if (!lock) return give_up(lock.error());
     if (!*lock) {

@@ -1,6 +1,7 @@
 #include "lease/lock_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -31,6 +32,17 @@ FileDescriptor open_at(const FileDescriptor& folder, const std::string& name, in
   }
 }
 
+// A file with a second name may be anything of somebody's, put here to be overwritten or opened to all.
+Result<void> check_file(const FileDescriptor& file, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) return system_failure("look at", path, errno);
+  if (!S_ISREG(status.st_mode)) return Error{Error::Kind::failed, path.string() + " is not a plain file", "remove it"};
+  if (status.st_nlink > 1)
+    return Error{Error::Kind::failed, fmt::format("{} has {} names, and a lock file has one", path.string(), status.st_nlink),
+                 fmt::format("find the others with find / -xdev -inum {}, or remove it", status.st_ino)};
+  return {};
+}
+
 // Its maker may have been killed before it could open the file to all; the owner finishes that.
 void open_to_all_users(const FileDescriptor& file) {
   struct stat status {};
@@ -51,9 +63,7 @@ Result<FileDescriptor> open_or_create(const FolderView& folder, const std::strin
     if (!file && (errno == EACCES || errno == EPERM || errno == EROFS))
       file = open_at(folder.descriptor, name, O_RDONLY);  // enough to lock, though not to leave a record
     if (file) {
-      struct stat status {};
-      if (::fstat(file.number(), &status) == 0 && !S_ISREG(status.st_mode))
-        return Error{Error::Kind::failed, path.string() + " is not a plain file", "remove it"};
+      if (auto checked = check_file(file, path); !checked) return checked.error();
       open_to_all_users(file);
       return file;
     }

@@ -1,29 +1,15 @@
 #include "lease/printable_text.hpp"
 
+#include "base/character.hpp"
+
 namespace muster::lease {
 namespace {
 
-struct Character {
-  char32_t code = 0xFFFD;
-  std::size_t bytes = 1;
-  bool valid = false;
-};
-
-Character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1, true};
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return {};
-  char32_t code = lead & (0xFFU >> (length + 1));
-  for (std::size_t at = 1; at < length; ++at) {
-    if ((byte(at) & 0xC0U) != 0x80U) return {};
-    code = (code << 6) | (byte(at) & 0x3FU);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (overlong || surrogate || code > 0x10FFFF) return {};
-  return {code, length, true};
+// Without a shape of their own: what they do to the text around them is how a name passes for another.
+bool is_unseen(char32_t code) {
+  return code == 0xAD || code == 0x61C || code == 0x180E || (code >= 0x200B && code <= 0x200F) ||
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF ||
+         (code >= 0xFFF9 && code <= 0xFFFB) || (code >= 0xE0000 && code <= 0xE0FFF);
 }
 
 }  // namespace
@@ -39,7 +25,7 @@ std::string printable(std::string_view text, std::size_t most_characters) {
     const Character next = first_character(text);
     const bool control = next.code < 0x20 || (next.code >= 0x7F && next.code < 0xA0);
     last_start = safe.size();
-    if (!next.valid)
+    if (!next.valid || is_unseen(next.code))
       safe += "\uFFFD";
     else if (control)
       safe += ' ';

@@ -16,6 +16,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "lease/printable_text.hpp"
+#include "lease/public_name.hpp"
 
 namespace muster::lease {
 namespace {
@@ -81,7 +82,9 @@ Record describe_this_process(const Purpose& purpose) {
   record.id = new_id();
   record.holder.pid = ::getpid();
   record.holder.user = user_name(::geteuid());
-  record.holder.command = printable(purpose.command, command_characters);
+  const std::string name = public_name(purpose.command);
+  record.holder.command =
+      printable(purpose.label.empty() ? name : purpose.label + ": " + name, command_characters);
   record.holder.since = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   return record;
 }
@@ -135,16 +138,22 @@ Holder holder_of_locked(const FileDescriptor& file, const KernelLocks& locks) {
     Holder holder = std::move(record->holder);
     if (!taker) return holder;
     if (holder.pid && is_same_process(*taker, *holder.pid)) {
+      const Holder seen = holder_from_process(*taker);
       holder.pid = taker;
+      if (seen.user) holder.user = seen.user;
+      if (seen.command && holder.command == public_name(*seen.command)) holder.command = seen.command;
       return holder;
     }
   }
+  return taker ? holder_from_process(*taker) : Holder{};
+}
+
+Holder holder_from_process(pid_t pid) {
   Holder holder;
-  if (!taker) return holder;
-  holder.pid = taker;
-  if (const auto facts = read_process(*taker)) {
+  holder.pid = pid;
+  if (const auto facts = read_process(pid)) {
     holder.user = facts->user;
-    if (facts->command) holder.command = printable(*facts->command, command_characters);
+    if (facts->command && !facts->command->empty()) holder.command = printable(*facts->command, command_characters);
   }
   return holder;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <ranges>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "lease/lock_file.hpp"
 #include "lease/record.hpp"
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::size_t sequence_digits = 20;
 constexpr std::uint64_t last_sequence = std::uint64_t{1} << 62U;  // what lies above was never handed out by us
+// Nobody gets that far by counting: a ticket beyond it was made by hand, and counts only while somebody holds it.
+constexpr std::uint64_t implausible_sequence = std::uint64_t{1} << 52U;
 
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
@@ -79,8 +82,30 @@ std::optional<Waiter> look_at(const LeaseFolder& folder, const std::string& tick
   const std::string text = read_all(file);
   Waiter waiter;
   if (auto record = parse_record(text)) waiter.who = std::move(record->holder);
+  struct stat status {};
+  if (::fstat(file.number(), &status) == 0) waiter.who.user = user_name(status.st_uid);  // who made it, whatever it says
   waiter.candidates = parse_candidates(text);
   return waiter;
+}
+
+// Behind all who wait.
+Result<std::uint64_t> next_sequence(const LeaseFolder& folder) {
+  const auto tickets = list_tickets(folder);
+  for (const TicketName& ticket : std::views::reverse(tickets)) {
+    if (ticket.sequence >= implausible_sequence) {
+      const FileDescriptor file = open_to_look(folder.waiting, ticket.text);
+      if (!file || !is_locked(file)) continue;
+    }
+    if (ticket.sequence < last_sequence) return ticket.sequence + 1;
+    const std::filesystem::path path = folder.path / "waiting" / ticket.text;
+    return Error{Error::Kind::failed, fmt::format("nobody can wait in line behind {}", path.string()),
+                 fmt::format("end the process that holds it (fuser -v {0}) and remove the file", path.string())};
+  }
+  return std::uint64_t{1};
+}
+
+std::string ticket_name(std::uint64_t sequence, int depth) {
+  return depth == 0 ? fmt::format("{:020}", sequence) : fmt::format("{:020}+{}", sequence, depth);
 }
 
 bool write_all(const FileDescriptor& file, std::string_view text) {
@@ -101,18 +126,21 @@ bool Waiter::could_use(const ResourceName& resource) const {
 
 Result<Ticket> Ticket::take(const LeaseFolder& folder, int depth, const std::vector<ResourceName>& candidates,
                             const Purpose& purpose) {
-  const auto others = list_tickets(folder);
+  const auto next = next_sequence(folder);
+  if (!next) return next.error();
   Ticket ticket;
-  ticket.sequence_ = others.empty() ? 1 : others.back().sequence + 1;
   ticket.depth_ = depth;
-  const std::string name =
-      depth == 0 ? fmt::format("{:020}", ticket.sequence_) : fmt::format("{:020}+{}", ticket.sequence_, depth);
-  const std::filesystem::path path = folder.path / "waiting" / name;
-  ticket.file_ = FileDescriptor(
-      ::openat(folder.waiting.number(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  constexpr int tries = 100;  // numbers in a row whose tickets are dead and cannot be removed
+  for (int attempt = 0; attempt < tries && !ticket.file_; ++attempt) {
+    ticket.sequence_ = *next + static_cast<std::uint64_t>(attempt);
+    ticket.name_ = ticket_name(ticket.sequence_, depth);
+    ticket.file_ = FileDescriptor(::openat(folder.waiting.number(), ticket.name_.c_str(),
+                                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!ticket.file_ && errno != EEXIST) break;
+  }
+  const std::filesystem::path path = folder.path / "waiting" / ticket.name_;
   if (!ticket.file_) return system_failure("create", path, errno);
   ticket.waiting_folder_ = folder.waiting.number();
-  ticket.name_ = name;
   ticket.owner_ = ::getpid();
   ::fchmod(ticket.file_.number(), 0666);  // others must be able to see whether we live
   const auto locked = lock_within(ticket.file_, std::chrono::seconds(1), path);

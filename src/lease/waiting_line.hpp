@@ -59,7 +59,7 @@ class LineBefore {
   std::vector<Waiter> waiters_;
 };
 
-// Tells cheaply, outside the gate, that it is no use to try: living waiters before us could use all we could.
+// Finds out cheaply, outside the gate, that trying is useless: living waiters before us could use all we could.
 class Outlook {
  public:
   Outlook(const LeaseFolder& folder, const Ticket& ticket, std::vector<ResourceName> candidates);

@@ -16,12 +16,12 @@ namespace {
 
 struct Column {
   std::string_view title;
-  std::size_t width = 0;  // of the last one: what is left
+  std::size_t width = 0;  // of the last one: the rest
   Align align = Align::left;
   bool is_shown = true;
 };
 
-// "3* 97/78": its number, whether somebody has it, percent of time and of memory in use.
+// "3* 97/78": its number, whether it is taken, percent of time and of memory in use.
 std::string dense(const GpuSample& gpu) {
   const auto share = memory_share(gpu);
   const char* mark = gpu.sickness ? "!" : gpu.job || gpu.holder || !gpu.users.empty() ? "*" : " ";
@@ -92,7 +92,7 @@ class Drawing {
     return text;
   }
 
-  // A row of cells in columns, the last of which takes what is left.
+  // A row of cells in columns, the last of which takes the rest.
   void add_row(std::span<const Column> columns, std::span<const Cell> cells, std::string_view before,
                bool is_selected) {
     std::string line = cut_to_cells(before, size_.width, mark());
@@ -204,7 +204,7 @@ class Drawing {
           Colour::dim);
   }
 
-  // What it is, and the last it said.
+  // What it is, and its last line.
   std::string job_text(const JobSample& job) const {
     std::string what = job.label.empty() ? job.command : job.label + "  " + job.command;
     const std::string last = last_words(job);
@@ -230,7 +230,7 @@ class Drawing {
     add(rule, Colour::dim);
     if (sample_.focus != state_.selected) return;  // of the job that was selected before
     const std::size_t room = lines - 1, count = sample_.lines.size();
-    // Of a log the end counts, of reasons the beginning.
+    // For a log the end matters, for a reason the beginning.
     const bool is_log = job == nullptr || job->phase != JobPhase::waiting;
     const std::size_t end = is_log ? count - std::min(back, count) : std::min(room, count);
     const std::size_t begin = end - std::min(room, end);

@@ -1,4 +1,4 @@
-// The end of a file that somebody writes. Looking whether it has changed costs one system call.
+// The end of a file that is being written. Checking whether it has changed costs one system call.
 #pragma once
 
 #include <sys/types.h>
@@ -11,13 +11,13 @@
 
 namespace muster::monitor {
 
-// Whether a file or folder has changed, by what the file system says of it.
+// Whether a file or folder has changed, according to the file system.
 class ChangeMark {
  public:
-  // Since the last call; the first time, whether it is there. Two changes in one tick of the file system's clock may
+  // Since the last call; the first time, whether it exists. Two changes in one tick of the file system's clock may
   // look like one.
   bool has_changed(const std::filesystem::path& path);
-  // 0 where it is not there, or is a folder.
+  // 0 if it does not exist, or is a folder.
   std::uint64_t size() const { return size_; }
 
  private:
@@ -32,10 +32,10 @@ class FileTail {
       : path_(std::move(path)), most_bytes_(most_bytes) {}
 
   const std::filesystem::path& path() const { return path_; }
-  // Reads the end anew where the file has changed since the last time, and says whether it did. A file that is not
-  // there is empty; what is no regular file is not opened.
+  // Reads the end again if the file has changed since the last time, and returns whether it did. A missing file
+  // counts as empty; only regular files are opened.
   bool refresh();
-  // The last lines, oldest first, as they would be seen (base/cell_text.hpp); at most so many. Empty ones at the end
+  // The last lines, oldest first, as they would be seen (base/cell_text.hpp); at most this many. Empty ones at the end
   // are left out.
   std::vector<std::string> lines(std::size_t most) const;
 

@@ -27,9 +27,9 @@ Result<GpuWatch> GpuWatch::start(std::function<GpuReport()> look) {
 
 void GpuWatch::ask(Clock::time_point now) {
   if (asked_) return;
-  // A look that brought the other process down, as a damaged driver can: another one tries.
+  // A look that crashed the other process, as a damaged driver can: another one tries.
   if (process_.has_ended()) {
-    process_.kill();  // of one that has ended, only its status is taken
+    process_.kill();  // if it has ended, this only collects its status
     if (auto again = SideProcess::start([this](int in, int out) { answer_questions(look_, in, out); }))
       process_ = std::move(*again);
   }

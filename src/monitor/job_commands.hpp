@@ -1,4 +1,4 @@
-// The commands of queued jobs, looked up one by one: only the request that brought a job is read.
+// The commands of queued jobs, looked up one by one: only the request that submitted a job is read.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class JobCommands {
  public:
   explicit JobCommands(queue::StateFolder folder) : folder_(std::move(folder)) {}
 
-  // Empty where it is not known.
+  // Empty if it is not known.
   const std::string& find(const std::string& id);
   // Forgets those of other jobs.
   void keep(const std::function<bool(const std::string& id)>& is_known);

@@ -22,7 +22,7 @@ constexpr std::array sequences{
     Sequence{"\b", KeyKind::backspace}, Sequence{"\x03", KeyKind::interrupt},  Sequence{"\x1a", KeyKind::suspend},
 };
 
-// How many bytes of text an order of the form "escape [ … letter" takes that is no key of ours; 0 where it is not
+// How many bytes a sequence of the form "escape [ … letter" takes that is not one of our keys; 0 if it is not
 // complete.
 std::size_t unknown_order(std::string_view text) {
   std::size_t end = 2;

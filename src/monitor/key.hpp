@@ -1,4 +1,4 @@
-// Keys, out of the bytes that a terminal sends.
+// Keys, decoded from the bytes that a terminal sends.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ enum class KeyKind { text, up, down, page_up, page_down, home, end, enter, escap
 
 struct Key {
   KeyKind kind = KeyKind::text;
-  std::string text;  // one character, of KeyKind::text
+  std::string text;  // one character, for KeyKind::text
   bool operator==(const Key&) const = default;
 };
 
 class KeyReader {
  public:
-  // The keys that these bytes complete. What is no key is left out.
+  // The keys that these bytes complete. Everything else is dropped.
   std::vector<Key> feed(std::string_view bytes);
-  // Whether what is there may be the beginning of a longer key: if nothing follows soon, it is rest().
+  // Whether the bytes so far may be the beginning of a longer key: if nothing follows soon, it is rest().
   bool is_waiting() const { return !pending_.empty(); }
   std::vector<Key> rest();
 

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs that went on without their folder's changing (muster train --resume) are noticed this late.
+// How late we notice runs that continue without a change in their folder (muster train --resume).
 constexpr std::chrono::seconds between_listings(10);
 constexpr std::chrono::seconds between_searches(3);
-constexpr std::size_t focus_bytes = 256 * 1024;
+constexpr std::size_t focused_process_bytes = 256 * 1024;
 
-// The value of a variable in the environment that a process was started with; it may not be ours to see.
+// The value of a variable in the environment that a process was started with; we may not be allowed to see it.
 std::optional<std::string> variable_of(pid_t pid, std::string_view name) {
   const auto text = read_file(fs::path("/proc") / std::to_string(pid) / "environ");
   if (!text) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<std::string> variable_of(pid_t pid, std::string_view name) {
   return std::nullopt;
 }
 
-// The process that works on a run, where it is one of this host: "process 4711 on host7".
+// The process that works on a run, if it is on this host: "process 4711 on host7".
 std::optional<pid_t> worker_of(const fs::path& run) {
   const auto words = split(store::holder(run).value_or(""), ' ');
   if (words.size() != 4 || words[3] != host_name()) return std::nullopt;
@@ -93,7 +93,7 @@ JobSample& ProcessWatch::job_in(Sample& sample, const std::string& id, Known& kn
   return job;
 }
 
-// Those who hold GPUs, each with all that it holds.
+// Processes that hold GPUs, each with all that it holds.
 void ProcessWatch::add_holders(Sample& sample, QueueWatch* queue) {
   for (GpuSample& gpu : sample.gpus.gpus) {
     if (gpu.job || !gpu.holder || !gpu.holder->pid) continue;
@@ -141,7 +141,7 @@ std::optional<std::vector<std::string>> ProcessWatch::lines_of(const std::string
   const auto found = known_.find(id);
   if (found == known_.end() || !found->second.run) return std::nullopt;
   const fs::path log = found->second.run->log();
-  if (!focus_ || focus_->path() != log) focus_.emplace(log, focus_bytes);
+  if (!focus_ || focus_->path() != log) focus_.emplace(log, focused_process_bytes);
   focus_->refresh();
   return focus_->lines(most);
 }

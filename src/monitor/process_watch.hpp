@@ -1,4 +1,4 @@
-// What runs beside the queue: runs whose lock is held, and those who hold GPUs.
+// What runs outside the queue: runs whose lock is held, and processes that hold GPUs.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@ class ProcessWatch {
   // runs: the folder in which muster train makes its runs.
   explicit ProcessWatch(std::filesystem::path runs) : runs_(std::move(runs)) {}
 
-  // Adds those that are not jobs of the queue, and tells the GPUs of the sample which of them they have.
+  // Adds those that are not jobs of the queue, and records with the sample's GPUs which of them they have.
   void add_jobs(Sample& sample, QueueWatch* queue);
-  // The last lines of what rank 0 wrote, of a job that add_jobs() added and that has a run.
+  // The last lines of rank 0's output, for a job that add_jobs() added and that has a run.
   std::optional<std::vector<std::string>> lines_of(const std::string& id, std::size_t most);
 
  private:
@@ -46,7 +46,7 @@ class ProcessWatch {
   std::filesystem::path runs_;
   ChangeMark runs_mark_;
   Clock::time_point last_listing_{};
-  std::vector<std::filesystem::path> locked_;  // runs that somebody works on
+  std::vector<std::filesystem::path> locked_;  // runs that some process works on
   std::map<std::string, Known> known_;
   std::optional<FileTail> focus_;
 };

@@ -18,7 +18,7 @@ using schedule::JobState;
 
 constexpr std::size_t most_waiting = 2000;
 constexpr std::size_t most_settled = 50;
-constexpr std::size_t focus_bytes = 256 * 1024;
+constexpr std::size_t focused_job_bytes = 256 * 1024;
 constexpr std::chrono::seconds longest_pause(60);
 // Files are read this often even if they do not seem to have changed.
 constexpr std::chrono::seconds unconditional(5);
@@ -33,7 +33,7 @@ void overlay(std::optional<Value>& below, const std::optional<Value>& above) {
   if (above) below = above;
 }
 
-// What the files of a run tell goes before what its last line told.
+// What the files of a run say takes precedence over its last line.
 void overlay(Progress& line, const Progress& run) {
   overlay(line.step, run.step);
   overlay(line.total, run.total);
@@ -55,7 +55,7 @@ std::optional<std::string> QueueWatch::refresh(Time now) {
   last_read_ = clock;
   auto untaken = view_.refresh_with_inbox();
   untaken_ = untaken ? std::move(*untaken) : std::vector<queue::Batch>();
-  sort_jobs();  // in any case: a journal that cannot be read to its end may be another than before
+  sort_jobs();  // in any case: a journal that cannot be read to its end may differ from before
   return untaken ? std::nullopt : std::optional(untaken.error().what);
 }
 
@@ -156,7 +156,7 @@ void QueueWatch::add_progress(const JobRecord& record, JobSample& job) {
     job.progress.seconds_left = std::chrono::duration<double>(*record.expected_end - now_).count();
 }
 
-// A job may take its time before it begins a run, and most never do: it is looked for ever more rarely.
+// A job may take a while before it begins a run, and most never do: the search gets less and less frequent.
 void QueueWatch::look_for_run(const JobRecord& record, RunningJob& running) const {
   const auto clock = Clock::now();
   if (clock < running.next_search) return;
@@ -167,7 +167,7 @@ void QueueWatch::look_for_run(const JobRecord& record, RunningJob& running) cons
   const auto keeper = queue::parse_attempt(*text).keeper;
   if (!keeper) return;
   const auto status = read_process_status(keeper->pid);
-  if (!status || status->identity != *keeper) return;  // it is gone, and its number may be another's
+  if (!status || status->identity != *keeper) return;  // it is gone, and its number may belong to another process
   if (const auto run = run_of_process(keeper->pid)) running.run.emplace(*run);
 }
 
@@ -184,7 +184,7 @@ bool QueueWatch::adopt_run(const std::string& id, const fs::path& folder) {
   return true;
 }
 
-// Finding them out is a simulation of all jobs before it: done anew when something has happened, and every few seconds.
+// Finding them requires simulating all jobs before it: repeated when something has happened, and every few seconds.
 const std::vector<std::string>& QueueWatch::reasons_to_wait(const schedule::JobId& id) {
   const auto clock = Clock::now();
   const schedule::Time last_event = view_.scheduler().now();
@@ -205,7 +205,7 @@ std::optional<std::vector<std::string>> QueueWatch::lines_of(const std::string& 
   const JobRecord& record = view_.scheduler().jobs().at(*job);
   if (phase_of(record.state) == JobPhase::waiting) return reasons_to_wait(record.job.id);
   const fs::path log = folder_.log(record.job.id);
-  if (!focus_ || focus_->path() != log) focus_.emplace(log, focus_bytes);
+  if (!focus_ || focus_->path() != log) focus_.emplace(log, focused_job_bytes);
   focus_->refresh();
   return focus_->lines(most);
 }

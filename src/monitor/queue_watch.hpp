@@ -1,4 +1,4 @@
-// The jobs of the queue, from its files: nothing is asked of the conductor, and none is started.
+// The jobs of the queue, from its files: the conductor is not asked, and none is started.
 #pragma once
 
 #include <chrono>
@@ -22,22 +22,22 @@ class QueueWatch {
  public:
   explicit QueueWatch(queue::StateFolder folder);
 
-  // Brings it up to date; files that have not changed are not read. Returns what went wrong, if anything did.
+  // Brings it up to date; files that have not changed are not read. Returns what went wrong, if anything.
   std::optional<std::string> refresh(Time now);
 
   // Which job has each GPU, by UUID.
   const std::map<std::string, std::string>& jobs_on_gpus() const { return jobs_on_gpus_; }
-  // Running jobs, waiting ones and those settled last; at most so many of the latter two. numbers: what users call the
+  // Running jobs, waiting ones and those settled last; at most this many of the last two. numbers: what users call the
   // GPUs, by UUID.
   void add_jobs(Sample& sample, const std::map<std::string, int>& numbers);
   // Runs that belong to jobs of the queue.
   bool has_run(const std::filesystem::path& folder) const;
-  // A run that somebody else found to be part of a running job. False where there is no such job.
+  // A run that another watch found to be part of a running job. False if that job does not exist.
   bool adopt_run(const std::string& id, const std::filesystem::path& folder);
 
-  // What the job wrote, where it waits: what for.
+  // What the job wrote; if it waits, what for.
   std::optional<std::vector<std::string>> lines_of(const std::string& id, std::size_t most);
-  // Whether this process conducts this queue.
+  // Whether this process is the conductor of this queue.
   bool is_conductor(pid_t pid) const;
 
  private:
@@ -46,7 +46,7 @@ class QueueWatch {
     explicit RunningJob(const std::filesystem::path& path) : log(path) {}
     FileTail log;
     std::string last_line;
-    Progress progress;  // as the last line tells it
+    Progress progress;  // according to the last line
     std::optional<RunWatch> run;
     Clock::time_point next_search{};
     std::chrono::seconds pause{1};  // between two searches; doubled each time

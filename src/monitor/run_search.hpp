@@ -8,8 +8,8 @@
 
 namespace muster::monitor {
 
-// The folder of a run whose lock this process, or one that it started, has open; however deep below it. Nothing where
-// there is none, or where it is not ours to see.
+// The folder of a run whose lock this process, or any descendant of it, has open. Nothing if
+// there is none, or if we are not allowed to see it.
 std::optional<std::filesystem::path> run_of_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 }  // namespace muster::monitor

@@ -8,8 +8,8 @@
 namespace muster::monitor {
 namespace {
 
-constexpr std::size_t few_bytes = 1;          // of files of which only changes are looked at
-constexpr std::size_t beginning = 64 * 1024;  // of events.jsonl, where the first attempt stands
+constexpr std::size_t few_bytes = 1;          // for files that are only watched for changes
+constexpr std::size_t beginning = 64 * 1024;  // of events.jsonl, where the first attempt is recorded
 constexpr double newest_share = 0.2;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How far a run is, from the files in its folder.
+// How far a run has got, from the files in its folder.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class RunWatch {
   explicit RunWatch(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
-  // Its newest numbers, read only where its files have changed.
+  // Its newest numbers, read only if its files have changed.
   const Progress& refresh();
   std::filesystem::path log() const;
 

@@ -1,4 +1,4 @@
-// What goes on at one moment: GPUs, jobs, the last lines of one job's log. Plain values; what is not known is absent.
+// The state at one moment: GPUs, jobs, the last lines of one job's log. Plain values; what is not known is absent.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@ namespace muster::monitor {
 
 using Time = std::chrono::sys_time<std::chrono::milliseconds>;
 
-// Who has leased a GPU.
+// The holder of a lease on a GPU.
 struct GpuHolder {
   std::optional<pid_t> pid;
   std::optional<std::string> user, command;
@@ -35,7 +35,7 @@ struct GpuUser {
 
 struct GpuSample {
   int index = 0;             // on this machine
-  std::optional<int> shown;  // the number that users call it by; absent where the mask hides it
+  std::optional<int> shown;  // the number that users know it by; absent if the mask hides it
   std::optional<std::string> uuid, name;
   std::optional<ByteCount> memory_total, memory_used;
   std::optional<int> utilization;            // percent
@@ -51,7 +51,7 @@ struct GpuSample {
 // One look at the GPUs.
 struct GpuReport {
   std::vector<GpuSample> gpus;
-  std::string explanation;  // where there is none: why; where they cannot be read: what went wrong
+  std::string explanation;  // if there is none: why; if they cannot be read: what went wrong
   bool operator==(const GpuReport&) const = default;
 };
 
@@ -63,7 +63,7 @@ struct Progress {
 
 enum class JobKind {
   queued,   // of the queue
-  process,  // a command that runs by itself: a run, or who holds a GPU
+  process,  // a command outside the queue: a run, or a process that holds a GPU
 };
 enum class JobPhase { running, waiting, settled };
 
@@ -74,14 +74,14 @@ struct JobSample {
   std::string state;  // "running", "ready", …
   std::string label;  // of a run: its name
   std::string command;
-  std::vector<int> gpus;  // by the numbers that users call them by
+  std::vector<int> gpus;  // by the numbers that users know them by
   int gpus_wanted = 0;    // while it waits
   Progress progress;
   std::optional<Time> since, ended;
   std::string last_line;                   // of its log
   std::string reason;                      // why it was settled so, or what went wrong before
   std::optional<std::string> run;          // the folder of its run
-  std::optional<ProcessIdentity> process;  // of JobKind::process: who is to be asked to end
+  std::optional<ProcessIdentity> process;  // for JobKind::process: the one that is asked to end
   bool operator==(const JobSample&) const = default;
 };
 
@@ -90,7 +90,7 @@ struct JobCounts {
   bool operator==(const JobCounts&) const = default;
 };
 
-// Which job is looked at closely, and how many lines of its log are wanted.
+// Which job is shown in detail, and how many lines of its log are wanted.
 struct Focus {
   std::string job;
   std::size_t lines = 0;
@@ -100,11 +100,11 @@ struct Focus {
 struct Sample {
   Time time;
   GpuReport gpus;
-  // How long the driver has not answered, where that is long, or it never did.
+  // How long the driver has not answered, if that is long, or it never did.
   std::optional<std::chrono::milliseconds> gpus_silent;
   std::vector<JobSample> jobs;  // running ones, then waiting ones in their order, then settled ones, the newest first
-  JobCounts counts;             // of all jobs, also of those settled long ago
-  std::string focus;            // the job that the lines are of
+  JobCounts counts;             // of all jobs, including those settled long ago
+  std::string focus;            // the job that the lines belong to
   std::vector<std::string> lines;  // of its log, or what it waits for
   std::vector<std::string> notes;  // what could not be read
   bool operator==(const Sample&) const = default;
@@ -113,7 +113,7 @@ struct Sample {
 // {"time", "gpus": […], "jobs": […], "counts", "notes"}: docs/top.md.
 std::string sample_json(const Sample& sample);
 
-// A report as one line, and back; for a process that looks at the GPUs for another.
+// A report as one line, and back; for a process that looks at the GPUs on behalf of another.
 std::string report_line(const GpuReport& report);
 std::optional<GpuReport> parse_report(std::string_view line);
 

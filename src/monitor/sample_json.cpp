@@ -74,7 +74,7 @@ std::string dump(const ordered_json& object, int indent) {
   return object.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// A field of an object where it is there and of that kind.
+// A field of an object if it is present and has that type.
 template <class Value>
 void take(const json& object, const char* key, std::optional<Value>& out) {
   const auto found = object.find(key);

@@ -5,7 +5,7 @@
 namespace muster::monitor {
 namespace {
 
-// What a job waits for names GPUs as the queue does; people call them by their numbers.
+// What a job waits for names GPUs as the queue does; users know them by their numbers.
 void name_by_numbers(std::vector<std::string>& lines, const GpuReport& report) {
   for (const GpuSample& gpu : report.gpus) {
     if (!gpu.uuid || gpu.uuid->empty()) continue;

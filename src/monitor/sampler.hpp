@@ -1,4 +1,4 @@
-// Puts GPUs, queue and runs together. It reads and never orders; what has not changed is not read again.
+// Combines GPUs, queue and runs. It only reads; what has not changed is not read again.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace muster::monitor {
 
 class Sampler {
  public:
-  // queue: absent where this user has no place for one. runs: where muster train makes its runs.
+  // queue: absent if this user has no place for one. runs: where muster train makes its runs.
   Sampler(std::optional<queue::StateFolder> queue, std::filesystem::path runs);
 
   Sample take(const GpuReport& gpus, const Focus& focus, Time now);

@@ -33,7 +33,7 @@ Result<Pipe> make_pipe() {
   return made;
 }
 
-// A process that hangs must keep no terminal, and no file of its parent, open.
+// A process that hangs must not keep a terminal, or a file of its parent, open.
 void leave_parent(int in, int out) {
   ::prctl(PR_SET_NAME, "muster-side");
   give_every_signal_its_default_effect();

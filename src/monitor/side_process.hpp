@@ -1,5 +1,5 @@
-// Work in a process beside this one, for what may never come back: a driver that hangs, a lock that a stopped process
-// holds. This process asks and looks for answers, and never waits.
+// Work in a separate process, for what may never return: a driver that hangs, a lock that a stopped process
+// holds. This process sends requests and checks for answers, and never waits.
 #pragma once
 
 #include <sys/types.h>
@@ -24,13 +24,13 @@ class SideProcess {
 
   // Readable when there is something to receive. None once it has ended.
   int descriptor() const { return out_.number(); }
-  // False where it cannot be told just now.
+  // False if that is not known at the moment.
   bool tell(std::string_view text) const;
-  // Whole lines that it wrote since the last time, without waiting.
+  // Whole lines that it has written since the last time, without waiting.
   std::vector<std::string> receive();
   // It closed its end, and all it wrote was received.
   bool has_ended() const { return !out_; }
-  // Ends it where it stands. One that hangs in the kernel is left to its fate.
+  // Kills it. One that hangs in the kernel is left behind.
   void kill();
 
  private:

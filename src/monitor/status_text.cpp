@@ -59,7 +59,7 @@ std::optional<double> seconds_of_clock(std::string_view text) {
   return seconds;
 }
 
-// The parts of a line that two blanks or more are between.
+// The parts of a line that are separated by two or more blanks.
 std::vector<std::string_view> parts_of(std::string_view line) {
   std::vector<std::string_view> parts;
   while (!line.empty()) {

@@ -145,7 +145,7 @@ ViewState settled(ViewState state, const Sample& sample, ScreenSize size) {
     return state;
   }
   const auto place = std::ranges::find(shown, state.selected, [&](std::size_t i) { return sample.jobs[i].id; });
-  // Who selected nothing yet sees the first job, whichever that is.
+  // While nothing is selected, the first job is shown, whichever that is.
   state.position = place != shown.end() ? static_cast<std::size_t>(place - shown.begin())
                                         : std::min(state.position, shown.size() - 1);
   state.selected = sample.jobs[shown[state.position]].id;
@@ -181,8 +181,8 @@ Focus focus_of(const ViewState& state, const Sample& sample, ScreenSize size) {
   return {state.selected, state.mode == ViewState::Mode::log ? many : lay_out(sample, size).log};
 }
 
-// Title and last line are always there. Then GPUs, at most a third of the rest unless everything has room; then jobs;
-// then the log, where there is enough left for it.
+// Title and last line are always there. Then GPUs, at most a third of the rest unless everything fits; then jobs;
+// then the log, if enough is left for it.
 Layout lay_out(const Sample& sample, ScreenSize size) {
   constexpr std::size_t fewest_jobs = 4, smallest_log = 4, largest_log = 12;
   Layout layout;

@@ -11,7 +11,7 @@ namespace {
 
 using Limits = std::vector<std::int64_t>;  // per device: the most that may be used, fixed bytes included
 
-// What is left for units under a limit; nothing at all on a device without capacity.
+// What is left for units under a limit; nothing on a device without capacity.
 std::int64_t room(const SplitDevice& device, std::int64_t limit) {
   return device.capacity == 0 ? -1 : limit - device.fixed;
 }
@@ -75,7 +75,7 @@ Limits limits_between(LoadFraction low, LoadFraction high, std::span<const Split
 
 // Note [Exact bottleneck]
 // `low` is a load that no split can beat, `high` that of a split that exists. A complete sweep between them gives a
-// split whose own largest load is below high: the new high. An incomplete one tells the least load at which any device
+// split whose own largest load is below high: the new high. An incomplete one gives the least load at which any device
 // would have taken one unit more; below it the sweep would have gone the same way, so no split beats it: the new low.
 // Both are loads of actual stretches, compared as fractions; when they meet, that is the optimum.
 LoadFraction least_largest_load(const UnitChain& chain, std::size_t begin, std::size_t end,
@@ -92,7 +92,7 @@ LoadFraction least_largest_load(const UnitChain& chain, std::size_t begin, std::
   return high;
 }
 
-// Glues pairs that can lie on one device within the limits, the most bytes first.
+// Glues pairs that can be on one device within the limits, the most bytes first.
 void keep_together(UnitChain& chain, std::vector<SharedBytes> shared, std::size_t begin, std::size_t end,
                    std::span<const SplitDevice> devices, const Limits& limits) {
   std::stable_sort(shared.begin(), shared.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });

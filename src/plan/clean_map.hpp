@@ -1,4 +1,4 @@
-// Device maps with as few entries as say the same: accelerate's clean_device_map.
+// Device maps with the fewest entries that say the same: accelerate's clean_device_map.
 #pragma once
 
 #include <vector>

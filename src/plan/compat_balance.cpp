@@ -176,7 +176,7 @@ Result<std::vector<Budget>> balanced_budgets(const ModelShape& shape, const Comp
   if (request.rules == CompatRules::accelerate && !budgets.empty() && budgets.back().place == on_disk())
     return fails_in_original(request.rules, "RuntimeError", "balancing asks torch for a device called \"disk\"",
                              "leave disk out of the budgets: it is there without one, and unlimited");
-  std::vector<Budget*> gpus;  // that may hold something
+  std::vector<Budget*> gpus;  // those that may hold something
   for (Budget& budget : budgets)
     if (is_gpu(budget) && !is_empty(budget)) gpus.push_back(&budget);
   if (gpus.empty()) return ordered;

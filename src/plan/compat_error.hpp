@@ -1,4 +1,4 @@
-// The refusal of what accelerate or transformers itself cannot do.
+// The refusal of something that accelerate or transformers itself cannot do.
 #pragma once
 
 #include <fmt/format.h>

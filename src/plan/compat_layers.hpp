@@ -1,4 +1,4 @@
-// The largest layer that is still to be placed: room for it is kept free on the first GPU and on the cpu.
+// The largest layer that still has to be placed: room for it is kept free on the first GPU and on the cpu.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 namespace muster::plan {
 
 // A layer is a module without children or of a class that is never split. The original keeps the size of the largest
-// one and the list of those that have it; it looks anew only when the list has run empty or after a module was split.
+// one and the list of those that have it; it looks again only when the list has run empty or after a module was split.
 // So the size may be stale: layers that were placed along with a tied module stay on the list.
 //
-// Looking anew takes no time that grows with the model: layers are counted by size.
+// Looking again takes no time that grows with the model: layers are counted by size.
 class LargestLayer {
  public:
   // All layers, and the root's own tensors, which count as layers until the first look.
   LargestLayer(const spec::ModelShape& shape, const CompatSizes& sizes);
 
   Eighths size() const { return size_; }
-  void take(Entry entry);       // it is to be placed now: off the list; a new look, without it, when the list is empty
+  void take(Entry entry);       // it will be placed now: off the list; a new look, without it, when the list is empty
   void give_back(Entry entry);  // it waits again
   void remove(Entry entry);     // it was placed with another one
   void look() { look_anew(); }

@@ -75,7 +75,7 @@ class Placement {
 
  private:
   Device& device() { return devices_[current_]; }
-  // What the device may hold, in sixteenths; not asked of the disk, which holds everything.
+  // What the device may hold, in sixteenths; not called for the disk, which holds everything.
   Wide room() { return *device().limit - (device().keeps_room ? Wide{2} * layers_.size() : 0); }
   bool fits(Eighths size) { return !device().limit || Wide{2} * (device().used + size) <= room(); }
   bool can_split(Entry entry) const {
@@ -134,7 +134,7 @@ class Placement {
     layers_.give_back(head);
   }
 
-  // The first partner that has parts is replaced by them, so that less has to go along.
+  // The first partner that has parts is replaced by them, so that less has to move with it.
   bool split_partner(Entry head, const Partners& partners) {
     const auto found = std::find_if(partners.modules.begin(), partners.modules.end(),
                                     [this](Entry partner) { return can_split(partner); });
@@ -146,7 +146,7 @@ class Placement {
   }
 
   bool split(Entry head) {
-    // accelerate does not split what would fit if it were not for its partners, unless it fits to the last byte.
+    // accelerate does not split what would fit without its partners, unless it fits to the last byte.
     const bool too_large = Wide{2} * (device().used + sizes_.of(head)) >= room();
     if (!can_split(head) || (rules_ == CompatRules::accelerate && !too_large)) return false;
     put_back(head);
@@ -174,7 +174,7 @@ class Placement {
     return true;
   }
 
-  // Depth first through the list; what is too large is looked into.
+  // Depth first through the list; what is too large is descended into.
   Result<std::optional<Entry>> find_fitting(Wide limit) const {
     std::vector<Entry> search;  // the next one last
     for (auto entry = list_.first(); entry; entry = list_.after(*entry)) search.push_back(*entry);
@@ -235,7 +235,7 @@ Result<DeviceMap> compat_map(const ModelShape& shape, const CompatRequest& reque
                              const std::vector<Budget>& budgets) {
   CompatRequest with_limits = request;
   with_limits.limits_given = true;
-  const auto ordered = sequential_budgets(with_limits, budgets);  // as the originals do once more
+  const auto ordered = sequential_budgets(with_limits, budgets);  // as the originals do again
   if (!ordered) return ordered.error();
   const auto sizes = compat_sizes(shape, request);
   if (!sizes) return sizes.error();

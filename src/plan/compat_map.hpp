@@ -16,10 +16,10 @@ namespace muster::plan {
 // from_pretrained(device_map=…) of transformers 5.22 does.
 enum class CompatRules { accelerate, transformers };
 
-// What is asked besides the model and the budgets: the arguments of the originals.
+// Inputs besides the model and the budgets: the arguments of the originals.
 struct CompatRequest {
   CompatRules rules = CompatRules::accelerate;
-  // Bytes per element of the asked dtype: 4, 2, 1 (int8), 0.5 (int4). Floating-point tensors that are larger count that
+  // Bytes per element of the requested dtype: 4, 2, 1 (int8), 0.5 (int4). Larger floating-point tensors count that
   // much. Absent: as they are. accelerate's rules only; transformers builds the model in its dtype before it plans.
   std::optional<double> element_bytes;
   std::map<std::string, double> special_elements;  // bytes per element of single tensors, by path

@@ -84,7 +84,7 @@ void add_up(const ModelShape& shape, CompatSizes& sizes) {
   }
 }
 
-// Sums stay far below what 64 bits hold.
+// Sums stay far below what fits 64 bits.
 constexpr Eighths most_eighths = Eighths{1} << 61;
 
 Error too_large() {

@@ -1,4 +1,4 @@
-// What accelerate's and transformers' size tables say of each module and tensor.
+// What accelerate's and transformers' size tables say about each module and tensor.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct CompatSizes {
   }
 };
 
-// bad_input: a size per element that is no multiple of 1/8, or a name in special_elements that the model does not have.
+// bad_input: a size per element that is not a multiple of 1/8, or a name in special_elements that the model lacks.
 Result<CompatSizes> compat_sizes(const spec::ModelShape& shape, const CompatRequest& request);
 
 constexpr bool is_parameter(const spec::TensorShape& tensor) { return tensor.kind == spec::TensorKind::parameter; }
@@ -38,7 +38,7 @@ constexpr bool is_parameter(const spec::TensorShape& tensor) { return tensor.kin
 // The tensor's place in the size table: false for second names of a tensor that came earlier.
 bool counts(const spec::ModelShape& shape, const spec::TensorShape& tensor);
 
-// The module's own parameters or own buffers; of two names for one tensor in one module only the first.
+// The module's own parameters or own buffers; if one tensor has two names in one module, only the first.
 std::vector<spec::TensorId> own_tensors(const spec::ModelShape& shape, spec::ModuleId module, bool parameters);
 
 constexpr double in_bytes(Eighths size) {

@@ -1,4 +1,4 @@
-// Modules and tensors that are still to be placed, in order.
+// Modules and tensors that still have to be placed, in order.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace muster::plan {
 
 // A linked list over the entries of one model: entries leave it from anywhere, and a module is replaced by its parts
-// where it stands.
+// in its place.
 class CompatWorklist {
  public:
   // The root's parameters, children and buffers.
@@ -33,13 +33,13 @@ class CompatWorklist {
   void link(std::size_t before, std::size_t entry);
 
   const spec::ModelShape& shape_;
-  std::size_t end_;  // stands before the first and after the last
+  std::size_t end_;  // comes before the first and after the last
   std::vector<std::size_t> next_;
   std::vector<std::size_t> previous_;
   std::vector<bool> held_;
 };
 
-// What splitting a module gives: its own parameters, then its children. Its own buffers are in no part: in the
+// The result of splitting a module: its own parameters, then its children. Its own buffers are in no part: in the
 // originals, too, they are left without a place.
 std::vector<Entry> parts_of(const spec::ModelShape& shape, spec::ModuleId module);
 

@@ -26,7 +26,7 @@ std::string join_path(const std::string& above, const std::string& name) {
   return above.empty() ? name : above + '.' + name;
 }
 
-// The entry of that path, or the nearest path that is there.
+// The entry with that path, or the nearest path that exists.
 struct Lookup {
   std::optional<Entry> entry;
   std::optional<std::string> meant;
@@ -35,7 +35,7 @@ struct Lookup {
 Lookup look_up(const ModelShape& shape, const std::string& key) {
   if (const auto module = shape.find_module(key); module && shape.path(*module) == key)
     return {entry_of(*module), std::nullopt};
-  // As far down as the path goes; what comes after it is compared with what is there.
+  // As far down as the path goes; the rest is compared with what exists there.
   std::size_t length = key.rfind('.');
   while (length != std::string::npos && !shape.find_module(key.substr(0, length)))
     length = length == 0 ? std::string::npos : key.rfind('.', length - 1);

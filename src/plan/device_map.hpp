@@ -1,4 +1,4 @@
-// Where the modules of one model go: which device each lies on.
+// Where the modules of one model go: which device each is on.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ constexpr Place on_disk() { return {Place::Kind::disk, 0}; }
 // "0", "cpu", "disk": as device maps write it.
 std::string to_string(Place place);
 
-// How much may lie on one place. The order of a list of these is the order of use: GPUs ascending, cpu, disk.
+// How much one place may hold. The order of a list of these is the order of use: GPUs ascending, cpu, disk.
 struct Budget {
   Place place;
   ByteCount bytes;
-  double fraction = 0;  // of one more byte, in [0, 1): accelerate's 90 % of a budget is no whole number
+  double fraction = 0;  // of one more byte, in [0, 1): accelerate's 90 % of a budget is not a whole number
   bool operator==(const Budget&) const = default;
 };
 
@@ -40,7 +40,7 @@ struct Budget {
 struct DeviceMap {
   std::vector<std::pair<std::string, Place>> entries;
 
-  std::optional<Place> find(std::string_view path) const;  // of the entry that holds this module or tensor
+  std::optional<Place> find(std::string_view path) const;  // of the entry that contains this module or tensor
   bool operator==(const DeviceMap&) const = default;
 };
 

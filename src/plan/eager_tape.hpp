@@ -1,5 +1,5 @@
 // What eager PyTorch holds while it computes: a record of operations whose tensors are byte counts. Running a model's
-// operations forward and backward on it gives the bytes that are alive at every moment, and no number is computed.
+// operations forward and backward on it gives the bytes that are alive at every moment; no number is computed.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace muster::plan {
 
-// What bytes are held for.
+// What bytes are used for.
 enum class Holding { activations, logits, gradients, kv_cache, gathered };
 using Held = std::array<std::int64_t, 5>;
 std::int64_t sum(const Held& held);
 
-// Counts bytes that are alive, and remembers the height of each phase.
+// Counts bytes that are alive, and remembers the peak of each phase.
 class MemoryMeter {
  public:
   void take(Holding holding, std::int64_t bytes);
@@ -33,7 +33,7 @@ class MemoryMeter {
   std::int64_t highest_total_ = 0;
 };
 
-// Bytes that are alive as long as somebody refers to them, as a tensor's storage is.
+// Bytes that are alive as long as something refers to them, like a tensor's storage.
 class Storage {
  public:
   Storage(MemoryMeter& meter, Holding holding, std::int64_t bytes);
@@ -57,7 +57,7 @@ struct Tensor {
   std::optional<NodeId> maker;  // absent: no gradient flows through it
 };
 
-// A weight. Its own bytes are counted elsewhere; here are its gradient and its copy in the type that is computed in.
+// A weight. Its own bytes are counted elsewhere; this holds its gradient and its copy in the type that is computed in.
 struct Parameter {
   std::int64_t elements = 0;
   bool trained = true;
@@ -95,10 +95,10 @@ class EagerTape {
   // The output of an operation. Recorded when a gradient flows through an input or trains says that it trains a weight.
   Tensor record(Tensor output, std::vector<const Tensor*> inputs, std::vector<Bytes> saved, bool trains,
                 Backward backward);
-  // A leaf a gradient is wanted for: the input of a part that is computed again.
+  // A leaf whose gradient is wanted: the input of a part that is computed again.
   Tensor leaf(Tensor tensor);
 
-  // Runs everything recorded, latest first. Returns the gradient that reached the leaf, if there is one.
+  // Runs everything recorded, latest first. Returns the gradient that reached the leaf, if any.
   Bytes backward(const Tensor& output, Bytes gradient);
 
   // A gradient of a weight is ready.

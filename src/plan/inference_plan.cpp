@@ -1,4 +1,4 @@
-// Inference: the model on each GPU where it fits one, its layers shared out where it does not.
+// Inference: the model on each GPU if it fits on one, otherwise its layers divided among them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t most_sequences = 4096;
 
-// Which device each unit of the model lies on: positions in the question's devices, then cpu, then disk.
+// Which device each unit of the model is on: positions in the question's devices, then cpu, then disk.
 struct Assignment {
   std::vector<std::size_t> device_of;
   DeviceMap map;
@@ -42,7 +42,7 @@ class InferencePlanner {
     Plan whole = equal(one ? Scheme::single : Scheme::replicas,
                        one ? "the model fits the GPU" : "the model fits each GPU, so each works on prompts of its own");
     if (whole.fits() || one) {
-      // What one GPU cannot hold may go to the host where the user allows it.
+      // What does not fit on one GPU may go to the host if the user allows it.
       if (!whole.fits() && (question_.cpu_limit || question_.disk_limit))
         return shared_out(spec::MapRule::balanced, off_gpu_reason);
       if (!whole.fits()) whole.reasons.front() = "single: there is one GPU";
@@ -110,7 +110,7 @@ class InferencePlanner {
     DeviceMemory needed = device_memory(config_, weight_, work, where, share, question_.constants);
     if (question_.as_stages && where.scheme == Scheme::layer_split && question_.devices.size() > 1) {
       needed[Component::nccl] = question_.constants.nccl_communicator;
-      needed[Component::kv_cache] *= std::ssize(question_.devices);  // a batch for each stage is under way
+      needed[Component::kv_cache] *= std::ssize(question_.devices);  // a batch for each stage is in flight
     }
     return needed;
   }
@@ -124,7 +124,7 @@ class InferencePlanner {
     return plan;
   }
 
-  // Every device the same.
+  // Every device gets the same.
   Plan equal(Scheme scheme, std::string_view reason) const {
     const Layout where = layout(scheme);
     Plan plan = started(where);
@@ -203,8 +203,8 @@ class InferencePlanner {
     return laid_out(std::move(*assignment), reason);
   }
 
-  // The exact split; where none fits, the split of devices larger in proportion, so that the table shows who lacks
-  // what.
+  // The exact split; if none fits, the split of devices larger in proportion, so that the table shows which one lacks
+  // how much.
   Result<Assignment> best_split(spec::MapRule rule) {
     SplitRequest request = split_request(rule);
     const std::vector<std::size_t> joined = question_.as_stages ? join_ends(request) : std::vector<std::size_t>();
@@ -263,13 +263,13 @@ class InferencePlanner {
     const auto needs = [&](std::int64_t layers, bool head) {
       return memory(where, LayerShare{layers, false, head, 0, 0, 0, 1}, work);
     };
-    // What one more block adds above its weights: keys and values, and the slack they bring; it is most where there are
-    // many already. One byte for the rounding of the slack.
+    // What one more block adds on top of its weights: keys and values, and the slack they bring; it is largest if there
+    // are many already. One byte for the rounding of the slack.
     const std::int64_t many = std::max<std::int64_t>(config_.layers, 2);
     const std::int64_t more = needs(many, false).total() - needs(many - 1, false).total() + 1;
     const DeviceMemory one = needs(1, false);
     const std::int64_t fixed = one[Component::context] + one[Component::workspace] + weight_.buffer_bytes;
-    // The second block needs what the first leaves behind beside its own.
+    // The second block needs what the first leaves behind in addition to its own.
     const auto for_a_moment = [&](bool head) {
       return std::max({needs(1, head).total() - more, needs(2, head).total() - 2 * more, fixed}) - fixed;
     };
@@ -279,7 +279,8 @@ class InferencePlanner {
       request.units[i].workspace = units_.roles[i] == UnitRole::after_blocks ? of_head : of_block;
     }
     for (const Budget& budget : budgets())
-      request.devices.push_back({budget.place, budget.bytes.value, budget.place.kind == Place::Kind::gpu ? fixed : 0});
+      request.devices.push_back({budget.place, std::min(budget.bytes.value, largest_capacity),
+                                 budget.place.kind == Place::Kind::gpu ? fixed : 0});
     return request;
   }
 
@@ -301,7 +302,7 @@ class InferencePlanner {
     return laid_out(from_map(std::move(*map)), reason);
   }
 
-  // Where a map puts each unit; a place that was not given counts as beyond the devices.
+  // Where a map puts each unit; a place without a budget counts as beyond the devices.
   Assignment from_map(DeviceMap map) const {
     const std::vector<Place> known = places();
     Assignment assignment{{}, std::move(map), 0};
@@ -333,7 +334,7 @@ class InferencePlanner {
     return plan;
   }
 
-  // Modules beyond the GPUs: on cpu and disk where that was allowed, a refusal where it was not.
+  // Modules beyond the GPUs: on cpu and disk if that was allowed, otherwise a refusal.
   void add_off_gpu(Plan& plan, const Assignment& assignment) const {
     std::map<Place, std::int64_t> bytes;
     for (std::size_t i = 0; i < units_.units.size(); ++i) {
@@ -351,7 +352,7 @@ class InferencePlanner {
     }
   }
 
-  // What lies off the devices comes to them for a moment, the largest of it decides.
+  // What is not on the devices is brought there for a moment; its largest part decides.
   void add_visits(Plan& plan, const Assignment& assignment) const {
     const std::vector<std::size_t> computing = computed_on(assignment);
     for (std::size_t i = 0; i < units_.units.size(); ++i) {
@@ -372,7 +373,7 @@ class InferencePlanner {
     return bytes;
   }
 
-  // Where each unit is computed: what lies off the devices, where what comes before it is.
+  // Where each unit is computed: those not on the devices, where the unit before them is.
   std::vector<std::size_t> computed_on(const Assignment& assignment) const {
     if (!question_.as_stages) return assignment.device_of;
     const auto on_device = [&](std::size_t device) { return device < question_.devices.size(); };
@@ -413,11 +414,11 @@ class InferencePlanner {
   std::vector<LayerRange> ranges_of(const Assignment& assignment) const {
     std::vector<SplitDevice> devices;
     for (const Place place : places()) devices.push_back({place, 0, 0});
-    devices.push_back({on_disk(), 0, 0});  // whatever lies beyond what was given
+    devices.push_back({on_disk(), 0, 0});  // for everything beyond what was given
     return layer_ranges(units_, Split{computed_on(assignment), {}, 0, 0}, devices);
   }
 
-  // Devices with equal shares need the same: the one that may use least decides.
+  // Devices with equal shares need the same: the one that may use the least decides.
   BatchAdvice advise_split(const Layout& where, const std::vector<LayerShare>& shares) const {
     std::vector<std::pair<LayerShare, std::int64_t>> distinct;
     for (std::size_t i = 0; i < shares.size(); ++i) {

@@ -13,9 +13,6 @@ namespace {
 
 bool is_gpu(const SplitDevice& device) { return device.place.kind == Place::Kind::gpu; }
 
-// Sums of everything stay far below what 64 bits hold.
-constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
-
 void check_units(const SplitRequest& request, std::vector<Problem>& problems) {
   Wide sum = 0;
   for (const Unit& unit : request.units) {
@@ -25,7 +22,7 @@ void check_units(const SplitRequest& request, std::vector<Problem>& problems) {
     sum += Wide{unit.bytes} + unit.workspace;
   }
   for (const SharedBytes& shared : request.shared) sum += shared.bytes;
-  if (sum > most_bytes) problems.push_back({"", "the units take more than 2^60 bytes", "check their sizes"});
+  if (sum > largest_capacity) problems.push_back({"", "the units take more than 2^60 bytes", "check their sizes"});
 }
 
 void check_shared(const SplitRequest& request, std::vector<Problem>& problems) {
@@ -52,7 +49,7 @@ void check_devices(const SplitRequest& request, std::vector<Problem>& problems) 
   if (request.devices.empty()) problems.push_back({"", "no device is given", "give at least one"});
   bool host = false;
   for (const SplitDevice& device : request.devices) {
-    if (device.capacity < 0 || device.capacity > most_bytes || device.fixed < 0 || device.fixed > most_bytes)
+    if (device.capacity < 0 || device.capacity > largest_capacity || device.fixed < 0 || device.fixed > largest_capacity)
       problems.push_back({to_string(device.place),
                           fmt::format("capacity {} bytes, of them {} taken", device.capacity, device.fixed),
                           "both must be 0 or more, and at most 2^60"});

@@ -1,4 +1,4 @@
-// The best way to lay the modules of a model, in their order, over devices: exact, and near-linear in modules.
+// The best way to lay the modules of a model, in order, over devices: exact, and near-linear in modules.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace muster::plan {
 // A run of modules that stay together: a block, an embedding, a norm.
 struct Unit {
   std::string path;            // "model.layers.17"; its place in the map
-  std::int64_t bytes = 0;      // what it adds wherever it lies: weights, KV cache, buffers
+  std::int64_t bytes = 0;      // what it adds wherever it is: weights, KV cache, buffers
   std::int64_t workspace = 0;  // what computing it needs for a moment: the largest of a device's units counts once
 };
 
-// Two units that share a tensor (a tied embedding and its head). On one device the bytes are there once; apart they are
-// there twice, the second time on the second unit's device. A tensor that three units share is two pairs: first and
+// Two units that share a tensor (a tied embedding and its head). On one device the bytes exist once; apart they exist
+// twice, the second time on the second unit's device. A tensor that three units share is two pairs: first and
 // second, second and third. So a unit never brings less than it shares onwards:
 //   bytes + what it shares as second >= what it shares as first.
 struct SharedBytes {
@@ -29,10 +29,13 @@ struct SharedBytes {
   std::int64_t bytes = 0;  // counted in the first unit's bytes, not in the second's
 };
 
+// Sums of everything stay far below what fits 64 bits. A device whose size is not known has this.
+constexpr std::int64_t largest_capacity = std::int64_t{1} << 60;
+
 struct SplitDevice {
   Place place;
   std::int64_t capacity = 0;  // bytes; a device of capacity 0 stays empty
-  std::int64_t fixed = 0;     // taken on it before any unit: context, framework
+  std::int64_t fixed = 0;     // used on it before any unit: context, framework
 };
 
 enum class SplitGoal {
@@ -43,7 +46,7 @@ enum class SplitGoal {
   // The first GPU gets as few units as the others leave over, the others are balanced.
   low_first,
   // Each device in order takes units as long as they fit; one that cannot hold the next unit stays empty. Finds a split
-  // whenever there is one.
+  // whenever one exists.
   sequential,
 };
 
@@ -55,13 +58,13 @@ struct SplitRequest {
 };
 
 struct Split {
-  std::vector<std::size_t> device_of;  // per unit: position in devices; never falls
+  std::vector<std::size_t> device_of;  // per unit: position in devices; never decreases
   std::vector<std::int64_t> used;      // per device: fixed + units + workspace + duplicates
-  std::int64_t duplicated = 0;         // bytes that are there twice because their two units lie apart
+  std::int64_t duplicated = 0;         // bytes that exist twice because their two units are apart
   double largest_load = 0;             // over GPUs that hold something: used / capacity
 };
 
-// Why there is no split: the fewest bytes that one device alone would have to gain for everything to fit.
+// Why no split exists: the fewest bytes that one device alone would have to gain for everything to fit.
 struct Shortfall {
   std::int64_t bytes = 0;
   std::size_t device = 0;  // which one: position in devices
@@ -72,7 +75,7 @@ struct Shortfall {
 // devices); the goal then holds for the GPUs and what they hold. bad_input: a request that makes no sense.
 Result<std::variant<Split, Shortfall>> find_split(const SplitRequest& request);
 
-// The same; a shortfall is an Error::refused that tells the bytes.
+// The same; a shortfall is an Error::refused that names the bytes.
 Result<Split> split_layers(const SplitRequest& request);
 
 // The accounting of a given assignment; for comparing planners.

@@ -1,4 +1,4 @@
-// The numbers of the memory model that follow from no formula: measured, in one table, each with its source.
+// The numbers of the memory model that no formula gives: measured, in one table, each with its source.
 #pragma once
 
 #include <cstdint>

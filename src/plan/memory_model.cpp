@@ -49,7 +49,7 @@ std::int64_t DeviceMemory::total() const { return std::accumulate(bytes.begin(),
 
 namespace {
 
-// Numbers of a quantised matrix share a 4-byte scale: a row's in 8 bits, a run's of 64 in 4 bits.
+// Numbers of a quantised matrix share a 4-byte scale: one per row in 8 bits, one per 64 numbers in 4 bits.
 constexpr std::int64_t int4_run = 64;
 constexpr std::int64_t scale_bytes = 4;
 
@@ -109,7 +109,7 @@ LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weigh
 
 namespace {
 
-constexpr std::int64_t wide = 4;
+constexpr std::int64_t master_width = 4;
 
 std::int64_t optimizer_bytes(spec::OptimizerKind kind, std::int64_t parameters, std::int64_t width) {
   switch (kind) {
@@ -137,7 +137,7 @@ bool is_sharded(const Layout& layout) {
   return layout.scheme == Scheme::fsdp && layout.sharding != spec::ShardingStrategy::no_shard;
 }
 
-// By our engine: weights in the type that is computed in, beside wide masters or, in a state of narrow numbers alone,
+// With our engine: weights in the type that is computed in, along with wide masters or, if the state is all narrow,
 // without. transformers holds wide weights and casts.
 bool trains_here(const Workload& workload) {
   return workload.work == Work::training && workload.implementation == Implementation::muster && !workload.adapters &&
@@ -147,7 +147,7 @@ bool is_narrow_state(const Workload& workload) {
   return trains_here(workload) && !workload.mixed_precision && workload.weights != WeightType::float32;
 }
 
-// Whether a rank of our engine holds one part of each unit. Of one part there is no use but to keep it elsewhere.
+// Whether a rank of our engine holds one part of each unit. A single part is only useful to keep it elsewhere.
 bool holds_parts(const Workload& workload, const Layout& layout) {
   return trains_here(workload) && is_sharded(layout) && (shard_count(layout) > 1 || layout.offload);
 }
@@ -159,13 +159,13 @@ int compute_width(const Workload& workload) {
   return workload.weights == WeightType::float32 ? 4 : 2;
 }
 
-// Bytes of weights while they are held for computing; quantised ones are told by their tensors.
+// Bytes of weights while they are held for computing; quantised ones follow from their tensors.
 std::int64_t held_width(const Workload& workload) {
   if (trains_here(workload)) return compute_width(workload);
-  return workload.mixed_precision ? wide : std::max(bits(workload.weights), 16) / 8;
+  return workload.mixed_precision ? master_width : std::max(bits(workload.weights), 16) / 8;
 }
 
-// Bytes per parameter of what is held of it.
+// Bytes held per parameter.
 struct StateWidths {
   std::int64_t weights = 0;
   std::int64_t master = 0;
@@ -179,8 +179,8 @@ StateWidths state_widths(const Workload& workload, const Layout& layout) {
   // The masters are the weights; those of a CPU are packed, and another copy.
   if (is_narrow_state(workload)) return {held, layout.on_cpu && !holds_parts(workload, layout) ? held : 0, held, held};
   // float32 units are gathered from the masters themselves.
-  const bool from_masters = holds_parts(workload, layout) && held == wide;
-  return {from_masters ? 0 : held, wide, workload.exact ? 2 * wide : wide, wide};
+  const bool from_masters = holds_parts(workload, layout) && held == master_width;
+  return {from_masters ? 0 : held, master_width, workload.exact ? 2 * master_width : master_width, master_width};
 }
 
 Gathering gathering_of(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
@@ -212,7 +212,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   const int compute = compute_width(workload);
   // FSDP gathers its units in the type that is computed in; elsewhere wide weights are cast as they are used.
   const bool casts = workload.mixed_precision && !trains_here(workload) && !is_sharded(layout);
-  request.types = {casts ? static_cast<int>(wide) : compute, compute};
+  request.types = {casts ? static_cast<int>(master_width) : compute, compute};
   request.batch = workload.micro_batch * (workload.work == Work::training ? share.in_flight : 1);
   request.sequence = workload.work == Work::training
                          ? workload.sequence
@@ -230,10 +230,10 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
 }
 
 // FSDP's units are whole for a moment: the root's all the time, a block's and the next one's. shard_grad_op keeps all
-// of them between the passes. What our engine gathers is told moment by moment.
+// of them between the passes. What our engine gathers is listed moment by moment.
 std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
   if (trains_here(workload)) return 0;
-  // What lies in host memory is fetched as what lies on other ranks is.
+  // What is in host memory is fetched like what is on other ranks.
   if (!is_sharded(layout) || (shard_count(layout) == 1 && !layout.offload)) return 0;
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
   const std::int64_t whole = all ? weight.parameters : std::min(weight.outside + 2 * weight.block, weight.parameters);
@@ -262,13 +262,14 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   if (!training) return;
   if (workload.adapters) {
     const std::int64_t adapters = divided(share.adapter_unit * workload.adapters->rank, parts * shards);
-    memory[Component::adapters] = adapters * 2 * wide + optimizer_bytes(workload.optimizer, adapters, wide);
+    memory[Component::adapters] =
+        adapters * 2 * master_width + optimizer_bytes(workload.optimizer, adapters, master_width);
     return;
   }
   memory[Component::master] = parameters * widths.master;
   memory[Component::gradients] = parameters * widths.gradients;
   memory[Component::optimizer] = optimizer_bytes(workload.optimizer, parameters, widths.optimizer);
-  // Our engine sums gradients where they lie.
+  // Our engine sums gradients in place.
   const bool replicated =
       layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1);
   if (replicated && !trains_here(workload)) memory[Component::buckets] = memory[Component::gradients];
@@ -289,47 +290,61 @@ void offload(DeviceMemory& memory) {
   }
 }
 
-// How gradients of weights are counted beside the component that shows them at their full size.
+// How gradients of weights are counted in addition to the component that shows them at their full size.
 struct GradientCount {
-  bool growing = true;        // they come to be during the backward pass; otherwise they are there from the start
-  std::int64_t shards = 1;    // a rank keeps one part of so many
+  bool growing = true;        // they appear during the backward pass; otherwise they exist from the start
+  std::int64_t shards = 1;    // a rank keeps one part of this many
   std::int64_t widening = 1;  // a kept gradient is this many times as wide as one that is made
   std::int64_t unit = 0;      // FSDP: bytes of the units whose gradients are whole before they are reduced
   bool leave = false;         // for host memory, as soon as they are reduced
 
-  // Bytes above the standing component at a moment at which the pass has made this many.
-  std::int64_t above(std::int64_t made, std::int64_t standing) const {
-    const std::int64_t whole = shards > 1 || leave ? std::min(made, unit) : 0;
-    if (leave) return whole;
-    if (!growing) return shards > 1 ? whole : made;
-    return whole + divided(made * widening, shards) - standing;
+  // Bytes of the gradients that a pass has made up to a moment, as far as they are temporary: whole ones that are not
+  // reduced yet, and those of a pass that are added to existing sums.
+  std::int64_t passing(std::int64_t made) const {
+    if (shards == 1 && !leave) return growing ? 0 : made;
+    return std::min(made, unit);
+  }
+  // Bytes by which the permanent ones differ at that moment from the component that shows them.
+  std::int64_t standing(std::int64_t made, std::int64_t component) const {
+    return leave || !growing ? 0 : divided(made * widening, shards) - component;
   }
 };
 
-// The highest moment decides. Gradients and keys and values are shown at the size they grow to; at a moment at which
-// they are smaller, what they leave free is taken off activations: nothing is counted twice, and the sum is the peak.
-// Returns the bytes above the states at that moment.
-std::int64_t add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments,
-                                const GradientCount& gradients) {
+// Bytes above the states.
+struct Height {
+  std::int64_t peak = 0;    // at the highest moment
+  std::int64_t needed = 0;  // the most over all moments, each with its slack
+};
+
+// The highest moment decides what the components show. Gradients and keys and values are shown at the size they grow
+// to; at a moment when they are smaller, the difference is taken off activations: nothing is counted twice,
+// and the sum is the peak. slack: bytes that the allocator needs for each temporary byte.
+Height add_highest_moment(DeviceMemory& memory, const std::vector<Moment>& moments, const GradientCount& gradients,
+                          double slack) {
   const auto part = [](const Moment& moment, Holding holding) {
     return moment.held[static_cast<std::size_t>(holding)];
   };
-  std::int64_t highest = 0;
+  const std::int64_t always = memory[Component::gathered];
+  Height height{0, static_cast<std::int64_t>(static_cast<double>(always) * slack)};
   const Moment* decisive = &moments.front();
   for (const Moment& moment : moments) {
-    const std::int64_t above = part(moment, Holding::activations) + part(moment, Holding::logits) +
-                               part(moment, Holding::kv_cache) - memory[Component::kv_cache] +
-                               part(moment, Holding::gathered) +
-                               gradients.above(part(moment, Holding::gradients), memory[Component::gradients]);
-    if (above <= highest) continue;
-    highest = above;
+    const std::int64_t made = part(moment, Holding::gradients);
+    const std::int64_t passing = part(moment, Holding::activations) + part(moment, Holding::logits) +
+                                 part(moment, Holding::kv_cache) + part(moment, Holding::gathered) +
+                                 gradients.passing(made);
+    const std::int64_t above =
+        passing - memory[Component::kv_cache] + gradients.standing(made, memory[Component::gradients]);
+    const auto room = static_cast<std::int64_t>(static_cast<double>(passing + always) * slack);
+    height.needed = std::max(height.needed, above + room);
+    if (above <= height.peak) continue;
+    height.peak = above;
     decisive = &moment;
   }
   memory.moment = decisive->name;
-  memory[Component::logits] = std::min(part(*decisive, Holding::logits), highest);
+  memory[Component::logits] = std::min(part(*decisive, Holding::logits), height.peak);
   memory[Component::gathered] += part(*decisive, Holding::gathered);
-  memory[Component::activations] = highest - memory[Component::logits] - part(*decisive, Holding::gathered);
-  return highest;
+  memory[Component::activations] = height.peak - memory[Component::logits] - part(*decisive, Holding::gathered);
+  return height;
 }
 
 // The optimizer steps over what the rank keeps, when nothing is gathered and no activation is left.
@@ -341,14 +356,10 @@ void consider_optimizer_step(DeviceMemory& memory, std::int64_t above_states, st
   memory[Component::workspace] += temporaries;
 }
 
-// Freed blocks that no later tensor fits: a share of what comes and goes.
-std::int64_t allocator_slack(const DeviceMemory& memory, const Workload& workload, const MemoryConstants& constants) {
-  const std::int64_t above = memory[Component::activations] + memory[Component::logits] + memory[Component::kv_cache] +
-                             memory[Component::gathered];
-  const double share = workload.expandable_segments                          ? constants.slack_expandable
-                       : workload.recomputation != spec::Recomputation::none ? constants.slack_checkpointing
-                                                                             : constants.slack;
-  return static_cast<std::int64_t>(static_cast<double>(above) * share);
+// Freed blocks that no later tensor fits: a share of the temporary bytes.
+double slack_share(const Workload& workload, const MemoryConstants& constants) {
+  if (workload.expandable_segments) return constants.slack_expandable;
+  return workload.recomputation != spec::Recomputation::none ? constants.slack_checkpointing : constants.slack;
 }
 
 // Copies that several ranks hold together: all ranks, those of a copy, and those of a part.
@@ -372,25 +383,31 @@ DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& w
   if (is_offloaded(layout)) offload(memory);
 
   memory[Component::workspace] = constants.cublas_workspace * (training ? 2 : 1);
+  const double slack = slack_share(workload, constants);
+  Height height;
   if (training) {
     const bool sharded = is_sharded(layout);
-    // The sums of our engine are there from the start.
+    // The sums of our engine exist from the start.
     const bool growing = request.gradients_stay && workload.implementation != Implementation::muster;
     const GradientCount gradients{
         growing, sharded ? shard_count(layout) : 1, sharded ? held_width(workload) / request.types.weight : 1,
         compute_width(workload) * (weight.outside + weight.block), sharded && is_offloaded(layout)};
     StepMemo alone;
-    const std::int64_t above = add_highest_moment(
-        memory, (memo != nullptr ? *memo : alone).training(workload.implementation, request), gradients);
-    if (!is_offloaded(layout)) consider_optimizer_step(memory, above, temporaries);
+    height =
+        add_highest_moment(memory, (memo != nullptr ? *memo : alone).training(workload.implementation, request),
+                           gradients, slack);
   } else {
     const bool own = workload.implementation == Implementation::muster;
     if (workload.new_tokens > 0 || own)
       memory[Component::kv_cache] = 2 * share.layers * request.kv * request.types.compute * workload.micro_batch *
                                     (own ? muster_cached_tokens(workload.sequence) : workload.sequence);
-    add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens), {});
+    height = add_highest_moment(memory, inference_moments(workload.implementation, request, workload.new_tokens), {},
+                                slack);
   }
-  memory[Component::slack] = allocator_slack(memory, workload, constants);
+  // The optimizer step has no slack. If it is the peak, the passes may still need more, with theirs.
+  const std::int64_t needed = memory.peak() - height.peak + height.needed;
+  if (training && !is_offloaded(layout)) consider_optimizer_step(memory, height.peak, temporaries);
+  memory[Component::slack] = std::max<std::int64_t>(needed - memory.peak(), 0);
   const bool exchanges = layout.world > 1 && layout.scheme != Scheme::replicas && layout.scheme != Scheme::layer_split;
   memory[Component::nccl] = exchanges ? communicators(layout) * constants.nccl_communicator : 0;
   memory[Component::context] = constants.cuda_context;

@@ -1,4 +1,4 @@
-// Every byte on every device, component by component. Pure; each formula stands in docs/memory-model.md.
+// Every byte on every device, component by component. Pure; each formula is in docs/memory-model.md.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Component {
   weights,       // parameters × bits / 8
   quantization,  // what scales and tensors that stay in 16 bits add to quantised weights
   buffers,       // tensors that are computed, not trained: rotary frequencies
-  master,        // a wide copy beside narrow weights
+  master,        // a wide copy of narrow weights
   gradients,
   optimizer,
   adapters,  // their weights, gradients and optimizer
@@ -45,7 +45,7 @@ struct DeviceMemory {
   std::int64_t& operator[](Component component) { return bytes[static_cast<std::size_t>(component)]; }
   std::int64_t operator[](Component component) const { return bytes[static_cast<std::size_t>(component)]; }
   std::int64_t peak() const;   // the most bytes that are allocated at once
-  std::int64_t total() const;  // with what lies beyond
+  std::int64_t total() const;  // including what is beyond the peak
 };
 
 // What is summed over and over, computed once per model and type.
@@ -57,7 +57,7 @@ struct ModelWeight {
   std::int64_t matrices = 0;  // parameters of all matrices, the embedding's included: what tensor parallelism divides
   std::int64_t adapter_unit = 0;  // sum of in + out over the blocks' matrices: times the rank, the adapters' parameters
   std::int64_t buffer_bytes = 0;
-  std::vector<std::int64_t> tensor_bytes;  // per tensor of the shape, in the type asked for; 0 for a tied one
+  std::vector<std::int64_t> tensor_bytes;  // per tensor of the shape, in the requested type; 0 for a tied one
   std::int64_t parameter_bytes = 0;        // of all parameters
 };
 ModelWeight weigh(const spec::ModelShape& shape, WeightType type);
@@ -75,7 +75,7 @@ struct LayerShare {
 };
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight);
 
-// The memory of one device. memo: of steps that were asked for before.
+// The memory of one device. memo: steps that were requested before.
 DeviceMemory device_memory(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
                            const Layout& layout, const LayerShare& share, const MemoryConstants& constants,
                            StepMemo* memo = nullptr);

@@ -7,21 +7,21 @@
 namespace muster::plan {
 namespace {
 
-constexpr std::int64_t wide = 4;
+constexpr std::int64_t float_width = 4;
 // Rows whose logits are alive at once while the loss is computed (engine/train/supervised.cpp).
 constexpr std::int64_t loss_rows_on_gpu = 2048;
 constexpr std::int64_t loss_rows_on_cpu = 256;
-// Of the engine's generator: rows that are read in one step, rows whose logits are alive at once while texts are
-// scored, tokens of a block of the cache.
+// In the engine's generator: rows that are read in one step, rows whose logits are alive at once while texts are
+// scored, tokens in a block of the cache.
 constexpr std::int64_t most_read = 2048;
 constexpr std::int64_t most_drawn = 128;
 constexpr std::int64_t cache_block = 64;
-// Whole numbers that a pass has of each token: itself, its position, whether and for what it is trained.
+// Whole numbers that a pass has for each token: itself, its position, whether and for what it is trained.
 constexpr std::int64_t pass_numbers = 4;
-// Tables of scores of one sequence that attention by plain products has at once, as it is differentiated.
+// Score tables of one sequence that attention by plain products has at once when it is differentiated.
 constexpr std::int64_t score_tables = 4;
 
-// What a block keeps on its tape, and what comes and goes beside it.
+// What a block keeps on its tape, and its temporaries.
 class StepBytes {
  public:
   explicit StepBytes(const StepRequest& request)
@@ -35,54 +35,54 @@ class StepBytes {
 
   // All that the backward pass of a block reads, its input included.
   std::int64_t tape() const {
-    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * wide) + adapted();
+    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * float_width) + adapted();
   }
-  // What stays of it until then.
+  // The part of it that stays until then.
   std::int64_t kept() const {
     if (request_.recomputation == spec::Recomputation::full) return stream();
     if (request_.recomputation == spec::Recomputation::none) return tape();
-    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * wide) + adapted();
+    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * float_width) + adapted();
   }
-  // Rotary tables, float32, and what a pass knows of each token.
+  // Rotary tables, float32, and what a pass knows about each token.
   std::int64_t tables() const {
-    const std::int64_t rotary = gated_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * wide : 0;
+    const std::int64_t rotary = gated_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * float_width : 0;
     return tokens_ * (rotary + pass_numbers * 8);
   }
 
-  // Beside the tape while a block is computed: what it gives and what was activated, or what attention or the
+  // In addition to the tape while a block is computed: its output and the activated values, or what attention or the
   // activation need for a moment.
   std::int64_t forward() const {
-    const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * wide;
+    const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * float_width;
     return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised});
   }
-  // Beside the tape and the gradient that comes in.
+  // In addition to the tape and the incoming gradient.
   std::int64_t backward() const { return std::max(feed_forward(), stream() + attention()) + product_of_block(); }
 
   std::int64_t loss_rows() const { return std::min(tokens_, request_.on_cpu ? loss_rows_on_cpu : loss_rows_on_gpu); }
   // Replaced by their gradient in place; exact sums on GPUs read rows that begin at a cache line, and copy others.
   std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_products() ? 2 : 1); }
-  // Beside them: the gradient of the rows, and what is added to the head's sum.
+  // In addition to them: the gradient of the rows, and what is added to the head's sum.
   std::int64_t head() const {
     return loss_rows() * request_.hidden * width_ +
-           (adds_products() ? request_.vocabulary * request_.hidden * wide : 0);
+           (adds_products() ? request_.vocabulary * request_.hidden * float_width : 0);
   }
 
  private:
   std::int64_t numbers(std::int64_t hidden, std::int64_t query, std::int64_t kv, std::int64_t intermediate) const {
     return hidden * request_.hidden + query * request_.query + kv * request_.kv + intermediate * request_.intermediate;
   }
-  std::int64_t adapted() const { return request_.adapters ? tokens_ * request_.adapters->rank * 7 * wide : 0; }
+  std::int64_t adapted() const { return request_.adapters ? tokens_ * request_.adapters->rank * 7 * float_width : 0; }
 
   std::int64_t feed_forward() const {
     if (gated_) return tokens_ * std::max(numbers(0, 0, 0, 3), numbers(2, 0, 0, 2)) * width_;
     // An activation that has no kernel of its own is differentiated by the library, in float32.
-    const std::int64_t slope = request_.on_cpu ? width_ : (width_ == wide ? 3 : 4) * wide;
+    const std::int64_t slope = request_.on_cpu ? width_ : (width_ == float_width ? 3 : 4) * float_width;
     return tokens_ * (numbers(2, 0, 0, 1) * width_ + request_.intermediate * slope);
   }
 
   std::int64_t attention() const {
     const std::int64_t after = numbers(2, gated_ ? 4 : 3, gated_ ? 5 : 4, 0) * width_;
-    const std::int64_t sums = request_.on_cpu ? 0 : request_.query * wide + request_.heads * wide;
+    const std::int64_t sums = request_.on_cpu ? 0 : request_.query * float_width + request_.heads * float_width;
     const std::int64_t repeated = request_.grouped && !request_.on_cpu ? 2 * request_.query * width_ : 0;
     const std::int64_t inside = numbers(0, 2, 2, 0) * width_ + sums + repeated;
     return std::max(tokens_ * after, tokens_ * inside + score_bytes());
@@ -91,16 +91,16 @@ class StepBytes {
   // float32 on a GPU has no packed attention: a sequence at a time, by plain products where heads are grouped or the
   // order of sums is fixed.
   std::int64_t score_bytes() const {
-    const bool plain = !request_.on_cpu && width_ == wide && (request_.grouped || request_.exact);
-    return plain ? score_tables * request_.heads * request_.sequence * request_.sequence * wide : 0;
+    const bool plain = !request_.on_cpu && width_ == float_width && (request_.grouped || request_.exact);
+    return plain ? score_tables * request_.heads * request_.sequence * request_.sequence * float_width : 0;
   }
 
-  // Exact sums on GPUs take a product that was computed by itself.
+  // Exact sums on GPUs take a product that was computed separately.
   bool adds_products() const { return request_.exact && !request_.on_cpu; }
   std::int64_t product_of_block() const {
     if (!adds_products()) return 0;
     const std::int64_t widest = std::max(request_.query + 2 * request_.kv, (gated_ ? 2 : 1) * request_.intermediate);
-    return request_.hidden * widest * wide;
+    return request_.hidden * widest * float_width;
   }
 
   const StepRequest& request_;
@@ -109,7 +109,7 @@ class StepBytes {
   bool gated_;
 };
 
-// The units that are whole at a moment, and their gradients, of a model whose ranks hold parts.
+// The units that are whole at a moment, and their gradients, for a model whose ranks hold parts.
 class WholeUnits {
  public:
   explicit WholeUnits(const StepRequest& request) : request_(request) {
@@ -119,15 +119,15 @@ class WholeUnits {
     shared_ = request.tied ? units_.embedding : 0;
   }
 
-  // The embedding is computed, the first block comes.
+  // The embedding is computed, the first block arrives.
   std::int64_t embedding() const { return bytes(units_.embedding + units_.block, 0); }
-  // The last block is computed, the last unit comes; a tied embedding stays for the head.
+  // The last block is computed, the last unit arrives; a tied embedding stays for the head.
   std::int64_t forward() const { return bytes(shared_ + kept(request_.layers, 1) + units_.last, 0); }
-  // The block before it is computed, and the last one comes.
+  // The block before it is computed, and the last one arrives.
   std::int64_t forward_before() const { return bytes(shared_ + kept(request_.layers, 2), 0); }
   // The head is computed; the last block has stayed.
   std::int64_t loss() const { return bytes(shared_ + units_.last + kept(request_.layers, 1), shared_ + units_.last); }
-  // The last block is computed, the one before it comes; the last unit is being reduced.
+  // The last block is computed, the one before it arrives; the last unit is being reduced.
   std::int64_t last_block() const { return bytes(kept(request_.layers, 2), shared_ + units_.block + units_.last); }
   // The block before it is computed, and the last one is being reduced.
   std::int64_t block_before() const { return bytes(kept(request_.layers - 1, 2), shared_ + 2 * units_.block); }
@@ -137,19 +137,19 @@ class WholeUnits {
   }
   std::int64_t embedding_gradient() const { return bytes(0, units_.embedding + units_.block); }
 
-  // On CPU ranks a unit that has come is flat and in panels for a moment, between two that are computed, while the next
-  // one comes: the last block, the last unit, and in the backward pass the block before the last.
+  // On CPU ranks a unit that has arrived is flat and in panels for a moment, between two being computed, while the next
+  // one arrives: the last block, the last unit, and in the backward pass the block before the last.
   std::int64_t packing_block() const {
     return bytes(shared_ + kept(request_.layers, 1) + units_.block + units_.last, 0);
   }
   std::int64_t packing_last() const { return bytes(shared_ + kept(request_.layers, 1) + 2 * units_.last, 0); }
   std::int64_t packing_before() const {
-    if (request_.gathering && request_.gathering->keeps) return 0;  // it is there
+    if (request_.gathering && request_.gathering->keeps) return 0;  // it is already there
     return bytes(kept(request_.layers - 1, 2) + units_.block, shared_ + units_.block);
   }
 
  private:
-  // Of the first so many blocks those that are there: all of them, or the last so many.
+  // Parameters present of the first `blocks` blocks: those of all of them, or of the last `visited`.
   std::int64_t kept(std::int64_t blocks, std::int64_t visited) const {
     const bool all = request_.gathering && request_.gathering->keeps;
     return units_.block * (all ? blocks : std::min(blocks, visited));
@@ -159,7 +159,7 @@ class WholeUnits {
     const Gathering& gathering = *request_.gathering;
     const std::int64_t width = request_.types.compute;
     const std::int64_t largest = std::max({units_.embedding, units_.block, units_.last});
-    // Parts of the host's memory, and those that are added to the sum of the passes before.
+    // Parts from the host's memory, and those that are added to the sum of the passes before.
     const std::int64_t under_way =
         gathering.from_host || !request_.gradients_stay
             ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
@@ -169,12 +169,12 @@ class WholeUnits {
 
   const StepRequest& request_;
   UnitSizes units_;
-  std::int64_t shared_ = 0;  // the embedding that the head reads, too
+  std::int64_t shared_ = 0;  // the embedding, if the head reads it, too
 };
 
 }  // namespace
 
-// The sums of gradients are there from the start, and counted with the states. From the loss on there are the last
+// The sums of gradients exist from the start, and are counted with the states. From the loss on there are the last
 // block's output, the normed rows and the gradients of both.
 std::vector<Moment> muster_training(const StepRequest& request) {
   const StepBytes bytes(request);
@@ -211,13 +211,13 @@ std::int64_t muster_cached_tokens(std::int64_t sequence) {
   return (sequence + cache_block - 1) / cache_block * cache_block;
 }
 
-// The cache is made at the start, for scoring as for answers. Of a block's temporaries all are there at its end.
+// The cache is made at the start, for scoring as for answers. At the end of a block all its temporaries exist.
 std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t new_tokens) {
   const std::int64_t width = request.types.compute, tokens = request.batch * request.sequence;
-  const std::int64_t row =
-      (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv) * width + request.heads * wide;
+  const std::int64_t row = (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv) * width +
+                           request.heads * float_width;
   const std::int64_t drawn = new_tokens > 0 ? request.batch : std::min(tokens, most_drawn);
-  const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + wide) : 0;
+  const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + float_width) : 0;
   const std::int64_t cache =
       2 * request.layers * request.kv * width * request.batch * muster_cached_tokens(request.sequence + new_tokens);
   return {{"reading the prompt", {std::min(tokens, most_read) * row, logits, 0, cache, 0}},

@@ -10,13 +10,21 @@
 
 namespace muster::plan {
 
+std::int64_t host_bytes(const Plan& plan) {
+  std::int64_t offloaded = 0, modules = 0;
+  for (const RankPlan& rank : plan.ranks)
+    if (rank.host == 0) offloaded += rank.memory.host;
+  // Ranks that fetch modules from there count them already.
+  if (std::ranges::any_of(plan.ranks, [](const RankPlan& rank) { return rank.gpu.has_value(); }))
+    for (const auto& [place, bytes] : plan.off_gpu)
+      if (place == on_cpu()) modules += bytes;
+  return std::max(offloaded, modules);
+}
+
 namespace {
 
-// What one host's ranks offload must fit its memory.
 std::optional<Refusal> host_refusal(const Plan& plan, std::optional<std::int64_t> host_memory) {
-  std::int64_t needed = 0;
-  for (const RankPlan& rank : plan.ranks)
-    if (rank.host == 0) needed += rank.memory.host;
+  const std::int64_t needed = host_bytes(plan);
   if (!host_memory || needed <= *host_memory) return std::nullopt;
   return Refusal{fmt::format("what is offloaded needs {} of host memory, and {} are free", to_string(ByteCount{needed}),
                              to_string(ByteCount{*host_memory})),
@@ -78,7 +86,7 @@ std::int64_t rank_limit(const Question& question, std::size_t device) {
 
 namespace {
 
-// Sizes whose bytes do not fit 63 bits are no work that anybody has: refused before anything is multiplied.
+// Sizes whose bytes do not fit 63 bits are not real work: refused before anything is multiplied.
 std::optional<Error> uncountable(const Question& question) {
   const spec::ModelConfig& config = question.model->config;
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
@@ -109,7 +117,7 @@ std::optional<Error> uncountable(const Question& question) {
   return std::nullopt;
 }
 
-// A split over more GPUs than it takes leaves room for larger batches, and nothing else.
+// A split over more GPUs than necessary leaves room for larger batches, and nothing else.
 std::optional<std::string> fewer_devices(const Question& question) {
   const std::vector<PlanDevice> enough = smallest_set(question);
   if (enough.empty() || enough.size() == question.devices.size()) return std::nullopt;

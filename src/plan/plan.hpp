@@ -1,4 +1,4 @@
-// The proof that work fits, or why not: which bytes lie where, how the model is split, which batch runs.
+// The proof that work fits, or why not: which bytes go where, how the model is split, which batch runs.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,14 @@ struct PlanDevice {
   std::int64_t free = 0;   // bytes that are free on it, limit or not
 };
 
-// Who lays modules over devices: our exact split, or the rules of accelerate or transformers, key for key.
+// Which rules lay modules over devices: our exact split, or those of accelerate or transformers, key for key.
 enum class Planner { optimal, accelerate, transformers };
 
 // How much of a plan is wanted.
 enum class Detail {
-  everything,  // with the batch sizes that would fit
-  plan,        // without
-  verdict,     // only whether it fits: a micro-batch that is not given is 1
+  everything,  // including the batch sizes that would fit
+  plan,        // without them
+  verdict,     // only whether it fits: the micro-batch is 1 unless given
 };
 
 // Everything a plan follows from.
@@ -44,15 +44,15 @@ struct Question {
   std::shared_ptr<const spec::ModelDescription> model;
   Workload workload;
   std::optional<std::int64_t> batch;         // training: sequences per optimizer step, over all ranks
-  std::optional<std::int64_t> micro_batch;   // sequences per device and pass; absent: what fits
-  std::optional<std::int64_t> accumulation;  // passes per optimizer step; absent: what batch asks for
+  std::optional<std::int64_t> micro_batch;   // sequences per device and pass; absent: as many as fit
+  std::optional<std::int64_t> accumulation;  // passes per optimizer step; absent: as batch requires
   std::optional<Scheme> scheme;              // absent: the cheapest that fits
   spec::ShardingStrategy sharding = spec::ShardingStrategy::full_shard;
   bool offload = false;                     // FSDP's shards in host memory
   std::optional<std::int64_t> shard_group;  // hybrid_shard: ranks that share one copy; absent: those of one host
   std::vector<PlanDevice> devices;
-  // Training: ranks of each host, which take the devices in turn and share them evenly; absent: one on each, without
-  // GPUs one in all.
+  // Training: ranks of each host, which take the devices in turn and share them evenly; absent: one on each, or a
+  // single one without GPUs.
   std::optional<std::int64_t> ranks;
   std::vector<PlanDevice> spare;            // visible GPUs that were not chosen
   bool limits_given = false;                // by max_memory
@@ -63,19 +63,19 @@ struct Question {
   std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
   Planner planner = Planner::optimal;
   // A process computes on each device: embeddings stay with the first block, the last norm and the head with the last
-  // one. What lies on cpu or disk is brought to a device for each pass, a block at a time: limits then say what may
+  // one. What is on cpu or disk is brought to a device for each pass, a block at a time: limits then say what may
   // stay there, and what is free must hold the rest.
   bool as_stages = false;
   Detail detail = Detail::everything;
   MemoryConstants constants;
-  std::shared_ptr<StepMemo> memo = std::make_shared<StepMemo>();  // shared by the questions a search makes of this one
+  std::shared_ptr<StepMemo> memo = std::make_shared<StepMemo>();  // shared by the questions a search derives from it
 };
 
 inline std::int64_t ranks_of_host(const Question& question) {
   return question.ranks.value_or(std::max<std::int64_t>(std::ssize(question.devices), 1));
 }
 
-// Of a CPU rank where host memory is not known.
+// For a CPU rank when host memory is not known.
 inline constexpr std::int64_t unknown_limit = std::numeric_limits<std::int64_t>::max();
 
 struct RankPlan {
@@ -84,13 +84,13 @@ struct RankPlan {
   std::optional<PlanDevice> gpu;  // absent: a CPU rank
   DeviceMemory memory;
   std::int64_t limit = 0;
-  std::optional<LayerRange> layers;  // of a model that is split by layers
+  std::optional<LayerRange> layers;  // if the model is split by layers
 
   bool fits() const { return memory.total() <= limit; }
   bool limit_is_known() const { return limit != unknown_limit; }
 };
 
-// One option of `muster plan` and its value, by which a remedy differs from what was asked.
+// One option of `muster plan` and its value, by which a remedy differs from the request.
 struct OptionChange {
   std::string option;  // "--dtype", or a setting: "section.key=value"
   std::string value;   // "int8"; empty for a flag, and for a setting
@@ -98,17 +98,19 @@ struct OptionChange {
 
 struct Remedy {
   std::string change;                 // "hold the weights in 8 bits"
-  std::vector<OptionChange> options;  // as a command says it
+  std::vector<OptionChange> options;  // as typed on a command line
   std::int64_t peak = 0;              // of the fullest device then
+  std::int64_t host = 0;              // bytes of each host's memory that it takes in addition
+  std::vector<std::string> missing;   // the part of it that muster itself cannot do yet: "LoRA"
 };
 
 struct Refusal {
   std::string reason;
-  std::int64_t shortfall = 0;  // bytes missing on the device that lacks most
+  std::int64_t shortfall = 0;  // bytes missing on the device that lacks the most
   std::vector<Remedy> remedies;
 };
 
-// Batch sizes that fit beside the model, where they were asked about.
+// Batch sizes that fit along with the model, if requested.
 struct BatchAdvice {
   std::int64_t generation = 0;  // sequences generated at once
   std::int64_t scoring = 0;     // texts scored at once, logits of every position
@@ -116,12 +118,12 @@ struct BatchAdvice {
 
 struct Plan {
   Layout layout;
-  Workload workload;  // with the micro-batch and accumulation that were chosen
+  Workload workload;  // with the chosen micro-batch and accumulation
   std::int64_t parameters = 0;
   std::int64_t effective_batch = 0;
   std::vector<RankPlan> ranks;
   std::optional<DeviceMap> map;
-  std::int64_t duplicated = 0;  // bytes a tied tensor takes twice because its two uses lie apart
+  std::int64_t duplicated = 0;  // bytes a tied tensor takes twice because its two uses are apart
   std::vector<std::pair<Place, std::int64_t>> off_gpu;  // bytes of modules on cpu and disk
   std::optional<BatchAdvice> batches;
   std::vector<std::string> reasons;  // one sentence each: why this strategy, this batch, these devices
@@ -130,11 +132,12 @@ struct Plan {
   bool fits() const { return !refusal; }
 };
 
-// bad_input where the question makes no sense (a batch that ranks do not divide); a plan with a refusal where it does
+// bad_input if the question makes no sense (a batch that ranks do not divide); a plan with a refusal if it does
 // not fit.
 Result<Plan> make_plan(const Question& question);
 
-// What would make a refused question fit: each was tried, and fits. Smallest change first.
+// What would make a refused question fit: each was tried, and fits. Smallest change first; none that takes more hosts
+// or more memory than people have. Empty: nothing sensible helps.
 std::vector<Remedy> find_remedies(const Question& question);
 
 // The fewest of these devices, the roomiest first, on which the model fits for inference; empty: not on all of them.

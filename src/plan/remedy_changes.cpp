@@ -5,9 +5,21 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "spec/capability.hpp"
+#include "spec/optimizer_support.hpp"
 
 namespace muster::plan {
 namespace {
+
+using spec::Capability;
+
+// The first of them that this version does not have.
+template <class... More>
+std::string unless_available(Capability capability, More... more) {
+  if (!is_available(capability)) return std::string(name(capability));
+  if constexpr (sizeof...(more) > 0) return unless_available(more...);
+  return "";
+}
 
 void add_allocator(std::vector<Family>& list, const Question& question) {
   if (question.workload.expandable_segments || question.devices.empty()) return;
@@ -16,16 +28,18 @@ void add_allocator(std::vector<Family>& list, const Question& question) {
                    [](Question& tried) { tried.workload.expandable_segments = true; }}});
 }
 
-// Half, a quarter, …: at least `least`.
+// Half, a quarter, …: at least `least` tokens.
 void add_sequence(std::vector<Family>& list, const Question& question, std::int64_t least) {
   Family family;
+  int cost = 6;
   for (std::int64_t value = question.workload.sequence / 2; value >= least; value /= 2)
     family.push_back({fmt::format("sequences of at most {} instead of {}", value, question.workload.sequence),
                       {{"--seq-len", std::to_string(value)}},
                       [value](Question& tried) {
                         tried.workload.sequence = value;
                         tried.workload.new_tokens = std::min(tried.workload.new_tokens, value - 1);
-                      }});
+                      },
+                      cost++});
   list.push_back(std::move(family));
 }
 
@@ -38,12 +52,13 @@ std::string numbers_of(const std::vector<PlanDevice>& devices) {
 Change other_gpus(std::string what, std::vector<PlanDevice> devices) {
   std::ranges::sort(devices, {}, &PlanDevice::number);
   std::string numbers = numbers_of(devices);
-  return {std::move(what), {{"--gpu-ids", std::move(numbers)}}, [devices = std::move(devices)](Question& tried) {
-            tried.devices = devices;
-          }};
+  return {std::move(what),
+          {{"--gpu-ids", std::move(numbers)}},
+          [devices = std::move(devices)](Question& tried) { tried.devices = devices; },
+          3};
 }
 
-// GPUs that were not chosen, one after another, as far as they share a batch evenly.
+// GPUs that were not chosen, one after another, as long as they share a batch evenly.
 void add_spare_gpus(std::vector<Family>& list, const Question& question) {
   Family family;
   std::vector<PlanDevice> devices = question.devices;
@@ -56,7 +71,7 @@ void add_spare_gpus(std::vector<Family>& list, const Question& question) {
   list.push_back(std::move(family));
 }
 
-// Where every rank needs the same, the smallest GPU decides: the roomier ones alone may do. Limits by name pin the
+// If every rank needs the same, the smallest GPU decides: the roomier ones alone may be enough. Limits by name pin the
 // GPUs.
 void add_roomiest_gpus(std::vector<Family>& list, const Question& question) {
   if (question.limits_given) return;
@@ -88,7 +103,7 @@ void add_higher_limits(std::vector<Family>& list, const Question& question) {
         }}});
 }
 
-// Smaller micro-batches and more passes: the batch stays what it is.
+// Smaller micro-batches and more passes: the batch stays the same.
 void add_micro_batch(std::vector<Family>& list, const Question& question) {
   Family family;
   const std::int64_t now = question.micro_batch.value_or(1);
@@ -101,7 +116,8 @@ void add_micro_batch(std::vector<Family>& list, const Question& question) {
                       [value, now](Question& tried) {
                         if (tried.accumulation) tried.accumulation = *tried.accumulation * (now / value);
                         tried.micro_batch = value;
-                      }});
+                      },
+                      2});
   }
   list.push_back(std::move(family));
 }
@@ -113,58 +129,72 @@ void add_passes(std::vector<Family>& list, const Question& question) {
   for (std::int64_t passes = *question.accumulation * 2; passes <= *question.batch; passes *= 2)
     family.push_back({fmt::format("{} passes per optimizer step instead of {}", passes, *question.accumulation),
                       {{"--accumulation", std::to_string(passes)}},
-                      [passes](Question& tried) { tried.accumulation = passes; }});
+                      [passes](Question& tried) { tried.accumulation = passes; },
+                      2});
   list.push_back(std::move(family));
 }
 
-// Hosts like this one, over which states are sharded.
+// Hosts like this one, over which states are sharded: as many as people may have, or twice as many as requested.
 void add_hosts(std::vector<Family>& list, const Question& question) {
+  constexpr std::int64_t usual_hosts = 8;
   if (question.devices.empty()) return;
   Family family;
-  for (std::int64_t hosts = question.hosts * 2; hosts <= 256; hosts *= 2) {
+  int cost = 6;
+  for (std::int64_t hosts = question.hosts * 2; hosts <= std::max(usual_hosts, question.hosts * 2); hosts *= 2) {
     if (question.batch && *question.batch % (hosts * ranks_of_host(question)) != 0) break;
     family.push_back({fmt::format("{} hosts like this one", hosts),
                       {{"--nodes", std::to_string(hosts)}, {"--strategy", "fsdp"}},
                       [hosts](Question& tried) {
                         tried.hosts = hosts;
                         tried.scheme = Scheme::fsdp;
-                      }});
+                      },
+                      cost++});
   }
   list.push_back(std::move(family));
 }
 
 void add_sharding(std::vector<Family>& list, const Question& question) {
   const bool several = question.hosts * ranks_of_host(question) > 1;
-  // Where nothing is asked for, GPUs have been tried with it.
+  // If nothing is requested, GPUs have been tried with it.
   const bool known = question.scheme ? *question.scheme == Scheme::fsdp : !question.devices.empty();
   if (several && !known)
     list.push_back({{fmt::format("shard weights, gradients and optimizer over the {}",
                                  question.devices.empty() ? "ranks" : "GPUs"),
                      {{"--strategy", "fsdp"}},
-                     [](Question& tried) { tried.scheme = Scheme::fsdp; }}});
+                     [](Question& tried) { tried.scheme = Scheme::fsdp; },
+                     2}});
   if (several && question.sharding != spec::ShardingStrategy::full_shard)
-    list.push_back(
-        {{"shard the weights too", {{"--strategy", "fsdp"}, {"--sharding", "full_shard"}}, [](Question& tried) {
-            tried.scheme = Scheme::fsdp;
-            tried.sharding = spec::ShardingStrategy::full_shard;
-          }}});
-  if (!question.offload && !question.devices.empty())
-    list.push_back(
-        {{"keep the shards in host memory", {{"--strategy", "fsdp"}, {"--offload", ""}}, [](Question& tried) {
-            tried.scheme = Scheme::fsdp;
-            tried.offload = true;
-          }}});
+    list.push_back({{"shard the weights too",
+                     {{"--strategy", "fsdp"}, {"--sharding", "full_shard"}},
+                     [](Question& tried) {
+                       tried.scheme = Scheme::fsdp;
+                       tried.sharding = spec::ShardingStrategy::full_shard;
+                     },
+                     2}});
 }
 
-// Of our engine, which keeps float32 masters in any case.
+void add_offload(std::vector<Family>& list, const Question& question) {
+  if (question.offload || question.devices.empty()) return;
+  // If it is not known whether the host has that much memory, the others come first.
+  list.push_back({{"keep the shards in host memory",
+                   {{"--strategy", "fsdp"}, {"--offload", ""}},
+                   [](Question& tried) {
+                     tried.scheme = Scheme::fsdp;
+                     tried.offload = true;
+                   },
+                   question.host_memory ? 4 : 7}});
+}
+
+// For our engine, which keeps float32 masters in any case.
 void add_narrower_computing(std::vector<Family>& list, const Question& question) {
   if (question.workload.mixed_precision || question.workload.weights != WeightType::float32) return;
-  list.push_back({{"compute in bfloat16, with float32 masters", {{"--mixed-precision", "bf16"}}, [](Question& tried) {
-                     tried.workload.mixed_precision = true;
-                   }}});
+  list.push_back({{"compute in bfloat16, with float32 masters",
+                   {{"--mixed-precision", "bf16"}},
+                   [](Question& tried) { tried.workload.mixed_precision = true; },
+                   4}});
 }
 
-// What costs no product first.
+// First what costs no products.
 void add_recomputation(std::vector<Family>& list, const Question& question) {
   Family family;
   const auto recompute = [](spec::Recomputation how) {
@@ -174,27 +204,38 @@ void add_recomputation(std::vector<Family>& list, const Question& question) {
   if (own && question.workload.recomputation == spec::Recomputation::none)
     family.push_back({"recompute norms, rotations and gates instead of keeping them",
                       {{"training.gradient_checkpointing=selective", ""}},
-                      recompute(spec::Recomputation::selective)});
+                      recompute(spec::Recomputation::selective),
+                      2});
   if (question.workload.recomputation != spec::Recomputation::full)
     family.push_back({"recompute activations instead of keeping them",
                       {{"--checkpointing", ""}},
-                      recompute(spec::Recomputation::full)});
+                      recompute(spec::Recomputation::full),
+                      3});
   list.push_back(std::move(family));
 }
 
-void add_cheaper_states(std::vector<Family>& list, const Question& question) {
-  if (question.workload.optimizer != spec::OptimizerKind::adamw_8bit &&
-      question.workload.optimizer != spec::OptimizerKind::sgd)
-    list.push_back({{"an optimizer with 8-bit states", {{"--optimizer", "adamw_8bit"}}, [](Question& tried) {
-                       tried.workload.optimizer = spec::OptimizerKind::adamw_8bit;
-                     }}});
-  if (question.workload.mixed_precision || question.workload.weights == WeightType::float32)
-    list.push_back({{"weights, gradients and optimizer in bfloat16 (less exact)",
-                     {{"--dtype", "bfloat16"}, {"--mixed-precision", "no"}},
-                     [](Question& tried) {
-                       tried.workload.mixed_precision = false;
-                       tried.workload.weights = WeightType::bfloat16;
-                     }}});
+void add_smaller_optimizer(std::vector<Family>& list, const Question& question) {
+  if (question.workload.optimizer == spec::OptimizerKind::adamw_8bit ||
+      question.workload.optimizer == spec::OptimizerKind::sgd)
+    return;
+  list.push_back({{"an optimizer with 8-bit states",
+                   {{"--optimizer", "adamw_8bit"}},
+                   [](Question& tried) { tried.workload.optimizer = spec::OptimizerKind::adamw_8bit; },
+                   4,
+                   spec::is_supported(spec::OptimizerKind::adamw_8bit) ? "" : "8-bit Adam"}});
+}
+
+// Exact sums of gradients are in float32.
+void add_narrower_states(std::vector<Family>& list, const Question& question) {
+  if (question.workload.exact) return;
+  if (!question.workload.mixed_precision && question.workload.weights != WeightType::float32) return;
+  list.push_back({{"weights, gradients and optimizer in bfloat16 (less exact)",
+                   {{"--dtype", "bfloat16"}, {"--mixed-precision", "no"}},
+                   [](Question& tried) {
+                     tried.workload.mixed_precision = false;
+                     tried.workload.weights = WeightType::bfloat16;
+                   },
+                   4}});
 }
 
 void add_adapters(std::vector<Family>& list, const Question& question) {
@@ -208,18 +249,26 @@ void add_adapters(std::vector<Family>& list, const Question& question) {
   if (!question.workload.adapters) {
     list.push_back({{"train low-rank adapters instead of the weights",
                      {{"--lora", "8"}, {"--dtype", "bfloat16"}},
-                     with_weights(WeightType::bfloat16)},
+                     with_weights(WeightType::bfloat16),
+                     6,
+                     unless_available(Capability::low_rank_adapters)},
                     {"train low-rank adapters over weights in 4 bits",
                      {{"--lora", "8"}, {"--dtype", "int4"}},
-                     with_weights(WeightType::int4)}});
+                     with_weights(WeightType::int4),
+                     10,
+                     unless_available(Capability::low_rank_adapters, Capability::quantized_loading)}});
     return;
   }
   Family narrower;
+  int cost = 4;
   for (const auto& [type, word] :
        {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
     if (bits(type) < bits(question.workload.weights))
-      narrower.push_back(
-          {fmt::format("hold the frozen weights in {} bits", bits(type)), {{"--dtype", word}}, with_weights(type)});
+      narrower.push_back({fmt::format("hold the frozen weights in {} bits", bits(type)),
+                          {{"--dtype", word}},
+                          with_weights(type),
+                          cost++,
+                          unless_available(Capability::low_rank_adapters, Capability::quantized_loading)});
   list.push_back(std::move(narrower));
 }
 
@@ -240,26 +289,30 @@ std::vector<Family> training_families(const Question& question) {
   add_higher_limits(list, question);
   add_spare_gpus(list, question);
   add_roomiest_gpus(list, question);
-  add_sequence(list, question, 128);
+  // Texts cut to less than a quarter teach something else.
+  add_sequence(list, question, std::max<std::int64_t>(128, question.workload.sequence / 4));
   add_sharding(list, question);
-  if (question.workload.implementation == Implementation::muster) {
-    add_narrower_computing(list, question);
-  } else {
-    if (!question.workload.adapters) add_cheaper_states(list, question);
-    add_adapters(list, question);
-  }
+  add_offload(list, question);
+  const bool own = question.workload.implementation == Implementation::muster;
+  if (own) add_narrower_computing(list, question);
+  if (!own && !question.workload.adapters) add_smaller_optimizer(list, question);
+  if (!question.workload.adapters) add_narrower_states(list, question);
+  if (!own) add_adapters(list, question);
   add_hosts(list, question);
   return list;
 }
 
 void add_narrower_weights(std::vector<Family>& list, const Question& question) {
   Family family;
+  int cost = 3;
   for (const auto& [type, word] :
        {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
     if (bits(type) < bits(question.workload.weights))
       family.push_back({fmt::format("hold the weights in {} bits", bits(type)),
                         {{"--dtype", word}},
-                        [type = type](Question& tried) { tried.workload.weights = type; }});
+                        [type = type](Question& tried) { tried.workload.weights = type; },
+                        cost++,
+                        bits(type) < 16 ? unless_available(Capability::quantized_loading) : ""});
   list.push_back(std::move(family));
 }
 
@@ -280,14 +333,16 @@ void add_host_memory(std::vector<Family>& list, const Question& question) {
                      [room](Question& tried) {
                        tried.cpu_limit = room << 30;
                        tried.limits_given = true;
-                     }}});
+                     },
+                     7}});
   if (larger(question.disk_limit))
     list.push_back({{"lay what the GPUs cannot hold on disk (very slow)",
                      {{"--disk-memory", fmt::format("{}GiB", room)}},
                      [room](Question& tried) {
                        tried.disk_limit = room << 30;
                        tried.limits_given = true;
-                     }}});
+                     },
+                     9}});
 }
 
 std::vector<Family> inference_families(const Question& question) {
@@ -299,7 +354,8 @@ std::vector<Family> inference_families(const Question& question) {
   for (std::int64_t value = batch / 2; value >= 1; value /= 2)
     smaller.push_back({fmt::format("{} sequence{} at once instead of {}", value, value == 1 ? "" : "s", batch),
                        {{"--batch", std::to_string(value)}},
-                       [value](Question& tried) { tried.micro_batch = value; }});
+                       [value](Question& tried) { tried.micro_batch = value; },
+                       2});
   list.push_back(std::move(smaller));
   add_higher_limits(list, question);
   add_spare_gpus(list, question);
@@ -311,7 +367,8 @@ std::vector<Family> inference_families(const Question& question) {
                        tried.map.emplace(spec::MapRule::balanced);
                        tried.planner = Planner::optimal;
                        tried.scheme.reset();
-                     }}});
+                     },
+                     2}});
   add_narrower_weights(list, question);
   add_sequence(list, question, std::max<std::int64_t>(128, 2 * question.workload.new_tokens));
   add_host_memory(list, question);

@@ -1,4 +1,4 @@
-// What can be changed about a question: each change as muster plan's options say it, and as the question takes it.
+// What can be changed about a question: each change as options of muster plan, and as applied to the question.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,20 @@ struct Change {
   std::string what;
   std::vector<OptionChange> options;
   std::function<void(Question&)> apply;
+  // How much of the request it gives up. The costs of changes made together add up:
+  //   1  nothing but an option: the same work on the same devices
+  //   2  the work is cut or laid out differently; time for memory
+  //   3  other devices, or every activation is computed twice
+  //   4  numbers are narrower, or wait in host memory
+  //   6  something else is trained, on shorter texts, or on more hosts; each further halving or doubling adds 1
+  int cost = 1;
+  std::string missing = {};  // the part of it that muster itself cannot do yet: "LoRA"
 };
 
-// Changes of one thing, of which a remedy takes one: the smallest first.
+// Alternative changes of one thing: a remedy takes one. The smallest first, and none cheaper than the one before it.
 using Family = std::vector<Change>;
 
-// In the order in which people would rather have them; none is empty.
+// In the order in which people would prefer them; none is empty.
 std::vector<Family> possible_changes(const Question& question);
 
 }  // namespace muster::plan

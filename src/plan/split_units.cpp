@@ -61,7 +61,7 @@ class Collector {
       buffers_.push_back(entry_of(id));
   }
 
-  // Of a module that has children.
+  // For a module that has children.
   void add_own_tensors(ModuleId id) {
     const spec::ModuleShape& module = shape_.at(id);
     std::vector<Entry> parameters;

@@ -15,8 +15,8 @@ namespace muster::plan {
 enum class UnitRole { before_blocks, block, after_blocks };  // embeddings; layers; the last norm and the head
 
 // A model's units in the order of computing, which is that of definition: blocks (modules of classes that are never
-// split), and outside of blocks the childless modules and the single tensors that hold parameters. What holds buffers
-// alone (rotary_emb) goes with the first block, wherever it was defined.
+// split), and outside of blocks the childless modules and the single tensors that hold parameters. What holds only
+// buffers (rotary_emb) goes with the first block, wherever it was defined.
 struct SplitUnits {
   std::vector<Unit> units;  // with the bytes of their tensors; a caller adds caches and workspace
   std::vector<SharedBytes> shared;
@@ -24,7 +24,7 @@ struct SplitUnits {
   std::vector<std::vector<Entry>> contents;  // per unit: the modules and tensors it stands for
 };
 
-// tensor_bytes: what each tensor takes, by its number; that of a second name of a tied tensor is not looked at.
+// tensor_bytes: what each tensor takes, by its number; second names of a tied tensor are ignored.
 SplitUnits split_units(const spec::ModelShape& shape, std::span<const std::int64_t> tensor_bytes);
 
 // Every module that holds a tensor is covered; modules that share a place are one entry, as accelerate writes it.

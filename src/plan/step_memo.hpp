@@ -1,4 +1,4 @@
-// The moments of steps that were asked for before. Looking for the strategy, batch and remedies that fit asks about the
+// The moments of steps that were requested before. Looking for the strategy, batch and remedies that fit asks about the
 // same step under many layouts.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace muster::plan {
 
 class StepMemo {
  public:
-  // As training_moments gives them. The reference holds until the next call.
+  // As training_moments returns them. The reference is valid until the next call.
   const std::vector<Moment>& training(Implementation implementation, const StepRequest& request);
 
  private:

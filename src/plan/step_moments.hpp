@@ -33,7 +33,7 @@ struct Gathering {
   bool keeps = false;         // a unit stays until its last visit of a pass (shard_grad_op)
   std::int64_t gradient = 4;  // bytes of a sum of gradients
   std::int64_t shards = 1;    // parts of each unit
-  bool from_host = false;     // parts are brought from the host's memory and taken back there
+  bool from_host = false;     // parts are fetched from the host's memory and written back there
   bool operator==(const Gathering&) const = default;
 };
 
@@ -61,10 +61,10 @@ struct StepRequest {
   bool gradients_stay = true;
   bool dequantized = false;  // weights are unpacked for each product
   std::optional<Adapters> adapters;
-  // Of muster's engine:
+  // For muster's engine:
   bool exact = false;
   bool on_cpu = false;
-  std::optional<Gathering> gathering;  // absent: all parameters are always there
+  std::optional<Gathering> gathering;  // absent: all parameters are always present
   bool operator==(const StepRequest&) const = default;
 };
 
@@ -73,10 +73,10 @@ struct Moment {
   Held held{};
 };
 
-// Who computes: what is kept for the backward pass, and what is needed for a moment, differs.
+// Which engine computes: what is kept for the backward pass, and what is needed for a moment, differs.
 enum class Implementation { transformers, muster };
 
-// The high moments of a forward and backward pass, states not counted.
+// The high moments of a forward and backward pass, not counting states.
 std::vector<Moment> training_moments(Implementation implementation, const StepRequest& request);
 
 // The high moments of reading a prompt of request.sequence tokens and writing new_tokens more; with 0 new tokens the

@@ -51,13 +51,13 @@ class TrainingPlanner {
 
   std::int64_t shard_group() const { return question_.shard_group.value_or(ranks_of_host(question_)); }
 
-  // ddp on one rank of muster's own.
+  // ddp on one rank of muster's own engine.
   bool is_replica_alone() const {
     return question_.scheme == Scheme::ddp && world_ == 1 && !question_.offload &&
            question_.workload.implementation == Implementation::muster;
   }
 
-  // In the order of cost: what communicates least first. Host memory is a remedy, taken only where it is asked for.
+  // In order of cost: what communicates least first. Host memory is a remedy, used only if requested.
   std::vector<Attempt> attempts() const {
     if (is_replica_alone()) return {{layout(Scheme::single, false), "one rank has nobody to share with"}};
     if (question_.scheme) return {{layout(*question_.scheme, question_.offload), "as asked"}};
@@ -103,6 +103,14 @@ class TrainingPlanner {
     return "distributed.fsdp_sharding_strategy=full_shard";
   }
 
+  // The nearest ones below and above, the nearer first.
+  static std::string nearest_batches(std::int64_t batch, std::int64_t ranks) {
+    const std::int64_t below = batch / ranks * ranks, above = below + ranks;
+    if (below == 0) return fmt::format("--batch {}", above);
+    const bool down = batch - below < above - batch;
+    return fmt::format("--batch {}, or {}", down ? below : above, down ? above : below);
+  }
+
   std::optional<Error> contradiction() const {
     const std::int64_t ranks =
         question_.scheme && (*question_.scheme == Scheme::tensor || *question_.scheme == Scheme::pipeline) ? 1 : world_;
@@ -126,7 +134,7 @@ class TrainingPlanner {
     if (!question_.batch) return std::nullopt;
     if (*question_.batch % ranks != 0)
       return refuse(fmt::format("a batch of {} sequences cannot be shared evenly by {} ranks", *question_.batch, ranks),
-                    fmt::format("--batch {}", (*question_.batch / ranks + 1) * ranks));
+                    nearest_batches(*question_.batch, ranks));
     const std::int64_t per_rank = *question_.batch / ranks;
     if (question_.micro_batch && question_.accumulation && *question_.micro_batch * *question_.accumulation != per_rank)
       return refuse(fmt::format("a batch of {} is not {} sequences × {} passes × {} ranks", *question_.batch,
@@ -171,11 +179,11 @@ class TrainingPlanner {
     return memory(where, workload).total() <= least_limit();
   }
 
-  // The largest micro-batch that fits; where none does, 1.
+  // The largest micro-batch that fits; if none does, 1.
   std::int64_t choose_micro_batch(const Layout& where) const {
     if (question_.micro_batch) return *question_.micro_batch;
     if (question_.detail == Detail::verdict && !question_.accumulation) return 1;
-    // Nothing is known that would bound it.
+    // Nothing known would limit it.
     if (!question_.batch && question_.devices.empty() && !cpu_rank(question_, {}).limit_is_known()) return 1;
     if (!question_.batch)
       return std::max<std::int64_t>(
@@ -191,7 +199,7 @@ class TrainingPlanner {
     return best;
   }
 
-  // Stage i holds the activations of stages - i micro-batches; blocks are shared out evenly, the first stages take one
+  // Stage i holds the activations of stages - i micro-batches; blocks are divided evenly, the first stages take one
   // more.
   std::vector<RankPlan> pipeline_ranks(const Layout& where, const Workload& workload) const {
     const spec::ModelConfig& config = question_.model->config;

@@ -1,4 +1,4 @@
-// The operations of transformers' models with PyTorch in eager mode, as they allocate. docs/memory-model.md tells how
+// The operations of transformers' models with PyTorch in eager mode, as they allocate. docs/memory-model.md says how
 // each was found; bench/memory holds the measurements.
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ class TransformersModel {
 
   Tensor embed() {
     if (!request_.has_embedding) {
-      // From the device before; its gradient is wanted.
+      // From the previous device; its gradient is wanted.
       Tensor received = tape_.make(tokens_ * request_.hidden, request_.types.weight);
       return tape_.recording() ? tape_.leaf(received) : received;
     }
@@ -46,7 +46,7 @@ class TransformersModel {
     return tape_.dropout(tape_.add(words, places), request_.dropout.embedding);
   }
 
-  // hidden: what the blocks before gave; kept by the caller while the block runs, as Python does.
+  // hidden: the output of the blocks before; kept by the caller while the block runs, as Python does.
   Tensor block(std::size_t number, const Tensor& hidden) {
     if (request_.recomputation != spec::Recomputation::full || !tape_.recording())
       return run_block(tape_, hidden, blocks_[number]);
@@ -84,7 +84,7 @@ class TransformersModel {
     head_.copy.reset();
   }
 
-  // What the device keeps of keys and values of one block.
+  // What the device keeps of one block's keys and values.
   std::vector<Bytes> cache;
   bool caching = false;
 
@@ -119,7 +119,7 @@ class TransformersModel {
     return adapted(tape, input, result, in, out);
   }
 
-  // The adapters' weights are 4 bytes wide, as peft holds them beside 2-byte weights.
+  // The adapters' weights are 4 bytes wide, as peft holds them along with 2-byte weights.
   Tensor adapted(EagerTape& tape, const Tensor& input, const Tensor& result, std::int64_t in, std::int64_t out) {
     const std::int64_t rows = input.elements / in, rank = request_.adapters->rank;
     const Tensor raised = input.width == wide ? input : tape.cast(input, wide);
@@ -302,7 +302,7 @@ class TransformersModel {
   Parameter embedding_, head_, positions_;
 };
 
-// The phases of a training step whose heights are told apart.
+// The phases of a training step whose peaks are distinguished.
 enum Phase { forward, loss_forward, loss_backward, last_block, first_block, embedding, phase_count };
 constexpr std::array<std::string_view, phase_count> phase_names{"forward pass",
                                                                 "loss",
@@ -353,7 +353,7 @@ Heights train(const StepRequest& request, std::int64_t blocks) {
   return heights;
 }
 
-// Every block adds the same to each height, so that two and three blocks tell about any number of them.
+// Every block adds the same to each peak, so that two and three blocks give the values for any number of them.
 template <class Measured>
 Measured extend(const Measured& two, const Measured& three, std::int64_t layers) {
   Measured extended = two;
@@ -366,7 +366,7 @@ Measured extend(const Measured& two, const Measured& three, std::int64_t layers)
 enum Reading { prompt, next_token, reading_count };
 using ReadingHeights = std::array<Held, reading_count>;
 
-// One pass over the prompt, and the last of the tokens that are written after it.
+// One pass over the prompt, and one for the last of the tokens that are written after it.
 ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64_t new_tokens) {
   MemoryMeter meter;
   TransformersModel model(request, meter, blocks, false);
@@ -389,7 +389,7 @@ ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64
     }
   }
   heights[prompt] = meter.end_phase();
-  // Each token's keys and values are joined to the cache by copying a block's part of it.
+  // Each token's keys and values are appended to the cache by copying a block's part of it.
   const std::int64_t per_token = 2 * blocks * request.kv * request.types.compute * request.batch;
   const std::int64_t length = request.sequence + new_tokens - 1;
   if (model.caching) {

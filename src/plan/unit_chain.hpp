@@ -22,14 +22,14 @@ class UnitChain {
   std::size_t size() const { return bytes_.size(); }
   std::int64_t bytes_between(std::size_t begin, std::size_t end) const { return before_[end] - before_[begin]; }
 
-  // What units [begin, end) bring to however many devices: their bytes and what they share with units before them.
+  // What units [begin, end) bring to any number of devices: their bytes and what they share with units before them.
   std::int64_t bytes_to_come(std::size_t begin, std::size_t end) const;
 
   // What units [begin, end) take on one device: bytes, duplicates of what they share with earlier ones, the largest
   // workspace.
   std::int64_t cost(std::size_t begin, std::size_t end) const;
 
-  // No cut between these two any more.
+  // From now on no cut between these two.
   void glue(std::size_t first, std::size_t second);
   bool may_cut(std::size_t position) const { return position == 0 || position == size() || !glued_[position]; }
   // Undoes every glue() since `state` was read.
@@ -45,7 +45,7 @@ class UnitChain {
   // The earliest beginning of a stretch to end that takes at most limit.
   std::size_t backward(std::size_t first, std::size_t end, std::int64_t limit) const;
 
-  // Walks the ends of stretches from begin: visit(end, cost) for each place where a cut is allowed, until it says
+  // Walks the ends of stretches from begin: visit(end, cost) for each place where a cut is allowed, until it returns
   // false.
   template <class Visit>
   void walk(std::size_t begin, std::size_t last, Visit visit) const {
@@ -79,7 +79,7 @@ class UnitChain {
   std::vector<std::int64_t> before_;  // sums of bytes_
   std::vector<SharedBytes> pairs_;
   std::vector<bool> shares_;
-  std::vector<std::vector<Other>> with_earlier_;  // per unit that shares: partners before it; empty when nobody shares
+  std::vector<std::vector<Other>> with_earlier_;  // per unit that shares: partners before it; empty if none share
   std::vector<std::vector<Other>> with_later_;
   std::vector<bool> glued_;  // per unit: no cut before it
 };

@@ -1,4 +1,4 @@
-// What is to be computed, and how it is laid over devices: the planner's question in plain values.
+// What will be computed, and how it is laid over devices: the planner's question in plain values.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct Workload {
   bool mixed_precision = false;
   spec::OptimizerKind optimizer = spec::OptimizerKind::adamw;
   spec::Attention attention = spec::Attention::sdpa;
-  spec::Recomputation recomputation = spec::Recomputation::none;  // selective: of muster alone
+  spec::Recomputation recomputation = spec::Recomputation::none;  // selective: only with muster
   bool exact = false;                                             // muster: sums of gradients are exact
   std::optional<Adapters> adapters;
-  std::int64_t sequence = 1024;      // tokens per sequence; of inference: prompt and answer together
-  std::int64_t new_tokens = 256;     // of inference: the answer's share of them; 0: scoring, logits of all positions
+  std::int64_t sequence = 1024;      // tokens per sequence; for inference: prompt and answer together
+  std::int64_t new_tokens = 256;     // for inference: the answer's share of them; 0: scoring, logits of all positions
   bool expandable_segments = false;  // PyTorch's allocator may grow its segments
   std::int64_t micro_batch = 1;      // sequences per device and pass
   std::int64_t accumulation = 1;     // passes per optimizer step
@@ -46,8 +46,8 @@ enum class Scheme {
   ddp,          // training: a whole model on each device, gradients averaged
   fsdp,         // states sharded
   tensor,       // matrices sharded
-  pipeline,     // layers shared out, micro-batches in flight
-  layer_split,  // inference: layers shared out over the devices (a device map)
+  pipeline,     // layers divided, micro-batches in flight
+  layer_split,  // inference: layers divided among the devices (a device map)
 };
 std::string_view name(Scheme scheme);
 

@@ -31,13 +31,13 @@ std::string_view id_of(std::string_view line) {
   return line.substr(0, line.find('"'));
 }
 
-// Where nothing was archived there is no file.
+// If nothing was archived there is no file.
 Result<std::string> archive_text(const StateFolder& folder) {
   if (::access(folder.archive().c_str(), F_OK) != 0 && errno == ENOENT) return std::string();
   return read_file(folder.archive());
 }
 
-// By their numbers; ids that are none go last.
+// By number; ids that are not numbers come last.
 bool goes_before(const ArchivedJob& a, const ArchivedJob& b) {
   const auto key = [](const ArchivedJob& job) {
     return std::pair(parse_number<std::uint64_t>(job.record.job.id.text).value_or(UINT64_MAX), job.record.job.id.text);

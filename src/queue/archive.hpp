@@ -1,5 +1,5 @@
-// Settled jobs that have left the journal: archive.jsonl, a line for each. The conductor alone writes it. A job that
-// was archived twice, since the conductor was killed between archive and journal, counts once.
+// Settled jobs that have left the journal: archive.jsonl, one line each. Only the conductor writes it. A job that
+// was archived twice, because the conductor was killed between archive and journal, counts once.
 #pragma once
 
 #include <functional>
@@ -22,21 +22,21 @@ struct ArchivedJob {
   bool operator==(const ArchivedJob&) const = default;
 };
 
-// Without the line's end.
+// Without the newline.
 std::string to_line(const ArchivedJob& job);
 Result<ArchivedJob> read_archived(std::string_view line, std::string_view source);
 
 // Durable when this returns.
 Result<void> add_to_archive(const StateFolder& folder, std::span<const ArchivedJob> jobs);
-// All of them, in the order of their numbers. A line that is damaged is left out.
+// All of them, by number. A damaged line is left out.
 Result<std::vector<ArchivedJob>> read_archive(const StateFolder& folder);
-// Takes jobs out of it for good; durable when this returns.
+// Removes jobs from it for good; durable when this returns.
 Result<void> remove_from_archive(const StateFolder& folder, const std::unordered_set<std::string>& ids);
 
-// Settled jobs that nobody waits for, but not those that were settled last: so many are kept.
+// Settled jobs that no job waits for, except those settled last: this many are kept.
 std::unordered_set<schedule::JobIndex> jobs_to_archive(const schedule::Scheduler& scheduler, std::size_t kept);
 
-// Where a job stands in the archive: so many bytes from there on, without the line's end.
+// Where a job is in the archive: this many bytes from there on, without the newline.
 struct ArchivePlace {
   std::size_t offset = 0, length = 0;
 };
@@ -46,12 +46,12 @@ Result<ArchivedJob> read_archived_at(const StateFolder& folder, const ArchivePla
 class ArchiveIndex {
  public:
   virtual ~ArchiveIndex() = default;
-  // Those of them that are there, in any order.
+  // Those of them that exist, in any order.
   virtual Result<std::vector<ArchivedJob>> find(const std::unordered_set<std::string>& ids) = 0;
   virtual Result<std::size_t> count() = 0;
 };
 
-// One that reads the whole archive whenever it is asked.
+// One that reads the whole archive at every call.
 class ScannedArchive : public ArchiveIndex {
  public:
   explicit ScannedArchive(StateFolder folder) : folder_(std::move(folder)) {}

@@ -1,4 +1,4 @@
-// What the jobs that are not settled are to run, out of the batches that were taken.
+// The commands of the jobs that are not settled, from the batches that were taken.
 #pragma once
 
 #include <filesystem>
@@ -33,13 +33,13 @@ class CommandBook {
   std::unordered_map<std::string, BookedCommand> commands_;
 };
 
-// The batches that were taken, as files. They bear the number of their first job, and their jobs have the numbers that
-// follow it.
+// The batches that were taken, as files. They are named by the number of their first job, and their jobs have the
+// numbers that follow it.
 class BatchFiles {
  public:
   explicit BatchFiles(std::filesystem::path folder);
 
-  // The batch with this job; nothing when there is none, or its file cannot be read.
+  // The batch with this job; nothing if there is none, or its file cannot be read.
   const Batch* holding(const schedule::JobId& id);
   std::vector<std::string> command_of(const schedule::JobId& id);
   // Those that were read.
@@ -50,7 +50,7 @@ class BatchFiles {
   std::map<std::filesystem::path, std::optional<Batch>> batches_;
 };
 
-// Nothing when it cannot be read or holds no batch.
+// Nothing if it cannot be read or holds no batch.
 std::optional<Batch> read_batch(const std::filesystem::path& file);
 
 }  // namespace muster::queue

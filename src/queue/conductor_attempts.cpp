@@ -20,7 +20,7 @@ using schedule::JobState;
 
 struct FoundKeeper {
   FileDescriptor handle;
-  bool is_gone = false;  // known for certain; without a handle it may also be that none could be had
+  bool is_gone = false;  // known for certain; without a handle: perhaps only none was available
 };
 
 FoundKeeper find_keeper(const ProcessIdentity& identity) {
@@ -46,7 +46,7 @@ std::optional<std::chrono::system_clock::time_point> touched(const std::filesyst
 
 }  // namespace
 
-// Jobs that the last conductor ordered to start: they run, have ended, or never began.
+// Jobs that the previous conductor ordered to start: they run, have ended, or never began.
 void Conductor::recover() {
   for (const JobRecord& record : scheduler().jobs().all())
     if (has_gpus(record.state)) follow(record.job.id, record.attempts);
@@ -56,15 +56,17 @@ Conductor::Running& Conductor::follow(const JobId& job, int attempt) {
   return running_.insert_or_assign(next_token_++, Running{job, attempt, {}, false}).first->second;
 }
 
-// Somebody may be left of an attempt as long as its file is locked, and so long it holds its GPUs. A keeper that was
-// killed has left processes behind, and those may have closed what they inherited: they are looked for by their mark.
+// Processes of an attempt may be left as long as its file is locked; until then it holds its GPUs. A keeper that was
+// killed has left processes behind, and those may have closed what they inherited: they are searched for by their mark,
+// and, if they have cleared their environment too, among the children of this process, to which the kernel gave them
+// if it is the one that started their keeper.
 void Conductor::examine(Token token) {
   Running& running = running_.at(token);
   const AttemptView view = look_at_attempt(folder_.attempt(running.job, running.attempt));
   if (view.lock == LockState::unknown) return;  // the next look may know
   if (view.lock != LockState::locked) {
     const bool was_killed = view.record.keeper && !view.record.end;
-    if (!was_killed || kill_strays(*view.record.keeper) == 0) conclude(token, view);
+    if (!was_killed || kill_strays(*view.record.keeper) + kill_orphans() == 0) conclude(token, view);
     return;
   }
   if (running.keeper || !view.record.keeper) return;
@@ -80,28 +82,38 @@ void Conductor::conclude(Token token, const AttemptView& view) {
   const Running running = std::move(running_.at(token));
   running_.erase(token);
   const AttemptRecord& record = view.record;
-  if (!record.end && !record.keeper) return conclude_unbegun(running, view.lock == LockState::missing);
+  if (!record.end && !record.keeper && !record.is_damaged)
+    return conclude_unbegun(running, view.lock == LockState::missing);
   if (!record.end) return tell(schedule::Ended{running.job, schedule::HowEnded::killed, SIGKILL});
   if (const auto* end = std::get_if<CommandEnd>(&*record.end))
     tell(schedule::Ended{running.job, end->how, end->code});
   else
-    tell(schedule::StartFailed{running.job, std::get<NotStarted>(*record.end).reason});
+    tell_not_started(running.job, std::get<NotStarted>(*record.end));
 }
 
-// Nothing was written down of an attempt that an earlier conductor ordered: that one was killed before it could start
-// it, and it is started now. Unless the machine went down in between: then it may have begun, and what it had written
+// Only what is wrong with the command itself is a failure of the job.
+void Conductor::tell_not_started(const JobId& job, const NotStarted& hindrance) {
+  if (hindrance.cause == NotStarted::Cause::command) return tell(schedule::StartFailed{job, hindrance.reason});
+  write_log_once(fmt::format("job {} is not started yet: {}", job.text, hindrance.reason));
+  const std::vector<schedule::GpuNumber> gpus = scheduler().jobs().at(*scheduler().jobs().find(job)).gpus;
+  if (hindrance.cause == NotStarted::Cause::shortage || gpus.empty())
+    return tell(schedule::Postponed{job, hindrance.reason});
+  for (const schedule::GpuNumber gpu : gpus) set_aside(gpu, fmt::format("nobody, but {}", hindrance.reason));
+}
+
+// Nothing was recorded about an attempt that an earlier conductor ordered: it was killed before it could start
+// it, and it is started now. Unless the machine crashed in between: then it may have begun, and what it had written
 // may be lost. Better killed than run twice.
 void Conductor::conclude_unbegun(const Running& running, bool is_missing) {
   const JobRecord& job = scheduler().jobs().at(*scheduler().jobs().find(running.job));
-  if (running.is_own)
-    return tell(schedule::StartFailed{running.job, is_missing
-                                                       ? "its folder in jobs has vanished, and with it how it went"
-                                                       : "its keeper ended before it began"});
+  if (running.is_own && is_missing)
+    return tell(schedule::StartFailed{running.job, "its folder in jobs has vanished, and with it how it went"});
+  if (running.is_own) return tell(schedule::Postponed{running.job, "its keeper ended before it began"});
   if (machine_was_down_) return tell(schedule::Ended{running.job, schedule::HowEnded::killed, SIGKILL});
   if (job.state == JobState::running)
     journal_.decide_again(schedule::Start{running.job, job.gpus, running.attempt});
   else
-    tell(schedule::StartFailed{running.job, "it was stopped before it began"});
+    tell(schedule::Postponed{running.job, "it was stopped before it began"});
 }
 
 void Conductor::examine_lingering() {
@@ -115,7 +127,7 @@ bool Conductor::has_lingering() const {
   return std::ranges::any_of(running_, [](const auto& entry) { return !entry.second.keeper; });
 }
 
-// Of jobs that are to be heard of, and whose time is up: their log grew, or they touched their file.
+// Signs of life of jobs with a heartbeat that is due: their log grew, or they touched their file.
 void Conductor::look_for_signs() {
   const auto deadline = scheduler().next_deadline();
   if (!deadline || *deadline > journal_.moment()) return;

@@ -17,13 +17,14 @@
 #include "base/files.hpp"
 #include "base/signals.hpp"
 #include "launch/apart.hpp"
+#include "queue/conductor.hpp"
 
 namespace muster::queue {
 namespace {
 
 constexpr off_t longest_log = 1 << 20;
 
-// The log of the conductors; one that grew long is put aside.
+// The log of the conductors; a long one is moved aside.
 FileDescriptor open_log(const StateFolder& folder) {
   struct stat facts = {};
   if (::stat(folder.conductor_log().c_str(), &facts) == 0 && facts.st_size > longest_log)
@@ -31,7 +32,7 @@ FileDescriptor open_log(const StateFolder& folder) {
   return FileDescriptor(::open(folder.conductor_log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 }
 
-// Everything of the command that started it is left behind: its session, terminal, folder, open files, and the lease,
+// Leaves behind everything of the command that started it: its session, terminal, folder, open files, and the lease,
 // launch or job it may have run in.
 void leave_caller(const StateFolder& folder) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -41,13 +42,13 @@ void leave_caller(const StateFolder& folder) {
   const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const FileDescriptor log = open_log(folder);
   ::dup2(nothing.number(), STDIN_FILENO);
-  // Without a log it is silent: who waits for the end of the caller's output must not wait for this process.
+  // Without a log it is silent: a process that reads the caller's output must not have to wait for this one.
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(log ? log.number() : nothing.number(), stream);
   ::unsetenv("MUSTER_LEASE");
   [[maybe_unused]] const int moved = ::chdir(folder.path().c_str());  // the caller's folder may be removed
 }
 
-// Who only looks whether it is locked locks it for an instant: hence the patience.
+// A process that only checks whether it is locked locks it for an instant: hence the patience.
 Result<FileDescriptor> take_conductor_lock(const StateFolder& folder) {
   constexpr int tries = 20;
   constexpr std::chrono::milliseconds pause(5);
@@ -58,7 +59,7 @@ Result<FileDescriptor> take_conductor_lock(const StateFolder& folder) {
   }
 }
 
-// In a fork. Only exec is left to do.
+// In a fork. Only exec remains to be done.
 [[noreturn]] void become_program(const std::vector<std::string>& arguments,
                                  const std::vector<std::pair<std::string, std::string>>& environment_changes) {
   for (const auto& [name, value] : environment_changes) ::setenv(name.c_str(), value.c_str(), 1);
@@ -73,16 +74,16 @@ Result<FileDescriptor> take_conductor_lock(const StateFolder& folder) {
 bool conductor_runs(const StateFolder& folder) { return is_locked_file(folder.conductor_lock()); }
 
 int be_conductor(const StateFolder& folder, const std::function<int(FileDescriptor)>& conduct) try {
-  launch::stand_apart(launch::apart_queue);  // exec has taken the name away
+  launch::stand_apart(launch::apart_queue);  // exec has reset the name
   leave_caller(folder);
   auto lock = take_conductor_lock(folder);
   if (!lock) {
-    fmt::print(stderr, "{}\n", lock.error().what);
+    write_log(lock.error().what);
     return 1;
   }
-  return *lock ? conduct(std::move(*lock)) : 0;  // somebody else was faster
+  return *lock ? conduct(std::move(*lock)) : 0;  // another process was faster
 } catch (const std::exception& error) {
-  fmt::print(stderr, "internal error: {}\n", error.what());
+  write_log(std::string("internal error: ") + error.what());
   return 1;
 }
 
@@ -91,7 +92,7 @@ Result<void> ensure_conductor(const StateFolder& folder, const std::vector<std::
   if (conductor_runs(folder)) return {};
   const auto failure = [] {
     return Error{Error::Kind::failed, fmt::format("cannot start the queue's conductor: {}", system_reason()),
-                 "ulimit -u tells how many processes you may have, ulimit -n how many files"};
+                 "ulimit -u shows how many processes you may have, ulimit -n how many open files"};
   };
   int ends[2];
   if (::pipe(ends) != 0) return failure();
@@ -104,7 +105,7 @@ Result<void> ensure_conductor(const StateFolder& folder, const std::vector<std::
     launch::stand_apart(launch::apart_queue);
     if (::fork() == 0) become_program(arguments, environment_changes);
     writer = FileDescriptor();
-    // It stands apart when it has closed what it inherited. Until then it is not to lose its parent, and fall to a
+    // It stands apart once it has closed what it inherited. Until then it must not lose its parent, and end up with a
     // keeper that ends what it finds.
     char nothing = 0;
     while (::read(reader.number(), &nothing, 1) < 0 && errno == EINTR) {

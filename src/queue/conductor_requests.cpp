@@ -17,7 +17,7 @@ using schedule::JobId;
 
 constexpr std::size_t many_jobs = 1000;
 
-// A file that is gone or damaged takes its own jobs with it, and no others: they fail when they are to start.
+// A missing or damaged file affects only its own jobs: they fail when they should start.
 void Conductor::load_batches() {
   std::vector<std::filesystem::path> files = lines_files_in(folder_.batches());
   for (const auto& file : files) {
@@ -35,7 +35,7 @@ void Conductor::take_inbox() {
     if (std::ranges::find(forget_requests_, file) != forget_requests_.end()) continue;
     const auto text = read_file(file);
     if (!text) {  // too many open files, perhaps: it may be readable later
-      write_log(text.error().what);
+      write_log_once(text.error().what);
       has_postponed_ = true;
       continue;
     }
@@ -49,7 +49,7 @@ void Conductor::take_inbox() {
 
 void Conductor::take(Batch batch, const std::filesystem::path& file) {
   const JobId first = batch.jobs.front().job.id;
-  // One that is in the journal already was taken by a conductor that was killed before it could put the file away.
+  // One that is already in the journal was taken by a conductor that was killed before it could move the file away.
   if (!scheduler().jobs().find(first)) {
     schedule::Submitted submitted;
     int wanted = 0;
@@ -61,7 +61,12 @@ void Conductor::take(Batch batch, const std::filesystem::path& file) {
       has_postponed_ = true;
       return;
     }
-    if (auto resolved = resolve_archived(submitted.jobs); !resolved) return refuse(file, first.text, resolved.error());
+    if (auto resolved = resolve_archived(submitted.jobs); !resolved) {
+      if (resolved.error().kind == Error::Kind::refused) return refuse(file, first.text, resolved.error());
+      write_log_once(resolved.error().what);  // the archive may be readable later
+      has_postponed_ = true;
+      return;
+    }
     if (auto told = journal_.tell(std::move(submitted)); !told) return refuse(file, first.text, told.error());
   }
   const bool is_large = batch.jobs.size() > many_jobs;
@@ -70,7 +75,7 @@ void Conductor::take(Batch batch, const std::filesystem::path& file) {
   moves_.emplace_back(file, folder_.batches() / (first.text + ".jsonl"));
 }
 
-// The scheduler does not know jobs that were archived. Who comes after one that has ended need not wait for it.
+// The scheduler does not know archived jobs. A job that comes after one that has ended does not have to wait for it.
 Result<void> Conductor::resolve_archived(std::vector<schedule::Job>& jobs) const {
   std::unordered_set<std::string> known, unknown;
   for (const schedule::Job& job : jobs) {

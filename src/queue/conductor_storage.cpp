@@ -1,4 +1,4 @@
-// What is settled leaves the journal, so that a queue stays as fast as it was when it was new.
+// Settled jobs leave the journal, so that a queue stays as fast as it was when it was new.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 namespace muster::queue {
 namespace {
 
-// A journal is worth shortening when it has more lines than what would be left of it, and some more.
+// A journal is worth shortening if it has more lines than would be left of it, and some more.
 constexpr std::size_t many_lines = 4000;
-// When nothing else is to be done, far fewer are enough.
+// When there is nothing else to do, far fewer are enough.
 constexpr std::size_t some_lines = 100;
 
 bool holds_known_job(const Batch& batch, const schedule::Scheduler& scheduler) {
@@ -25,16 +25,21 @@ bool holds_known_job(const Batch& batch, const schedule::Scheduler& scheduler) {
 
 }  // namespace
 
-Result<void> Conductor::tidy() {
-  if (!forget_requests_.empty())
-    if (auto forgotten = forget(); !forgotten) return forgotten;
+// What fails here is tried again later: the journal is just longer than necessary.
+void Conductor::tidy() {
+  constexpr std::chrono::seconds between_tries(1);
+  if (std::chrono::steady_clock::now() < next_tidy_) return;
   const std::size_t enough = is_idle() ? some_lines : std::max(many_lines, scheduler().jobs().size());
-  if (journal_.lines() < enough) return {};
-  return shorten();
+  Result<void> tidied;
+  if (!forget_requests_.empty()) tidied = forget();
+  if (tidied && journal_.lines() >= enough) tidied = shorten();
+  if (tidied) return;
+  write_log_once(tidied.error().what);
+  next_tidy_ = std::chrono::steady_clock::now() + between_tries;
 }
 
-// The archive first: who is killed in between leaves jobs in both, which count once. What was taken out of the inbox is
-// on the disk before: a batch whose jobs are in the journal no more would be taken for a new one.
+// The archive first: a kill in between leaves jobs in both, which count once. What was taken out of the inbox is
+// on the disk before: a batch whose jobs are no longer in the journal would be taken for a new one.
 Result<void> Conductor::shorten() {
   for (const auto& changed : {folder_.inbox(), folder_.batches()})
     if (auto flushed = flush_folder(changed); !flushed) return flushed;
@@ -43,7 +48,7 @@ Result<void> Conductor::shorten() {
   std::vector<ArchivedJob> archived;
   for (const schedule::JobIndex job : leaving) {
     ArchivedJob& row = archived.emplace_back(scheduler().jobs().at(job), std::vector<std::string>());
-    row.record.because.reset();  // a place in a table that will be another; the reason names it
+    row.record.because.reset();  // a place in a table that will change; the reason names it
     row.command = batches.command_of(row.record.job.id);
   }
   std::ranges::sort(archived, {}, [](const ArchivedJob& job) { return job.record.rank.order; });
@@ -78,7 +83,7 @@ Result<void> Conductor::forget() {
   return {};
 }
 
-// Of jobs that the journal does not know any more.
+// Removes batches whose jobs are no longer in the journal.
 void Conductor::remove_batches_without_jobs(const std::vector<std::filesystem::path>& files) const {
   for (const auto& file : files)
     if (const auto batch = read_batch(file); batch && !holds_known_job(*batch, scheduler())) ::unlink(file.c_str());

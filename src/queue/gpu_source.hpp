@@ -1,4 +1,4 @@
-// The GPUs that the conductor gives out, and how it gets hold of them.
+// The GPUs that the conductor allots, and how it takes them.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace muster::queue {
 struct GpuGrant {
   std::optional<lease::Lease> lease;                             // absent: it wants none
   std::vector<std::pair<std::string, std::string>> environment;  // what its command needs to see them
-  std::function<Result<void>()> before_start;  // in the keeper: waits for memory of those before; may be empty
+  std::function<Result<void>()> before_start;  // in the keeper: waits for memory of previous holders; may be empty
 };
 
 struct HeldGpu {
@@ -26,7 +26,7 @@ struct HeldGpu {
   std::string holder;
 };
 
-// One look at the GPUs. Their names stay the same over restarts.
+// One look at the GPUs. Their names stay the same across restarts.
 struct GpuListing {
   struct Gpu {
     std::string name;
@@ -37,7 +37,7 @@ struct GpuListing {
     int worth = 1;  // as in schedule::GpuLink
   };
   std::vector<Gpu> gpus;
-  std::vector<Link> links;  // empty where all are linked alike
+  std::vector<Link> links;  // empty if all links are alike
 };
 
 class GpuSource {
@@ -45,10 +45,11 @@ class GpuSource {
   virtual ~GpuSource() = default;
   // To be called first, and again whenever something may have changed. After an Error no GPU can be taken.
   virtual Result<GpuListing> look() = 0;
-  // All of them at once and without waiting, or who else has which.
+  // All of them at once and without waiting, or which are held and by what. An Error: it cannot be determined now; the
+  // call is repeated later.
   virtual std::variant<GpuGrant, std::vector<HeldGpu>, Error> take(std::span<const std::string> names,
                                                                    const std::string& command) = 0;
-  // Who has it, or what else speaks against it: it was not listed. Absent: it can be taken.
+  // Its holder, or another reason against it: it was not listed. Absent: it can be taken.
   virtual std::optional<std::string> holder_of(const std::string& name) = 0;
 };
 

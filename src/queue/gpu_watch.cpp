@@ -8,7 +8,7 @@ namespace {
 using schedule::GpuNumber;
 using schedule::GpuState;
 
-// One look that fails to show a GPU may be an accident.
+// A single look that does not show a GPU may be an accident.
 constexpr int looks_until_lost = 2;
 
 std::optional<GpuNumber> number_of(const std::string& name, const schedule::Scheduler& scheduler) {

@@ -1,4 +1,4 @@
-// What one look at the GPUs after the other means for the scheduler. Pure.
+// What successive looks at the GPUs mean for the scheduler. Pure.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ namespace muster::queue {
 
 class GpuWatch {
  public:
-  // What is to be told: Note [GPUs that are not there].
+  // The events that follow: Note [GPUs that are not there].
   std::vector<schedule::Happening> compare(const Result<GpuListing>& seen, const schedule::Scheduler& scheduler);
-  // Links name GPUs by their numbers, so that they are told once those were found.
+  // Links name GPUs by number, so this comes after those were found.
   std::optional<schedule::GpusLinked> compare_links(const Result<GpuListing>& seen,
                                                     const schedule::Scheduler& scheduler) const;
 
  private:
-  std::map<std::string, int> missing_;  // looks in a row that did not show a GPU which an earlier one had shown
+  std::map<std::string, int> missing_;  // consecutive looks that did not show a GPU which an earlier one had shown
   std::set<std::string> shown_;         // by any look
 };
 

@@ -15,7 +15,7 @@ struct Brace {
   std::vector<std::string> choices;
 };
 
-// From "{" on: the parts at its own level, or nothing where it is no grid.
+// From "{" on: the parts at its own level, or nothing if it is not a grid.
 std::optional<Brace> read_brace(std::string_view text, std::size_t begin) {
   Brace brace{begin, begin, {}};
   std::size_t part = begin + 1;

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/exec_arguments.hpp"
 #include "base/files.hpp"
@@ -48,26 +49,31 @@ class JobKeeper {
   explicit JobKeeper(KeeperOrder order) : order_(std::move(order)) {}
 
   void run() {
-    auto ready = become_keeper();
-    if (ready && order_.grant.before_start) ready = order_.grant.before_start();
-    // The end's room on the disk is there before anything is begun.
-    ::fallocate(order_.attempt.number(), FALLOC_FL_KEEP_SIZE, 0, room_for_lines);
-    if (!tell(begun_line(identity_))) return;  // it never began: nobody could know later that it had
-    const AttemptEnd end = ready ? keep() : AttemptEnd(NotStarted{ready.error().what});
+    std::optional<NotStarted> hindrance = become_keeper();
+    if (!hindrance && order_.grant.before_start)
+      if (const auto ready = order_.grant.before_start(); !ready)
+        hindrance = NotStarted{ready.error().what, NotStarted::Cause::gpus};
+    if (hindrance) {
+      // Without a line that says it began. If this cannot be written either, an empty file means the same.
+      tell(ended_line(*hindrance));
+      return;
+    }
+    if (!tell(begun_line(identity_))) return;  // it must not begin: there would be no record that it did
+    const AttemptEnd end = keep();
     end_the_rest();
     if (order_.grant.lease) order_.grant.lease->settle();
     tell_end(ended_line(end));
   }
 
  private:
-  Result<void> become_keeper() {
+  std::optional<NotStarted> become_keeper() {
     ::setsid();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    // One that ends with its parent serves nobody else: whoever ends that one ends it too.
+    // A keeper that ends with its parent serves only that one: whatever ends the parent may end it, too.
     ::prctl(PR_SET_NAME, order_.ends_with ? "muster-trial" : launch::apart_job);
     give_every_signal_its_default_effect();
     if (order_.ends_with) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (is_alone()) ::kill(::getpid(), SIGTERM);  // held back until the command is waited for
+    if (is_alone()) ::kill(::getpid(), SIGTERM);  // blocked until the command is waited for
     std::vector<int> kept{order_.attempt.number()};
     if (order_.grant.lease)
       for (const int lock : order_.grant.lease->descriptors()) kept.push_back(lock);
@@ -76,20 +82,19 @@ class JobKeeper {
     if (const auto status = read_process_status(::getpid())) identity_ = status->identity;
     const FileDescriptor log(::open(order_.log.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!log || !nothing)
-      return Error{Error::Kind::failed, fmt::format("cannot write {}: {}", order_.log.string(), system_reason()), ""};
+    if (!log || !nothing) return NotStarted::because(fmt::format("cannot write {}", order_.log.string()), errno);
     log_began_ = ::lseek(log.number(), 0, SEEK_END);
     ::dup2(nothing.number(), STDIN_FILENO);
     ::dup2(log.number(), STDOUT_FILENO);
     ::dup2(log.number(), STDERR_FILENO);
     hand_on_locks();
-    return {};
+    return std::nullopt;
   }
 
   bool is_alone() const { return order_.ends_with && ::getppid() != *order_.ends_with; }
 
-  // The command holds the locks too: whatever becomes of this process, nobody takes its job for ended. It gets them
-  // under high numbers, since scripts use the low ones for themselves (exec 9>file).
+  // The command holds the locks too: whatever happens to this process, its job is not considered ended. It gets them
+  // under high numbers, since scripts use the low ones themselves (exec 9>file).
   void hand_on_locks() const {
     constexpr int out_of_the_way = 200;
     std::vector<int> locks{order_.attempt.number()};
@@ -107,13 +112,13 @@ class JobKeeper {
       return CommandEnd{HowEnded::killed, SIGTERM};  // stopped while it waited for memory
     launch::set_mark(order_.environment, launch::mark_of(identity_));
     const auto started = start_command();
-    if (!started) return NotStarted{started.error().what};
-    const CommandEnd end = wait_for(*started);
+    if (const auto* hindrance = std::get_if<NotStarted>(&started)) return *hindrance;
+    const CommandEnd end = wait_for(std::get<pid_t>(started));
     const bool is_ours = was_stopped_ || (end.how == HowEnded::exited && end.code == 0);
     return is_ours ? end : with_memory_told(end, launch::memory_kills() > order_.memory_kills, last_words());
   }
 
-  // What this attempt wrote at last.
+  // The last output of this attempt.
   std::string last_words() const {
     constexpr off_t kept = 64 * 1024;
     const off_t end = ::lseek(STDOUT_FILENO, 0, SEEK_END);
@@ -124,12 +129,21 @@ class JobKeeper {
     return text;
   }
 
-  // One write, to a file that is there: nobody sees a part of it but after a crash of the machine.
+  // One write, to an existing file: a partial write is only seen after a crash of the machine. If a full disk took
+  // only a part, that is cut off again: another attempt may add its lines to the same file.
   bool tell(const std::string& line) const {
-    return ::write(order_.attempt.number(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    const ssize_t written = ::write(order_.attempt.number(), line.data(), line.size());
+    if (written == static_cast<ssize_t>(line.size())) return true;
+    const int reason = errno;
+    if (written > 0) {
+      const off_t size = ::lseek(order_.attempt.number(), -written, SEEK_CUR);
+      static_cast<void>(!::ftruncate(order_.attempt.number(), size));
+    }
+    errno = written > 0 ? ENOSPC : reason;
+    return false;
   }
 
-  // An end that is not written down counts as a kill. A disk that is full may have room again.
+  // An end that is not recorded counts as a kill. A full disk may have space again.
   void tell_end(const std::string& line) const {
     constexpr int tries = 30;
     for (int left = tries; left > 0; --left) {
@@ -137,22 +151,20 @@ class JobKeeper {
       const timespec pause{1, 0};
       ::nanosleep(&pause, nullptr);
     }
-    fmt::print(stderr, "muster: cannot write down how this job went: {}\n", system_reason());
+    const std::string text = fmt::format("muster: cannot write down how this job went: {}\n", system_reason());
+    static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
   }
 
-  Result<pid_t> start_command() {
-    const auto failure = [](const std::string& what) {
-      return Error{Error::Kind::failed, fmt::format("{}: {}", what, system_reason()), ""};
-    };
+  std::variant<pid_t, NotStarted> start_command() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return failure("no pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0) return NotStarted::because("cannot make a pipe", errno);
     const FileDescriptor reader(ends[0]);
     FileDescriptor writer(ends[1]);
     std::vector<char*> arguments = pointers_for_exec(order_.command);
     std::vector<char*> environment = pointers_for_exec(order_.environment);
     const pid_t keeper = ::getpid();
     char** own_environment = std::exchange(::environ, environment.data());  // PATH is that of the job
-    // Without a copy of this process, which may be large: it stands still until the child runs its program.
+    // Without a copy of this process, which may be large: it is suspended until the child runs its program.
     const pid_t child = ::vfork();
     if (child == 0) {
       ::setsid();
@@ -165,17 +177,17 @@ class JobKeeper {
       [[maybe_unused]] const auto told = ::write(writer.number(), &reason, sizeof reason);
       ::_exit(127);
     }
+    const int fork_failure = errno;
     ::environ = own_environment;
-    if (child < 0) return failure("no process");
+    if (child < 0) return NotStarted::because("cannot start a process", fork_failure);
     writer = FileDescriptor();
     int reason = 0;
     if (::read(reader.number(), &reason, sizeof reason) != static_cast<ssize_t>(sizeof reason)) return child;
     ::waitpid(child, nullptr, 0);
-    errno = reason;
-    return failure(fmt::format("cannot run {} in {}", order_.command.front(), order_.folder));
+    return NotStarted::because(fmt::format("cannot run {} in {}", order_.command.front(), order_.folder), reason);
   }
 
-  // Signals are blocked, and asked for here: SIGCHLD when a child ended, SIGTERM when the job is to end.
+  // Signals are blocked, and waited for here: SIGCHLD when a child ended, SIGTERM when the job should end.
   CommandEnd wait_for(pid_t command) {
     sigset_t awaited;
     ::sigemptyset(&awaited);
@@ -210,7 +222,7 @@ class JobKeeper {
     return end;
   }
 
-  // What the command started and left behind is killed, until nothing is left but what serves others too.
+  // What the command started and left behind is killed, until nothing is left except what serves others too.
   static void end_the_rest() {
     while (true) {
       const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
@@ -228,8 +240,6 @@ class JobKeeper {
     }
   }
 
-  static constexpr off_t room_for_lines = 4096;
-
   KeeperOrder order_;
   ProcessIdentity identity_;
   off_t log_began_ = 0;
@@ -243,7 +253,7 @@ Result<pid_t> start_keeper(KeeperOrder order) {
   const pid_t child = ::fork();
   if (child < 0)
     return Error{Error::Kind::failed, fmt::format("cannot start a process: {}", system_reason()),
-                 "ulimit -u tells how many you may have"};
+                 "ulimit -u shows how many you may have"};
   if (child > 0) return child;
   try {
     JobKeeper(std::move(order)).run();

@@ -1,5 +1,5 @@
 // The process between the conductor and a job's command. It outlives the conductor, unless its order says otherwise: it
-// holds the attempt's lock and the GPU leases, ends everything the command left behind, and writes down how it ended.
+// holds the attempt's lock and the GPU leases, ends everything the command left behind, and records how it ended.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ struct KeeperOrder {
 };
 
 // Forks; to be called by a process without threads. SIGTERM to the keeper ends the job. It keeps nothing of this
-// process open but what the order names.
+// process open except what the order names. An Error is always a shortage of processes or memory: no keeper runs.
 Result<pid_t> start_keeper(KeeperOrder order);
 
 }  // namespace muster::queue

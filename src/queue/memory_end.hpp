@@ -1,4 +1,4 @@
-// Whether a command ended for want of memory, as far as it can be known from outside.
+// Whether a command ended for lack of memory, as far as that can be known from outside.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace muster::queue {
 
-// The same end, or one for want of memory. memory_was_full: the kernel killed somebody for that meanwhile; last_words:
-// what the command wrote at last.
+// The same end, or one for lack of memory. memory_was_full: the kernel killed a process for that meanwhile; last_words:
+// the command's last output.
 CommandEnd with_memory_told(const CommandEnd& end, bool memory_was_full, std::string_view last_words);
 
 }  // namespace muster::queue

@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "queue/command_book.hpp"
+#include "queue/journal_repair.hpp"
 #include "schedule/journal.hpp"
 
 namespace muster::queue {
@@ -19,7 +20,7 @@ namespace {
 std::vector<Batch> batches_in(const std::filesystem::path& folder) {
   std::vector<Batch> batches;
   for (const auto& file : lines_files_in(folder))
-    if (auto batch = read_batch(file)) batches.push_back(std::move(*batch));  // else it was taken meanwhile
+    if (auto batch = read_batch(file)) batches.push_back(std::move(*batch));  // else it was taken in the meantime
   return batches;
 }
 
@@ -47,7 +48,7 @@ bool is_same_file(const FileDescriptor& file, const std::filesystem::path& path)
 
 }  // namespace
 
-// A journal that was shortened is another file. The old one is read to its end before: what it told last is not missed.
+// A shortened journal is another file. The old one is read to its end first: its last events are not missed.
 Result<void> QueueView::refresh() {
   newly_settled_.clear();
   if (journal_) {
@@ -72,10 +73,10 @@ Result<void> QueueView::read_on() {
   const auto text = read_from(journal_, folder_.journal(), read_);
   if (!text) return text.error();
   const auto journal = schedule::read_journal(*text, folder_.journal().string());
-  if (!journal) return journal.error();
+  if (!journal) return with_way_out(journal.error());
   for (const schedule::Event& event : journal->events) {
     const auto decisions = scheduler_.apply(event);
-    if (!decisions) return decisions.error();
+    if (!decisions) return with_way_out(decisions.error());
     for (const schedule::Decision& decision : *decisions)
       if (const auto* settle = std::get_if<schedule::Settle>(&decision)) newly_settled_.push_back(settle->job);
   }
@@ -83,7 +84,7 @@ Result<void> QueueView::read_on() {
   return {};
 }
 
-// What a snapshot tells as settled was decided by nobody here.
+// Jobs that a snapshot shows as settled were not decided by an event that was read here.
 void QueueView::note_settled_in(const schedule::Scheduler& before) {
   for (const schedule::JobRecord& record : scheduler_.jobs().all()) {
     if (!is_settled(record.state)) continue;

@@ -1,4 +1,4 @@
-// The queue as its files tell it, for those who only look: nothing is asked of the conductor.
+// The queue as its files show it, for commands that only look: the conductor is not asked.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ class QueueView {
  public:
   explicit QueueView(StateFolder folder) : folder_(std::move(folder)) {}
 
-  // What was written since the last time.
+  // Reads what was written since the last time.
   Result<void> refresh();
 
   const schedule::Scheduler& scheduler() const { return scheduler_; }
   // Jobs that the last refresh() found settled, and the one before had not, unless they have left the journal already.
   const std::vector<schedule::JobId>& newly_settled() const { return newly_settled_; }
 
-  // The same, and the batches in the inbox: submitted, but not taken by a conductor yet. The inbox is looked at first,
-  // so that one which is taken meanwhile is in the journal: nothing that was submitted before is missed.
+  // The same, and the batches in the inbox: submitted, but not taken by a conductor yet. The inbox is read first,
+  // so that a batch taken in the meantime is in the journal: nothing that was submitted before is missed.
   Result<std::vector<Batch>> refresh_with_inbox();
   // Why the batch with this job could not be accepted.
   std::optional<std::string> refusal(const schedule::JobId& id) const;
@@ -37,7 +37,7 @@ class QueueView {
 
   StateFolder folder_;
   schedule::Scheduler scheduler_;
-  FileDescriptor journal_;  // kept open: a journal that took its place is known by being another file
+  FileDescriptor journal_;  // kept open: a journal that replaced it is recognised as another file
   std::size_t read_ = 0;    // bytes of it
   std::vector<schedule::JobId> newly_settled_;
 };

@@ -10,7 +10,7 @@
 
 #include "base/file_lock.hpp"
 #include "base/files.hpp"
-#include "base/replace_folder.hpp"
+#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "schedule/event.hpp"
 #include "schedule/journal.hpp"
@@ -22,11 +22,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 Error damaged(std::string_view source, std::string_view what) {
-  return {Error::Kind::bad_input, fmt::format("{} is no request: {}", source, what),
+  return {Error::Kind::bad_input, fmt::format("{} is not a request: {}", source, what),
           "remove the file; muster submit writes them"};
 }
 
-// Numbers instead of the names by which jobs of one batch know each other.
+// Numbers instead of the names that jobs of one batch use for each other.
 void give_ids(Batch& batch, std::int64_t& next) {
   std::map<schedule::JobId, schedule::JobId> given;
   for (QueuedJob& queued : batch.jobs) {
@@ -73,11 +73,11 @@ Result<Request> parse_batch(const json& header, const std::vector<std::string>& 
   constexpr unsigned int all_bits = 0777;
   if (const auto umask = header.find("umask"); umask != header.end()) {
     if (!umask->is_number_unsigned() || umask->get<std::uint64_t>() > all_bits)
-      return damaged(source, "its umask is no number up to 511");
+      return damaged(source, "its umask is not a number up to 511");
     batch.umask = umask->get<unsigned int>();
   }
   for (const auto& [name, value] : environment->items()) {
-    if (!value.is_string()) return damaged(source, "the environment holds what is no text");
+    if (!value.is_string()) return damaged(source, "the environment holds a value that is not text");
     batch.environment[name] = value.get<std::string>();
   }
   if (lines.size() < 2) return damaged(source, "it has no jobs");
@@ -88,7 +88,7 @@ Result<Request> parse_batch(const json& header, const std::vector<std::string>& 
     return damaged(source, "its jobs and its commands do not match");
   for (std::size_t position = 0; position < submitted->jobs.size(); ++position) {
     const json command = json::parse(lines[position + 2], nullptr, false);
-    if (!is_list_of_text(command) || command.empty()) return damaged(source, "a command is no list of words");
+    if (!is_list_of_text(command) || command.empty()) return damaged(source, "a command is not a list of words");
     batch.jobs.push_back({std::move(submitted->jobs[position]), command.get<std::vector<std::string>>()});
   }
   return Request(std::move(batch));
@@ -140,7 +140,10 @@ std::vector<std::string> shell_command(std::string line) { return {"/bin/sh", "-
 
 std::string spoken_command(const std::vector<std::string>& words) {
   const bool is_line = words.size() == 3 && words == shell_command(words.back());
-  return is_line ? words.back() : join(words, " ");
+  if (is_line) return words.back();
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  return join(quoted, " ");
 }
 
 std::string to_text(const Request& request) {
@@ -154,7 +157,7 @@ Result<Request> parse_request(std::string_view text, std::string_view source) {
   text.remove_suffix(1);
   const std::vector<std::string> lines = split(text, '\n');
   const json header = json::parse(lines.front(), nullptr, false);
-  if (!header.is_object()) return damaged(source, "its first line is no JSON object");
+  if (!header.is_object()) return damaged(source, "its first line is not a JSON object");
   const auto kind = header.find("request");
   if (kind != header.end() && *kind == "submit") return parse_batch(header, lines, source);
   if (kind != header.end() && *kind == "stop") return parse_list<StopRequest>(header, source);
@@ -189,19 +192,29 @@ Result<HandedIn> hand_in(const StateFolder& folder, Request& request) {
   if (!counter) return counter.error();
   const std::int64_t number = counter->next_request++;
   if (auto* batch = std::get_if<Batch>(&request)) give_ids(*batch, counter->next_job);
-  // The counter first: numbers may be left out, and are never given twice.
+  // The counter first: numbers may be skipped, but are never given twice.
   if (auto written =
           write_file_atomically(folder.counter(), fmt::format("{} {}\n", counter->next_job, counter->next_request));
       !written)
     return written.error();
   const auto staged = folder.path() / fmt::format("request-{}", number);
   auto place = folder.inbox() / fmt::format("{:012}.jsonl", number);
-  if (auto written = write_file_atomically(staged, to_text(request)); !written) return written.error();
-  if (::rename(staged.c_str(), place.c_str()) != 0)
+  const auto cannot = [&place] {
     return Error{Error::Kind::failed, fmt::format("cannot write {}: {}", place.string(), system_reason()),
                  "check free space and permissions of the folder"};
-  for (const auto& changed : {folder.path(), folder.inbox()})
-    if (auto flushed = flush_folder(changed); !flushed) return flushed.error();
+  };
+  // Everything that may be lacking is acquired before the request appears: from then on the conductor may take it.
+  const FileDescriptor outer(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor inbox(::open(folder.inbox().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!outer || !inbox) return cannot();
+  if (auto written = write_file_atomically(staged, to_text(request)); !written) return written.error();
+  if (::rename(staged.c_str(), place.c_str()) != 0) {
+    const Error error = cannot();
+    ::unlink(staged.c_str());
+    return error;
+  }
+  for (const FileDescriptor* changed : {&outer, &inbox})
+    if (::fsync(changed->number()) != 0) return cannot();
   return HandedIn{std::move(*lock), std::move(place)};
 }
 

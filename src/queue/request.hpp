@@ -1,4 +1,4 @@
-// What users ask of the queue, as the files that carry it to the conductor.
+// What users request from the queue, as the files that carry it to the conductor.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ struct QueuedJob {
   bool operator==(const QueuedJob&) const = default;
 };
 
-// The words that run a line as a shell would, and a command as it was typed: of such a one, the line.
+// The words that run a line as a shell would, and a command as a line that a shell reads back: of such a one, the line.
 std::vector<std::string> shell_command(std::string line);
 std::string spoken_command(const std::vector<std::string>& words);
 
@@ -32,7 +32,7 @@ struct Batch {
   std::string folder;  // where the commands run
   Environment environment;
   std::vector<QueuedJob> jobs;
-  unsigned int umask = 022;  // of who submitted them
+  unsigned int umask = 022;  // of the process that submitted them
   bool operator==(const Batch&) const = default;
 };
 
@@ -41,7 +41,7 @@ struct StopRequest {
   bool operator==(const StopRequest&) const = default;
 };
 
-// Settled jobs of which nothing is to be kept. Others are left alone.
+// Settled jobs of which nothing will be kept. Others are left alone.
 struct ForgetRequest {
   std::vector<schedule::JobId> jobs;
   bool operator==(const ForgetRequest&) const = default;
@@ -53,15 +53,15 @@ std::string to_text(const Request& request);
 // source names the text in messages.
 Result<Request> parse_request(std::string_view text, std::string_view source);
 
-// What speaks against a batch, whatever the queue holds.
+// What is wrong with a batch, whatever the queue holds.
 Result<void> check(const Batch& batch);
 
-// Hands a request in: durable when this returns, whether or not a conductor runs. The lock that is returned keeps
-// others from handing in, and the conductor from ending: Note [The last look] in conductor.cpp. A batch's jobs get
-// their ids here; what comes after a job that was called by a name, which is no number, comes after its id.
+// Submits a request: durable when this returns, whether or not a conductor runs. The lock that is returned keeps
+// others from submitting, and the conductor from ending: Note [The last look] in conductor.cpp. A batch's jobs get
+// their ids here; a dependency on a job by a name, which is not a number, becomes one on its id.
 struct HandedIn {
   FileDescriptor lock;
-  std::filesystem::path file;  // gone once the conductor has taken it
+  std::filesystem::path file;  // removed once the conductor has taken it
 };
 Result<HandedIn> hand_in(const StateFolder& folder, Request& request);
 

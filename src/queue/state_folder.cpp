@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "base/state_home.hpp"
 
 namespace muster::queue {
 namespace {
@@ -16,21 +17,9 @@ Error cannot(const char* what, const std::filesystem::path& path, const std::str
 }  // namespace
 
 Result<StateFolder> StateFolder::usual() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string chosen = variable("MUSTER_STATE"); !chosen.empty()) {
-    std::error_code failure;
-    const auto path = std::filesystem::absolute(chosen, failure);
-    if (failure) return cannot("use", chosen, failure.message());
-    return StateFolder(path / "queue");
-  }
-  const std::string home = variable("HOME");
-  if (home.empty())
-    return Error{Error::Kind::bad_input, "neither MUSTER_STATE nor HOME is set: there is no place for the queue",
-                 "export MUSTER_STATE=/a/folder/of/yours"};
-  return StateFolder(std::filesystem::path(home) / ".local" / "state" / "muster" / "queue");
+  if (const auto home = state_home()) return StateFolder(*home / "queue");
+  return Error{Error::Kind::bad_input, "neither MUSTER_STATE nor HOME is set: there is no place for the queue",
+               "export MUSTER_STATE=/a/folder/of/yours"};
 }
 
 Result<void> StateFolder::prepare() const {

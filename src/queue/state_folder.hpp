@@ -1,13 +1,13 @@
-// Where the queue of a user lives. Files are the whole truth: whoever reads them knows everything.
-//   counter               the next job and request numbers; its lock is held while a request is handed in
-//   inbox/<number>.jsonl  requests that nobody has taken yet
+// Where the queue of a user is stored. Its files are the whole truth: reading them tells everything.
+//   counter               the next job and request numbers; its lock is held while a request is submitted
+//   inbox/<number>.jsonl  requests that were not taken yet
 //   batches/<id>.jsonl    requests that were taken, by their first job
 //   refused/<id>.jsonl    requests that could not be accepted; <id>.txt says why
-//   journal.jsonl         what the scheduler was told: schedule/journal.hpp. Replaced by a shorter one now and then
-//   archive.jsonl         settled jobs that are in the journal no more: archive.hpp
+//   journal.jsonl         the scheduler's events: schedule/journal.hpp. Replaced by a shorter one now and then
+//   archive.jsonl         settled jobs that are no longer in the journal: archive.hpp
 //   jobs/<id>/            log, and attempt-<k>.jsonl for each attempt: attempt_file.hpp
 //   conductor.lock, conductor.log
-//   boot                  which start of the machine the last conductor saw
+//   boot                  which boot of the machine the last conductor saw
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ class StateFolder {
   // $MUSTER_STATE/queue, else ~/.local/state/muster/queue.
   static Result<StateFolder> usual();
 
-  // Makes what is missing, for this user alone: requests hold environments.
+  // Creates what is missing, for this user alone: requests contain environments.
   Result<void> prepare() const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -41,7 +41,7 @@ class StateFolder {
   std::filesystem::path conductor_log() const { return path_ / "conductor.log"; }
   std::filesystem::path job(const schedule::JobId& id) const { return path_ / "jobs" / id.text; }
   std::filesystem::path log(const schedule::JobId& id) const { return job(id) / "log"; }
-  // Touched by a job to show that it lives.
+  // Touched by a job to show that it is alive.
   std::filesystem::path heartbeat(const schedule::JobId& id) const { return job(id) / "heartbeat"; }
   std::filesystem::path attempt(const schedule::JobId& id, int attempt) const;
 

@@ -13,13 +13,13 @@ namespace muster::queue {
 
 class Wakeups {
  public:
-  using Token = std::uint64_t;  // of a process that is watched; above 0
+  using Token = std::uint64_t;  // of a watched process; above 0
 
   static Result<Wakeups> watching(const std::filesystem::path& inbox);
 
-  // Told of once the process has ended; until the handle is closed.
+  // Reported once the process has ended; until the handle is closed.
   bool watch(const FileDescriptor& process, Token token) const;
-  // At most so long. The processes that have ended.
+  // Waits at most this long. Returns the processes that have ended.
   std::vector<Token> wait(std::chrono::milliseconds pause) const;
 
  private:

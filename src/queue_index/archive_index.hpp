@@ -1,4 +1,4 @@
-// Where jobs stand in the queue's archive. The index lies beside it, may be deleted at any time, and is made anew.
+// Where jobs stand in the queue's archive. The index lies beside it, may be deleted at any time, and is made again.
 #pragma once
 
 #include <memory>

@@ -32,17 +32,25 @@ Error coordinator_gone(const std::string& why) {
 
 }  // namespace
 
-AgentLink::AgentLink(FileDescriptor socket, const Join& join, Clock::time_point now)
-    : socket_(std::move(socket)), last_alive_(now), last_heard_(now), last_look_(now) {
+AgentLink::AgentLink(FileDescriptor socket, const Join& join, std::string secret, Clock::time_point now)
+    : socket_(std::move(socket)),
+      channel_(SealedChannel::Side::agent, std::move(secret)),
+      last_alive_(now),
+      last_heard_(now),
+      last_look_(now) {
+  unsent_ = channel_.opening();
   send(join);
 }
 
 void AgentLink::send(const AgentMessage& message) {
   if (broken_) return;
-  unsent_ += encode(message);
+  if (channel_.established())
+    unsent_ += channel_.seal(encode(message));
+  else
+    waiting_.push_back(encode(message));
   write_unsent();
   if (unsent_.size() > most_unsent)
-    broken_ = fmt::format("it has left {} bytes unread, {} at most can wait", unsent_.size(), most_unsent);
+    broken_ = fmt::format("it has left {} bytes unread, at most {} can wait", unsent_.size(), most_unsent);
 }
 
 // A connection that takes nothing more may still hold the last words of the other side: reading tells that it ended.
@@ -66,6 +74,7 @@ Result<std::vector<CoordinatorMessage>> AgentLink::receive(Clock::time_point now
   write_unsent();
   read_what_came(now);
   std::vector<CoordinatorMessage> messages = take_messages();
+  write_unsent();  // what the handshake led to
   if (!broken_) keep_alive(now);
   if (broken_ && messages.empty()) return coordinator_gone(*broken_);
   return messages;
@@ -92,22 +101,39 @@ std::vector<CoordinatorMessage> AgentLink::take_messages() {
   std::vector<CoordinatorMessage> messages;
   const std::string_view bytes = received_;
   std::size_t used = 0;
-  for (auto end = bytes.find('\n'); end != bytes.npos; end = bytes.find('\n', used)) {
-    auto message = decode_coordinator_message(bytes.substr(used, end - used));
-    if (!message) {
-      broken_ = "it sent " + message.error().what;
-      break;
-    }
+  bool usable = true;
+  for (auto end = bytes.find('\n'); end != bytes.npos && usable; end = bytes.find('\n', used)) {
+    usable = take_line(bytes.substr(used, end - used), messages);
     used = end + 1;
-    if (const auto* welcome = std::get_if<Welcome>(&*message)) {
-      terms_ = *welcome;
-      welcomed_ = true;
-    }
-    messages.push_back(*std::move(message));
   }
   received_.erase(0, used);
-  if (received_.size() > longest_message && !broken_) broken_ = "it sent a message without an end";
+  if (received_.size() > channel_.longest_line() && !broken_) broken_ = "it sent a message without an end";
   return messages;
+}
+
+// False: nothing that follows can be used.
+bool AgentLink::take_line(std::string_view line, std::vector<CoordinatorMessage>& messages) {
+  const SealedChannel::Heard heard = channel_.hear(line);
+  if (heard.broken) {
+    broken_ = *heard.broken;
+    return false;
+  }
+  unsent_ += heard.reply;
+  if (channel_.established())
+    for (const std::string& waiting : std::exchange(waiting_, {})) unsent_ += channel_.seal(waiting);
+  if (heard.refused) messages.push_back(*heard.refused);
+  if (!heard.message) return true;
+  auto message = decode_coordinator_message(*heard.message);
+  if (!message) {
+    broken_ = "it sent " + message.error().what;
+    return false;
+  }
+  if (const auto* welcome = std::get_if<Welcome>(&*message)) {
+    terms_ = *welcome;
+    welcomed_ = true;
+  }
+  messages.push_back(*std::move(message));
+  return true;
 }
 
 milliseconds AgentLink::patience() const {
@@ -119,13 +145,13 @@ void AgentLink::keep_alive(Clock::time_point now) {
   if (now - last_look_ > terms_.alive_interval + terms_.silence / 2) last_heard_ = now;
   last_look_ = now;
   if (now - last_heard_ >= patience()) {
-    broken_ = fmt::format("nothing was heard of it for {}", to_string(patience()));
+    broken_ = fmt::format("nothing was heard from it for {}", to_string(patience()));
     return;
   }
   if (now - last_alive_ < terms_.alive_interval) return;
   last_alive_ = now;
   // What still waits to be sent will be a sign of life itself.
-  if (unsent_.empty()) send(Alive{});
+  if (unsent_.empty() && channel_.established()) send(Alive{});
 }
 
 Clock::time_point AgentLink::next_deadline() const {

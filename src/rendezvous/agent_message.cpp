@@ -5,13 +5,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/one_line.hpp"
+
 namespace muster::rendezvous {
 namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// Names of hosts, roles and runs; what is longer is no name.
+// Names of hosts, roles and runs; what is longer is not a name.
 constexpr std::size_t longest_name = 1024;
 // Reasons are for people; what is longer is cut.
 constexpr std::size_t longest_reason = 16 * 1024;
@@ -122,8 +124,9 @@ class Reader {
     complain(name, value, fmt::format("a text of at most {} bytes", longest));
     return {};
   }
-  // A replaced byte is three bytes long.
-  std::string reason() { return text("reason", 3 * longest_reason); }
+  // Shown to people: nothing in it may order a terminal about. A replaced byte is three bytes long.
+  std::string name(const char* field) { return on_one_line(text(field, longest_name), longest_name); }
+  std::string reason() { return on_one_line(text("reason", 3 * longest_reason), longest_reason); }
   bool has(const char* name) const {
     const json* value = find(name);
     return value != nullptr && !value->is_null();
@@ -158,10 +161,10 @@ Join read_join(Reader& reader) {
   Join join;
   join.protocol = reader.integer("protocol", 0);
   if (join.protocol != agent_protocol) return join;
-  join.run_id = reader.text("run_id", longest_name);
-  join.host = reader.text("host", longest_name);
+  join.run_id = reader.name("run_id");
+  join.host = reader.name("host");
   join.pid = reader.number("pid", 0, std::numeric_limits<std::int64_t>::max());
-  join.role = reader.text("role", longest_name);
+  join.role = reader.name("role");
   join.local_world_size = reader.integer("local_world_size", lowest_int);
   if (reader.has("node_rank")) join.node_rank = reader.integer("node_rank", lowest_int);
   join.leads = reader.truth("leads");
@@ -220,7 +223,7 @@ Result<Message> decode(std::string_view line, std::optional<Message> (*read)(con
   if (line.size() > longest_message)
     return unreadable(fmt::format("{} bytes, {} at most", line.size(), longest_message));
   const json object = json::parse(line, nullptr, false);
-  if (!object.is_object()) return unreadable("it is no JSON object");
+  if (!object.is_object()) return unreadable("it is not a JSON object");
   Reader reader(object);
   const std::string kind = reader.text("message", longest_name);
   const std::optional<Message> message = read(kind, reader);

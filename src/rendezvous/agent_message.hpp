@@ -16,13 +16,13 @@ namespace muster::rendezvous {
 
 // The first byte of an agent: its messages are JSON objects.
 inline constexpr char agent_first_byte = '{';
-inline constexpr int agent_protocol = 1;
+inline constexpr int agent_protocol = 2;
 // A longer line is junk.
 inline constexpr std::size_t longest_message = std::size_t{1} << 20;
 
 // ---- from an agent ----
 
-// The first message. One agent is one group of local ranks.
+// The first message after the handshake. One agent is one group of local ranks.
 struct Join {
   int protocol = agent_protocol;
   std::string run_id;
@@ -50,7 +50,7 @@ struct Failed {
 struct Stopped {
   int round = 0;
 };
-// Asked to end (a signal); its ranks are being stopped, and Stopped follows.
+// The agent was asked to end (a signal); its ranks are being stopped, and Stopped follows.
 struct Leaving {
   std::string reason;
 };
@@ -93,8 +93,8 @@ using CoordinatorMessage = std::variant<Welcome, Alive, Start, Stop, Finish, Ref
 // One line, newline included, never longer than the longest message: a failure that does not fit is left out.
 std::string encode(const AgentMessage& message);
 std::string encode(const CoordinatorMessage& message);
-// A line without its newline. Unknown fields are skipped; anything else that is unexpected is an error. Of a Join that
-// speaks another protocol only the protocol is read, so that its agent can be told.
+// A line without its newline. Unknown fields are skipped; anything else that is unexpected is an error. Names and
+// reasons come out without control characters. Only the protocol is read from a Join of another protocol.
 Result<AgentMessage> decode_agent_message(std::string_view line);
 Result<CoordinatorMessage> decode_coordinator_message(std::string_view line);
 

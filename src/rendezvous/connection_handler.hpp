@@ -23,6 +23,8 @@ class Outbox {
   virtual void send(ConnectionId connection, std::string_view bytes) = 0;
   // After what was queued is out. closed() is called for it later, not from inside.
   virtual void close(ConnectionId connection) = 0;
+  // The peer has shown that it belongs here. Until then it has little time and little room.
+  virtual void trust(ConnectionId connection) = 0;
 };
 
 // Called on the server's thread, one call at a time.

@@ -32,11 +32,11 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t read_size = 256 * 1024;
 constexpr std::size_t events_per_wait = 256;
-// When no more connections can be had (open files, memory, our own limit), the next try is made after that long: the
-// listener stays readable and would otherwise keep the thread busy.
+// When no more connections can be accepted (open files, memory, our own limit), the next try is made after that long:
+// the listener stays readable and would otherwise keep the thread busy.
 constexpr milliseconds accept_pause(100);
 
-// What epoll calls the two descriptors that are no connection. Ids of connections begin at serial 1 in their upper
+// What epoll calls the two descriptors that are not connections. Ids of connections begin at serial 1 in their upper
 // half.
 constexpr std::uint64_t listener_mark = 0;
 constexpr std::uint64_t wake_mark = 1;
@@ -51,7 +51,8 @@ Error cannot_serve() {
 
 class EpollServer final : public ConnectionServer, public Outbox {
  public:
-  EpollServer(FileDescriptor listener, ServerLimits limits) : listener_(std::move(listener)), limits_(limits) {}
+  EpollServer(FileDescriptor listener, ServerLimits limits, Admits admits)
+      : listener_(std::move(listener)), limits_(limits), admits_(std::move(admits)) {}
 
   ~EpollServer() override {
     thread_.request_stop();
@@ -71,7 +72,8 @@ class EpollServer final : public ConnectionServer, public Outbox {
   }
 
   void adopt(FileDescriptor socket) override {
-    post([this, shared = std::make_shared<FileDescriptor>(std::move(socket))] { add(std::move(*shared), "local"); });
+    auto shared = std::make_shared<FileDescriptor>(std::move(socket));
+    post([this, shared] { add(std::move(*shared), "local", true); });
   }
 
   void run(const std::function<void()>& work) override {
@@ -94,6 +96,10 @@ class EpollServer final : public ConnectionServer, public Outbox {
   void close(ConnectionId id) override {
     Connection* connection = find(id);
     if (connection != nullptr) begin_closing(*connection);
+  }
+
+  void trust(ConnectionId id) override {
+    if (Connection* connection = find(id)) connection->trusted = true;
   }
 
  private:
@@ -138,7 +144,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
     return next;
   }
 
-  // -1: for ever. Rounded up, so that the deadline has passed when the wait is over.
+  // -1: forever. Rounded up, so that the deadline has passed when the wait is over.
   static int milliseconds_until(std::optional<Clock::time_point> deadline) {
     if (!deadline) return -1;
     const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
@@ -183,7 +189,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
       FileDescriptor socket(
           ::accept4(listener_.number(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (socket) {
-        add(std::move(socket), to_string(SocketAddress(reinterpret_cast<const sockaddr*>(&storage), size)));
+        add(std::move(socket), to_string(SocketAddress(reinterpret_cast<const sockaddr*>(&storage), size)), false);
         continue;
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;  // the one that was to be accepted is gone
@@ -197,7 +203,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
     watch(EPOLL_CTL_MOD, listener_.number(), pause ? 0U : readable, listener_mark);
   }
 
-  void add(FileDescriptor socket, std::string peer) {
+  void add(FileDescriptor socket, std::string peer, bool adopted) {
     const int yes = 1;
     ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);  // not for the ends of a socketpair
     std::size_t slot = slots_.size();
@@ -208,7 +214,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
       free_slots_.pop_back();
     }
     const ConnectionId id{++last_serial_ << 32 | slot};
-    slots_[slot] = std::make_unique<Connection>(std::move(socket), id, std::move(peer));
+    slots_[slot] = std::make_unique<Connection>(std::move(socket), id, std::move(peer), adopted);
     ++connection_count_;
     slots_[slot]->interest = readable;
     if (!watch(EPOLL_CTL_ADD, slots_[slot]->descriptor(), readable, number_of(id))) return remove(*slots_[slot]);
@@ -227,12 +233,32 @@ class EpollServer final : public ConnectionServer, public Outbox {
     if (!used) return begin_closing(connection);
     if (*used > bytes->size()) throw std::logic_error("a handler used more than it was given");
     connection.use(*bytes, *used);
-    if (connection.unused() > limits_.received_bytes) begin_closing(connection);
+    count(connection);
+    const std::size_t most = connection.trusted ? limits_.received_bytes : limits_.stranger_bytes;
+    if (connection.unused() > most) return begin_closing(connection);
+    if (all_received_ > limits_.all_received_bytes) drop_largest([](const Connection& one) { return one.unused(); });
+  }
+
+  // Keeps the sums of what all connections hold.
+  void count(Connection& connection) {
+    all_received_ += connection.unused() - std::exchange(connection.counted_in, connection.unused());
+    all_queued_ += connection.queued() - std::exchange(connection.counted_out, connection.queued());
+  }
+
+  // size: what counts. Rare: every connection is looked at.
+  template <class Size>
+  void drop_largest(const Size& size) {
+    Connection* largest = nullptr;
+    for (const auto& connection : slots_)
+      if (connection && !connection->closing && (largest == nullptr || size(*connection) > size(*largest)))
+        largest = connection.get();
+    if (largest != nullptr) abandon(*largest);
   }
 
   bool assign_handler(Connection& connection, char first_byte) {
     const auto handler = handlers_.find(first_byte);
     if (handler == handlers_.end()) return false;
+    if (!connection.adopted() && admits_ && !admits_(first_byte, connection.socket())) return false;
     connection.handler = handler->second.get();
     connection.handler->opened(connection.id(), connection.peer());
     return true;
@@ -257,8 +283,11 @@ class EpollServer final : public ConnectionServer, public Outbox {
   }
 
   void settle(Connection& connection) {
+    if (connection.closing) connection.forget_unused();
     const bool intact = connection.write() && connection.queued() <= limits_.queued_bytes;
+    count(connection);
     if (!intact || (connection.closing && connection.queued() == 0)) return remove(connection);
+    if (all_queued_ > limits_.all_queued_bytes) drop_largest([](const Connection& one) { return one.queued(); });
     const std::uint32_t interest = (connection.closing ? 0U : readable) | (connection.queued() > 0 ? writable : 0U);
     if (std::exchange(connection.interest, interest) == interest) return;
     watch(EPOLL_CTL_MOD, connection.descriptor(), interest, number_of(connection.id()));
@@ -276,14 +305,24 @@ class EpollServer final : public ConnectionServer, public Outbox {
     while (!silences_.empty() && silences_.front().first <= now) {
       Connection* connection = find(silences_.front().second);
       silences_.pop_front();
-      if (connection != nullptr && (connection->handler == nullptr || connection->closing)) remove(*connection);
+      if (connection != nullptr && (!connection->trusted || connection->closing)) remove(*connection);
     }
+  }
+
+  // Ends it without sending what is left for it.
+  void abandon(Connection& connection) {
+    connection.forget_unsent();
+    count(connection);
+    begin_closing(connection);
   }
 
   void remove(Connection& connection) {
     const ConnectionId id = connection.id();
     ConnectionHandler* handler = connection.handler;
-    // Closing alone would not do: a child between fork and exec still has the socket, and epoll would go on about it.
+    all_received_ -= connection.counted_in;
+    all_queued_ -= connection.counted_out;
+    // Closing alone would not do: a child between fork and exec still has the socket, and epoll would keep reporting
+    // it.
     ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, connection.descriptor(), nullptr);
     slots_[slot_of(id)].reset();
     free_slots_.push_back(slot_of(id));
@@ -311,6 +350,7 @@ class EpollServer final : public ConnectionServer, public Outbox {
 
   FileDescriptor listener_;
   const ServerLimits limits_;
+  const Admits admits_;
   FileDescriptor epoll_;
   FileDescriptor wake_;
   std::map<char, std::unique_ptr<ConnectionHandler>> handlers_;
@@ -320,10 +360,12 @@ class EpollServer final : public ConnectionServer, public Outbox {
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t last_serial_ = 0;
   std::size_t connection_count_ = 0;
+  std::size_t all_received_ = 0;  // and unused
+  std::size_t all_queued_ = 0;
 
   std::string scratch_ = std::string(read_size, '\0');
   std::vector<ConnectionId> touched_;
-  // Who must have spoken, or be gone, by when. In order, since the span is the same for all.
+  // Which connections must be trusted, or gone, by when. In order, since the span is the same for all.
   std::deque<std::pair<Clock::time_point, ConnectionId>> silences_;
   std::optional<Clock::time_point> accepts_again_;
 
@@ -344,8 +386,9 @@ std::size_t raise_open_file_limit() {
 
 Result<std::unique_ptr<ConnectionServer>> ConnectionServer::start(FileDescriptor listener,
                                                                   const MakeHandler& make_handler,
-                                                                  std::string_view first_bytes, ServerLimits limits) {
-  auto server = std::make_unique<EpollServer>(std::move(listener), limits);
+                                                                  std::string_view first_bytes, ServerLimits limits,
+                                                                  Admits admits) {
+  auto server = std::make_unique<EpollServer>(std::move(listener), limits, std::move(admits));
   if (const auto begun = server->begin(make_handler, first_bytes); !begun) return begun.error();
   return std::unique_ptr<ConnectionServer>(std::move(server));
 }

@@ -16,11 +16,15 @@ namespace muster::rendezvous {
 
 struct ServerLimits {
   std::size_t connections = 65536;                     // more wait to be accepted
+  std::size_t stranger_bytes = 4 * 1024;               // unused, of a connection that is not trusted yet
   std::size_t received_bytes = std::size_t{64} << 20;  // unused, per connection: a longer message is junk
-  std::size_t queued_bytes = std::size_t{256} << 20;   // unsent, per connection: a peer that never reads is dropped
-  // A connection that never sends its first byte is dropped, and so is one that is to be closed and does not read what
-  // is left for it.
-  std::chrono::milliseconds silence{60000};
+  // Unused, of all connections together: beyond that the one that holds most is dropped.
+  std::size_t all_received_bytes = std::size_t{256} << 20;
+  std::size_t queued_bytes = std::size_t{256} << 20;  // unsent, per connection: a peer that never reads is dropped
+  std::size_t all_queued_bytes = std::size_t{1} << 30;  // unsent, of all connections together: likewise
+  // A connection that is not trusted by then is dropped, and so is one that is to be closed and does not read what is
+  // left for it.
+  std::chrono::milliseconds silence{30000};
 };
 
 // Lets this process have as many open files as it may: raises the soft limit to the hard one. Returns the soft limit as
@@ -32,9 +36,15 @@ class ConnectionServer {
   // Makes the handler for a first byte, once per byte, or nothing: such connections are junk.
   using MakeHandler = std::function<std::unique_ptr<ConnectionHandler>(char first_byte, Outbox& outbox)>;
 
-  // Starts the thread. listener: bound and non-blocking, or none: then only adopted connections are served.
+  // Whether an accepted connection may speak to the handler of this first byte. Asked once for each connection, on the
+  // server's thread; adopted ones are not asked about.
+  using Admits = std::function<bool(char first_byte, const FileDescriptor& socket)>;
+
+  // Starts the thread. listener: bound and non-blocking, or none: then only adopted connections are served. admits:
+  // empty: everybody.
   static Result<std::unique_ptr<ConnectionServer>> start(FileDescriptor listener, const MakeHandler& make_handler,
-                                                         std::string_view first_bytes, ServerLimits limits = {});
+                                                         std::string_view first_bytes, ServerLimits limits = {},
+                                                         Admits admits = {});
   virtual ~ConnectionServer() = default;  // stops and joins
 
   // A connected socket of this process (one end of a socketpair), served like an accepted one.

@@ -84,6 +84,7 @@ class TorchStore final : public KeyValueStore {
 
   bool validate(Client& client) {
     client.validated = request_.command == StoreCommand::validate && request_.number == store_magic;
+    if (client.validated) outbox_.trust(*current_);
     return client.validated;
   }
 
@@ -195,8 +196,8 @@ class TorchStore final : public KeyValueStore {
     return std::ranges::all_of(request_.keys, [&](std::string_view key) { return table_.has(key); });
   }
 
-  // Where a key was stored, whoever waits for it, at a barrier, too, is told; before the one who stored it gets its
-  // reply, which shows where it waited itself. Returns stored.
+  // Where a key was stored, all clients that wait for it, at a barrier as well, are woken before the client that stored
+  // it gets its reply, which matters where it waited itself. Returns stored.
   bool written(std::string_view key, bool stored) {
     if (!stored) return false;
     wake(key_waiters_.key_came(key));

@@ -21,8 +21,8 @@ class KeyValueTable {
   // ---- values ----
   [[nodiscard]] bool set(std::string_view key, std::string_view value);
   [[nodiscard]] bool append(std::string_view key, std::string_view value);
-  // Values are counters written in decimal; a missing one is 0. Nothing, too, when the value is no number or the sum
-  // none of 64 bits.
+  // Values are counters written in decimal; a missing one is 0. Nothing as well when the value is not a number or the
+  // sum none of 64 bits.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t amount);
   // Stores desired where the value is the expected one (a missing key: where nothing is expected). Returns what is
   // there afterwards; for a key that is missing still, the expected value, as torch does.

@@ -1,5 +1,5 @@
-// Who waits for which keys. A wait is over when each of its keys has come once; that a key goes again later does not
-// bring the wait back.
+// Which clients wait for which keys. A wait is over when each of its keys has come once; that a key goes again later
+// does not bring the wait back.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ enum class AfterStop {
   end,      // the run is over
 };
 
-// Why a round, or an independent host's part of it, failed. The earliest that an agent has reported on is the one to
-// tell; a loss without a report only where there is no other.
+// Why a round, or an independent host's part of it, failed. The earliest that an agent has reported is the one that
+// users hear about; a loss without a report only where there is nothing else.
 struct Cause {
   Clock::time_point time;
   std::string what;
@@ -41,7 +41,7 @@ std::string failure_in_words(const Join& join, const std::string& failure) {
 void check(const MembershipRules& rules) {
   if (rules.minimum_hosts < 1 || rules.maximum_hosts < rules.minimum_hosts)
     throw std::invalid_argument(
-        fmt::format("a run of {} to {} hosts cannot be", rules.minimum_hosts, rules.maximum_hosts));
+        fmt::format("a run of {} to {} hosts is not possible", rules.minimum_hosts, rules.maximum_hosts));
   if (rules.alive_interval.count() < 1 || rules.silence <= rules.alive_interval)
     throw std::invalid_argument(fmt::format("hosts that speak every {} ms cannot be lost after {} ms of silence",
                                             rules.alive_interval.count(), rules.silence.count()));
@@ -119,7 +119,7 @@ class RunMembership final : public Membership {
   Clock::time_point last_call_ends_;           // enough are here, and more may come
   std::optional<std::string> last_departure_;  // since the last round began
 
-  // Of the current round.
+  // The current round:
   std::optional<Cause> cause_;
   bool someone_succeeded_ = false;
   int failed_parts_ = 0;  // independent: hosts
@@ -177,11 +177,11 @@ std::optional<Clock::time_point> RunMembership::next_deadline() const {
 
 // ---- hosts that come ----
 
-// An agent of this run that comes back is told. Any other belongs to the next run at this place, and is to look again
-// when this one is gone.
+// An agent of this run that comes back hears how it ended. Any other belongs to the next run at this endpoint, and
+// should try again when this one is over.
 void RunMembership::say_how_it_ended(ConnectionId from, const Join& join) {
   if (took_part_.contains({join.host, join.pid})) return say(from, outcome_);
-  say(from, Refuse{"the last run at this place is about to end", true});
+  say(from, Refuse{"the previous run at this endpoint is about to end", true});
 }
 
 void RunMembership::newcomer(ConnectionId from, const Join& join, Clock::time_point now) {
@@ -189,11 +189,11 @@ void RunMembership::newcomer(ConnectionId from, const Join& join, Clock::time_po
   Host* replaced = roster_.replaced_by(join);
   if (auto objection = roster_.objection(join, replaced, now)) return say(from, *std::move(objection));
   if (rules_.independent && round_ >= 0)
-    return say(from, Refuse{fmt::format("{} comes too late: the run began without it, and its ranks are independent",
+    return say(from, Refuse{fmt::format("{} is too late: the run began without it, and its ranks are independent",
                                         name_of(join)),
                             false});
   if (replaced != nullptr) {
-    const std::string reason = fmt::format("{} came again with pid {}: its agent with pid {} counts as lost",
+    const std::string reason = fmt::format("{} joined again with pid {}: its agent with pid {} counts as lost",
                                            name_of(join), join.pid, replaced->join.pid);
     say(replaced->connection, Refuse{reason, false});
     remove(*replaced, reason, now);
@@ -369,8 +369,8 @@ bool RunMembership::settle_stopping(Clock::time_point now) {
   return true;
 }
 
-// Data that waits unread in a socket of the coordinator when it ends would take the others' Finish with it: the agent
-// that leads, in whose process the coordinator lives, is told when the others have closed their connections.
+// Data that is unread in a socket of the coordinator when it ends would destroy the others' Finish: the agent that
+// leads, in whose process the coordinator lives, gets its Finish when the others have closed their connections.
 void RunMembership::settle_finished(Clock::time_point now) {
   const Host* leader = roster_.leader();
   if (leader_told_ || leader == nullptr || (roster_.size() > 1 && now < tell_leader_by_)) return;

@@ -1,5 +1,5 @@
 // Which hosts take part in a run, and when its rounds begin and end: a state machine without sockets, threads or clock.
-// There is no state that it cannot leave: a run that waits for hosts goes on when they come.
+// It can leave every state: a run that waits for hosts continues when they come.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct MembershipRules {
   std::string run_id;
   int minimum_hosts = 1;
   int maximum_hosts = 1;
-  int maximum_restarts = 0;  // rounds begun anew because a rank failed; hosts that come and go are not counted
+  int maximum_restarts = 0;  // rounds started again because a rank failed; hosts that come and go do not count
   bool independent = false;  // a failed rank does not end the round
   std::chrono::milliseconds join_timeout{600000};  // for the minimum to be there; over: the run fails
   std::chrono::milliseconds last_call{30000};      // after the minimum is there, for more to come
@@ -38,7 +38,7 @@ enum class RunState {
   gathering,  // waiting for hosts
   running,    // a round is on
   stopping,   // its ranks are being ended before the next round, or before the end
-  finished,   // everyone was told how it ended; whoever was part of it and comes back is told, too
+  finished,   // all agents have been sent the outcome; one that took part and comes back gets it as well
 };
 
 class Membership {
@@ -62,9 +62,17 @@ class Membership {
   virtual std::string describe() const = 0;
 };
 
-// The handler of agent connections: decodes, asks Membership, sends. on_new_round (may be empty) is called on the
-// server's thread before the Start messages of a round go out.
-std::unique_ptr<ConnectionHandler> make_agent_handler(std::unique_ptr<Membership> membership, Outbox& outbox,
-                                                      std::function<void()> on_new_round);
+// The secret that agents must know, and what to call when one has proved itself. The functions may be empty; they are
+// called on the server's thread with the peer's address.
+struct AgentAccess {
+  std::string secret = {};                                   // empty: every agent is accepted
+  std::function<void(const std::string& peer)> member_came = {};  // it has shown that it knows the secret
+  std::function<void(const std::string& peer)> member_left = {};  // and its connection has ended
+};
+
+// The handler of agent connections: checks seals, decodes, asks Membership, sends. on_new_round (may be empty) is
+// called on the server's thread before the Start messages of a round go out.
+std::unique_ptr<ConnectionHandler> make_agent_handler(std::unique_ptr<Membership> membership, AgentAccess access,
+                                                      Outbox& outbox, std::function<void()> on_new_round);
 
 }  // namespace muster::rendezvous

@@ -11,7 +11,7 @@ namespace {
 
 // More ranks on one host are a mistake; world sizes stay far from overflowing.
 constexpr int most_local_ranks = 16384;
-// Longer lists of hosts and node ranks are cut: nobody reads 4,000 names.
+// Longer lists of hosts and node ranks are cut: 4,000 names are of no help.
 constexpr std::size_t most_names = 16;
 constexpr int behind_all = std::numeric_limits<int>::max();
 
@@ -66,8 +66,9 @@ std::optional<Refuse> Roster::objection(const Join& join, const Host* replaced, 
                     "muster on every host",
                     join.protocol, agent_protocol));
   if (join.run_id != rules_.run_id)
-    return never(fmt::format("{} belongs to the run \"{}\", the coordinator to \"{}\": give every host the same run id",
-                             join.host, join.run_id, rules_.run_id));
+    return never(fmt::format(
+        "{} belongs to the run \"{}\", the coordinator to another: give every host the same --rdzv-id", join.host,
+        join.run_id));
   if (join.local_world_size < 1 || join.local_world_size > most_local_ranks)
     return never(fmt::format("{} brings {} ranks: 1 to {} are possible", name_of(join), join.local_world_size,
                              most_local_ranks));

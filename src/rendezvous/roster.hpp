@@ -1,5 +1,6 @@
-// The hosts of a run that are here: who they are, where each stands in the round, and which was quiet for longest. It
-// knows who may come in, and the words for who is here and who is missing; what follows from it is Membership's.
+// The hosts of a run that have joined: their names, where each stands in the round, and which was quiet for longest. It
+// decides which may join, and describes which are here and which are missing; what follows from that is up to
+// Membership.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 
 namespace muster::rendezvous {
 
-// Of a host in the current round.
+// How far a host is in the current round.
 enum class Standing {
   waiting,    // it takes no part
   running,    // it was told to start

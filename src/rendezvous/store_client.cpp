@@ -20,10 +20,10 @@ using std::chrono::milliseconds;
 
 constexpr char key_prefix = '/';
 
-// A longer text, or more of them, is no reply of a store.
+// A longer text, or more of them, is not a reply of a store.
 constexpr std::uint64_t longest_text = std::uint64_t{1} << 40;
 constexpr std::int64_t most_texts = std::int64_t{1} << 32;
-// Memory for a text is taken as it comes, in such parts: its length alone is no reason to take much.
+// Memory for a text is taken as it comes, in such parts: its length alone does not justify taking much.
 constexpr std::uint64_t text_part = std::uint64_t{16} << 20;
 
 std::string prefixed(std::string_view key) { return key_prefix + std::string(key); }

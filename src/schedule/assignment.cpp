@@ -1,4 +1,4 @@
-// How the scheduler gives out GPUs: in the order of the line, and past its first where that costs the first nothing.
+// How the scheduler allots GPUs: in the order of the line, and past its first job if that costs the first nothing.
 #include <algorithm>
 #include <stdexcept>
 
@@ -7,7 +7,7 @@
 namespace muster::schedule {
 namespace {
 
-// Jobs that failed somewhere are looked at one by one when somebody may pass; the first so many of them.
+// Jobs that failed somewhere are checked one by one when a job may pass; only this many of them.
 constexpr int picky_looks = 64;
 
 bool contains(std::span<const GpuNumber> list, GpuNumber gpu) { return std::ranges::find(list, gpu) != list.end(); }
@@ -15,12 +15,13 @@ bool contains(std::span<const GpuNumber> list, GpuNumber gpu) { return std::rang
 }  // namespace
 
 void Scheduler::assign() {
+  if (pauses_.machine) return;
   while (running_without_gpus_ < rules_.without_gpus) {
     const auto next = line_.first_without_gpus();
     if (!next) break;
     start(next->order, {});
   }
-  while (pool_.free() > 0) {
+  while (!pauses_.gpus && pool_.free() > 0) {
     const auto next = head();
     if (!next) break;
     if (!fits(*next)) {
@@ -33,7 +34,7 @@ void Scheduler::assign() {
   share_the_rest();
 }
 
-// The first in the line that could run on the GPUs there are. Once GPUs are kept for a job, they are kept until it
+// The first in the line that could run on the existing GPUs. Once GPUs are kept for a job, they are kept until it
 // begins; only a higher priority goes before it.
 std::optional<JobIndex> Scheduler::head() const {
   std::optional<Rank> first = line_.first(pool_.usable());
@@ -58,7 +59,7 @@ bool Scheduler::fits(JobIndex job) const {
   return record.job.gpus.minimum <= free;
 }
 
-// The GPUs that a job failed on, when there are enough others.
+// The GPUs that a job failed on, if there are enough others.
 std::span<const GpuNumber> Scheduler::banned(const JobRecord& record) const {
   if (record.avoided.empty()) return {};
   int others = pool_.usable();
@@ -124,7 +125,7 @@ std::vector<GpuNumber> Scheduler::pick(const JobRecord& record, int count, std::
   const bool has_choice = choose_ || (!links_.empty() && record.job.gpus.most() > 1);
   if (!has_choice && preferred.empty() && record.avoided.empty()) return pool_.free_list(wanted);
   const std::span<const GpuNumber> unwanted = banned(record);
-  std::vector<GpuNumber> tiers[3];  // preferred, others, those it failed on when there are no others
+  std::vector<GpuNumber> tiers[3];  // preferred, others, those it failed on if there are no others
   for (const GpuNumber gpu : pool_.free_list())
     if (!contains(unwanted, gpu))
       tiers[contains(record.avoided, gpu) ? 2 : contains(preferred, gpu) ? 0 : 1].push_back(gpu);
@@ -147,7 +148,7 @@ std::vector<GpuNumber> Scheduler::pick(const JobRecord& record, int count, std::
   return picked;
 }
 
-// Elastic jobs that begin now share what nobody waits for, evenly, and leave their part to chains that will want it.
+// Elastic jobs that begin now share GPUs that no job waits for, evenly, and leave a share to chains that will want it.
 void Scheduler::share_the_rest() {
   if (grown_.empty() || pool_.free() == 0 || head()) return;
   const int part = pool_.usable() / std::max(1, jobs_.growing_strands());

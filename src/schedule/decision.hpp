@@ -1,4 +1,4 @@
-// What the scheduler orders, in the order in which it is to be done.
+// What the scheduler orders, in the order in which to do it.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct Start {
 enum class StopReason { cancelled, timeout, heartbeat, gpu_lost };
 std::string_view name(StopReason reason);
 
-// End its processes, then tell that it Ended. Until then it holds its GPUs.
+// End its processes, then report that it Ended. Until then it holds its GPUs.
 struct Stop {
   JobId job;
   StopReason reason = StopReason::cancelled;
@@ -39,12 +39,12 @@ struct Retry {
 enum class Outcome { succeeded, failed, skipped, cancelled };
 std::string_view name(Outcome outcome);
 
-// The job's last word: nothing more will be ordered for it.
+// The job's final state: nothing more will be ordered for it.
 struct Settle {
   JobId job;
   Outcome outcome = Outcome::succeeded;
   std::string reason;            // empty when it succeeded
-  std::optional<JobId> because;  // skipped: what it waited for and did not succeed
+  std::optional<JobId> because;  // skipped: the job it waited for, which did not succeed
   bool operator==(const Settle&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// What the scheduler is told. The events in their order are the whole truth: see journal.hpp.
+// The scheduler's events. In their order they are the whole truth: see journal.hpp.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@
 #include "schedule/process_end.hpp"
 #include "schedule/rules.hpp"
 #include "schedule/snapshot.hpp"
+#include "schedule/start_pause.hpp"
 
 namespace muster::schedule {
 
@@ -17,13 +18,13 @@ struct GpuFound {
   std::string name;  // the caller's: a UUID, an index
   bool operator==(const GpuFound&) const = default;
 };
-// Its GPU fell ill or vanished: who runs on it is stopped and begins again elsewhere.
+// A GPU failed or vanished: the job on it is stopped and begins again elsewhere.
 struct GpuLost {
   GpuNumber gpu{};
   std::string reason;
   bool operator==(const GpuLost&) const = default;
 };
-// Somebody else has it. A job that was to begin on it has not begun, and goes back to its place in the line.
+// Another process has it. A job that was to begin on it has not begun, and goes back to its place in the line.
 struct GpuHeld {
   GpuNumber gpu{};
   std::string holder;
@@ -33,7 +34,7 @@ struct GpuReturned {
   GpuNumber gpu{};
   bool operator==(const GpuReturned&) const = default;
 };
-// Which GPUs are near each other. All that is known: what was told before is forgotten.
+// Which GPUs are near each other. All that is known: earlier links are forgotten.
 struct GpusLinked {
   std::vector<GpuLink> links;
   bool operator==(const GpusLinked&) const = default;
@@ -56,9 +57,18 @@ struct StartFailed {
   std::string reason;
   bool operator==(const StartFailed&) const = default;
 };
+// A job could not be started for lack of something that may be available again soon: disk, memory, processes, open
+// files, the lease table. It has not begun, keeps its place in the line, and uses no retry. Nothing that needs the
+// same is started for a while; the pause grows each time the job is postponed again.
+struct Postponed {
+  JobId job;
+  std::string reason;
+  Shortage shortage = Shortage::machine;
+  bool operator==(const Postponed&) const = default;
+};
 struct Heartbeat {
   JobId job;
-  std::optional<Time> at = {};  // when the sign was given; absent: now
+  std::optional<Time> at = {};  // when the sign was seen; absent: now
   bool operator==(const Heartbeat&) const = default;
 };
 struct Ended {
@@ -76,12 +86,12 @@ struct Tick {
   bool operator==(const Tick&) const = default;
 };
 
-// A Snapshot is the first event, or none: the scheduler is what it says.
+// A Snapshot is the first event, if there is one: it sets the scheduler's state.
 using Happening = std::variant<Rules, GpuFound, GpuLost, GpuHeld, GpuReturned, GpusLinked, Submitted, Cancelled,
-                               StartFailed, Heartbeat, Ended, Tick, Snapshot>;
+                               StartFailed, Postponed, Heartbeat, Ended, Tick, Snapshot>;
 
 struct Event {
-  Time time;  // a clock that was set back stands still until it has caught up
+  Time time;  // if a clock was set back, time stands still until it has caught up
   Happening what;
   bool operator==(const Event&) const = default;
 };

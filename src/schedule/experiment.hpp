@@ -21,7 +21,7 @@ struct Stage {
 struct Experiment {
   std::vector<std::string> algorithms, families, datasets;
   int rounds = 1;
-  // Samples can be shared out over any number of GPUs, so the first takes what nobody else can use.
+  // Samples can be spread over any number of GPUs, so the first takes those that no other job can use.
   std::vector<Stage> stages = {{"generate", {1, most_gpus}, {}}, {"train", {1, {}}, {}}, {"evaluate", {1, {}}, {}}};
   bool parallel = true;  // else one job at a time
   int priority = 0;
@@ -29,7 +29,7 @@ struct Experiment {
   std::optional<Duration> timeout, heartbeat;  // of each stage
 };
 
-// One cell of the matrix in one round. Its stages are what is scheduled.
+// One cell of the matrix in one round. Its stages are scheduled.
 struct ExperimentJob {
   JobId id;  // {algorithm}_{family}_{dataset}_r{round}
   std::string algorithm, family, dataset;
@@ -40,10 +40,10 @@ struct ExperimentJob {
 // Algorithms outermost, rounds innermost.
 Result<std::vector<ExperimentJob>> expand(const Experiment& experiment);
 
-// How many stages of a job are done already, from the first on.
+// How many stages of a job are already done, from the first on.
 using StagesDone = std::function<std::size_t(const ExperimentJob&)>;
 
-// What is left to submit, in an order in which it can be: stages that are done are left out, and nothing waits for
+// What is left to submit, in an order in which that is possible: completed stages are left out, and nothing waits for
 // them.
 std::vector<Job> jobs_to_submit(const Experiment& experiment, std::span<const ExperimentJob> jobs,
                                 const StagesDone& done = {});

@@ -34,11 +34,11 @@ class Worth {
 
 struct Choice {
   std::vector<GpuNumber> gpus;
-  std::int64_t gained = 0;  // among themselves and with those beside them
+  std::int64_t gained = 0;  // among themselves and with those the job already has
   std::int64_t lost = 0;    // links from them to free GPUs that are not taken
 };
 
-// From one GPU on, always the one that gains the most.
+// Starting with one GPU, always adds the one that gains the most.
 Choice grow_from(GpuNumber first, const Worth& worth, std::span<const GpuNumber> free, std::size_t count,
                  std::span<const GpuNumber> beside) {
   Choice choice;

@@ -1,4 +1,4 @@
-// How well GPUs reach each other, and which of them a job of several gets.
+// How well GPUs reach each other, and which of them a multi-GPU job gets.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct GpuLink {
   bool operator==(const GpuLink&) const = default;
 };
 
-// The `count` of the free GPUs whose links to each other, and to those beside them, are worth the most; of equals those
+// The `count` of the free GPUs whose links to each other, and to those the job has, are worth the most; of equals those
 // whose loss costs the rest the least, then those that come first.
 std::vector<GpuNumber> best_linked(std::span<const GpuLink> links, std::span<const GpuNumber> free, std::size_t count,
                                    std::span<const GpuNumber> beside);

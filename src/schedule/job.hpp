@@ -1,4 +1,4 @@
-// What one job asks of the scheduler. What it does is the caller's business: nothing here names a command.
+// What one job asks of the scheduler. What it does is up to the caller: nothing here names a command.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@ struct JobId {
   auto operator<=>(const JobId&) const = default;
 };
 
-// A GPU's place in the scheduler's pool, in the order in which GPUs were announced. Which GPU stands behind it is the
-// caller's business.
+// A GPU's place in the scheduler's pool, in the order in which GPUs were announced. Which GPU that is, only the
+// caller knows.
 enum class GpuNumber : int {};
 constexpr int number(GpuNumber gpu) { return static_cast<int>(gpu); }
 
-// A job begins with all GPUs it gets. It never gets fewer than minimum; it gets more when nobody else can use them.
+// A job begins with all GPUs it gets. It never gets fewer than minimum; it gets more if no other job can use them.
 struct GpuWish {
   int minimum = 1;             // 0: none, and then maximum is 0 too
   std::optional<int> maximum;  // absent: minimum
@@ -49,11 +49,11 @@ struct Job {
   std::optional<ChainPlace> chain;
   int priority = 0;                 // higher goes first, lowest_priority … highest_priority
   int retries = 0;                  // further attempts after a failure
-  std::optional<Duration> timeout;  // of one attempt; a job that ran into it is not tried again
+  std::optional<Duration> timeout;  // of one attempt; a job that exceeded it is not tried again
   std::optional<Duration>
       heartbeat;  // the longest silence; a job that was silent for longer is stopped and tried again
   std::optional<Duration> prediction;  // of one attempt on gpus.minimum GPUs
-  std::string label;                   // jobs of one label, or else of one kind, tell how long the next ones take
+  std::string label;                   // jobs of one label, or else of one kind, predict how long the next ones take
   std::string kind;
   bool operator==(const Job&) const = default;
 };

@@ -110,6 +110,7 @@ ordered_json to_json(const JobRecord& record) {
   if (record.lane != LengthStep::unknown) out["lane"] = static_cast<int>(record.lane);
   if (record.failures != 0) out["failures"] = record.failures;
   if (record.attempts != 0) out["attempts"] = record.attempts;
+  if (record.postponed != 0) out["postponed"] = record.postponed;
   put(out, "avoided", record.avoided);
   put(out, "on", record.gpus);
   put(out, "started_ms", record.started);
@@ -135,6 +136,7 @@ JobRecord read_record(Fields& fields) {
   record.lane = LengthStep{fields.small_or("lane", static_cast<int>(LengthStep::unknown))};
   record.failures = fields.small_or("failures", 0);
   record.attempts = fields.small_or("attempts", 0);
+  record.postponed = fields.small_or("postponed", 0);
   record.avoided = read_gpus(fields, "avoided");
   record.gpus = read_gpus(fields, "on");
   record.started = fields.moment("started_ms");

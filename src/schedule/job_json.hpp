@@ -1,4 +1,4 @@
-// Jobs, and what became of them, as the JSON objects of a journal.
+// Jobs, and their outcomes, as the JSON objects of a journal.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,7 +14,7 @@ class Fields;
 nlohmann::ordered_json to_json(const Job& job);
 Job read_job(Fields& fields);
 
-// What a Snapshot keeps of it.
+// What a Snapshot keeps about it.
 nlohmann::ordered_json to_json(const JobRecord& record);
 JobRecord read_record(Fields& fields);
 // source names the object in messages.

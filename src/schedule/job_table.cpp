@@ -31,7 +31,7 @@ std::string_view name(JobState state) {
   return "";
 }
 
-// Looks at everything that is submitted together before anything of it is accepted.
+// Checks everything that is submitted together before any of it is accepted.
 class Admission {
  public:
   Admission(const JobTable& table, int gpus) : table_(table), gpus_(gpus) {}
@@ -195,7 +195,7 @@ void JobTable::place_in_chain(JobRecord& record, JobIndex index) {
     chain.round = record.job.chain->round;
     chain.of_before = last_of(std::exchange(chain.of_round, {}));
   }
-  // Who comes after another job of its round waits for the round before through that one.
+  // A job that comes after another of its round waits for the round before through that one.
   const bool follows = std::ranges::any_of(record.dependencies, [&](const Dependency& dependency) {
     return dependency.needs_success && std::ranges::find(chain.of_round, dependency.job) != chain.of_round.end();
   });

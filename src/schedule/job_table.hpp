@@ -1,4 +1,4 @@
-// Every job that was ever submitted, what it waits for, and who waits for it.
+// Every job that was ever submitted, what it waits for, and which jobs wait for it.
 #pragma once
 
 #include <optional>
@@ -46,10 +46,11 @@ struct JobRecord {
   std::vector<Dependency> dependants;  // the same edges, seen from the other end
   int unmet = 0;                       // dependencies that have not ended
   std::size_t strand = 0;
-  LengthStep lane = LengthStep::unknown;  // ready: where it stands in the line
+  LengthStep lane = LengthStep::unknown;  // ready: its place in the line
 
   int failures = 0;
   int attempts = 0;
+  int postponed = 0;               // consecutive starts that failed because something was lacking
   std::vector<GpuNumber> avoided;  // where it failed
   std::vector<GpuNumber> gpus;     // running or stopping: those it has; settled: those it had
   std::optional<Time> started;     // the last attempt
@@ -78,11 +79,11 @@ class JobTable {
   JobRecord& at(JobIndex job) { return records_[position(job)]; }
   const std::vector<JobRecord>& all() const { return records_; }
 
-  // Tells the table of a change that others depend on.
+  // Notifies the table of a change that others depend on.
   void became_ready(JobIndex job);
   void was_settled(JobIndex job, bool was_live);
 
-  // Chains (and jobs without one) that are at work and have, now or later, a job that could use more GPUs than one.
+  // Chains (and jobs without one) that are active and have, now or later, a job that could use more than one GPU.
   int growing_strands() const { return growing_; }
 
  private:

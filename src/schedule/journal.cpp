@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/crc32c.hpp"
 #include "schedule/job_json.hpp"
 #include "schedule/journal_fields.hpp"
 
@@ -33,6 +34,10 @@ ordered_json to_json(const GpuStatus& gpu) {
                    {"since_ms", gpu.since.time_since_epoch().count()}};
   if (!gpu.words.empty()) out["words"] = gpu.words;
   return out;
+}
+
+ordered_json to_json(const StartPause& pause) {
+  return {{"until_ms", pause.until.time_since_epoch().count()}, {"reason", pause.reason}};
 }
 
 struct Writer {
@@ -75,6 +80,12 @@ struct Writer {
     out["job"] = failed.job.text;
     out["reason"] = failed.reason;
   }
+  void operator()(const Postponed& postponed) {
+    out["event"] = "postponed";
+    out["job"] = postponed.job.text;
+    out["reason"] = postponed.reason;
+    if (postponed.shortage == Shortage::gpus) out["short_of"] = "gpus";
+  }
   void operator()(const Heartbeat& heartbeat) {
     out["event"] = "heartbeat";
     out["job"] = heartbeat.job.text;
@@ -107,6 +118,8 @@ struct Writer {
                          {"longest_before_ms", course.longest_before.count()},
                          {"seen", course.seen},
                          {"step", static_cast<int>(course.step)}});
+    if (snapshot.pauses.machine) out["pause"] = to_json(*snapshot.pauses.machine);
+    if (snapshot.pauses.gpus) out["gpu_pause"] = to_json(*snapshot.pauses.gpus);
     if (snapshot.reserved) out["reserved"] = position(*snapshot.reserved);
   }
 };
@@ -155,6 +168,29 @@ GpuStatus read_gpu(Fields& fields) {
   return gpu;
 }
 
+std::optional<StartPause> read_pause(Fields& fields, const char* key) {
+  const auto found = fields.object().find(key);
+  if (found == fields.object().end()) return std::nullopt;
+  Fields inner(*found, fields.source());
+  StartPause pause;
+  if (found->is_object())
+    pause = {inner.moment("until_ms").value_or(Time{}), inner.text("reason")};
+  else
+    inner.note(key, "an object");
+  fields.adopt(inner);
+  return pause;
+}
+
+Happening read_postponed(Fields& fields) {
+  Postponed postponed{{fields.text("job")}, fields.text("reason")};
+  const std::string what = fields.text_or_none("short_of");
+  if (what == "gpus")
+    postponed.shortage = Shortage::gpus;
+  else if (!what.empty())
+    fields.note("short_of", "gpus, or nothing");
+  return postponed;
+}
+
 Happening read_snapshot(Fields& fields) {
   Snapshot snapshot;
   snapshot.rules = {Duration(fields.whole("ageing_ms")), fields.small("without_gpus")};
@@ -176,6 +212,7 @@ Happening read_snapshot(Fields& fields) {
                                 Duration(inner.whole("longest_before_ms")), inner.small("seen"),
                                 LengthStep{inner.small("step")}});
   });
+  snapshot.pauses = {read_pause(fields, "pause"), read_pause(fields, "gpu_pause")};
   if (fields.object().contains("reserved"))
     snapshot.reserved = JobIndex{static_cast<std::uint32_t>(fields.small("reserved"))};
   return snapshot;
@@ -193,6 +230,7 @@ Happening read_happening(Fields& fields) {
   if (event == "submitted") return read_submitted(fields);
   if (event == "cancelled") return Cancelled{job()};
   if (event == "start_failed") return StartFailed{job(), fields.text("reason")};
+  if (event == "postponed") return read_postponed(fields);
   if (event == "gpus_linked") return GpusLinked{read_links(fields)};
   if (event == "heartbeat") return Heartbeat{job(), fields.moment("at_ms")};
   if (event == "ended") return read_ended(fields);
@@ -202,18 +240,39 @@ Happening read_happening(Fields& fields) {
   return Tick{};
 }
 
+// Note [Checksums of lines]
+// A line's last field is the checksum of everything before it: a flipped bit is found, wherever it is. Lines of earlier
+// versions have none and are read as they are; so is a line whose checksum itself is malformed, because what precedes
+// it then has to be complete JSON anyway.
+constexpr std::string_view checksum_key = ",\"crc\":\"";
+constexpr std::size_t checksum_length = checksum_key.size() + 8 + 2;  // eight digits, then "}
+
+std::string checksum_of(std::string_view before) { return fmt::format("{}{:08x}\"}}", checksum_key, crc32c(before)); }
+
+bool has_right_checksum(std::string_view line) {
+  if (line.size() <= checksum_length) return true;
+  const std::string_view before = line.substr(0, line.size() - checksum_length);
+  const std::string_view end = line.substr(before.size());
+  return !end.starts_with(checksum_key) || end == checksum_of(before);
+}
+
 }  // namespace
 
 std::string to_line(const Event& event) {
   ordered_json out{{"time_ms", event.time.time_since_epoch().count()}};
   std::visit(Writer{out}, event.what);
-  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::string line = out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  line.pop_back();  // the brace that closes the object
+  return line + checksum_of(line);
 }
 
 Result<Event> read_line(std::string_view line, std::string_view source) {
+  if (!has_right_checksum(line))
+    return Error{Error::Kind::bad_input, fmt::format("{}: the line does not match its checksum", source),
+                 "the journal was damaged"};
   const json object = json::parse(line, nullptr, false);
   if (!object.is_object())
-    return Error{Error::Kind::bad_input, fmt::format("{}: this is no JSON object", source),
+    return Error{Error::Kind::bad_input, fmt::format("{}: not a JSON object", source),
                  "the journal was damaged or written by another version"};
   Fields fields(object, source);
   Event event{Time(Duration(fields.whole("time_ms"))), read_happening(fields)};

@@ -1,5 +1,5 @@
-// The events of a scheduler as text, one JSON object a line. The journal is the truth: a scheduler that is given the
-// same events is in the same state and goes on to decide the same.
+// The events of a scheduler as text, one JSON object per line. The journal is the truth: a scheduler that is given the
+// same events is in the same state and will decide the same from there on.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace muster::schedule {
 
-// Without the line's end.
+// Without the newline.
 std::string to_line(const Event& event);
 // source names the line in messages ("journal.jsonl:12").
 Result<Event> read_line(std::string_view line, std::string_view source);
@@ -25,7 +25,7 @@ struct Journal {
 };
 Result<Journal> read_journal(std::string_view text, std::string_view source);
 
-// The scheduler that these events make.
+// The scheduler that results from these events.
 Result<Scheduler> replay(std::span<const Event> events, ChooseGpus choose = {});
 
 }  // namespace muster::schedule

@@ -1,4 +1,4 @@
-// Values out of the JSON objects that journals are made of.
+// Values from the JSON objects that journals consist of.
 #pragma once
 
 #include <fmt/format.h>

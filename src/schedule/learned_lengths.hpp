@@ -14,7 +14,7 @@ namespace muster::schedule {
 
 class LearnedLengths {
  public:
-  // What is known of one name.
+  // What is known about one name.
   struct Course {
     std::string name;
     Duration longest_now{}, longest_before{};  // of this block of lengths, and of the one before
@@ -27,10 +27,10 @@ class LearnedLengths {
   std::vector<Course> courses() const;
   void restore(std::span<const Course> courses);
 
-  // Whether what is expected of this name is another step now.
+  // Whether the expected length for this name is now in another step.
   bool learn(const std::string& name, Duration length);
   // The longest of the last 32 to 64, rounded up. It rises at once, and falls when as many were shorter: a line of
-  // thousands is not sorted anew for every difference.
+  // thousands is not sorted again for every difference.
   std::optional<Duration> expected(const std::string& name) const;
 
  private:

@@ -20,7 +20,7 @@ class Walk {
   Walk(std::span<const GpuNumber> avoided, const JobTable& jobs, const GpuPool& pool)
       : avoided_(avoided), jobs_(jobs), pool_(pool) {}
 
-  // GPUs that the gang can use when this job has ended.
+  // GPUs that the gang can use once this job has ended.
   int released(JobIndex job) const {
     const std::vector<GpuNumber>& gpus = jobs_.at(job).gpus;
     return static_cast<int>(
@@ -41,7 +41,7 @@ class Walk {
   const GpuPool& pool_;
 };
 
-// When so many GPUs are there, from `available` now; jobs that end at that same moment count too.
+// When this many GPUs are available, with `available` now; jobs that end at that same moment count too.
 std::pair<std::optional<Time>, int> walk_until(int wanted, int available, const Walk& walk, const RunningJobs& running,
                                                Time now) {
   if (available >= wanted) return {now, available};

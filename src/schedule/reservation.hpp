@@ -1,4 +1,4 @@
-// What is kept for the first job in the line while the GPUs it wants come free one after another, and what others may
+// What is kept for the first job in the line while the GPUs it wants become free one by one, and what others may
 // use until then.
 #pragma once
 
@@ -16,7 +16,7 @@ struct Reservation {
   std::vector<GpuNumber> avoided;  // GPUs that it does not want
   Time not_before;                 // until then it cannot begin, whatever happens to jobs of unknown length
   int spare = 0;                   // of the GPUs it could use, those that will be left over when it begins
-  std::optional<Time> expected;    // when it begins, if every prediction holds; absent: nobody knows
+  std::optional<Time> expected;    // when it begins, if every prediction holds; absent: unknown
 };
 
 // Note [What may pass the first in the line].

@@ -8,7 +8,7 @@ namespace muster::schedule {
 // Given before the first job, or left as they are.
 struct Rules {
   Duration ageing = std::chrono::minutes(10);  // waiting this long is worth one step of priority
-  int without_gpus = 8;                        // so many jobs that want no GPU run at the same time
+  int without_gpus = 8;                        // how many jobs that want no GPU run at the same time
   bool operator==(const Rules&) const = default;
 };
 

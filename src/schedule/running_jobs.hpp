@@ -1,4 +1,4 @@
-// When running jobs are expected to end, and when they are to be stopped if nothing is heard of them.
+// When running jobs are expected to end, and when to stop them if they give no sign of life.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ class RunningJobs {
 
   std::size_t size() const { return all_.size(); }
   const Moments& expected() const { return expected_; }                 // the first to end first
-  const std::set<JobIndex>& unexpected() const { return unexpected_; }  // nobody knows when they end
+  const std::set<JobIndex>& unexpected() const { return unexpected_; }  // their end is unknown
   std::optional<std::pair<Time, JobIndex>> next_deadline() const;
 
  private:

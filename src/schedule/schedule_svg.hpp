@@ -9,7 +9,7 @@
 
 namespace muster::schedule {
 
-// Read on white and on black. Boxes of one chain have one colour; who points at a box reads its id, times and GPUs.
+// Readable on white and on black. Boxes of one chain have one colour; pointing at a box shows its id, times and GPUs.
 std::string schedule_svg(std::string_view title, const Scheduler& scheduler, std::span<const JobRun> runs);
 
 }  // namespace muster::schedule

@@ -16,7 +16,7 @@ std::string number_ranges(std::span<const int> numbers);
 // The same, and "none".
 std::string gpu_list(std::span<const GpuNumber> gpus);
 
-// The time at which the last run ends; of runs that have not ended, begins.
+// The time at which the last run ends; for runs that have not ended, begins.
 Time end_of(std::span<const JobRun> runs);
 
 }  // namespace muster::schedule

@@ -37,9 +37,10 @@ Result<std::vector<Decision>> Scheduler::apply(const Event& event) {
     now_ = before;
     return taken.error();
   }
-  // Of a snapshot nothing follows that did not follow before. A sign of life condemns nobody: others may give theirs at
+  // A snapshot leads to nothing that did not follow before. A sign of life stops no job: others may give one at
   // the same moment.
   if (!std::holds_alternative<Snapshot>(event.what)) {
+    pauses_.drop_until(now_);
     if (!std::holds_alternative<Heartbeat>(event.what)) stop_overdue();
     assign();
   }
@@ -47,8 +48,12 @@ Result<std::vector<Decision>> Scheduler::apply(const Event& event) {
 }
 
 std::optional<Time> Scheduler::next_deadline() const {
-  if (const auto next = running_.next_deadline()) return next->first;
-  return std::nullopt;
+  std::optional<Time> next;
+  if (const auto running = running_.next_deadline()) next = running->first;
+  if (line_.size() == 0 && picky_.empty()) return next;
+  for (const std::optional<StartPause>* pause : {&pauses_.machine, &pauses_.gpus})
+    if (*pause) next = next ? std::min(*next, (*pause)->until) : (*pause)->until;
+  return next;
 }
 
 // ---- events ----
@@ -161,6 +166,24 @@ Scheduler::Taken Scheduler::take(const StartFailed& failed) {
   return {};
 }
 
+Scheduler::Taken Scheduler::take(const Postponed& postponed) {
+  const auto job = find_running(postponed.job);
+  if (!job) return job.error();
+  JobRecord& record = jobs_.at(*job);
+  const bool cancelled = record.stop == StopReason::cancelled;
+  leave_gpus(*job);
+  --record.attempts;
+  record.postponed = std::clamp(record.postponed, 0, most_postponed) + 1;
+  if (cancelled)
+    settle(*job, Outcome::cancelled, "cancelled before it began");
+  else
+    join_line(*job);
+  std::optional<StartPause>& pause = pauses_.of(postponed.shortage);
+  const Time until = now_ + pause_after(record.postponed);
+  if (!pause || pause->until < until) pause = {until, postponed.reason};
+  return {};
+}
+
 Scheduler::Taken Scheduler::take(const Heartbeat& heartbeat) {
   const auto job = find_running(heartbeat.job);
   if (!job) return job.error();
@@ -176,6 +199,7 @@ Scheduler::Taken Scheduler::take(const Ended& ended) {
   JobRecord& record = jobs_.at(*job);
   const std::optional<StopReason> stopped = record.stop;
   record.last_end = {ended.how, ended.code};
+  record.postponed = 0;
   leave_gpus(*job);
   if (stopped == StopReason::cancelled) {
     settle(*job, Outcome::cancelled, "cancelled");
@@ -281,7 +305,7 @@ void Scheduler::fail_attempt(JobIndex job, std::string reason) {
   join_line(job);
 }
 
-// Settles the job and, through all who wait for it, everything that can no longer succeed.
+// Settles the job and, through all jobs that wait for it, everything that can no longer succeed.
 void Scheduler::settle(JobIndex job, Outcome outcome, std::string reason) {
   settle_one(job, outcome, std::move(reason), jobs_.at(job).because);
   std::deque<JobIndex> settled{job};

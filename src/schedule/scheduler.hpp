@@ -19,6 +19,7 @@
 #include "schedule/reservation.hpp"
 #include "schedule/running_jobs.hpp"
 #include "schedule/snapshot.hpp"
+#include "schedule/start_pause.hpp"
 #include "schedule/waiting_line.hpp"
 
 namespace muster::schedule {
@@ -27,16 +28,16 @@ class Scheduler {
  public:
   explicit Scheduler(ChooseGpus choose = {}) : choose_(std::move(choose)) {}
 
-  // Takes an event and says what is to be done now. An event that cannot be (an unknown job, an end of what does not
+  // Takes an event and returns what has to be done now. An impossible event (an unknown job, an end of what does not
   // run, jobs that cannot be accepted) changes nothing and belongs in no journal.
   Result<std::vector<Decision>> apply(const Event& event);
 
-  // What it goes on from, without the jobs that are to be forgotten: some that can_forget() gave.
+  // The state to continue from, without the jobs to forget: some of those that can_forget() returned.
   Snapshot snapshot(const std::unordered_set<JobIndex>& forgotten = {}) const;
-  // Those of them that may be forgotten: settled jobs that nobody waits for, and of a chain all jobs or none.
+  // Those of them that may be forgotten: settled jobs that no job waits for, and of a chain all jobs or none.
   std::unordered_set<JobIndex> can_forget(std::unordered_set<JobIndex> jobs) const;
 
-  // When time alone has consequences: give a Tick then, if nothing else happened before.
+  // When the mere passing of time has consequences: give a Tick then, if nothing else happened before.
   std::optional<Time> next_deadline() const;
 
   Time now() const { return now_; }
@@ -45,14 +46,15 @@ class Scheduler {
   const GpuPool& gpus() const { return pool_; }
   const RunningJobs& running() const { return running_; }
   const std::vector<GpuLink>& links() const { return links_; }
+  const StartPauses& pauses() const { return pauses_; }
   bool is_idle() const { return running_.size() == 0 && line_.size() == 0 && picky_.empty(); }
 
   // The job that GPUs are kept free for, if there is one.
   std::optional<Reservation> reservation() const;
-  // Ready jobs that go before this one, in their order; at most so many.
+  // Ready jobs that go before this one, in order; at most this many.
   std::vector<JobIndex> before(JobIndex job, std::size_t most) const;
   std::size_t count_before(JobIndex job) const;
-  // How long one attempt on these GPUs takes, as told or as learned from others; absent when nobody knows.
+  // How long one attempt on these GPUs takes, as given or as learned from others; absent when unknown.
   std::optional<Duration> expected_length(const Job& job, int gpus) const;
 
  private:
@@ -65,6 +67,7 @@ class Scheduler {
   Taken take(const Submitted& submitted);
   Taken take(const Cancelled& cancelled);
   Taken take(const StartFailed& failed);
+  Taken take(const Postponed& postponed);
   Taken take(const Heartbeat& heartbeat);
   Taken take(const Ended& ended);
   Taken take(const GpusLinked& linked);
@@ -120,6 +123,7 @@ class Scheduler {
   int running_without_gpus_ = 0;
   std::optional<JobIndex> reserved_;
   LearnedLengths learned_;
+  StartPauses pauses_;
   std::unordered_map<std::string, std::unordered_set<JobIndex>> guessed_;  // ready jobs by the names they learn from
   std::vector<Decision> decisions_;                                        // of the event at hand
   std::vector<Grown> grown_;                                               // elastic jobs started by it

@@ -21,7 +21,7 @@ struct Course {
 // Absent: it never ends by itself.
 using World = std::function<std::optional<Course>(const Scheduler&, const JobRecord&)>;
 
-// Every job takes as long as it is expected to and succeeds; one of which nobody knows takes `otherwise`.
+// Every job takes as long as it is expected to and succeeds; one of unknown length takes `otherwise`.
 World as_predicted(std::optional<Duration> otherwise = std::nullopt);
 
 // One attempt.
@@ -39,7 +39,7 @@ class Simulation {
   // Jobs that already run end when they are expected to.
   Simulation(Scheduler scheduler, World world);
 
-  // What is to happen besides. Refused events are counted out, not kept.
+  // What else will happen. Refused events are not kept.
   void at(Time time, Happening what);
 
   // The next thing that happens; false when nothing will.

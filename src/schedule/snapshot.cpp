@@ -1,4 +1,4 @@
-// A scheduler taken down as plain values, and set up from them again.
+// A scheduler saved as plain values, and restored from them.
 #include "schedule/snapshot.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace muster::schedule {
 namespace {
 
-// Without what follows from other things.
+// Without what can be derived.
 JobRecord bare(const JobRecord& record) {
   JobRecord saved = record;
   saved.rank = Rank{};
@@ -44,7 +44,7 @@ std::unordered_set<JobIndex> Scheduler::can_forget(std::unordered_set<JobIndex> 
 }
 
 Snapshot Scheduler::snapshot(const std::unordered_set<JobIndex>& forgotten) const {
-  Snapshot snapshot{rules_, pool_.all(), links_, {}, {}, learned_.courses()};
+  Snapshot snapshot{rules_, pool_.all(), links_, {}, {}, learned_.courses(), pauses_};
   std::vector<std::optional<JobIndex>> place(jobs_.size());
   const auto is_left_out = [&](JobIndex job) { return forgotten.contains(job); };
   for (std::size_t old = 0; old < jobs_.size(); ++old) {
@@ -61,7 +61,7 @@ Snapshot Scheduler::snapshot(const std::unordered_set<JobIndex>& forgotten) cons
   return snapshot;
 }
 
-// A journal may be damaged: nothing in it is believed.
+// A journal may be damaged: nothing in it is trusted.
 Scheduler::Taken Scheduler::check(const Snapshot& snapshot) const {
   const auto damaged = [](std::string what) {
     return Error{Error::Kind::bad_input, std::move(what), "the journal was damaged or written by another version"};
@@ -111,6 +111,7 @@ Scheduler::Taken Scheduler::take(const Snapshot& snapshot) {
   learned_.restore(snapshot.lengths);
   for (std::size_t job = 0; job < jobs_.size(); ++job) restore(JobIndex{static_cast<std::uint32_t>(job)});
   reserved_ = snapshot.reserved;
+  pauses_ = snapshot.pauses;
   return {};
 }
 

@@ -10,14 +10,14 @@
 namespace muster::schedule {
 namespace {
 
-constexpr std::size_t most_named = 8;
+constexpr std::size_t most_listed = 8;
 
 std::string list(const std::vector<JobId>& ids) {
   std::vector<std::string> names;
   for (const JobId& id : ids)
-    if (names.size() < most_named) names.push_back(id.text);
+    if (names.size() < most_listed) names.push_back(id.text);
   std::string text = join(names, ", ");
-  if (ids.size() > most_named) text += fmt::format(" and {} more", ids.size() - most_named);
+  if (ids.size() > most_listed) text += fmt::format(" and {} more", ids.size() - most_listed);
   return text;
 }
 

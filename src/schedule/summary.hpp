@@ -1,4 +1,4 @@
-// How a set of jobs stands: for the last lines of a command, and for its exit status.
+// The state of a set of jobs: for the last lines of a command, and for its exit status.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Summary {
     JobId job;
     std::string reason;
     int attempts = 0;
-    std::vector<JobId> skipped;  // everything that was skipped because of it, however far down
+    std::vector<JobId> skipped;  // everything that was skipped because of it, directly or indirectly
     bool operator==(const Failure&) const = default;
   };
   int succeeded = 0, failed = 0, skipped = 0, cancelled = 0;

@@ -1,6 +1,6 @@
-// Jobs that could begin if there were GPUs for them, in their order. Jobs that want the same number of GPUs for about
-// the same time share a lane, and only the first of each lane is ever looked at: a decision costs as much as there are
-// lanes, however long the line is.
+// Jobs that could begin if there were GPUs for them, in order. Jobs that want the same number of GPUs for about
+// the same time share a lane, and only the first of each lane is ever looked at: the cost of a decision grows with the
+// number of lanes, not with the length of the line.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@
 
 namespace muster::schedule {
 
-// Who goes first. Waiting makes up for priority at a fixed rate, so that the order of two jobs never changes:
+// Which job goes first. Waiting raises priority at a fixed rate, so that the order of two jobs never changes:
 // Note [Ageing without sorting].
 struct Rank {
   Time since;        // when it was submitted, minus its priority's worth of waiting
@@ -41,7 +41,7 @@ class WaitingLine {
   // The first of those that want at most `open` GPUs, or at most `gpus` and none longer than a step.
   std::optional<Rank> first_beside(int open, int gpus, LengthStep longest) const;
 
-  // Those before a place, in their order; at most so many.
+  // Those before a place, in order; at most this many.
   std::vector<Rank> before(const Rank& place, std::size_t most) const;
   std::size_t count_before(const Rank& place) const;
 

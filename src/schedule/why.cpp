@@ -6,6 +6,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
+#include "schedule/schedule_text.hpp"
 #include "schedule/simulation.hpp"
 
 namespace muster::schedule {
@@ -26,21 +27,24 @@ std::optional<Time> expected_start(const Scheduler& scheduler, JobIndex job) {
 Why::Gpus gpus_of(const Scheduler& scheduler, const JobRecord& record) {
   const GpuPool& pool = scheduler.gpus();
   Why::Gpus gpus{record.job.gpus.minimum, pool.free(), pool.size(), {}, {}, {}};
-  for (const GpuStatus& gpu : pool.all()) {
+  for (std::size_t position = 0; position < pool.all().size(); ++position) {
+    const GpuStatus& gpu = pool.all()[position];
+    const GpuNumber place{static_cast<int>(position)};
     if (gpu.state == GpuState::held || gpu.state == GpuState::lost)
-      gpus.set_aside.push_back({gpu.name, gpu.state, gpu.words});
+      gpus.set_aside.push_back({place, gpu.name, gpu.state, gpu.words});
     if (gpu.state != GpuState::taken) continue;
     const JobRecord& holder = scheduler.jobs().at(*gpu.job);
     auto known = std::ranges::find(gpus.holders, holder.job.id, &Why::Holder::job);
     if (known == gpus.holders.end()) known = gpus.holders.insert(known, {holder.job.id, {}, holder.expected_end});
-    known->gpus.push_back(gpu.name);
+    known->gpus.push_back(place);
   }
-  for (const GpuNumber gpu : record.avoided) gpus.avoided.push_back(pool.at(gpu).name);
+  gpus.avoided = record.avoided;
+  std::ranges::sort(gpus.avoided);
   return gpus;
 }
 
-// Running jobs that may keep it waiting and end nobody knows when: those it comes after, if any of them is one; of a
-// ready job those that have what it wants, GPUs or one of the places of jobs without.
+// Running jobs that may keep it waiting and whose end is unknown: those it comes after, if any of them is one; for a
+// ready job those that have what it wants, GPUs or one of the places for jobs without.
 std::vector<JobId> unpredicted_before(const Scheduler& scheduler, const JobRecord& record) {
   std::vector<JobId> awaited, others;
   for (const JobIndex index : scheduler.running().unexpected()) {
@@ -57,7 +61,8 @@ std::vector<JobId> unpredicted_before(const Scheduler& scheduler, const JobRecor
 }
 
 std::string in(Time moment, Time now) {
-  return moment <= now ? std::string("now") : fmt::format("in {}", to_string(moment - now));
+  if (moment <= now) return "now";
+  return moment - now < std::chrono::seconds(1) ? "in less than 1 s" : fmt::format("in {}", to_string(moment - now));
 }
 
 std::string names(const std::vector<JobId>& ids) {
@@ -66,18 +71,30 @@ std::string names(const std::vector<JobId>& ids) {
   return join(texts, ", ");
 }
 
+// By number, as muster queue lists them.
+std::string spoken(const std::vector<GpuNumber>& gpus) {
+  return fmt::format("GPU{} {}", gpus.size() == 1 ? "" : "s", gpu_list(gpus));
+}
+
+// With its name, by which others know it, if that is different.
+std::string spoken(const Why::SetAside& gpu) {
+  const std::string digits = std::to_string(number(gpu.gpu));
+  return gpu.name == digits ? fmt::format("GPU {}", digits) : fmt::format("GPU {} ({})", digits, gpu.name);
+}
+
 std::string gpu_lines(const Why::Gpus& gpus, Time now) {
   std::string text =
       fmt::format("wants {} GPU{}; {} of {} free\n", gpus.wanted, gpus.wanted == 1 ? "" : "s", gpus.free, gpus.all);
   for (const Why::Holder& holder : gpus.holders)
     text +=
-        fmt::format("  {} has {}, {}\n", holder.job.text, join(holder.gpus, ", "),
-                    !holder.expected_end          ? std::string("nobody knows until when")
+        fmt::format("  {} has {}, {}\n", holder.job.text, spoken(holder.gpus),
+                    !holder.expected_end          ? std::string("end time unknown")
                     : *holder.expected_end <= now ? "and should have ended"
                                                   : fmt::format("for {} more", to_string(*holder.expected_end - now)));
   for (const Why::SetAside& gpu : gpus.set_aside)
-    text += fmt::format("  {} {} {}\n", gpu.gpu, gpu.state == GpuState::held ? "is held by" : "is lost:", gpu.words);
-  if (!gpus.avoided.empty()) text += fmt::format("  it failed on {} and waits for others\n", join(gpus.avoided, ", "));
+    text +=
+        fmt::format("  {} {} {}\n", spoken(gpu), gpu.state == GpuState::held ? "is held by" : "is lost:", gpu.words);
+  if (!gpus.avoided.empty()) text += fmt::format("  it failed on {} and waits for others\n", spoken(gpus.avoided));
   return text;
 }
 
@@ -89,8 +106,8 @@ std::string start_line(const Why& why) {
       return fmt::format("it begins when {} of the {} GPUs that are held or lost are back\n", why.gpus->wanted - usable,
                          set_aside);
   }
-  if (why.unpredicted.empty()) return "nobody knows when it begins: not every job before it has a prediction\n";
-  return fmt::format("nobody knows when it begins: {} {} no prediction\n", names(why.unpredicted),
+  if (why.unpredicted.empty()) return "start time unknown: not every job before it has a prediction\n";
+  return fmt::format("start time unknown: {} {} no prediction\n", names(why.unpredicted),
                      why.unpredicted.size() == 1 ? "has" : "have");
 }
 
@@ -109,6 +126,10 @@ Result<Why> why(const Scheduler& scheduler, const JobId& id) {
   for (const Dependency& dependency : record.dependencies)
     if (const JobRecord& other = scheduler.jobs().at(dependency.job); !is_settled(other.state))
       why.awaited.push_back({other.job.id, other.state, dependency.needs_success});
+  if (record.state == JobState::ready)
+    why.pause = scheduler.pauses().machine           ? scheduler.pauses().machine
+                : record.job.gpus.minimum > 0 ? scheduler.pauses().gpus
+                                              : std::nullopt;
   if (record.state == JobState::ready && record.job.gpus.minimum > 0) {
     why.gpus = gpus_of(scheduler, record);
     why.ahead = scheduler.count_before(*job);
@@ -133,6 +154,9 @@ std::string to_text(const Why& why) {
   for (const Why::Awaited& awaited : why.awaited)
     text += fmt::format("waits until {} has {}; it is {}\n", awaited.job.text,
                         awaited.needs_success ? "succeeded" : "ended", name(awaited.state));
+  if (why.pause)
+    text += fmt::format("it could not be started, and is tried again {}: {}\n", in(why.pause->until, why.now),
+                        why.pause->reason);
   if (why.gpus) {
     text += gpu_lines(*why.gpus, why.now);
     text += why.ahead == 0 ? "first in the line\n"

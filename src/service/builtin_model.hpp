@@ -9,12 +9,12 @@
 
 namespace muster::service {
 
-// The one that is taken where none is named.
+// The one used where none is named.
 inline constexpr std::string_view builtin_model_name = "builtin:llama-0.6m";
 
 bool is_builtin_model(std::string_view name);
 
-// A folder of a built-in model: config.json and the files of its tokenizer. Made in cache where it is not there.
+// The folder of a built-in model: config.json and its tokenizer's files. Created in cache if it does not exist.
 Result<std::filesystem::path> builtin_model_folder(const std::filesystem::path& cache, std::string_view name);
 
 }  // namespace muster::service

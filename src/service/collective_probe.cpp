@@ -9,7 +9,7 @@ namespace muster::service {
 namespace {
 
 constexpr int ranks = 2;
-constexpr std::chrono::seconds patience(30);  // of the ranks with each other
+constexpr std::chrono::seconds patience(30);  // how long the ranks wait for each other
 
 // Keeps the result.
 class ResultKeeper : public WorkerListener {
@@ -51,11 +51,11 @@ std::vector<CollectiveFacts> probe_collectives(const HostSources& sources) {
   std::vector<CollectiveFacts> facts;
   Host host(sources);
   facts.push_back({"2 CPU ranks", run_check(host, std::nullopt), false});
-  if (sources.inventory_file) return facts;  // GPUs of a file compute nothing
+  if (sources.inventory_file) return facts;  // nothing can compute on the GPUs of a file
   gpu::SelectionRequest request;
   request.count = ranks;
   request.up_to = true;
-  const auto chosen = host.pick(request);  // none, or none that is free: other checks tell
+  const auto chosen = host.pick(request);  // none, or none that is free: other checks report that
   if (!chosen || chosen->empty()) return facts;
   request.count = static_cast<int>(chosen->size());
   facts.push_back({chosen->size() > 1 ? "2 GPU ranks" : "2 ranks on one GPU", run_check(host, request), false});

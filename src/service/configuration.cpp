@@ -1,5 +1,6 @@
 #include "service/configuration.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -25,19 +26,40 @@ std::vector<std::pair<std::string, std::string>> whole_environment() {
   return variables;
 }
 
+bool names_a_file(const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;
+  const std::string lower = to_lower(word);
+  return lower.ends_with(".yaml") || lower.ends_with(".yml") || lower.ends_with(".json");
+}
+
+// A word that names a file is the configuration file; it leaves the settings.
+Result<std::optional<std::string>> take_file(const GivenConfiguration& given, std::vector<std::string>& settings) {
+  std::optional<std::string> file = given.file;
+  for (const std::string& word : settings) {
+    if (!names_a_file(word)) continue;
+    if (file)
+      return Error{Error::Kind::bad_input, fmt::format("two configuration files: {} and {}", *file, word),
+                   "name one; settings on the command line go over it: training.max_steps=100"};
+    file = word;
+  }
+  std::erase_if(settings, names_a_file);
+  if (const char* named = std::getenv("MUSTER_CONFIG"); !file && named != nullptr) file = named;
+  return file;
+}
+
 }  // namespace
 
 Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, const GivenConfiguration& given) {
   spec::Sources sources;
   sources.environment = whole_environment();
-  std::optional<std::string> file = given.file;
-  if (const char* named = std::getenv("MUSTER_CONFIG"); !file && named != nullptr) file = named;
-  if (file) {
-    auto text = read_file(*file);
-    if (!text) return text.error();
-    sources.file = spec::ConfigurationFile{*file, std::move(*text)};
-  }
   std::vector<std::string> settings = given.settings;
+  const auto file = take_file(given, settings);
+  if (!file) return file.error();
+  if (*file) {
+    auto text = read_file(**file);
+    if (!text) return text.error();
+    sources.file = spec::ConfigurationFile{**file, std::move(*text)};
+  }
   for (const spec::ShortOption& shortened : spec::short_options()) {
     const auto words = given.short_values.find(std::string(shortened.option));
     if (words == given.short_values.end() || words->second.empty()) continue;
@@ -61,7 +83,10 @@ Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, con
       malformed.push_back({"", override.error().what, override.error().remedy});
   }
   if (!malformed.empty()) return to_error(malformed);
-  return spec::resolve(schema, sources);
+  auto resolved = spec::resolve(schema, sources);
+  if (!resolved || !given.command) return resolved;
+  if (const auto unread = find_unread(schema, *given.command, *resolved); !unread.empty()) return to_error(unread);
+  return resolved;
 }
 
 }  // namespace muster::service

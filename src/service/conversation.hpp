@@ -1,8 +1,9 @@
-// A conversation with a model: lines of a person in, answers out as they come. Each turn is one request with all
+// A conversation with a model: a person's lines in, answers out as they arrive. Each turn is one request with all
 // messages so far.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,13 +13,15 @@
 #include "service/generate.hpp"
 #include "service/generate_rows.hpp"
 #include "service/line_output.hpp"
+#include "service/terminal_lines.hpp"
 
 namespace muster::service {
 
 struct ConversationWish {
-  std::optional<std::string> system;  // what the model is told before anything else
-  int input = 0;                      // descriptor that the person's lines come from
-  bool prompting = false;             // a terminal: show where to type
+  std::optional<std::string> system;  // given to the model before anything else
+  int input = 0;                      // descriptor that the person's lines are read from
+  bool prompting = false;             // a terminal: lines are edited, and Ctrl-C ends an answer
+  std::optional<TypedHistory> history = {};  // of what is typed at a terminal
 };
 
 class Conversation : public WorkerListener {
@@ -30,14 +33,14 @@ class Conversation : public WorkerListener {
   Result<wire::NextRequest> next_request(int rank) override;
   std::optional<int> input() override;
 
-  // Whether an answer is being written.
-  bool answering() const { return answering_; }
-
  private:
-  void begin_anew();
+  void reset();
   Result<void> prompt();
+  Result<NextLine> next_line();
+  // While an answer is being written: Ctrl-C asks for it to end.
+  Result<wire::NextRequest> watch_answer();
   Result<void> end_answer(const wire::TaskResult& result);
-  // The request that a line makes; nothing where it makes none.
+  // The request for a line; nothing if the line makes none.
   Result<std::optional<wire::Request>> take(const std::string& line);
 
   ConversationWish wish_;
@@ -45,10 +48,12 @@ class Conversation : public WorkerListener {
   std::string greeting_;
   std::function<void(const std::string&)> note_;
   LineReader lines_;
+  std::unique_ptr<TerminalLines> terminal_;  // used instead of lines_ when the person is at a terminal
   FileDescriptor again_;
   OrderedJson messages_;
   std::int64_t turn_ = 0;
   bool answering_ = false;
+  bool cancelled_ = false;  // the answer was cancelled but is still running
   bool ended_ = false;
 };
 

@@ -9,14 +9,14 @@
 
 namespace muster::service {
 
-// In the order of weight.
+// In order of severity.
 enum class CheckOutcome { pass, warning, failure };
 
 struct Check {
   std::string name;
   CheckOutcome outcome = CheckOutcome::pass;
   std::string finding;  // what was seen, with the numbers
-  std::string remedy;   // what to type next; never empty unless it passed
+  std::string remedy;   // what to type next; empty only if it passed
 };
 
 // "pass", "warning", "failure".

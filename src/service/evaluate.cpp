@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/count_of.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {
@@ -30,7 +31,7 @@ class EvaluateJob final : public WorkerListener {
     return {};
   }
 
-  // Of a job that ended well.
+  // For a job that ended well.
   bool told_everything() const { return told_ && answered_ == plan_.questions; }
 
  private:
@@ -73,12 +74,12 @@ std::string summary_text(const EvaluatePlan& plan, const EvaluateSummary& summar
   const wire::Evaluated& found = summary.evaluated;
   std::string text;
   if (found.loss)
-    text += fmt::format("loss {:.6f}, perplexity {:.4f} over {} tokens of {} samples of {}\n", *found.loss,
-                        perplexity(*found.loss), found.tokens, plan.counts->samples, plan.data);
+    text += fmt::format("loss {:.6f}, perplexity {:.4f} over {} of {} of {}\n", *found.loss, perplexity(*found.loss),
+                        count_of(found.tokens, "token"), count_of(plan.counts->samples, "sample"), plan.data);
   if (found.questions.value_or(0) > 0)
-    text += fmt::format("exact match {:.2f} %: {} of {} questions right\n{}",
+    text += fmt::format("exact match {:.2f} %: {} of {} right\n{}",
                         100.0 * static_cast<double>(*found.correct) / static_cast<double>(*found.questions),
-                        *found.correct, *found.questions, sample_lines(summary));
+                        *found.correct, count_of(*found.questions, "question"), sample_lines(summary));
   return text;
 }
 

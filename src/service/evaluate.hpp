@@ -1,4 +1,4 @@
-// muster evaluate, the controlling side: what is asked for becomes a plan that fits, data and questions that are
+// muster evaluate, the controlling side: the request becomes a plan that fits, data and questions that are
 // prepared, then one job of workers that each take a share.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "data/prepare_data.hpp"
 #include "plan/plan.hpp"
+#include "service/device_choice.hpp"
 #include "service/host.hpp"
 #include "service/job_progress.hpp"
 #include "service/worker_run.hpp"
@@ -25,6 +26,7 @@ struct EvaluateWish {
   spec::ResolvedSpec settings;           // data.eval_path is evaluated, else data.path
   bool exact_match = false;              // the rows' own answers are right answers
   std::optional<std::string> questions;  // a file of them
+  Purpose purpose = Purpose::compute;
 };
 
 // Everything that is known before anything starts.
@@ -44,7 +46,7 @@ struct EvaluatePlan {
 // Settings checked, device chosen, model read, data and questions prepared, memory counted; nothing is taken or
 // started. A plan that does not fit is an EvaluatePlan with a refusal. progress: while data is prepared.
 Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress);
-// Why it does not fit, and what of this command's options would make it.
+// Why it does not fit, and which of this command's options would make it fit.
 Error refusal_of(const EvaluatePlan& plan);
 
 struct EvaluateListener {
@@ -59,12 +61,12 @@ struct EvaluateSummary {
 };
 // e to the mean loss.
 double perplexity(double loss);
-// Two answers are the same, but for white space around them.
+// Whether two answers are the same, apart from white space around them.
 bool is_right(const wire::AnsweredQuestion& question);
 
 // For people: a line each for loss and exact match, and some answers.
 std::string summary_text(const EvaluatePlan& plan, const EvaluateSummary& summary);
-// For programs. It has nothing that depends on how the work was laid over ranks.
+// For programs. It contains nothing that depends on how the work was laid over ranks.
 nlohmann::ordered_json summary_json(const EvaluatePlan& plan, const EvaluateSummary& summary, bool with_answers);
 
 // Runs a plan that fits. To be called while this process has one thread.

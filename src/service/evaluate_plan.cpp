@@ -1,4 +1,4 @@
-// From what a user asks for to an evaluation that fits: everything that can be refused is refused here.
+// From a user's request to an evaluation that fits: everything that can be refused is refused here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/allotted_cores.hpp"
+#include "base/count_of.hpp"
 #include "chat/model_text.hpp"
 #include "data/row_questions.hpp"
 #include "service/arithmetic_data.hpp"
@@ -15,25 +16,19 @@
 #include "service/generate_placement.hpp"
 #include "service/plan.hpp"
 #include "service/question_file.hpp"
+#include "spec/readers.hpp"
 
 namespace muster::service {
 namespace {
 
-// Samples of a pass, and questions answered at once, if that many fit.
+// Samples per pass, and questions answered at once, if that many fit.
 constexpr std::int64_t usual_samples_on_cpu = 8;
 constexpr std::int64_t usual_samples_on_gpu = 32;
 constexpr std::int64_t usual_questions = 64;
 
-// What a run's configuration says of training is left to training.
-bool concerns_evaluation(const std::string& key) {
-  constexpr std::array sections{"distributed.", "model.", "data.", "system."};
-  return key == "training.sequence_length" ||
-         std::ranges::any_of(sections, [&](const char* section) { return key.starts_with(section); });
-}
-
 std::optional<std::string> data_of(const spec::DataSpec& data) { return data.eval_path ? data.eval_path : data.path; }
 
-// A run's configuration may say that its training began from random weights; what is evaluated is what came of it.
+// A run's configuration may say that its training began from random weights; what is evaluated is its result.
 void forget_how_training_began(spec::ResolvedSpec& settings) {
   const auto found = settings.origins.find("model.init");
   if (found == settings.origins.end() || found->second.kind == spec::Origin::Kind::command_line) return;
@@ -43,7 +38,8 @@ void forget_how_training_began(spec::ResolvedSpec& settings) {
 std::vector<Problem> problems_of(const EvaluateWish& wish) {
   const spec::RunSpec& spec = wish.settings.spec;
   spec::ResolvedSpec concerning = wish.settings;
-  std::erase_if(concerning.origins, [](const auto& entry) { return !concerns_evaluation(entry.first); });
+  std::erase_if(concerning.origins,
+                [](const auto& entry) { return !spec::reads(spec::Command::evaluate, entry.first); });
   std::vector<Problem> problems = missing_capabilities(spec::Schema(), concerning);
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     const auto found = wish.settings.origins.find(key);
@@ -62,22 +58,19 @@ std::vector<Problem> problems_of(const EvaluateWish& wish) {
     report("", "--exact-match asks the rows of the data, and --questions has others", "leave one of the two out");
   if (wish.exact_match && !data_of(spec.data))
     report("", "--exact-match asks the rows of the data, and none is named", "--data FILE");
-  if (spec.model.device_map || spec.model.auto_device_map)
-    report(spec.model.device_map ? "model.device_map" : "model.auto_device_map",
-           "evaluation gives each rank the whole model", "leave the device map out");
-  const auto nodes = wish.settings.origins.find("distributed.num_nodes");
-  if (spec.distributed.num_nodes > 1 && nodes != wish.settings.origins.end() &&
-      nodes->second.kind == spec::Origin::Kind::command_line)
-    report("distributed.num_nodes", "an evaluation is one host's work", "leave it out");
+  if (spec.model.device_map && *spec.model.device_map != spec::DeviceMap{spec::MapRule::automatic})
+    report("model.device_map", "evaluation gives each rank the whole model", "leave the device map out, or write auto");
   return problems;
 }
 
 Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen) {
   name_devices(settings.distributed, chosen);
-  settings.distributed.strategy = spec::Strategy::automatic;
+  settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
+  settings.distributed.num_nodes = 1;
   PlanWish wish;
   wish.spec = std::move(settings);
   wish.implementation = plan::Implementation::muster;
+  wish.computes_here = chosen.gpus.empty();
   auto question = plan_question(host, wish);
   if (!question) return question.error();
   question->spare.clear();
@@ -89,7 +82,7 @@ struct PreparedQuestions {
   std::string path;
   std::int64_t count = 0;
   std::int64_t longest = 0;         // prompt and answer, in tokens
-  std::int64_t longest_answer = 0;  // that is waited for
+  std::int64_t longest_answer = 0;  // the longest that is waited for
 };
 
 Result<std::vector<data::RowQuestion>> find_questions(const EvaluateWish& wish, const chat::ModelText& text) {
@@ -129,7 +122,7 @@ Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& w
   return std::optional(std::move(prepared));
 }
 
-// As many at once as usual, or the half of it, or the quarter … A model that would have to be split is refused.
+// The usual number at once, or half of it, or a quarter … A model that would have to be split is refused.
 Result<Placement> place_batch(PlacementWish wish, std::int64_t usual) {
   for (std::int64_t batch = usual;; batch /= 2) {
     wish.question.micro_batch = batch;
@@ -151,9 +144,11 @@ class Planning {
       : host_(host), wish_(wish), spec_(wish.settings.spec), progress_(progress) {}
 
   Result<EvaluatePlan> make() {
-    auto devices = choose_devices(host_, spec_.distributed, std::numeric_limits<std::int64_t>::max());
+    auto devices =
+        choose_devices(host_, spec_.distributed, std::numeric_limits<std::int64_t>::max(), wish_.purpose);
     if (!devices) return devices.error();
     devices_ = std::move(*devices);
+    plan_.notes = devices_.notes;
     if (auto found = read(); !found) return found.error();
     if (auto prepared = prepare(); !prepared) return prepared.error();
     if (auto placed = place(); !placed) return placed.error();
@@ -164,6 +159,8 @@ class Planning {
     plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
     plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);
     name_devices();
+    if (wish_.purpose == Purpose::plan)
+      plan_.plan.reasons.insert(plan_.plan.reasons.end(), devices_.notes.begin(), devices_.notes.end());
     if (auto checked = check_backend(plan_.job); !checked) return checked.error();
     return std::move(plan_);
   }
@@ -183,7 +180,8 @@ class Planning {
     if (spec_.model.init != spec::WeightSource::random && !plan_.question.model->checkpoint_bytes)
       return Error{Error::Kind::bad_input,
                    fmt::format("{} has no weights: there is no checkpoint beside its config", *spec_.model.path),
-                   "name the folder that has model.safetensors; of a run of muster train, its folder model"};
+                   "name the folder that has model.safetensors, which is the folder model of a run; model.init=random draws "
+                   "weights, to measure speed"};
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();
@@ -204,6 +202,7 @@ class Planning {
       asked.path = plan_.data = *path;
       asked.arithmetic = arithmetic_settings(spec_);
       asked.sequence_length = std::min(spec_.training.sequence_length, positions);
+      asked.train_on = spec_.data.train_on;
       const auto prepared = data::prepare_evaluation(asked, *text_, cache_, allotted_cores(), progress_);
       if (!prepared) return prepared.error();
       task_.data = prepared->path.string();
@@ -221,15 +220,16 @@ class Planning {
 
   void note_losses() {
     if (plan_.counts->cut > 0)
-      plan_.notes.push_back(fmt::format("{} of {} samples are longer than training.sequence_length and lost their end",
-                                        plan_.counts->cut, plan_.counts->samples));
+      plan_.notes.push_back(fmt::format("{} of {} {} longer than training.sequence_length and lost {} end", plan_.counts->cut,
+                                        count_of(plan_.counts->samples, "sample"), plan_.counts->cut == 1 ? "is" : "are",
+                                        plan_.counts->cut == 1 ? "its" : "their"));
     if (plan_.counts->dropped > 0)
       plan_.notes.push_back(
-          fmt::format("{} samples have no token with a loss within training.sequence_length, and are left out",
-                      plan_.counts->dropped));
+          fmt::format("{} left out: no token with a loss within training.sequence_length",
+                      count_of(plan_.counts->dropped, "sample")));
   }
 
-  // Both parts of the work must fit; the larger one is the plan that is shown.
+  // Both parts of the work must fit; the plan shown is the larger one.
   Result<void> place() {
     if (plan_.counts) {
       plan::Question scoring = plan_.question;
@@ -293,7 +293,7 @@ class Planning {
 
 struct Translation {
   std::string_view of_plan;
-  std::string_view here;  // what the value is put behind
+  std::string_view here;  // the prefix of the value
 };
 constexpr std::array translations{Translation{"--seq-len", "training.sequence_length="},
                                   Translation{"--dtype", "--dtype "}, Translation{"--attention", "system.attn_impl="},

@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
 #include "schedule/schedule_svg.hpp"
+#include "service/described_gpus.hpp"
 #include "service/queue_gpus.hpp"
 #include "service/worker_run.hpp"
 #include "store/timestamp.hpp"
@@ -34,7 +35,7 @@ std::string cell_of(const ExperimentJob& job) {
   return fmt::format("{}_{}_{}", job.algorithm->name, job.family->name, job.dataset->name);
 }
 
-// Chains of all submissions of an experiment begin so.
+// Chains of all submissions of an experiment begin with this.
 std::string chain_prefix(const fs::path& folder) { return folder.string() + "#"; }
 
 Result<void> compare(const ExperimentSpec& spec, const fs::path& folder) {
@@ -50,7 +51,7 @@ Result<void> compare(const ExperimentSpec& spec, const fs::path& folder) {
                "another experiment.name, or the settings that experiment.yaml there has"};
 }
 
-// A job whose round before has other weights than it began with is nobody's continuation.
+// A job whose previous round has other weights than it began with cannot be continued.
 Result<void> check_chain(const ExperimentPlan& plan, std::size_t number) {
   const ExperimentJob& job = plan.jobs[number];
   if (job.round == 1 || plan.progress[number].done == 0) return {};
@@ -67,7 +68,7 @@ Result<void> check_chain(const ExperimentPlan& plan, std::size_t number) {
                fmt::format("rm -r {} to do it again", folder.path().string())};
 }
 
-// The jobs that may not run at the same time stand in one lane, in their order.
+// Jobs that may not run at the same time share a lane, in their order.
 class Lanes {
  public:
   explicit Lanes(const ExperimentPlan& plan) {
@@ -77,7 +78,7 @@ class Lanes {
       count_ = most_without_gpus;
     last_.resize(count_);
   }
-  // Whom the job has to wait for, if anybody.
+  // The job that this one has to wait for, if any.
   std::optional<JobId>* of(const ExperimentJob& job) {
     if (count_ == 0) return nullptr;
     if (job.round == 1) ++cells_;
@@ -107,6 +108,9 @@ Result<ExperimentPlan> plan_experiment(const HostSources& sources, ExperimentSpe
   if (!listed) return listed.error();
   for (const queue::GpuListing::Gpu& gpu : listed->gpus)
     if (!gpu.sickness) plan.gpus.push_back(gpu.name);
+  const auto view = Host(sources).look(gpu::Detail::memory);
+  if (!view) return view.error();
+  plan.described_gpus = file_of_described_gpus(sources, *view);
   plan.spec = std::make_unique<const ExperimentSpec>(std::move(spec));
   std::error_code failure;
   plan.folder = fs::absolute(fs::path(plan.spec->output) / plan.spec->name, failure);
@@ -218,7 +222,7 @@ Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan) {
     if (plan.spec->stage(kind).is_own())
       if (const auto worker = find_worker(); !worker) return worker.error();
   if (auto prepared = prepare_folder(plan); !prepared) return prepared.error();
-  // Two who submit the same experiment at the same time do so one after the other.
+  // Two processes that submit the same experiment at the same time do so one after the other.
   const auto lock = lock_file(plan.folder / "lock");
   if (!lock) return lock.error();
   auto open = open_stages(queue, plan.folder);
@@ -250,7 +254,7 @@ Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan) {
 
 namespace {
 
-// settled: what has come to its end, which the scheduler may not know any more.
+// settled: what has ended, which the scheduler may no longer know.
 ExperimentCounts count(const schedule::Scheduler& scheduler, const ExperimentPlan& plan, const StageJobs& stages,
                        const std::map<std::string, JobState>& settled) {
   ExperimentCounts counts;
@@ -287,7 +291,7 @@ Result<ExperimentEnd> follow_experiment(Queue& queue, const ExperimentPlan& plan
     names.emplace(id, stage);
     ids.push_back(id);
   }
-  // The queue speaks of jobs by their numbers.
+  // The queue refers to jobs by their numbers.
   const auto spoken_reason = [&](const schedule::JobRecord& record) {
     const auto blank = std::min(record.reason.find(' '), record.reason.size());
     const auto other = names.find({record.reason.substr(0, blank)});
@@ -316,7 +320,7 @@ Result<ExperimentEnd> follow_experiment(Queue& queue, const ExperimentPlan& plan
   if (!listener.interrupted()) return end;
   end.interrupted = true;
   listener.stopping();
-  // Refused: the only one has ended meanwhile.
+  // Refused: the only one has ended in the meantime.
   if (auto stopped = queue.stop(ids); !stopped && stopped.error().kind != Error::Kind::refused) return stopped.error();
   if (auto waited = queue.wait(ids, [](const schedule::JobRecord&) {}); !waited) return waited.error();
   return end;

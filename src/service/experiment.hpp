@@ -20,41 +20,42 @@
 
 namespace muster::service {
 
-// An experiment, its folder, and how far it is.
+// An experiment, its folder, and how far it has got.
 struct ExperimentPlan {
   std::unique_ptr<const experiment::ExperimentSpec> spec;  // the jobs point into it
   std::filesystem::path folder;                            // absolute
   bool exists = false;                                     // the folder is there, with settings that agree
   std::vector<std::string> gpus;                           // that the queue gives out
+  std::optional<std::filesystem::path> described_gpus;     // the file that describes them, if only it has them
   std::vector<experiment::ExperimentJob> jobs;
-  std::vector<experiment::Progress> progress;  // of each job, as its files tell
+  std::vector<experiment::Progress> progress;  // of each job, according to its files
 
   bool complete() const;
   std::size_t stages_done() const;
   std::size_t stages() const { return jobs.size() * spec->wanted_stages().size(); }
 };
 
-// Looks at the GPUs and at the folder; writes nothing. A folder of other settings is refused with what differs.
+// Looks at the GPUs and at the folder; writes nothing. A folder with other settings is refused with the differences.
 Result<ExperimentPlan> plan_experiment(const HostSources& sources, experiment::ExperimentSpec spec);
 
 // Jobs of the queue by the ids that stages have in an experiment: "sft_small_sums_r1.train".
 using StageJobs = std::map<std::string, schedule::JobId>;
 
-// The stages that are neither done nor open, called by their ids in the experiment, in an order in which they can be
+// The stages that are neither done nor open, under their ids in the experiment, in an order in which they can be
 // submitted. open: jobs of the queue that others are to wait for.
 std::vector<schedule::Job> stages_to_submit(const ExperimentPlan& plan, const StageJobs& open);
 
-// What is left as it would go on an otherwise idle machine. A stage of which nobody knows how long it takes is drawn as
+// What is left, as it would run on an otherwise idle machine. A stage of unknown length is drawn as
 // if it took usual_length.
 constexpr schedule::Duration usual_length = std::chrono::minutes(10);
 schedule::Simulation simulate(const ExperimentPlan& plan);
 std::string schedule_json(const schedule::Simulation& simulation);
 
 struct Submission {
-  StageJobs stages;            // everything that is under way now
-  std::size_t taken_over = 0;  // of an earlier call, still open: some may turn out to have been killed
+  StageJobs stages;            // everything that is queued or running now
+  std::size_t taken_over = 0;  // from an earlier call, still open: some may turn out to have been killed
 };
-// Makes the folder and queues what is left.
+// Creates the folder and queues what is left.
 Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan);
 
 struct ExperimentCounts {
@@ -65,7 +66,7 @@ struct ExperimentListener {
   std::function<void(const std::string& stage, const schedule::JobRecord&, const std::string& reason)> settled;
   std::function<void(const ExperimentCounts&)> look;
   std::function<bool()> interrupted;  // asked often; true: the jobs are stopped
-  std::function<void()> stopping;     // told when they are about to be
+  std::function<void()> stopping;     // called when they are about to be
 };
 struct ExperimentEnd {
   bool interrupted = false;
@@ -75,10 +76,10 @@ struct ExperimentEnd {
 Result<ExperimentEnd> follow_experiment(Queue& queue, const ExperimentPlan& plan, const StageJobs& stages,
                                         const ExperimentListener& listener);
 
-// How every job stands now; results.jsonl, results.csv and results.txt are brought up to date.
+// The state of every job now; results.jsonl, results.csv and results.txt are brought up to date.
 Result<std::vector<experiment::JobOutcome>> gather_results(const ExperimentPlan& plan);
 
-// One stage, as the queue runs it: what a job begins with is checked, the command run, and its end written down. The
+// One stage, as the queue runs it: checks what the job begins with, runs the command, and records how it ended. The
 // command's exit status.
 Result<int> run_stage(const std::filesystem::path& folder, const std::string& job, const std::string& stage);
 

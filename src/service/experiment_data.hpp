@@ -1,4 +1,4 @@
-// What a model answered becomes data that it can be trained on.
+// Turns a model's answers into data that it can be trained on.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace muster::service {
 
 // Joins prompts with the rows that muster generate wrote for them: {"prompt", "completion"}, or {"messages"} with the
-// answer as the last one. keep right: only answers that are the row's own "answer", but for white space around them.
+// answer as the last one. keep right: only answers equal to the row's own "answer", apart from white space around them.
 // The output appears whole.
 Result<void> write_generated_data(const std::string& prompts, const std::filesystem::path& answers,
                                   experiment::Keep keep, const std::filesystem::path& output);

@@ -1,4 +1,4 @@
-// One stage of an experiment's job: what it begins with, its command, and what it left.
+// One stage of an experiment's job: what it begins with, its command, and what it left behind.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/allotted_cores.hpp"
 #include "base/exec_arguments.hpp"
 #include "base/file_lock.hpp"
 #include "base/files.hpp"
@@ -19,6 +20,7 @@
 #include "experiment/settings.hpp"
 #include "experiment/stage_command.hpp"
 #include "experiment/variables.hpp"
+#include "service/described_gpus.hpp"
 #include "service/experiment.hpp"
 #include "service/experiment_data.hpp"
 #include "store/run_folder.hpp"
@@ -46,8 +48,8 @@ std::string mask_of_this_process() {
 
 int gpus_in(const std::string& mask) { return mask.empty() ? 0 : static_cast<int>(std::ranges::count(mask, ',')) + 1; }
 
-// Runs a command with this process's output. Who ends a job signals its whole group, so that the command is told by
-// itself; this process waits to write down how it went.
+// Runs a command with this process's output. A job is ended by signalling its whole group, so the command gets the
+// signal itself; this process waits to record how it went.
 Result<int> run_command(const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments = pointers_for_exec(words);
@@ -62,7 +64,7 @@ Result<int> run_command(const std::vector<std::string>& command) {
     fmt::print(stderr, "muster: cannot run {}: {}\n", command.front(), system_reason());
     ::_exit(127);
   }
-  // What came before there was a command is passed on; from here on it gets its own.
+  // Signals that came before the command existed are passed on; from here on it gets its own.
   sigset_t came;
   ::sigpending(&came);
   for (const int number : endings) {
@@ -105,7 +107,7 @@ class StageRun {
   Result<int> conclude(StageRecord record, const Result<int>& status) {
     record.done = status && *status == 0;
     if (!status) record.reason = status.error().what;
-    // Who was told to stop has not failed: the stage is as if it had not begun.
+    // A stage that was told to stop has not failed: it is as if it had not begun.
     constexpr int stopped[] = {128 + SIGTERM, 128 + SIGINT};
     if (status && std::ranges::find(stopped, *status) != std::end(stopped)) return *status;
     if (status) {
@@ -125,6 +127,12 @@ class StageRun {
     if (!program) return program.error();
     facts.program = program->string();
     facts.gpus = gpus_in(mask_of_this_process());
+    const auto described = described_gpus();
+    if (!described) return described.error();
+    if (*described) {
+      facts.ranks_instead = std::clamp(facts.gpus, 1, allotted_cores());
+      fmt::print("{}: its own stages compute on the CPU\n", described_gpus_words(**described));
+    }
     const auto start = kind_ == StageKind::evaluate ? evaluated_model() : start_model();
     if (!start) return start.error();
     facts.model = start->model;
@@ -134,6 +142,15 @@ class StageRun {
     fmt::print("{} {}: {}\n", job_.id.text, name(kind_), join(*command, " "));
     std::fflush(stdout);
     return command;
+  }
+
+  // The file of the GPUs that the stage was given, where they are not in this machine.
+  static Result<std::optional<fs::path>> described_gpus() {
+    Host host(sources_from_environment());
+    if (!host.sources().inventory_file) return std::optional<fs::path>();
+    const auto view = host.look(gpu::Detail::memory);
+    if (!view) return view.error();
+    return file_of_described_gpus(host.sources(), *view);
   }
 
   Result<void> check_stages_before() const {
@@ -147,7 +164,7 @@ class StageRun {
     return {};
   }
 
-  // What the family names; where that is a path with files, with the digest of its weights, which is taken once.
+  // What the family names; if that is a path with files, with the digest of its weights, which is computed once.
   Result<StartRecord> family_model() const {
     const experiment::Settings settings = settings_for(spec_, job_, StageKind::generate);
     const experiment::Setting* path = find(settings, "model.path");
@@ -160,7 +177,7 @@ class StageRun {
     return start;
   }
 
-  // A model that a stage trained, which has to be the one that it told of.
+  // A model that a stage trained, which has to be the one that the stage recorded.
   Result<StartRecord> trained_model(const JobFolder& folder, int round) const {
     const auto record = folder.read(StageKind::train);
     if (!record) return record.error();
@@ -179,7 +196,7 @@ class StageRun {
     return start;
   }
 
-  // What the job begins with, written down by its first stage; every later one begins with the same.
+  // What the job begins with, recorded by its first stage; every later one begins with the same.
   Result<StartRecord> start_model() const {
     const bool goes_on = job_.round > 1 && spec_.stage(StageKind::train).wanted;
     const ExperimentJob* before = goes_on ? &job_ - 1 : nullptr;
@@ -204,7 +221,7 @@ class StageRun {
   Result<void> keep_output(StageRecord& record) const {
     const bool is_own = spec_.stage(kind_).is_own();
     if (is_own && kind_ == StageKind::generate) {
-      const auto prompts = std::ranges::find(record.command, "-p") + 1;  // with what ${…} stood for
+      const auto prompts = std::ranges::find(record.command, "-p") + 1;  // with ${…} expanded
       return write_generated_data(*prompts, folder_.answers(), job_.dataset->keep, folder_.data());
     }
     if (kind_ == StageKind::train) return keep_model(record, is_own);
@@ -246,7 +263,7 @@ class StageRun {
     return {};
   }
 
-  // The model of the newest run that has come to its end.
+  // The model of the newest run that has finished.
   Result<fs::path> finished_run() const {
     std::optional<store::RunFolder> newest;
     std::error_code failure;
@@ -268,8 +285,8 @@ class StageRun {
   JobFolder folder_;
 };
 
-// Held by the command, too, so that nobody begins the stage a second time while anything of it lives. Under a high
-// number, since scripts use the low ones for themselves.
+// Held by the command, too, so that the stage is not begun a second time while any of its processes lives. Under a high
+// number, since scripts use the low ones themselves.
 Result<void> hold_job(const JobFolder& folder) {
   std::error_code failure;
   fs::create_directories(folder.path(), failure);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/byte_count.hpp"
+#include "base/count_of.hpp"
 #include "base/duration.hpp"
 #include "service/generate_job.hpp"
 
@@ -17,14 +18,10 @@ using Json = nlohmann::ordered_json;
 
 double seconds(milliseconds span) { return static_cast<double>(span.count()) / 1000.0; }
 
-// Absent while nothing can be told.
+// Absent while it cannot be estimated.
 std::optional<double> rate(std::int64_t count, milliseconds span) {
   if (count == 0 || span.count() == 0) return std::nullopt;
   return static_cast<double>(count) / seconds(span);
-}
-
-std::string counted(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 // "48.3", "1320".
@@ -38,7 +35,7 @@ std::string time_left(const GenerateProgress& progress) {
   const double each = static_cast<double>(progress.generating.count()) / static_cast<double>(now);
   const double left = each * static_cast<double>(*progress.total - progress.prompts);
   const auto whole_seconds = milliseconds(static_cast<std::int64_t>(std::ceil(left / 1000.0)) * 1000);
-  return fmt::format(", {} left", to_string(whole_seconds));
+  return fmt::format(", {} left", muster::to_string(whole_seconds));
 }
 
 // "3.1 GiB", "3.1 GiB of 140 GiB".
@@ -52,7 +49,7 @@ std::string ranks_text(const GeneratePlan& plan, const GenerateSummary& summary)
   if (summary.memory)
     text += fmt::format(", at most {}{}", memory_text(*summary.memory), plan.job.ranks > 1 ? " a rank" : "");
   if (summary.lost_ranks > 0)
-    text += fmt::format("; {} lost, {} redone", counted(summary.lost_ranks, "rank"), counted(summary.redone, "prompt"));
+    text += fmt::format("; {} lost, {} redone", count_of(summary.lost_ranks, "rank"), count_of(summary.redone, "prompt"));
   return text;
 }
 
@@ -66,7 +63,7 @@ std::string progress_text(const GenerateProgress& progress) {
     return progress.share > 0 ? fmt::format("{}: {:.0f} %", what, 100 * progress.share) : what;
   }
   std::string text = progress.total ? fmt::format("{}/{} prompts", progress.prompts, *progress.total)
-                                    : counted(progress.prompts, "prompt");
+                                    : count_of(progress.prompts, "prompt");
   if (const auto speed = rate(progress.tokens, progress.generating))
     text += fmt::format(", {} tokens/s", rate_text(*speed));
   text += time_left(progress);
@@ -75,13 +72,13 @@ std::string progress_text(const GenerateProgress& progress) {
 
 std::string summary_text(const GeneratePlan& plan, const GenerateSummary& summary) {
   const bool score = plan.task().score;
-  std::string text = counted(summary.prompts, "prompt");
+  std::string text = count_of(summary.prompts, "prompt");
   if (summary.exit_code != 0 && plan.total)
-    text = fmt::format("interrupted: {} of {}", summary.earlier + summary.prompts, counted(*plan.total, "prompt"));
+    text = fmt::format("interrupted: {} of {}", summary.earlier + summary.prompts, count_of(*plan.total, "prompt"));
   else if (summary.earlier > 0)
     text += fmt::format(" after {} of an earlier run", summary.earlier);
-  if (summary.answers != summary.prompts) text += fmt::format(", {}", counted(summary.answers, "answer"));
-  text += fmt::format(", {} {} in {:.1f} s", counted(summary.tokens, "token"), score ? "scored" : "generated",
+  if (summary.answers != summary.prompts) text += fmt::format(", {}", count_of(summary.answers, "answer"));
+  text += fmt::format(", {} {} in {:.1f} s", count_of(summary.tokens, "token"), score ? "scored" : "generated",
                       seconds(summary.generating));
   if (const auto speed = rate(summary.tokens, summary.generating))
     text += fmt::format(" ({} tokens/s)", rate_text(*speed));
@@ -104,6 +101,7 @@ std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summar
                      {"tokens", summary.tokens},
                      {"shortened_prompts", summary.shortened},
                      {"redone_prompts", summary.redone},
+                     {"failed_prompts", summary.failed},
                      {"lost_ranks", summary.lost_ranks},
                      {"peak_memory_bytes", summary.memory ? Json(summary.memory->peak) : Json()},
                      {"loading_seconds", seconds(summary.loading)},
@@ -115,8 +113,7 @@ std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summar
 
 Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
                                  const GenerateListener& listener) {
-  auto prompts =
-      PromptFile::open(wish.prompts, plan.task().score ? PromptUse::scores : PromptUse::prompts, longest_prompt_line);
+  auto prompts = open_prompts(wish);
   if (!prompts) return prompts.error();
   auto output = LineOutput::open(wish.output);
   if (!output) return output.error();
@@ -127,7 +124,7 @@ Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const Gen
   GenerateSummary summary = job.summary();
   if (const std::int64_t there = summary.earlier + summary.prompts; kept && there > 0 && (!code || *code != 0))
     listener.note(fmt::format("{} has the answers to {}; the same command with --resume goes on from there",
-                              wish.output, counted(there, "prompt")));
+                              wish.output, count_of(there, "prompt")));
   if (!code) {
     Error error = code.error();
     if (const std::string suspicion = job.suspicion(); !suspicion.empty()) error.what += "\n" + suspicion;

@@ -46,7 +46,7 @@ bool GenerateJob::window_is_open() const {
                                  ledger_.bytes() + results_.held_bytes() < setting_.window.bytes);
 }
 
-// Absent: nobody knows.
+// Absent: not known.
 std::optional<std::int64_t> GenerateJob::unread() const {
   if (ended_) return 0;
   if (!setting_.total) return std::nullopt;
@@ -78,7 +78,7 @@ Result<wire::NextRequest> GenerateJob::fresh_request(int replica) {
   return wire::NextRequest(std::move(request));
 }
 
-// A rank that has nothing left to do stays while others have prompts: they may die.
+// A rank that has nothing left to do stays while others have prompts: those others may die.
 Result<wire::NextRequest> GenerateJob::next_request(int rank) {
   const int asking = replica(rank);
   if (unread() == 0) ended_ = true;
@@ -88,7 +88,7 @@ Result<wire::NextRequest> GenerateJob::next_request(int rank) {
   return ended_ ? Result<wire::NextRequest>(wire::NotYet{}) : fresh_request(asking);
 }
 
-// Whatever else can open the way to a request is an event of its own.
+// Anything else that may make a request available is an event of its own.
 std::optional<int> GenerateJob::input() {
   if (!starved_) return std::nullopt;
   return prompts_.ready() ? again_.number() : prompts_.descriptor();
@@ -100,6 +100,10 @@ void GenerateJob::count_dropped(std::int64_t dropped, std::int64_t line) {
   most_dropped_ = std::max(most_dropped_, dropped);
 }
 
+void GenerateJob::count_failure(const std::string& error, const OpenRequest& prompt) {
+  if (summary_.failed++ == 0 || prompt.line < first_failed_.first) first_failed_ = {prompt.line, error};
+}
+
 Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const OpenRequest& prompt) {
   constexpr std::string_view source = "a result";
   if (task_.score) {
@@ -109,6 +113,7 @@ Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const 
     summary_.prompt_tokens += score->prompt_tokens;
     ++summary_.answers;
     count_dropped(score->dropped_tokens, prompt.line);
+    if (score->error) count_failure(*score->error, prompt);
     return score_line(result.index, prompt.id, *score, task_.log_probabilities);
   }
   const auto answers = wire::parse_fields<wire::GenerationResult>(result.row, source);
@@ -117,10 +122,12 @@ Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const 
   summary_.prompt_tokens += answers->prompt_tokens;
   summary_.answers += std::ssize(answers->samples);
   count_dropped(answers->dropped_tokens, prompt.line);
+  const auto wrong = std::ranges::find_if(answers->samples, [](const wire::Answer& each) { return each.error.has_value(); });
+  if (wrong != answers->samples.end()) count_failure(*wrong->error, prompt);
   return answer_lines(result.index, prompt.id, *answers, task_.log_probabilities);
 }
 
-// A rank that was taken for dead may still have answered: what comes first counts.
+// A rank that was taken for dead may still have answered: the first answer counts.
 Result<void> GenerateJob::take(const wire::TaskResult& result) {
   const auto prompt = ledger_.answered(result.index);
   if (!prompt && result.index >= setting_.answered.prompts && result.index < read_ && summary_.lost_ranks > 0)
@@ -140,8 +147,8 @@ Result<void> GenerateJob::take(const wire::TaskResult& result) {
   return {};
 }
 
-// Results come over the connection of a replica's first rank: that another one has done everything and left is no news
-// of them.
+// Results arrive over the connection of a replica's first rank: another rank that has done everything and left says
+// nothing about them.
 Result<void> GenerateJob::rank_left(int rank, const std::optional<std::string>&) {
   if (done_.contains(rank)) {
     if (rank % stages_ == 0 && ledger_.lose(replica(rank)).put_back > 0)
@@ -157,7 +164,7 @@ Result<void> GenerateJob::rank_left(int rank, const std::optional<std::string>&)
                  fmt::format("{}: {} ranks died of this prompt; the last one, rank {}, had no other",
                              place(*loss.guilty), loss.guilty->deaths + 1, rank),
                  "leave it out; --batch-size 1 with it alone shows how it fails"};
-  if (ledger_.living() == 0) return {};  // the end of the job tells why
+  if (ledger_.living() == 0) return {};  // the end of the job says why
   summary_.redone += loss.put_back;
   if (loss.put_back > 0 && listener_.note)
     listener_.note(fmt::format("rank {} is gone; the {} it had {} redone by the others", rank,
@@ -189,7 +196,7 @@ Result<void> GenerateJob::begin(int rank) {
   const auto record = record_path(output_.name());
   if (!setting_.record.is_null()) return write_file_atomically(record, setting_.record.dump(2) + "\n");
   std::error_code none_there;
-  std::filesystem::remove(record, none_there);  // what it tells of is overwritten
+  std::filesystem::remove(record, none_there);  // what it describes is overwritten
   return {};
 }
 
@@ -246,6 +253,12 @@ GenerateSummary GenerateJob::summary() const {
         fmt::format("{} of {} prompts {} too long, and lost {} beginning: up to {} tokens; the first is {}",
                     made.shortened, summary_.prompts, made.shortened == 1 ? "was" : "were",
                     made.shortened == 1 ? "its" : "their", most_dropped_, first_shortened_));
+  if (made.failed > 0)
+    made.failure = Error{Error::Kind::failed,
+                         fmt::format("{} of {} prompts failed; the first is {}:{}: {}", made.failed, summary_.prompts,
+                                     prompts_.name(), first_failed_.first, first_failed_.second),
+                         "the model's weights or its numbers' range are broken: check where it comes from, and try "
+                         "--dtype float32"};
   return made;
 }
 

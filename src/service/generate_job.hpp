@@ -1,4 +1,4 @@
-// Prompts down, results up: what a run of muster generate hears from its ranks and gives them.
+// Prompts down, results up: what a run of muster generate receives from its ranks and sends them.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace muster::service {
 
-// A descriptor that is always readable: what stands for "ask again at once" where a descriptor is waited for.
+// A descriptor that is always readable: returned for "ask again at once" where a descriptor to wait for is expected.
 FileDescriptor always_readable();
 
 class GenerateJob : public WorkerListener {
@@ -32,7 +32,7 @@ class GenerateJob : public WorkerListener {
     int ranks = 1;
     std::optional<std::int64_t> total = {};  // prompts
     AnsweredRows answered = {};              // by an earlier run: those prompts are passed over
-    nlohmann::ordered_json record = {};      // for beside the output; null: none is kept
+    nlohmann::ordered_json record = {};      // to keep next to the output; null: none is kept
     Window window = {};
   };
   GenerateJob(PromptFile prompts, LineOutput output, Setting setting, GenerateListener listener);
@@ -43,7 +43,7 @@ class GenerateJob : public WorkerListener {
   Result<void> rank_left(int rank, const std::optional<std::string>& reason) override;
   bool is_of_no_use(int rank) override { return lost_.contains(replica(rank)); }
 
-  // When the ranks have ended.
+  // Called when the ranks have ended.
   GenerateSummary summary() const;
   // Prompts that were given out and have no result.
   std::size_t missing() const { return ledger_.size(); }
@@ -60,6 +60,7 @@ class GenerateJob : public WorkerListener {
   Result<void> begin(int rank);
   Result<void> take(const wire::TaskResult& result);
   Result<std::string> lines_of(const wire::TaskResult& result, const OpenRequest& prompt);
+  void count_failure(const std::string& error, const OpenRequest& prompt);
   void count_dropped(std::int64_t dropped, std::int64_t line);
   void note_progress(int rank, const wire::Progress& progress);
   void tell_progress();
@@ -80,14 +81,15 @@ class GenerateJob : public WorkerListener {
   bool starved_ = false;                // the next prompt has not come yet
   std::set<int> lost_;                  // replicas of which a rank died
   std::set<int> done_;                  // ranks that did everything
-  std::map<int, std::int64_t> tokens_;  // by rank: chosen so far, as it tells
-  std::map<int, double> loaded_;        // by rank: the share that is
+  std::map<int, std::int64_t> tokens_;  // by rank: chosen so far, as it reports
+  std::map<int, double> loaded_;        // by rank: the share that is loaded
   bool guilty_named_ = false;           // the job ends because of one prompt, and says which
   PeakMemory memory_;
   GenerateSummary summary_;
   GenerateProgress progress_;
   std::int64_t most_dropped_ = 0;
   std::string first_shortened_;  // "prompts.jsonl:3"
+  std::pair<std::int64_t, std::string> first_failed_;  // its line, and why
   Clock::time_point started_ = Clock::now();
   std::optional<Clock::time_point> ready_;
   Clock::time_point last_result_{};

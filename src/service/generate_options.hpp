@@ -13,7 +13,7 @@ namespace muster::service {
 struct GenerateSetting {
   enum class Form {
     value,   // the setting's own text
-    texts,   // may be repeated; each word is one text, to the letter
+    texts,   // may be repeated; each word is one text, verbatim
     limits,  // 0=10GiB,cpu=30GiB
   };
   std::string_view option;

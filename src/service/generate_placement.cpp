@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/byte_count.hpp"
+#include "base/count_of.hpp"
 #include "base/text.hpp"
 #include "plan/plan_parts.hpp"
 
@@ -22,10 +23,6 @@ struct Seat {
   PlanDevice device;              // as the planner sees it
   std::optional<PlanDevice> gpu;  // absent: a CPU rank
 };
-
-std::string counted(std::size_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
 
 bool names(const CustomMap& map, std::string_view place) {
   return std::ranges::any_of(map, [&](const auto& entry) { return entry.second == place; });
@@ -94,7 +91,7 @@ class Placing {
     for (const auto& [place, bytes] : wish_.limits)
       if (const auto rank = parse_number<int>(place); rank && *rank >= wish_.ranks)
         return Error{Error::Kind::bad_input,
-                     fmt::format("max_memory names rank {}, and there are {}", *rank, counted(seats_.size(), "rank")),
+                     fmt::format("max_memory names rank {}, and there are {}", *rank, count_of(seats_.size(), "rank")),
                      "ranks are numbered from 0; --ranks says how many there are"};
     question_.cpu_limit.reset();  // it is the ranks' own memory
     question_.host_memory.reset();
@@ -107,7 +104,7 @@ class Placing {
     const std::size_t gpus = wish_.question.devices.size();
     const std::size_t count = std::max(gpus, static_cast<std::size_t>(wish_.ranks));
     if (count % gpus != 0)
-      return Error{Error::Kind::bad_input, fmt::format("{} ranks cannot share {} evenly", count, counted(gpus, "GPU")),
+      return Error{Error::Kind::bad_input, fmt::format("{} ranks cannot share {} evenly", count, count_of(gpus, "GPU")),
                    fmt::format("--ranks {}", count / gpus * gpus)};
     for (std::size_t i = 0; i < count; ++i) {
       const PlanDevice& gpu = wish_.question.devices[i % gpus];
@@ -143,7 +140,7 @@ class Placing {
     return {};
   }
 
-  // How many devices hold all of it, one full after the other.
+  // How many devices hold all of it when each is filled in turn.
   std::size_t filled_in_order() const {
     for (std::size_t stages = 1; stages < most_stages(); ++stages) {
       const auto plan = plan::plan_inference(question_of(stages, 1));
@@ -152,7 +149,7 @@ class Placing {
     return most_stages();
   }
 
-  // Where devices hold all of it alone, the smaller ones take no part.
+  // If some devices can hold all of it alone, the smaller ones take no part.
   void keep_roomy_seats() {
     std::vector<Seat> roomy;
     for (const Seat& seat : seats_) {
@@ -178,7 +175,7 @@ class Placing {
       if (!plan) return plan.error();
       if (!fits_where_used(*plan)) continue;
       if (drop_idle(*plan) == 0) return replicas_of(stages);
-      stages = 0;  // devices that cannot hold a layer are out of the way now
+      stages = 0;  // devices that cannot hold a layer have been removed now
       most = most_stages();
     }
     question_.cpu_limit = cpu_limit;
@@ -194,7 +191,7 @@ class Placing {
   }
   Result<Placement> replicas_of(std::size_t stages) { return over(stages, replicas_with(stages)); }
 
-  // The question for one replica. The devices at its places have what the least of all replicas has there.
+  // The question for one replica. The device at each place has the least that any replica has there.
   plan::Question question_of(std::size_t stages, std::size_t replicas) const {
     plan::Question question = question_;
     question.devices.clear();
@@ -212,7 +209,7 @@ class Placing {
   Result<Placement> over(std::size_t stages, std::size_t replicas) {
     auto made = plan::make_plan(question_of(stages, replicas));
     if (!made) return made.error();
-    // Without those the others need less: fewer steps are under way.
+    // Without those the others need less: fewer steps are in flight.
     if (const std::size_t dropped = drop_idle(*made); dropped > 0) return over(stages - dropped, 1);
     Placement placement;
     placement.plan = std::move(*made);
@@ -234,7 +231,7 @@ class Placing {
     return std::ranges::all_of(plan.ranks, [](const RankPlan& rank) { return is_idle(rank) || rank.fits(); });
   }
 
-  // Devices that a split of the first seats left empty take no part. How many they are.
+  // Devices that a split of the first seats left empty take no part. Returns how many there are.
   std::size_t drop_idle(const plan::Plan& plan) {
     std::size_t dropped = 0;
     for (std::size_t i = plan.ranks.size(); i-- > 0;) {
@@ -250,12 +247,12 @@ class Placing {
     const std::size_t stages = plan.ranks.size();
     const std::string_view device = on_cpus() ? "CPU rank" : "GPU";
     plan.reasons.front() =
-        stages > 1 ? fmt::format("split by layers over {}, {}", counted(stages, device), counted(replicas, "replica"))
+        stages > 1 ? fmt::format("split by layers over {}, {}", count_of(stages, device), count_of(replicas, "replica"))
         : replicas == 1 ? fmt::format("the whole model on one {}", device)
                         : fmt::format("{} {}s, each with the whole model and prompts of its own{}", replicas, device,
                                       on_cpus() ? "; they share cores and memory" : "");
     idle_ += seats_.size() - stages * replicas;
-    if (idle_ > 0) plan.reasons.push_back(fmt::format("{} without a part in it", counted(idle_, device)));
+    if (idle_ > 0) plan.reasons.push_back(fmt::format("{} without a part in it", count_of(idle_, device)));
     plan.effective_batch = plan.workload.micro_batch * static_cast<std::int64_t>(replicas);
   }
 
@@ -271,7 +268,7 @@ class Placing {
       plan.ranks.push_back(std::move(rank));
     }
     plan.layout.world = std::ssize(plan.ranks);
-    // Who was refused may have been a device without a part.
+    // The refusal may have been for a device without a part.
     auto refusal = plan::refusal_of(plan, question_.host_memory);
     if (refusal && plan.refusal) refusal->remedies = std::move(plan.refusal->remedies);
     plan.refusal = std::move(refusal);
@@ -299,7 +296,7 @@ class Placing {
   static std::string offload_reason(const wire::Offload& offload, std::string_view where) {
     std::vector<std::string> parts;
     if (offload.embedding) parts.emplace_back("the embedding");
-    if (!offload.layers.empty()) parts.push_back(counted(offload.layers.size(), "layer"));
+    if (!offload.layers.empty()) parts.push_back(count_of(offload.layers.size(), "layer"));
     if (offload.head) parts.emplace_back("the head");
     return fmt::format("{} stay{} {}, as asked, and come{} to the device for each pass", join(parts, ", "),
                        parts.size() + offload.layers.size() > 2 ? "" : "s", where,
@@ -335,7 +332,7 @@ class Placing {
     return over(seats_.size(), 1);
   }
 
-  // The devices of a map in the order of layers, or why ranks in a row cannot carry it out.
+  // The devices of a map in the order of layers, or why a row of ranks cannot carry it out.
   Result<std::vector<int>> order_of(const plan::DeviceMap& map) const {
     std::vector<int> order;
     std::optional<std::string> last;

@@ -1,5 +1,5 @@
 // How a model is laid over the devices of a run of muster generate: whole on each of them, or split by layers over
-// some, as often as there are devices for.
+// some, repeated as often as the devices allow.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace muster::service {
 
 struct PlacementWish {
   plan::Question question;  // of inference. Its devices are the GPUs to use; none: CPU ranks
-  int ranks = 1;            // CPU ranks; of GPUs: more than there are share them evenly
-  // model.max_memory, as written. Of CPU ranks the numbers are ranks, and cpu is what all of them may use together.
+  int ranks = 1;            // CPU ranks; with GPUs: if more than there are, they share them evenly
+  // model.max_memory, as written. For CPU ranks the numbers are ranks, and cpu is what all of them may use together.
   spec::DeviceLimits limits = {};
   std::optional<std::size_t> most_replicas = {};
 };
@@ -32,10 +32,10 @@ struct Placement {
 
 // Without a device map, and with `auto`: whole on every device where it fits there, else over as few as it takes. The
 // other rules and a map as written make one replica. Parts on cpu or disk only where the map or the limits name these.
-// bad_input: a map that ranks in a row cannot carry out. A plan that does not fit has a refusal.
+// bad_input: a map that a row of ranks cannot carry out. A plan that does not fit has a refusal.
 Result<Placement> place_model(const PlacementWish& wish);
 
-// What a CPU rank takes beside the model: its process and the libraries in it.
+// What a CPU rank takes in addition to the model: its process and the libraries in it.
 inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;
 
 }  // namespace muster::service

@@ -1,4 +1,4 @@
-// From what a user asks for to a job that fits: everything that can be refused is refused here.
+// From a user's request to a job that fits: everything that can be refused is refused here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,20 +15,15 @@
 #include "service/generate_rows.hpp"
 #include "service/plan.hpp"
 #include "service/prompt_file.hpp"
+#include "spec/readers.hpp"
 
 namespace muster::service {
 namespace {
 
 constexpr const char* file_for_answers = "the file for the answers is -o FILE";
-// Sequences computed at once where nothing is said, if that many fit.
+// Sequences computed at once by default, if that many fit.
 constexpr std::int64_t usual_batch_on_cpu = 8;
 constexpr std::int64_t usual_batch_on_gpu = 64;
-
-// Settings of sections that generation has nothing to do with are left to the commands that have.
-bool concerns_generation(const std::string& key) {
-  constexpr std::array sections{"distributed.", "model.", "generation.", "system."};
-  return std::ranges::any_of(sections, [&](const char* section) { return key.starts_with(section); });
-}
 
 class SettingsCheck {
  public:
@@ -36,10 +31,10 @@ class SettingsCheck {
 
   std::vector<Problem> problems() {
     spec::ResolvedSpec concerning = wish_.settings;
-    std::erase_if(concerning.origins, [](const auto& entry) { return !concerns_generation(entry.first); });
+    std::erase_if(concerning.origins,
+                  [](const auto& entry) { return !spec::reads(spec::Command::generate, entry.first); });
     problems_ = missing_capabilities(spec::Schema(), concerning);
     check_devices();
-    check_run_folder();
     check_resume();
     if (!spec_.model.path)
       report("", "no model is named", "-m MODEL: a folder, a GGUF file, or a name that muster model list shows");
@@ -75,17 +70,6 @@ class SettingsCheck {
     if (asked.device == spec::Device::cpu && gpus)
       report(where(asked.num_gpus ? "distributed.num_gpus" : "distributed.gpu_ids"),
              "GPUs are asked for, and --device is cpu", "--ranks N is for CPU ranks; leave one of the two out");
-    if (asked.num_nodes > 1)
-      report(where("distributed.num_nodes"),
-             fmt::format("{} hosts are asked for, and generation is one host's work", asked.num_nodes),
-             "share the prompts out over the hosts, a file each");
-    const bool each_whole = asked.strategy == spec::Strategy::automatic || asked.strategy == spec::Strategy::single ||
-                            asked.strategy == spec::Strategy::ddp;
-    const auto typed = wish_.settings.origins.find("distributed.strategy");
-    // A run's configuration file may say how it trains.
-    if (!each_whole && typed != wish_.settings.origins.end() && typed->second.kind == spec::Origin::Kind::command_line)
-      report(where("distributed.strategy"), "generation gives each rank the whole model, or layers by a device map",
-             "leave it out, or --device-map auto");
   }
 
   void check_resume() {
@@ -96,18 +80,9 @@ class SettingsCheck {
              "--resume by itself, or --resume auto");
     if (wish_.output == "-")
       report("", "--resume goes on with a file, and the answers go to standard output", file_for_answers);
-    if (wish_.prompts == "-")
+    if (wish_.prompts == "-" && wish_.texts.empty())
       report("", "--resume compares the prompts with those of the run before, and standard input cannot be read twice",
              "write the prompts to a file: -p FILE");
-  }
-
-  // Only where they were typed for this command: a run's configuration file has them, too.
-  void check_run_folder() {
-    for (const char* key : {"experiment.output", "experiment.name"}) {
-      const auto found = wish_.settings.origins.find(key);
-      if (found != wish_.settings.origins.end() && found->second.kind == spec::Origin::Kind::command_line)
-        report(found->second.where, "muster generate makes no run folder", file_for_answers);
-    }
   }
 
   const GenerateWish& wish_;
@@ -117,10 +92,12 @@ class SettingsCheck {
 
 Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevices& chosen, GenerateMode mode) {
   name_devices(settings.distributed, chosen);
-  settings.distributed.strategy = spec::Strategy::automatic;
+  settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
+  settings.distributed.num_nodes = 1;
   PlanWish wish;
   wish.spec = std::move(settings);
   wish.implementation = plan::Implementation::muster;
+  wish.computes_here = chosen.gpus.empty();
   auto question = plan_question(host, wish);
   if (!question) return question.error();
   question->spare.clear();
@@ -136,7 +113,7 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
                "name the folder that has model.safetensors; model.init=random draws weights, to measure speed"};
 }
 
-// A conversation needs a template that writes down whose turn it is.
+// A conversation needs a template that marks whose turn it is.
 Result<void> check_template(const GenerateWish& wish) {
   if (wish.mode != GenerateMode::converse) return {};
   const std::string& model = *wish.settings.spec.model.path;
@@ -162,7 +139,7 @@ Result<void> check_lengths(const plan::Question& question, const GenerateWish& w
                               : fmt::format("generation.sequence_length={}", std::min(2 * asked, positions))};
 }
 
-// As many sequences at once as asked for; else the usual number, or the half of it, or the quarter …
+// As many sequences at once as requested; else the usual number, or half of it, or a quarter …
 Result<Placement> place_batch(PlacementWish& wish, std::int64_t usual, bool alone) {
   if (wish.question.micro_batch || alone) {
     if (alone) wish.question.micro_batch = 1;
@@ -205,25 +182,34 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   return task;
 }
 
-// Of a file that can be read twice, every row is looked at before anything starts.
+// If a file can be read twice, every row is checked before anything starts.
 Result<std::optional<std::int64_t>> count_prompts(const GenerateWish& wish) {
   if (wish.mode == GenerateMode::converse) return std::optional<std::int64_t>();
-  const PromptUse use = wish.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
-  const auto file = PromptFile::open(wish.prompts, use, longest_prompt_line);
+  auto file = open_prompts(wish);
   if (!file) return file.error();
   if (file->is_same_as(wish.output))
     return Error{Error::Kind::bad_input, fmt::format("{} is both the prompts and the output", wish.output),
                  "name another file with -o"};
   if (!file->can_be_read_twice()) return std::optional<std::int64_t>();
-  const auto count = check_prompts(wish.prompts, use, longest_prompt_line);
+  const auto count = check_prompts(std::move(*file));
   if (!count) return count.error();
   return std::optional(*count);
 }
 
-// What an output file will have been made from, and what it has of that already.
+Result<std::string> digest_of_prompts(const GenerateWish& wish) {
+  if (wish.texts.empty()) return sha256_of_file(wish.prompts);
+  Sha256 digest;
+  for (const std::string& text : wish.texts) {
+    const std::string part = fmt::format("{} {}\n", text.size(), text);
+    digest.add(std::as_bytes(std::span(part)));
+  }
+  return digest.finish();
+}
+
+// What an output file will have been made from, and how much of it exists already.
 Result<void> find_earlier_rows(const GenerateWish& wish, GeneratePlan& plan) {
   if (wish.output == "-" || !plan.total) return {};
-  const auto sha256 = sha256_of_file(wish.prompts);
+  const auto sha256 = digest_of_prompts(wish);
   if (!sha256) return sha256.error();
   plan.record = output_record(plan.job.assignment, plan.job.selection.has_value(), *plan.total, *sha256);
   if (!wish.resume) return {};
@@ -264,7 +250,7 @@ std::string device_words(const Placement& placed, std::size_t gpus) {
   return words + fmt::format(": {} of {} stages", replicas, placed.stages.size());
 }
 
-// Why GPUs stay idle that nobody excluded.
+// Why GPUs that were not excluded stay idle.
 std::vector<std::string> device_notes(const ChosenDevices& chosen, const Placement& placed, std::size_t gpus,
                                       bool prompts_are_counted) {
   if (!chosen.most_replicas || gpus == 0 || gpus >= chosen.visible) return {};
@@ -279,14 +265,14 @@ std::vector<std::string> device_notes(const ChosenDevices& chosen, const Placeme
 
 struct Translation {
   std::string_view of_plan;
-  std::string_view here;  // what the value is put behind
+  std::string_view here;  // the prefix of the value
 };
 constexpr std::array translations{
     Translation{"--batch", "--batch-size "},      Translation{"--seq-len", "generation.sequence_length="},
     Translation{"--dtype", "--dtype "},           Translation{"--attention", "system.attn_impl="},
     Translation{"--max-memory", "--max-memory "}, Translation{"--device-map", "--device-map "}};
 
-// A plan's remedy in this command's words; nothing where this command cannot do it.
+// A plan's remedy as options of this command; nothing where this command cannot do it.
 std::optional<std::string> translate(const plan::Remedy& remedy) {
   std::vector<std::string> words;
   for (const plan::OptionChange& change : remedy.options) {
@@ -299,12 +285,18 @@ std::optional<std::string> translate(const plan::Remedy& remedy) {
 
 }  // namespace
 
+Result<PromptFile> open_prompts(const GenerateWish& wish) {
+  if (!wish.texts.empty()) return PromptFile::of_texts(wish.texts);
+  const PromptUse use = wish.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
+  return PromptFile::open(wish.prompts, use, longest_prompt_line);
+}
+
 Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   if (const auto problems = SettingsCheck(wish).problems(); !problems.empty()) return to_error(problems);
   const auto total = count_prompts(wish);
   if (!total) return total.error();
   const spec::RunSpec& spec = wish.settings.spec;
-  const auto devices = choose_devices(host, spec.distributed, *total);
+  const auto devices = choose_devices(host, spec.distributed, *total, wish.purpose);
   if (!devices) return devices.error();
   spec::RunSpec settings = spec;
   settings.model.dtype = type_to_hold(spec.model.dtype, *devices);
@@ -331,7 +323,10 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   const std::size_t gpus = plan.job.selection ? plan.job.selection->ids.size() : 0;
   plan.device = device_words(*placed, gpus);
-  if (placed->plan.fits()) plan.notes = device_notes(*devices, *placed, gpus, total->has_value());
+  plan.notes = devices->notes;
+  if (placed->plan.fits())
+    for (std::string& note : device_notes(*devices, *placed, gpus, total->has_value()))
+      plan.notes.push_back(std::move(note));
   placed->plan.reasons.insert(placed->plan.reasons.end(), plan.notes.begin(), plan.notes.end());
   plan.question = std::move(placing.question);
   plan.plan = std::move(placed->plan);

@@ -28,6 +28,7 @@ std::string answer_lines(std::int64_t index, const OrderedJson& id, const wire::
                        {"tokens", answer.tokens}, {"finish", answer.finish}};
     if (log_probabilities) row["logprobs"] = answer.logprobs;
     if (result.dropped_tokens > 0) row["dropped_tokens"] = result.dropped_tokens;
+    if (answer.error) row["error"] = *answer.error;
     lines += wire::as_line(row) + '\n';
   }
   return lines;
@@ -38,6 +39,10 @@ std::string score_line(std::int64_t index, const OrderedJson& id, const wire::Sc
   OrderedJson row = {{"index", index}, {"id", id}, {"logprob", result.logprob}, {"token_count", result.token_count}};
   if (log_probabilities) row["logprobs"] = result.logprobs;
   if (result.dropped_tokens > 0) row["dropped_tokens"] = result.dropped_tokens;
+  if (result.error) {
+    row["logprob"] = nullptr;
+    row["error"] = *result.error;
+  }
   return wire::as_line(row) + '\n';
 }
 

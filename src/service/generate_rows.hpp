@@ -1,4 +1,4 @@
-// What goes down to a rank for a prompt, and the lines that are written for what comes back.
+// What is sent to a rank for a prompt, and the lines that are written for what comes back.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace muster::service {
 
 using OrderedJson = nlohmann::ordered_json;  // templates see keys in their order
 
-// Twice escaped on its way to a rank, a line still fits the channel.
+// Even escaped twice on its way to a rank, a line still fits the channel.
 inline constexpr std::size_t longest_prompt_line = std::size_t{8} << 20;
 
-// The prompt as a request has it. completion: only where it is to be scored.
+// The prompt as it appears in a request. completion: only if it is to be scored.
 std::string request_row(const PromptRow& prompt, PromptUse use);
 
 // One line for each sample: {"index", "id", "sample", "text", "tokens", "finish"}, "logprobs" where they were asked

@@ -1,4 +1,4 @@
-// Whether ranks of muster-worker answer prompts, and all the same.
+// Whether ranks of muster-worker answer prompts, and all give the same answers.
 #include <fmt/format.h>
 
 #include "service/checks.hpp"

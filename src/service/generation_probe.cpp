@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr int many = 2;  // ranks
 constexpr std::array prompts{"the quick brown fox", "jumps over", "a lazy dog", "and again"};
 
-// Two layers with drawn weights, a few hundred kilobytes.
+// Two layers with random weights, a few hundred kilobytes.
 Json model_config(std::size_t vocabulary) {
   return {{"model_type", "llama"},          {"architectures", {"LlamaForCausalLM"}},
           {"vocab_size", vocabulary},       {"hidden_size", 64},
@@ -68,7 +68,7 @@ Result<void> write_model(const std::filesystem::path& folder) {
   return {};
 }
 
-// Prompt i is for rank i modulo the ranks, so that each has some.
+// Prompt i goes to rank i modulo the number of ranks, so that each has some.
 class Exchange : public WorkerListener {
  public:
   explicit Exchange(int ranks) : ranks_(ranks) {}
@@ -98,7 +98,7 @@ class Exchange : public WorkerListener {
 
  private:
   int ranks_;
-  std::map<int, int> next_;  // by rank: the prompt that is its next
+  std::map<int, int> next_;  // by rank: its next prompt
   std::map<std::int64_t, std::string> rows_;
   std::set<int> answering_;
   std::int64_t tokens_ = 0;

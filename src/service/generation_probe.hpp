@@ -1,4 +1,4 @@
-// Lets two ranks of muster-worker answer prompts with a small model that is made here, as muster generate would.
+// Lets two ranks of muster-worker answer prompts with a small model made here, as muster generate would.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace muster::service {
 
-// Once on one CPU rank, once on two: their answers must have the same bytes. Absent: there is no muster-worker. To be
+// Once on one CPU rank, once on two: their answers must have the same bytes. Absent: muster-worker is missing. To be
 // called while this process has one thread: it forks.
 std::optional<Result<GenerationReport>> probe_generation(const HostSources& sources);
 

@@ -61,7 +61,7 @@ bool names_numbers(std::string_view mask) {
 
 }  // namespace
 
-// The kernel's side: check_nvml judges the library's.
+// The kernel's side: check_nvml judges the library's side.
 Check check_driver(const HostFacts& facts) {
   Verdict verdict("driver");
   if (facts.inventory_file) {

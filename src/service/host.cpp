@@ -1,6 +1,7 @@
 #include "service/host.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,18 +9,16 @@
 #include <thread>
 
 #include "base/duration.hpp"
+#include "base/environment.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "gpu/health.hpp"
-#include "gpu/kernel_listing.hpp"
+#include "gpu/occupant.hpp"
+#include "lease/printable_text.hpp"
 #include "service/reclaim.hpp"
 
 namespace muster::service {
 namespace {
-
-std::optional<std::string> environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 std::unique_ptr<gpu::Inventory> open_inventory(const HostSources& sources) {
   if (sources.inventory_file) return gpu::open_file_inventory(*sources.inventory_file);
@@ -44,7 +43,11 @@ std::vector<gpu::Candidate> candidates_of(const HostView& view, const HolderOf& 
       candidate.utilization = gpu.reading.utilization;
     }
     candidate.sickness = gpu::sickness(gpu);
-    if (device.uuid) candidate.holder = holder_of(device.uuid->text);
+    if (device.uuid) {
+      candidate.holder = holder_of(device.uuid->text);
+      const auto occupant = view.occupants.find(device.uuid->text);
+      if (!candidate.holder && occupant != view.occupants.end()) candidate.occupant = occupant->second;
+    }
     candidates.push_back(std::move(candidate));
   }
   return candidates;
@@ -67,7 +70,7 @@ Result<std::vector<gpu::VisibleIndex>> select_from(const HostView& view, const g
   return chosen;
 }
 
-// Everything the request could be content with: what nobody who comes later may take first.
+// Everything that would satisfy the request: what no later process may take first.
 std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRequest& request) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < view.visible.size(); ++i) {
@@ -80,17 +83,31 @@ std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRe
   return names;
 }
 
-// Programs that were started without muster and use a device all the same. A line each.
-std::vector<std::string> uses_without_lease(const gpu::Snapshot& now, const gpu::VisibleDevice& device) {
-  std::vector<std::string> uses;
-  for (const gpu::Gpu& gpu : now.gpus) {
-    if (gpu.facts.index != device.gpu) continue;
-    for (const gpu::GpuProcess& process : gpu.processes)
-      uses.push_back(fmt::format("GPU {} is in use by {} (pid {}{}), who holds no lease", gpu::number(device.gpu),
-                                 process.user.value_or("somebody"), process.pid,
-                                 process.memory ? ", " + to_string(*process.memory) : ""));
+// This process and its ancestors.
+std::vector<pid_t> own_processes() {
+  std::vector<pid_t> own;
+  for (pid_t pid = ::getpid(); pid > 0 && std::ranges::find(own, pid) == own.end();) {
+    own.push_back(pid);
+    const auto status = read_process_status(pid);
+    pid = status ? status->parent : 0;
   }
-  return uses;
+  return own;
+}
+
+// A MIG instance has none: the driver does not report reliably on which instance a process computes.
+std::map<std::string, std::string> occupants_of(const gpu::Snapshot& snapshot,
+                                                const std::vector<lease::ResourceName>& surrounding,
+                                                std::span<const pid_t> own) {
+  constexpr std::size_t most_characters = 160;
+  std::map<std::string, std::string> found;
+  for (const gpu::Gpu& gpu : snapshot.gpus) {
+    if (!gpu.facts.uuid || gpu.facts.mig_mode) continue;
+    if (std::ranges::find(surrounding, gpu.facts.uuid->text) != surrounding.end()) continue;
+    const auto occupants = gpu::occupants(gpu, own);
+    if (!occupants.empty())
+      found.emplace(gpu.facts.uuid->text, lease::printable(gpu::describe(occupants), most_characters));
+  }
+  return found;
 }
 
 }  // namespace
@@ -136,7 +153,10 @@ Result<HostView> Host::look_at_gpus(gpu::Detail detail) {
   if (!snapshot) return snapshot.error();
   auto visible = gpu::read_mask(sources_.mask, snapshot->gpus);
   if (!visible) return visible.error();
-  return HostView{std::move(*snapshot), sources_.mask, std::move(*visible), {}};
+  // Processes listed in a file are not on this machine.
+  const std::vector<pid_t> own = sources_.inventory_file ? std::vector<pid_t>{} : own_processes();
+  auto occupants = occupants_of(*snapshot, leases_.surrounding(), own);
+  return HostView{std::move(*snapshot), sources_.mask, std::move(*visible), {}, std::move(occupants)};
 }
 
 Result<HostView> Host::look(gpu::Detail detail) {
@@ -150,34 +170,47 @@ Result<HostView> Host::look(gpu::Detail detail) {
     note_holder(gpu.facts.uuid);
     for (const gpu::MigInstance& instance : gpu.facts.mig_instances) note_holder(instance.uuid);
   }
-  return view;
+  // A holder may have left between the two looks: its processes would be taken for another's.
+  const bool has_others = std::ranges::any_of(
+      view->occupants, [&](const auto& occupant) { return !view->holders.contains(occupant.first); });
+  if (!has_others) return view;
+  auto again = look_at_gpus(detail);
+  if (again) again->holders = std::move(view->holders);
+  return again;
 }
 
 Result<std::vector<gpu::VisibleIndex>> Host::pick(const gpu::SelectionRequest& request) {
   const auto view = look();
   if (!view) return view.error();
-  return select_from(*view, request, [&](const std::string& uuid) -> std::optional<std::string> {
-    const auto found = view->holders.find(uuid);
-    return found == view->holders.end() ? std::nullopt : std::optional(describe(found->second));
-  });
+  return service::pick(*view, request);
 }
 
-// Inside the gate of the leases, so that choosing and taking are one step. choice becomes what the lease is for.
+// Inside the gate of the leases, so that choosing and taking are one step. choice is set to what the lease is for.
 Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice) {
   const std::vector<std::string> accepted = acceptable(choice.view, request);
+  const auto look_again = [&]() -> Result<void> {
+    auto view = look_at_gpus(gpu::Detail::everything);
+    if (!view) return view.error();
+    choice.view = std::move(*view);
+    return {};
+  };
   bool is_first_try = true;
   const auto choose = [&](const lease::Occupancy& occupancy) -> Result<std::vector<lease::ResourceName>> {
-    if (!std::exchange(is_first_try, false)) {
-      auto view = look_at_gpus(gpu::Detail::everything);
-      if (!view) return view.error();
-      choice.view = std::move(*view);
-    }
-    auto chosen = select_from(choice.view, request, [&](const std::string& uuid) -> std::optional<std::string> {
+    const bool is_old = std::exchange(is_first_try, false);
+    if (!is_old)
+      if (auto looked = look_again(); !looked) return looked.error();
+    const auto holder_of = [&](const std::string& uuid) -> std::optional<std::string> {
       if (const auto holder = occupancy.holder_of(uuid)) return describe(*holder);
       if (std::ranges::find(accepted, uuid) == accepted.end()) return "nobody, but it appeared after the wait began";
       if (const auto waiter = occupancy.earlier_waiter_for(uuid)) return describe(*waiter) + ", who waits for it";
       return std::nullopt;
-    });
+    };
+    auto chosen = select_from(choice.view, request, holder_of);
+    if (!chosen && chosen.error().kind == Error::Kind::refused && is_old) {
+      // A process that computed on a GPU before the gate may have been its last holder, which is gone by now.
+      if (auto looked = look_again(); !looked) return looked.error();
+      chosen = select_from(choice.view, request, holder_of);
+    }
     if (!chosen) return chosen.error();
     choice.chosen = std::move(*chosen);
     std::vector<lease::ResourceName> names;
@@ -199,7 +232,9 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   Choice choice{std::move(*view), {}};
   Grant grant;
   if (wish.share) {
-    auto chosen = select_from(choice.view, request, [](const std::string&) { return std::nullopt; });
+    gpu::SelectionRequest shared = request;
+    shared.allow_busy = true;
+    auto chosen = select_from(choice.view, shared, [](const std::string&) { return std::nullopt; });
     if (!chosen) return chosen.error();
     choice.chosen = std::move(*chosen);
   } else {
@@ -214,48 +249,23 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   grant.environment = gpu::mask_environment(grant.mask);
   if (grant.lease) {
     grant.environment.push_back(grant.lease->pass_on_exec());
-    // Looked at anew: the last holder is gone by now.
-    const auto now = inventory_->read(gpu::Detail::memory);
+    // Looked at again: the last holder is gone by now.
+    const auto now = look_at_gpus(gpu::Detail::memory);
     if (!now) return now.error();
     for (const gpu::VisibleDevice& device : grant.devices)
-      for (std::string& use : uses_without_lease(*now, device)) grant.notes.push_back(std::move(use));
+      if (const auto occupant = now->occupants.find(device.uuid->text); occupant != now->occupants.end())
+        grant.notes.push_back(
+            fmt::format("GPU {} is in use by {}, without a lease", gpu::number(device.gpu), occupant->second));
   }
-  return grant;
-}
-
-// Nothing when the listing is not enough, or the GPUs cannot be had at once: then the whole way is gone, which also has
-// the words for what is in the way.
-std::optional<Grant> Host::hold_listed(std::size_t first, std::size_t count, const LeaseWish& wish) {
-  if (sources_.inventory_file || sources_.nvml_library || wish.share) return std::nullopt;
-  const auto gpus = gpu::list_from_kernel();
-  if (!gpus) return std::nullopt;
-  const auto visible = gpu::read_mask(sources_.mask, *gpus);
-  if (!visible) return std::nullopt;
-  Grant grant;
-  std::vector<lease::ResourceName> names;
-  for (std::size_t index = first; index < visible->size() && index < first + count; ++index) {
-    grant.devices.push_back((*visible)[index]);
-    names.push_back((*visible)[index].uuid->text);
-  }
-  if (names.empty()) return grant;
-  auto held = leases_.acquire(names, lease::Purpose{wish.command});
-  if (!held) return std::nullopt;
-  const bool something_to_wait_for = std::ranges::any_of(
-      held->previous_holders(), [](const auto& last) { return last && last->memory_before.has_value(); });
-  if (something_to_wait_for) return std::nullopt;
-  // Not measured: nothing counts as used before, so that a successor waits for all that no living process accounts for.
-  for (const lease::ResourceName& name : names) held->record_memory_before(name, ByteCount{});
-  grant.lease = std::move(*held);
-  grant.environment.push_back(grant.lease->pass_on_exec());
   return grant;
 }
 
 Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const LeaseWish& wish) {
-  if (auto grant = hold_listed(first, count, wish)) return std::move(*grant);
   const auto view = look_at_gpus(gpu::Detail::memory);
   if (!view) return view.error();
   gpu::SelectionRequest request;
-  request.allow_unhealthy = true;  // whoever set the mask chose them
+  request.allow_unhealthy = true;  // the mask is the user's choice
+  request.offered = {.wait = true, .share = true};
   for (std::size_t index = first; index < view->visible.size() && index < first + count; ++index)
     request.ids.push_back(std::to_string(index));
   if (request.ids.empty()) return Grant{};
@@ -282,17 +292,25 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
     }
     if (missing.empty()) return {};
     if (std::chrono::steady_clock::now() >= deadline || wish.stop.stop_requested())
-      return Error{Error::Kind::refused,
-                   fmt::format("memory of the last holder is not back after {}{}", to_string(wish.reclaim), missing),
-                   "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
+      return Error{
+          Error::Kind::refused,
+          fmt::format("memory of the last holder is not back after {}{}", muster::to_string(wish.reclaim), missing),
+          "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
     if (!std::exchange(told, true) && wish.on_waiting)
       wish.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
 
+Result<std::vector<gpu::VisibleIndex>> pick(const HostView& view, const gpu::SelectionRequest& request) {
+  return select_from(view, request, [&](const std::string& uuid) -> std::optional<std::string> {
+    const auto found = view.holders.find(uuid);
+    return found == view.holders.end() ? std::nullopt : std::optional(describe(found->second));
+  });
+}
+
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {
-  // CUDA counts only the GPUs it can reach: beside a lost or forbidden one, its numbers and the driver's differ.
+  // CUDA counts only the GPUs it can reach: next to a lost or forbidden one, its numbers and the driver's differ.
   const std::vector<gpu::Gpu>& gpus = view.snapshot.gpus;
   const bool has_lost = std::ranges::any_of(gpus, &gpu::Gpu::lost);
   const bool has_gap = !gpus.empty() && gpu::number(gpus.back().facts.index) != std::ssize(gpus) - 1;

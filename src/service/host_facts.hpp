@@ -31,13 +31,13 @@ struct ClockFacts {
   std::chrono::seconds now{};                             // since 1970
   std::optional<std::chrono::seconds> program_written{};  // when the file of this program was
   std::chrono::milliseconds jump{};                       // system time less steady time, during the probe
-  std::optional<bool> synchronised;                       // absent: the kernel does not tell
+  std::optional<bool> synchronised;                       // absent: the kernel does not say
 };
 
 struct MemoryFacts {
   std::optional<ByteCount> available;         // on the machine
   std::optional<ByteCount> group_available;   // below the limit of this process's control group; absent: no limit
-  std::optional<ByteCount> shared_file_size;  // of /dev/shm; absent: there is none
+  std::optional<ByteCount> shared_file_size;  // of /dev/shm; absent: it does not exist
 };
 
 struct FolderFacts {
@@ -80,14 +80,14 @@ struct WorkerFacts {
 struct CollectiveFacts {
   std::string ranks;  // "2 CPU ranks"
   Result<wire::CollectiveReport> report = wire::CollectiveReport{};
-  bool not_built = false;  // there is no muster-worker to start
+  bool not_built = false;  // muster-worker is missing
 };
 
 // Ranks of muster-worker that answered prompts with a small model.
 struct GenerationReport {
   int ranks = 0;  // that answered
   std::int64_t tokens = 0;
-  bool same = false;  // answers as one rank gives them, to the byte
+  bool same = false;  // answers equal to those of one rank, byte for byte
 };
 
 struct HostFacts {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/environment.hpp"
 #include "service/collective_probe.hpp"
 #include "service/generation_probe.hpp"
 #include "service/machine_probe.hpp"
@@ -12,12 +13,7 @@
 namespace muster::service {
 namespace {
 
-std::optional<std::string> environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-// The GPUs, their holders, and what the mask shows of them as far as it can be read.
+// The GPUs, their holders, and what the mask shows of them, if it can be read.
 HostView look(const HostSources& sources, HostFacts& facts) {
   HostSources unmasked = sources;
   unmasked.mask.reset();  // a mask that cannot be read must not hide the GPUs from the other checks

@@ -1,4 +1,4 @@
-// Gathers the facts that `muster doctor` judges. Nothing here stops at a failure: what is wrong is a fact.
+// Gathers the facts that `muster doctor` judges. Nothing here stops at a failure: a failure is a fact, too.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct ProbeSettings {
   std::filesystem::path dev = "/dev";
   std::filesystem::path working_folder = ".";
   std::filesystem::path temporary_folder = "/tmp";
-  // This program, in the form that prints worker_report; also when its file was replaced or removed since it started.
+  // This program, in the form that prints worker_report; even if its file was replaced or removed since it started.
   std::vector<std::string> worker = {"/proc/self/exe", "doctor", "--report-worker"};
   // A driver without persistence takes seconds to wake up eight GPUs.
   std::chrono::milliseconds worker_limit{30000};

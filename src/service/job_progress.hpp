@@ -1,4 +1,4 @@
-// How far the ranks of a job are with what they are doing.
+// How far the ranks of a job have got with what they are doing.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ std::string progress_line(const JobProgress& progress);
 
 class RankProgress {
  public:
-  // The rank that is least far is waited for.
+  // The slowest rank counts.
   JobProgress heard(const wire::Progress& told, int rank);
-  // The job has a result, and goes on.
+  // The job has a result, and continues.
   void restart();
 
  private:

@@ -21,7 +21,7 @@ struct KnownModel {
 };
 
 std::span<const KnownModel> known_models();
-// nullptr where there is none of that name.
+// nullptr if no model has that name.
 const KnownModel* find_known_model(std::string_view name);
 
 }  // namespace muster::service

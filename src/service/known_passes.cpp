@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::days kept_for(30);
 
-// Everything that memory depends on, but the size of passes and what is recomputed beyond what was asked for.
+// Everything that memory depends on, except the size of passes and what is recomputed beyond what was requested.
 std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
   const spec::ModelConfig& model = plan.question.model->config;
   const plan::RankPlan& first = plan.plan.ranks.front();
@@ -52,7 +52,7 @@ std::filesystem::path path_of(const std::filesystem::path& folder, const TrainPl
   return folder / (digest.finish() + ".json");
 }
 
-// With the task's passes. A plan's are of one size: where the task's last one is smaller, the plan stays as it is.
+// With the task's passes. A plan's all have one size: if the task's last one is smaller, the plan stays as it is.
 void replan(TrainPlan& plan, const wire::TrainTask& task) {
   const std::int64_t per_rank = plan.plan.workload.micro_batch * plan.plan.workload.accumulation;
   if (per_rank % task.micro_batch != 0) return;
@@ -64,7 +64,7 @@ void replan(TrainPlan& plan, const wire::TrainTask& task) {
   question.offload = plan.plan.layout.offload;
   auto made = plan::make_plan(question);
   if (!made || !made->fits()) return;
-  made->reasons.push_back(plan.plan.reasons.back());  // what is computed in
+  made->reasons.push_back(plan.plan.reasons.back());  // the type that is computed in
   plan.plan = std::move(*made);
 }
 

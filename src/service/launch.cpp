@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/allotted_cores.hpp"
+#include "base/count_of.hpp"
 #include "base/open_descriptors.hpp"
 #include "base/text.hpp"
 #include "launch/launcher.hpp"
@@ -33,14 +34,14 @@ bool needs_one_gpu_per_rank(Contract contract) {
   return contract == Contract::isolated || contract == Contract::own_gpu_first;
 }
 
-// Whether the GPUs have to be looked at: where nothing depends on them, the driver is not even loaded.
+// Whether the GPUs have to be looked at: if nothing depends on them, the driver is not even loaded.
 bool needs_gpus(const LaunchWish& wish) {
   if (wish.without_gpus) return false;
   const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
   return !wish.lease.share || wish.selection || wish.numa || counted || needs_one_gpu_per_rank(wish.request.contract);
 }
 
-// Whether who holds the GPUs is all that has to be known: torchrun's options alone. That is quick.
+// Whether only the holders of the GPUs have to be known: with torchrun's options alone. That is quick.
 bool only_leases_gpus(const LaunchWish& wish) {
   const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
   return !wish.without_gpus && !wish.lease.share && !wish.selection && !wish.numa && !counted && !wish.request.place &&
@@ -49,7 +50,7 @@ bool only_leases_gpus(const LaunchWish& wish) {
 
 int first_local_rank(const LaunchWish& wish) { return wish.request.place ? wish.request.place->first_local_rank : 0; }
 
-// One of several tasks of a host, which the cluster engine bound to a GPU of its own: the only one it sees.
+// One of several tasks on a host, bound by the cluster engine to a GPU of its own: the only one it sees.
 bool is_bound_task(const LaunchWish& wish, std::size_t visible) {
   return wish.request.place && wish.request.place->local_world_size > 1 && visible == 1;
 }
@@ -70,7 +71,8 @@ gpu::SelectionRequest as_they_are(const LaunchWish& wish, int ranks, std::size_t
   const std::size_t first = is_bound_task(wish, visible) ? 0 : static_cast<std::size_t>(first_local_rank(wish));
   for (std::size_t index = first; index < visible && index < first + static_cast<std::size_t>(ranks); ++index)
     request.ids.push_back(std::to_string(index));
-  request.allow_unhealthy = true;  // whoever set the mask chose them
+  request.allow_unhealthy = true;  // the mask is the user's choice
+  request.offered = {.wait = true, .share = true};
   return request;
 }
 
@@ -79,7 +81,8 @@ Result<void> check_contract(const LaunchWish& wish, int ranks, std::size_t gpus)
   const Contract contract = wish.request.contract;
   if (!needs_one_gpu_per_rank(contract) || gpus >= static_cast<std::size_t>(ranks)) return {};
   return Error{Error::Kind::refused,
-               fmt::format("--{} gives every rank a GPU of its own: {} ranks, {} GPUs", to_word(contract), ranks, gpus),
+               fmt::format("--{} gives every rank a GPU of its own: {}, {}", to_word(contract), count_of(ranks, "rank"),
+                           count_of(gpus, "GPU")),
                fmt::format("--nproc-per-node {}", std::max<std::size_t>(gpus, 1))};
 }
 
@@ -136,14 +139,15 @@ Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchWish& wish, const
   if (gpus.devices.size() < static_cast<std::size_t>(ranks))
     return Error{
         Error::Kind::refused,
-        fmt::format("--numa-binding puts each rank beside its GPU: {} ranks, {} GPUs", ranks, gpus.devices.size()),
+        fmt::format("--numa-binding puts each rank beside its GPU: {}, {}", count_of(ranks, "rank"),
+                    count_of(gpus.devices.size(), "GPU")),
         "leave --numa-binding out"};
   std::vector<std::optional<int>> nodes;
   for (const gpu::VisibleDevice& device : gpus.devices) nodes.push_back(view.gpu_of(device).facts.numa_node);
   return gpu::bind_cpus(*wish.numa, nodes, allowed_cpus());
 }
 
-// Allotted cores over the ranks of this host, where nobody has said it and there are several.
+// Allotted cores divided by the ranks of this host, if it is not set and there are several.
 std::optional<int> threads_for(int ranks_on_host) {
   if (ranks_on_host <= 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return std::nullopt;
   return std::max(allotted_cores() / ranks_on_host, 1);
@@ -162,7 +166,7 @@ RankGpus taken(Grant grant, bool picked) {
   return gpus;
 }
 
-// Chosen, and taken where take says so.
+// Chosen, and also taken if take is set.
 Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView& view, int ranks, bool take) {
   RankGpus gpus;
   gpus.picked = wish.selection.has_value();
@@ -176,6 +180,7 @@ Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView&
   }
   gpu::SelectionRequest look = request;
   look.allow_leased = look.allow_leased || wish.lease.share;
+  look.allow_busy = look.allow_busy || wish.lease.share;
   const auto chosen = host.pick(look);
   if (!chosen) return chosen.error();
   const auto mask = mask_for(view, *chosen, wish.form);
@@ -244,12 +249,13 @@ Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
   plan.picked = prepared.gpus.picked;
   plan.notes.insert(plan.notes.end(), prepared.gpus.notes.begin(), prepared.gpus.notes.end());
   if (plan.resources.threads && !wish.threads)
-    plan.notes.push_back(fmt::format("OMP_NUM_THREADS={} for each rank ({} cores, {} ranks); set it to change that",
-                                     *plan.resources.threads, allotted_cores(), ranks_on_host));
+    plan.notes.push_back(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {}); set it to change that",
+                                     *plan.resources.threads, count_of(allotted_cores(), "core"),
+                                     count_of(ranks_on_host, "rank")));
   return prepared;
 }
 
-// Before a round begins anew, no more may be in use than living processes account for.
+// Before another round begins, no more may be in use than living processes account for.
 std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   if (!gpus.lease) return {};
   std::vector<gpu::GpuIndex> leased;
@@ -258,15 +264,15 @@ std::function<bool()> memory_watch(Host& host, const RankGpus& gpus) {
   last_round.memory_before = ByteCount{};
   return [&host, leased, last_round] {
     const auto now = host.look(gpu::Detail::memory);
-    if (!now) return true;  // a driver that fails is not healed by waiting
+    if (!now) return true;  // waiting does not fix a driver that fails
     return std::ranges::all_of(now->snapshot.gpus, [&](const gpu::Gpu& gpu) {
       return std::ranges::find(leased, gpu.facts.index) == leased.end() || memory_is_back(last_round, gpu);
     });
   };
 }
 
-// Ranks get the standard streams, the leases that this process is in, its own and those around it, and what they are
-// to inherit; not what a shell or a build tool happened to leave open.
+// Ranks get the standard streams, the leases that this process is in, its own and those around it, and what they
+// should inherit; not what a shell or a build tool happened to leave open.
 void keep_descriptors_from_ranks(const std::filesystem::path& leases, const std::vector<int>& inherited) {
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::canonical(leases, ignored);

@@ -17,11 +17,11 @@
 namespace muster::service {
 
 // How many ranks this host gets.
-enum class RanksPer { gpu, cpu, automatic };  // one for each GPU; for each core; GPUs where there are any, else cores
+enum class RanksPer { gpu, cpu, automatic };  // one per GPU; one per core; GPUs if there are any, else cores
 using RanksWish = std::variant<int, RanksPer>;
 
 struct LaunchWish {
-  launch::LaunchRequest request;                   // but for local_ranks, which ranks decides
+  launch::LaunchRequest request;                   // except local_ranks, which follows from ranks
   std::optional<RanksWish> ranks;                  // absent: one for each GPU that is picked, else one
   std::optional<gpu::SelectionRequest> selection;  // GPUs to pick; absent: the visible ones, as they are
   bool without_gpus = false;                       // hide them all
@@ -30,10 +30,10 @@ struct LaunchWish {
   std::optional<gpu::NumaBinding> numa;
   std::vector<std::pair<std::string, std::string>> environment = {};  // more variables for every rank
   std::optional<int> threads = {};  // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
-  std::vector<int> inherited = {};  // descriptors that ranks get beside the standard streams and the leases
+  std::vector<int> inherited = {};  // descriptors that ranks get in addition to the standard streams and the leases
 };
 
-// What one local rank has.
+// What one local rank gets.
 struct RankDevice {
   gpu::VisibleIndex visible{};  // in the mask this process inherited
   gpu::GpuIndex index{};
@@ -52,7 +52,7 @@ struct LaunchPlan {
 // Chooses without taking anything: what --dry-run shows.
 Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish);
 
-// Who hears of a launch while it runs.
+// Callbacks during a launch.
 struct LaunchListener {
   std::function<void(const std::string&)> note;                   // a line for the user
   std::function<void()> started = {};                             // threads may be started from here on

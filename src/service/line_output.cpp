@@ -66,7 +66,7 @@ Result<void> LineOutput::append(std::string_view lines) {
       const int reason = errno;
       const auto newline = lines.substr(0, written).rfind('\n');
       whole_ += newline == std::string_view::npos ? 0 : static_cast<std::int64_t>(newline) + 1;
-      // Nothing more can be done where even that fails.
+      // If even that fails, nothing more can be done.
       if (regular_) static_cast<void>(!::ftruncate(descriptor(), whole_));
       return explain(reason);
     }

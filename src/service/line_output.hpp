@@ -13,7 +13,7 @@ namespace muster::service {
 
 class LineOutput {
  public:
-  // path: "-" for standard output. What a file holds stays until begin(); a new one that never begins goes again.
+  // path: "-" for standard output. A file's contents stay until begin(); a new file that never begins is removed again.
   // SIGPIPE is to be blocked or ignored where append() is called.
   static Result<LineOutput> open(const std::string& path);
 
@@ -21,13 +21,13 @@ class LineOutput {
   LineOutput& operator=(LineOutput&&) = delete;
   ~LineOutput();
 
-  // Empties the file, but for its first bytes, which are whole lines.
+  // Empties the file, except for its first bytes, which are whole lines.
   Result<void> begin(std::int64_t keep = 0);
   // lines: whole ones, each with its newline. They are with the system when this returns. A file that cannot take all
   // of it, because the disk is full, is cut back to its last whole line.
   Result<void> append(std::string_view lines);
 
-  // Whether what was written can be read back and gone on from.
+  // Whether what was written can be read back and continued.
   bool is_regular_file() const { return regular_; }
   // "out.jsonl", "standard output".
   const std::string& name() const { return name_; }

@@ -18,7 +18,7 @@ namespace {
 using monitor::GpuReport;
 using monitor::GpuSample;
 
-// From here on a driver is said to be silent.
+// After this long a driver is reported as silent.
 constexpr std::chrono::seconds patience(3);
 
 std::optional<monitor::GpuHolder> holder_in(const HostView& view, const std::optional<gpu::GpuUuid>& uuid) {
@@ -53,7 +53,7 @@ GpuSample whole_gpu(const HostView& view, const gpu::Gpu& gpu) {
   return sample;
 }
 
-// A slice of a GPU has its own memory and holder; how busy it is, only the whole GPU can tell.
+// A slice of a GPU has its own memory and holder; only the whole GPU reports how busy it is.
 GpuSample slice(const HostView& view, const gpu::Gpu& gpu, std::size_t position) {
   const gpu::MigInstance& instance = gpu.facts.mig_instances[position];
   GpuSample sample;
@@ -82,7 +82,7 @@ GpuReport report_of(const Result<HostView>& view) {
 void write_line(int out, std::string text) {
   std::ranges::replace(text, '\n', ' ');
   text += '\n';
-  [[maybe_unused]] const ssize_t written = ::write(out, text.data(), text.size());  // whoever asked may be gone
+  [[maybe_unused]] const ssize_t written = ::write(out, text.data(), text.size());  // the reader may be gone
 }
 
 void stop_in_queue(const HostSources& sources, const std::string& id, int out) {
@@ -150,7 +150,7 @@ void LiveView::stop(const monitor::JobSample& job) {
     outcomes_.push_back(job.process ? terminate(job) : fmt::format("{} is no process of this machine", job.id));
     return;
   }
-  // In a process of its own: who hands in waits for others that do.
+  // In a separate process: submitting waits for other processes that submit.
   auto process = monitor::SideProcess::start([this, id = job.id](int, int out) { stop_in_queue(sources_, id, out); });
   if (process)
     stopping_.push_back({job.id, std::move(*process)});

@@ -1,4 +1,4 @@
-// muster top: what goes on on this machine and in the queue of this user, again and again, and stopping a part of it.
+// muster top: shows what happens on this machine and in this user's queue, repeatedly, and can stop parts of it.
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,24 @@ namespace muster::service {
 
 class LiveView {
  public:
-  // runs: where muster train makes its runs. To be used by a process without threads. Nothing is made, no conductor is
-  // started: a queue that does not exist is an empty one.
+  // runs: where muster train makes its runs. To be used by a process without threads. Nothing is created, no conductor
+  // is started: a queue that does not exist is an empty one.
   static Result<LiveView> open(const HostSources& sources, std::filesystem::path runs);
 
   // Asks for a look at the GPUs; the answer comes by itself, or never.
   void ask_for_gpus() { gpus_.ask(std::chrono::steady_clock::now()); }
   // Descriptors that are readable when receive() has something to do.
   std::vector<int> descriptors() const;
-  // What came: whether there is an answer of the GPUs.
+  // Takes in what has arrived. Returns whether an answer about the GPUs was among it.
   bool receive();
   bool has_gpus() const { return gpus_.has_answered(); }
-  // Everything, with the last answer of the GPUs; it waits for nobody.
+  // Everything, with the last answer about the GPUs; never waits.
   monitor::Sample sample(const monitor::Focus& focus);
 
-  // Asks a job to end: one of the queue as muster stop does, another by SIGTERM. It may not have ended, and not even
-  // have been asked, when this returns; outcomes tell.
+  // Asks a job to end: one of the queue as muster stop does, others by SIGTERM. It may not have ended, or even have
+  // been asked, when this returns; outcomes are reported later.
   void stop(const monitor::JobSample& job);
-  // What became of calls of stop(), since the last time: a line for each.
+  // The outcomes of calls of stop() since the last time: a line for each.
   std::vector<std::string> take_outcomes();
   bool is_stopping() const { return !stopping_.empty(); }
 

@@ -61,7 +61,7 @@ struct GroupKind {
   std::string_view folder;       // below /sys/fs/cgroup
   std::string_view limit;
   std::string_view usage;
-  std::string_view reclaimable;  // in memory.stat: file pages that are given back on demand
+  std::string_view reclaimable;  // in memory.stat: file pages that are freed on demand
 };
 constexpr std::array group_kinds{
     GroupKind{"", "", "memory.max", "memory.current", "inactive_file "},
@@ -78,7 +78,7 @@ std::optional<ByteCount> left_in_group(const fs::path& folder, const GroupKind& 
   return ByteCount{std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - reclaimable))};
 }
 
-// The least that this group and those around it leave.
+// The least that this group and its ancestors leave.
 std::optional<ByteCount> left_in_groups(const fs::path& proc, const fs::path& sys) {
   std::optional<ByteCount> least;
   const auto groups = read_file(proc / "self/cgroup");

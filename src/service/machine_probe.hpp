@@ -15,12 +15,12 @@ DriverFacts probe_driver(const std::filesystem::path& proc, const std::filesyste
 MemoryFacts probe_memory(const std::filesystem::path& proc, const std::filesystem::path& sys,
                          const std::filesystem::path& dev);
 
-// Writes a byte to a file without a name in it.
+// Writes a byte to an unnamed file in it.
 FolderFacts probe_folder(std::string purpose, const std::filesystem::path& path);
 
 OpenFilesFacts probe_open_files();
 
-// Compares the two clocks over its own life.
+// Compares the two clocks over its own lifetime.
 class ClockProbe {
  public:
   ClockProbe();

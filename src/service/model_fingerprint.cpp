@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t sample_bytes = 64 << 10;
 constexpr std::int64_t samples = 16;  // of a large file, evenly spread; a small one is read whole
 
-// Weights that were trained on differ everywhere, so that samples tell, and a large model is not read twice.
+// Weights that were trained differ everywhere, so samples are enough, and a large model is not read twice.
 std::string digest_of(const std::filesystem::path& path, std::int64_t size) {
   Sha256 digest;
   std::ifstream file(path, std::ios::binary);

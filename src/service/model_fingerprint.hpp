@@ -1,4 +1,4 @@
-// Tells whether a model is the one that it was: of each of its files the name, the size and a digest of samples.
+// Shows whether a model is still the same: for each of its files the name, the size and a digest of samples.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 
 namespace muster::service {
 
-// {"config.json": "2c26b46b68ff…", …}. model: a folder, a file or a name that is found; empty where nothing is.
+// {"config.json": "2c26b46b68ff…", …}. model: a folder, a file or a name that can be found; empty if it cannot.
 nlohmann::ordered_json model_fingerprint(const std::string& model);
 
 }  // namespace muster::service

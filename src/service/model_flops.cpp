@@ -9,7 +9,7 @@ struct KnownGpu {
   std::string_view part_of_name;
   double teraflops;
 };
-// The first that fits counts: longer names stand before what they contain.
+// The first match counts: longer names come before what they contain.
 constexpr std::array known_gpus{
     KnownGpu{"B200", 2250},      KnownGpu{"GB200", 2500},  KnownGpu{"H200", 989},      KnownGpu{"H100 PCIe", 756},
     KnownGpu{"H100 NVL", 835},   KnownGpu{"H100", 989},    KnownGpu{"H800", 989},      KnownGpu{"H20", 148},

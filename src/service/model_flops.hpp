@@ -9,11 +9,11 @@
 
 namespace muster::service {
 
-// Forward and backward of one token: six for each parameter that is multiplied by, and attention over half of a
+// Forward and backward for one token: six for each parameter that is multiplied by, and attention over half of a
 // sequence, once forward and twice backward.
 double flops_per_token(const spec::ModelConfig& config, std::int64_t parameters, std::int64_t sequence);
 
-// What the maker of a GPU gives for dense products of 16-bit numbers, per second; nothing where it is not known.
+// The vendor's figure for dense products of 16-bit numbers, per second; nothing where it is not known.
 std::optional<double> peak_flops(std::string_view gpu_name);
 
 }  // namespace muster::service

@@ -15,7 +15,7 @@ namespace muster::service {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 constexpr std::string_view hub_prefix = "models--";
 
 std::vector<std::string> folder_names(const fs::path& folder) {
@@ -127,12 +127,12 @@ std::string models_text(const std::vector<ModelAtHand>& models, const spec::Mode
 }
 
 std::string models_json(const std::vector<ModelAtHand>& models) {
-  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
-  json list = json::array(), available = json::array();
+  const auto or_null = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(nullptr); };
+  ordered_json list = ordered_json::array(), available = ordered_json::array();
   for (const ModelAtHand& model : models)
     list.push_back({{"name", model.name},
                     {"place", name(model.place)},
-                    {"path", model.path.empty() ? json(nullptr) : json(model.path.string())},
+                    {"path", model.path.empty() ? ordered_json(nullptr) : ordered_json(model.path.string())},
                     {"bytes", model.bytes.value},
                     {"family", or_null(model.family)},
                     {"parameters", or_null(model.parameters)},
@@ -143,7 +143,8 @@ std::string models_json(const std::vector<ModelAtHand>& models) {
                          {"bytes", model.bytes.value},
                          {"licence", model.licence},
                          {"fetched", is_stored(models, model.name)}});
-  return json{{"models", list}, {"available", available}}.dump(2, ' ', false, json::error_handler_t::replace);
+  return ordered_json{{"models", list}, {"available", available}}.dump(2, ' ', false,
+                                                                       ordered_json::error_handler_t::replace);
 }
 
 }  // namespace muster::service

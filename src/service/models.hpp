@@ -18,14 +18,14 @@ std::string_view name(ModelPlace place);  // "store", "hub cache"
 struct ModelAtHand {
   std::string name;  // as -m takes it
   ModelPlace place = ModelPlace::store;
-  std::filesystem::path path;  // folder or file; empty where it cannot be told
+  std::filesystem::path path;  // folder or file; empty where it is not known
   ByteCount bytes;             // on disk
   std::optional<std::string> family;
   std::optional<std::int64_t> parameters;
   std::optional<std::string> problem;  // why it cannot be used, in one line
 };
 
-// By place and name. Folders that are no models are left out; models that cannot be used are listed with the reason.
+// By place and name. Folders that are not models are left out; models that cannot be used are listed with the reason.
 std::vector<ModelAtHand> models_at_hand(const spec::ModelSearch& search);
 
 std::string models_text(const std::vector<ModelAtHand>& models, const spec::ModelSearch& search, bool colour);

@@ -1,4 +1,4 @@
-// Results come in the order in which they are done, and are written in the order in which they were asked for.
+// Results arrive in the order in which they are done, and are written in the order in which they were requested.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace muster::service {
 
 class OrderedResults {
  public:
-  static constexpr std::size_t entry_bytes = 128;  // that holding a result takes beside its lines, about
+  static constexpr std::size_t entry_bytes = 128;  // roughly what a stored result takes in addition to its lines
 
   // first: the index of the first one.
   explicit OrderedResults(std::int64_t first = 0) : next_(first) {}
 
-  // Whether this one was still to come: each index counts once.
+  // Whether this one was still expected: each index counts once.
   bool add(std::int64_t index, std::string lines) {
     if (index < next_ || held_.contains(index)) return false;
     held_bytes_ += lines.size() + entry_bytes;
@@ -24,7 +24,7 @@ class OrderedResults {
     return true;
   }
 
-  // Everything that is next in order, put together; empty while the next one is missing.
+  // Everything that is next in order, joined; empty while the next one is missing.
   std::string take() {
     std::string ready;
     for (auto first = held_.begin(); first != held_.end() && first->first == next_; first = held_.begin()) {
@@ -38,7 +38,7 @@ class OrderedResults {
 
   // The one that all later ones wait for.
   std::int64_t next() const { return next_; }
-  // Of results that wait for an earlier one, entry_bytes each with them.
+  // Results that wait for an earlier one, counting entry_bytes for each.
   std::size_t held_bytes() const { return held_bytes_; }
 
  private:

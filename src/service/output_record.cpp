@@ -27,7 +27,7 @@ Error other_file(std::string what) {
           "leave --resume out, which writes the file anew, or name another one with -o"};
 }
 
-// "temperature was 0.5 and is 1", for every value that is not the same.
+// "temperature was 0.5 and is 1", for every value that differs.
 void compare(const Json& before, const Json& now, const std::string& prefix, std::vector<std::string>& differences) {
   for (const auto& [key, value] : now.items()) {
     const auto found = before.is_object() ? before.find(key) : before.end();
@@ -70,7 +70,7 @@ std::optional<RowPlace> place_of(const std::string& line, bool score) {
   return RowPlace{index->get<std::int64_t>(), sample->get<std::int64_t>()};
 }
 
-// A last line that is not whole has no newline, and is none.
+// An incomplete last line has no newline, and does not count.
 Result<AnsweredRows> count_rows(const std::string& output, int file, std::int64_t size, const Json& record) {
   const bool score = record["task"]["score"].get<bool>();
   const std::int64_t samples = score ? 1 : record["task"]["samples"].get<std::int64_t>();

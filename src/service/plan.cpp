@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <tuple>
 
 #include "base/files.hpp"
 #include "service/machine_probe.hpp"
@@ -20,7 +21,7 @@ bool asks_for_mixed(const spec::TrainingSpec& training) {
          training.mixed_precision == MixedPrecision::float16;
 }
 
-// Whether weights are held in float32 while 16-bit numbers are computed with: asked for, or nothing else is.
+// Whether weights are held in float32 while computing in 16 bits: if requested, or if nothing else is.
 bool is_mixed(const PlanWish& wish) {
   if (wish.work != plan::Work::training || wish.spec.model.use_lora) return false;
   if (wish.spec.model.load_in_8bit || wish.spec.model.load_in_4bit) return false;
@@ -64,7 +65,7 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanWish&
   if (path && wish.parameters)
     return Error{Error::Kind::bad_input, fmt::format("--params is given, and the model {}", *path),
                  "keep one of the two"};
-  // People load a model known by its size alone in 16 bits.
+  // A model known only by its size is usually loaded in 16 bits.
   if (wish.parameters && !type) type = spec::ElementType::bfloat16;
   auto model = wish.parameters ? spec::model_of_size(*wish.parameters, type)
                                : spec::read_model(*path, spec::model_search_from_environment(), type);
@@ -152,11 +153,12 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::RunSpec& spec) {
   gpu::SelectionRequest request;
   request.ids = spec.distributed.gpu_ids;
   if (spec.distributed.num_gpus) request.count = static_cast<int>(*spec.distributed.num_gpus);
-  request.allow_leased = true;
+  request.allow_leased = request.allow_busy = true;
   const bool nothing_asked = request.ids.empty() && !request.count;
+  if (spec.distributed.enabled == false && request.ids.empty()) request.count = 1;
   if (view->visible.empty() && nothing_asked && spec.distributed.device == spec::Device::automatic)
     return ChosenDevices{};
-  auto chosen = host.pick(request);
+  auto chosen = pick(*view, request);
   if (!chosen) return chosen.error();
   std::vector<plan::PlanDevice> devices;
   const spec::DeviceLimits& limits = spec.model.max_memory;
@@ -177,8 +179,8 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::RunSpec& spec) {
   ChosenDevices found{std::move(devices), {}};
   if (names_gpus(limits)) return found;
   gpu::SelectionRequest everything;
-  everything.allow_leased = true;
-  const auto all = host.pick(everything);
+  everything.allow_leased = everything.allow_busy = true;
+  const auto all = pick(*view, everything);
   for (const gpu::VisibleIndex index : all ? *all : std::vector<gpu::VisibleIndex>{})
     if (std::ranges::find(*chosen, index) == chosen->end()) found.spare.push_back(plan_device(*view, index));
   return found;
@@ -190,7 +192,44 @@ std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
   return std::nullopt;
 }
 
-// What is free, or what this process's control group has left of it.
+// A model that is split over GPUs is split over all that are planned for.
+Result<void> take_split(plan::Question& question, const spec::DistributedSpec& asked, std::size_t gpus) {
+  for (const auto& [key, degree, scheme] :
+       {std::tuple{"distributed.tensor_parallel", asked.tensor_parallel.value, plan::Scheme::tensor},
+        std::tuple{"distributed.pipeline_parallel", asked.pipeline_parallel.value, plan::Scheme::pipeline}}) {
+    if (degree <= 1) continue;
+    if (static_cast<std::size_t>(degree) != gpus)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} is {}, and the plan is for {} GPUs: a plan splits a model over all of them", key,
+                               degree, gpus),
+                   fmt::format("--num-gpus {}", degree)};
+    if (!question.scheme) question.scheme = scheme;
+  }
+  return {};
+}
+
+// Training puts the model, or a shard of it, on each rank's own device. A map that says the same is accepted; one that
+// would split layers over devices is not.
+Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
+  const auto map = map_wish(spec.model);
+  if (!map || *map == spec::DeviceMap{spec::MapRule::automatic}) return {};
+  const auto* rule = std::get_if<spec::MapRule>(&*map);
+  if (rule != nullptr && (*rule == spec::MapRule::cuda || *rule == spec::MapRule::cpu)) {
+    if ((*rule == spec::MapRule::cuda) == (gpus > 0)) return {};
+    return Error{Error::Kind::bad_input,
+                 fmt::format("the device map is {}, and training is on {}", gpus > 0 ? "cpu" : "cuda",
+                             gpus > 0 ? "GPUs" : "the CPU"),
+                 "leave the device map out, or write auto; --device says what computes"};
+  }
+  const std::size_t ranks = gpus > 0 ? gpus : static_cast<std::size_t>(spec.distributed.ranks.value_or(1));
+  if (rule != nullptr && ranks == 1 && spec.distributed.num_nodes == 1) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("model.device_map splits one model over {}, and training gives each {}",
+                           gpus > 0 ? "the GPUs" : "the ranks", gpus > 0 ? "GPU a rank of its own" : "rank all layers"),
+               "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
+}
+
+// What is free, or what this process's control group leaves of it.
 std::optional<std::int64_t> host_memory_of_this_process() {
   const MemoryFacts memory = probe_memory("/proc", "/sys", "/dev");
   if (!memory.available) return std::nullopt;
@@ -225,13 +264,10 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
     question.micro_batch = spec.generation.batch_size;
     question.map = map_wish(spec.model);
   }
-  if (training && map_wish(spec.model) && devices->taken.size() > 1)
-    return Error{Error::Kind::bad_input,
-                 "a device map splits one model over the GPUs, and training gives each GPU a rank",
-                 "leave the device map out: --strategy fsdp shards a model that does not fit one GPU"};
+  if (training)
+    if (auto checked = check_training_map(spec, devices->taken.size()); !checked) return checked.error();
   question.scheme = scheme(spec.distributed.strategy);
-  if (!question.scheme && spec.distributed.tensor_parallel.value > 1) question.scheme = plan::Scheme::tensor;
-  if (!question.scheme && spec.distributed.pipeline_parallel.value > 1) question.scheme = plan::Scheme::pipeline;
+  if (auto taken = take_split(question, spec.distributed, devices->taken.size()); !taken) return taken.error();
   question.sharding = spec.distributed.fsdp_sharding_strategy;
   question.offload = spec.distributed.fsdp_cpu_offload;
   question.shard_group = spec.distributed.fsdp_group_size;
@@ -240,8 +276,8 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   question.limits_given = !spec.model.max_memory.empty();
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
-  // Of another machine's memory nothing is known.
-  if (!host.sources().inventory_file) question.host_memory = host_memory_of_this_process();
+  // An inventory file says nothing about the memory of its host.
+  if (!host.sources().inventory_file || wish.computes_here) question.host_memory = host_memory_of_this_process();
   question.hosts = spec.distributed.num_nodes;
   question.planner = wish.planner;
   if (wish.constants) {

@@ -1,4 +1,4 @@
-// From what a user asks for, and the GPUs of a host, to a plan.
+// From a user's request, and the GPUs of a host, to a plan.
 #pragma once
 
 #include <filesystem>
@@ -21,12 +21,13 @@ struct PlanWish {
   plan::Planner planner = plan::Planner::optimal;
   std::optional<bool> expandable_segments;         // absent: as PYTORCH_CUDA_ALLOC_CONF says
   std::optional<std::filesystem::path> constants;  // a file with measured constants
+  bool computes_here = false;                      // on this machine's CPU, whatever describes the GPUs
 };
 
 // Looks at the GPUs, reads the model: everything the plan follows from.
 Result<plan::Question> plan_question(Host& host, const PlanWish& wish);
 
-// Bytes that programs may still take of this machine's memory; absent: the system does not tell.
+// Bytes that programs may still take of this machine's memory; absent: the system does not say.
 std::optional<std::int64_t> free_host_memory();
 
 }  // namespace muster::service

@@ -9,7 +9,7 @@
 namespace muster::service {
 namespace {
 
-// Options that stand for several settings, or for one that is set by a flag.
+// Options that stand for several settings, or for one that a flag sets.
 const std::map<std::string, std::vector<std::string>>& keys_of_options() {
   static const std::map<std::string, std::vector<std::string>> keys{
       {"--dtype", {"model.dtype", "model.load_in_8bit", "model.load_in_4bit"}},

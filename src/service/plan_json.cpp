@@ -48,7 +48,11 @@ Json refusal_json(const plan::Plan& plan, const RemedyCommand& command) {
   if (!plan.refusal) return nullptr;
   Json remedies = Json::array();
   for (const plan::Remedy& remedy : plan.refusal->remedies)
-    remedies.push_back({{"change", remedy.change}, {"command", command(remedy.options)}, {"peak_bytes", remedy.peak}});
+    remedies.push_back({{"change", remedy.change},
+                        {"command", command(remedy.options)},
+                        {"peak_bytes", remedy.peak},
+                        {"host_bytes", remedy.host},
+                        {"missing_in_muster", remedy.missing}});
   return {{"reason", plan.refusal->reason},
           {"shortfall_bytes", plan.refusal->shortfall},
           {"remedies", std::move(remedies)}};

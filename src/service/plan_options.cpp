@@ -59,11 +59,7 @@ constexpr std::array option_table{
                "file with measured constants of the memory model (docs/memory-model.md)"},
 };
 
-Error bad_option(std::string what, std::string remedy) {
-  return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
-}
-
-// A run's configuration and a model's config.json are both tables: the model's says what it is.
+// A run's configuration and a model's config.json are both tables: the model's names its type.
 bool is_run_configuration(const std::string& word) {
   const std::filesystem::path path(word);
   if (path.extension() == ".yaml" || path.extension() == ".yml") return true;
@@ -74,7 +70,7 @@ bool is_run_configuration(const std::string& word) {
   return json.is_object() && !json.contains("model_type") && !json.contains("architectures");
 }
 
-// The word that is no setting: the model, or the run's configuration.
+// The word that is not a setting: the model, or the run's configuration.
 Result<void> take_subject(PlanOptions& options) {
   std::vector<std::string>& words = options.configuration.settings;
   std::vector<std::string> subjects;
@@ -84,14 +80,14 @@ Result<void> take_subject(PlanOptions& options) {
     return !setting;
   });
   if (subjects.size() > 1)
-    return bad_option(fmt::format("{} and {} are both given", subjects[0], subjects[1]),
-                      "one model, or one configuration file");
+    return bad_input(fmt::format("{} and {} are both given", subjects[0], subjects[1]),
+                     "one model, or one configuration file");
   if (subjects.empty()) return {};
   if (is_run_configuration(subjects[0])) {
     options.configuration.file = subjects[0];
     if (!options.infer) options.train = true;
   } else if (const auto& named = options.configuration.short_values["--model"]; !named.empty()) {
-    return bad_option(fmt::format("--model {} and {} are both given", named.front(), subjects[0]), "name one model");
+    return bad_input(fmt::format("--model {} and {} are both given", named.front(), subjects[0]), "name one model");
   } else {
     words.insert(words.begin(), "model.path=" + subjects[0]);
   }
@@ -107,12 +103,12 @@ void set(PlanOptions& options, std::string_view option, std::string_view key, st
   options.configuration.overrides.push_back({std::string(key), std::move(value), std::string(option)});
 }
 
-// A setting that an option implies, unless the user typed a value of it.
+// A setting that an option implies, unless the user typed a value for it.
 void imply(PlanOptions& options, std::string_view option, std::string_view key, bool value) {
   if (!is_typed(options, key)) set(options, option, key, value ? "true" : "false");
 }
 
-// Quantised types are settings of their own; a type that is typed overrules those of a file.
+// Quantised types are settings of their own; a type that is typed overrides those of a file.
 Result<void> take_type(PlanOptions& options) {
   auto& given = options.configuration.short_values["--dtype"];
   if (given.empty()) return {};
@@ -122,8 +118,8 @@ Result<void> take_type(PlanOptions& options) {
   std::vector<std::string> accepted;
   for (const auto& word : spec::words(spec::DataType{})) accepted.push_back(to_lower(word.text));
   if (!eight && !four && std::ranges::find(accepted, type) == accepted.end())
-    return bad_option(fmt::format("--dtype is \"{}\"", given.back()),
-                      fmt::format("accepted: {}, int8, int4", join(accepted, ", ")));
+    return bad_input(fmt::format("--dtype is \"{}\"", given.back()),
+                     fmt::format("accepted: {}, int8, int4", join(accepted, ", ")));
   imply(options, "--dtype", "model.load_in_8bit", eight);
   imply(options, "--dtype", "model.load_in_4bit", four);
   if (eight || four) given.clear();
@@ -131,8 +127,8 @@ Result<void> take_type(PlanOptions& options) {
 }
 
 Error no_meaning(std::string_view option, bool training) {
-  return bad_option(fmt::format("{} has no meaning in {}", option, training ? "training" : "inference"),
-                    fmt::format("leave it out, or plan with {}", training ? "--infer" : "--train"));
+  return bad_input(fmt::format("{} has no meaning in {}", option, training ? "training" : "inference"),
+                   fmt::format("leave it out, or plan with {}", training ? "--infer" : "--train"));
 }
 
 // Flags, and --lora: all of them are about training.
@@ -178,14 +174,14 @@ Result<Value> pick_word(std::string_view option, const std::string& given,
     if (word == given) return value;
     words.emplace_back(word);
   }
-  return bad_option(fmt::format("{} is \"{}\"", option, given), "accepted: " + join(words, ", "));
+  return bad_input(fmt::format("{} is \"{}\"", option, given), "accepted: " + join(words, ", "));
 }
 
 Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& device, std::string_view option,
                                const std::optional<std::string>& size) {
   if (!size) return {};
   auto bytes = parse_byte_count(*size);
-  if (!bytes) return bad_option(fmt::format("{}: {}", option, bytes.error().what), bytes.error().remedy);
+  if (!bytes) return bad_input(fmt::format("{}: {}", option, bytes.error().what), bytes.error().remedy);
   limits[device] = *bytes;
   return {};
 }
@@ -196,7 +192,7 @@ Result<PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
   wish.work = options.train ? plan::Work::training : plan::Work::inference;
   if (options.parameters) {
     auto count = spec::parse_parameter_count(*options.parameters);
-    if (!count) return bad_option("--params: " + count.error().what, count.error().remedy);
+    if (!count) return bad_input("--params: " + count.error().what, count.error().remedy);
     wish.parameters = *count;
   }
   using plan::Implementation;
@@ -227,10 +223,10 @@ Result<PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
   return wish;
 }
 
-// Values of one option: of all but --gpu-ids there is one.
+// The values of one option: every option except --gpu-ids has one.
 Result<std::string> only_value(const PlanCommandLine::Given& given) {
   if (given.values.size() == 1) return given.values.front();
-  return bad_option(fmt::format("{} has {} values", given.option, given.values.size()), "give it one");
+  return bad_input(fmt::format("{} has {} values", given.option, given.values.size()), "give it one");
 }
 
 Result<void> assign(PlanOptions& options, const PlanOption& option, const PlanCommandLine::Given& given) {
@@ -242,7 +238,7 @@ Result<void> assign(PlanOptions& options, const PlanOption& option, const PlanCo
   if (!value) return value.error();
   if (const auto* number = std::get_if<std::optional<std::int64_t> PlanOptions::*>(&option.member)) {
     const auto parsed = parse_number<std::int64_t>(*value);
-    if (!parsed) return bad_option(fmt::format("{} is \"{}\"", option.option, *value), "give a whole number");
+    if (!parsed) return bad_input(fmt::format("{} is \"{}\"", option.option, *value), "give a whole number");
     options.** number = *parsed;
   } else if (const auto* text = std::get_if<std::string PlanOptions::*>(&option.member)) {
     options.** text = *value;
@@ -267,7 +263,7 @@ Result<void> take_given(PlanOptions& options, const PlanCommandLine::Given& give
     return {};
   }
   if (std::ranges::none_of(setting_table, same))
-    return bad_option(fmt::format("{} is no option of a plan", given.option), "muster plan --help lists them");
+    return bad_input(fmt::format("{} is no option of a plan", given.option), "muster plan --help lists them");
   auto value = only_value(given);
   if (!value) return value.error();
   options.values[given.option] = *value;
@@ -281,8 +277,8 @@ Result<std::string> limits_as_table(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string::npos)
-      return bad_option(fmt::format("--max-memory: \"{}\" is no DEVICE=SIZE", part),
-                        "--max-memory 0=10GB,1=10GB,cpu=30GiB");
+      return bad_input(fmt::format("--max-memory: \"{}\" is no DEVICE=SIZE", part),
+                       "--max-memory 0=10GB,1=10GB,cpu=30GiB");
     entries.push_back(fmt::format("{}: {}", trim(std::string_view(part).substr(0, equals)),
                                   trim(std::string_view(part).substr(equals + 1))));
   }
@@ -300,10 +296,11 @@ Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> gi
 }
 
 Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
-  if (options.train && options.infer) return bad_option("--train and --infer are both given", "keep one of the two");
+  if (options.train && options.infer) return bad_input("--train and --infer are both given", "keep one of the two");
   if (auto taken = take_subject(options); !taken) return taken.error();
   if (auto taken = take_type(options); !taken) return taken.error();
   if (auto taken = take_settings(options); !taken) return taken.error();
+  options.configuration.command = options.train ? spec::Command::plan_training : spec::Command::plan_inference;
   return resolve_configuration(spec::Schema(), options.configuration);
 }
 

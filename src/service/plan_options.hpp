@@ -1,4 +1,4 @@
-// The options of `muster plan`, each named once, and the answer to them: what the command and Python share.
+// The options of `muster plan`, each named once, and the answer to them: shared by the command and Python.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace muster::service {
 
 struct PlanOptions {
-  // The settings among its words may be joined by one that is none: the model, or a run's configuration file.
+  // One word among the settings may not be a setting: the model, or a run's configuration file.
   GivenConfiguration configuration;
   std::map<std::string, std::string> values;  // of plan_settings()
   std::optional<std::string> parameters;
@@ -46,7 +46,7 @@ struct PlanSetting {
 };
 std::span<const PlanSetting> plan_settings();
 
-// An option of the plan's own. A bool is a flag; what has no value unless given is optional.
+// An option of the plan's own. A bool is a flag; one without a default value is optional.
 struct PlanOption {
   using Member = std::variant<bool PlanOptions::*, std::string PlanOptions::*,
                               std::optional<std::string> PlanOptions::*, std::optional<std::int64_t> PlanOptions::*>;
@@ -60,7 +60,7 @@ std::span<const PlanOption> plan_options();
 Result<std::string> limits_as_table(const std::string& text);
 
 // The options from words, as a command line has them: plan_options(), plan_settings(), spec::short_options(), and words
-// without an option. --gpus-from is passed over: it says which host is asked.
+// without an option. --gpus-from is skipped: it says which host is asked.
 Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> given);
 
 // The setting that a word sets: "max_seq_length=512" → "training.sequence_length".
@@ -72,7 +72,7 @@ Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options);
 struct PlanAnswer {
   plan::Question question;
   plan::Plan plan;
-  std::vector<std::string> notes;  // on the configuration, to be said once
+  std::vector<std::string> notes;  // on the configuration, to be shown once
 };
 // Looks at the GPUs, reads the model, plans. A plan that does not fit is an answer.
 Result<PlanAnswer> answer_plan(Host& host, PlanOptions options);

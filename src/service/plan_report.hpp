@@ -18,7 +18,7 @@ class PlanCommandLine {
   };
   PlanCommandLine(std::vector<Given> given, plan::Work work);
 
-  // What is given of the settings that a changed option stands for gives way to it.
+  // Given settings that a changed option stands for give way to it.
   std::string operator()(const std::vector<plan::OptionChange>& changes) const;
 
  private:

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/byte_count.hpp"
+#include "base/count_of.hpp"
 #include "base/table.hpp"
 #include "base/text.hpp"
 #include "service/plan_report.hpp"
@@ -20,7 +21,7 @@ std::string gibibytes_text(std::int64_t bytes) {
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-// The kinds of bytes a bar tells apart.
+// The kinds of bytes that a bar distinguishes.
 struct BarPart {
   std::string_view mark;
   std::string_view meaning;
@@ -58,7 +59,7 @@ std::string bar(const plan::RankPlan& rank, bool colour) {
   return paint(rank.fits() ? Colour::green : Colour::red, drawn, colour) + paint(Colour::dim, rest, colour);
 }
 
-// Ranks in a row that need and may use the same are one line.
+// Consecutive ranks that need and may use the same are one line.
 struct Group {
   const plan::RankPlan* first = nullptr;
   const plan::RankPlan* last = nullptr;
@@ -157,16 +158,16 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   if (plan.duplicated > 0)
     text += fmt::format("the tied embedding lies on two devices: {} twice\n", gibibytes_text(plan.duplicated));
   if (plan.batches)
-    text += fmt::format("batches that fit: {} sequences generated at once, {} texts scored at once\n",
-                        plan.batches->generation, plan.batches->scoring);
+    text += fmt::format("batches that fit: {} generated at once, {} scored at once\n",
+                        count_of(plan.batches->generation, "sequence"), count_of(plan.batches->scoring, "text"));
   text += "\n";
   if (!plan.refusal) return text + paint(Colour::green, "fits", colour) + "\n";
   text += paint(Colour::red, "does not fit", colour) + ": " + plan.refusal->reason + "\n";
   for (const plan::Remedy& remedy : plan.refusal->remedies)
     text += fmt::format("try: {}\n     {}\n", remedy.change, command(remedy.options));
   if (plan.refusal->remedies.empty())
-    text += fmt::format("no single change makes it fit; more {} do\n",
-                        question.devices.empty() ? "hosts, or hosts with more memory," : "or larger GPUs");
+    text += fmt::format("nothing sensible makes it fit, not even several changes together: take a smaller model, or {}\n",
+                        question.devices.empty() ? "a host with more memory" : "more or larger GPUs");
   return text;
 }
 

@@ -1,3 +1,4 @@
+#include "base/count_of.hpp"
 #include "service/plan_words.hpp"
 
 #include <fmt/format.h>
@@ -45,9 +46,9 @@ std::string headline(const plan::Question& question, const plan::Plan& plan) {
   const plan::Workload& work = plan.workload;
   const bool training = work.work == plan::Work::training;
   const std::string model = question.model->typical ? "a typical model" : model_name(question.model->name);
-  std::string text = fmt::format("{}, {} parameters, {} in {}, {} sequence{} of {} tokens", model,
+  std::string text = fmt::format("{}, {} parameters, {} in {}, {} of {}", model,
                                  short_count(plan.parameters), training ? "training" : "inference", types(work),
-                                 work.micro_batch, work.micro_batch == 1 ? "" : "s", work.sequence);
+                                 count_of(work.micro_batch, "sequence"), count_of(work.sequence, "token"));
   if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->rank);
   if (work.recomputation == spec::Recomputation::full) text += ", activations recomputed";
   if (work.recomputation == spec::Recomputation::selective) text += ", norms and gates recomputed";

@@ -1,4 +1,4 @@
-// The words a plan is told in, shared by its text, its JSON and its picture.
+// The words used to describe a plan, shared by its text, its JSON and its picture.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace muster::service {
 
-// "weights", "KV cache": how people say it.
+// "weights", "KV cache": as people say it.
 std::string_view spoken(plan::Component component);
 
 // "Llama-3.1-70B, 70.6B parameters, inference in bfloat16, 1 sequence of 2048 tokens".

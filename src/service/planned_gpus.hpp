@@ -1,4 +1,4 @@
-// How many GPUs a command of muster's own wants.
+// How many GPUs one of muster's own commands wants.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace muster::service {
 
-// The fewest with which its plan fits, were all of them free: it is asked with --num-gpus N --dry-run for one number
-// after the other. folder: where a few files may lie meanwhile.
+// The fewest with which its plan fits, if all of them were free: it is run with --num-gpus N --dry-run for one number
+// after another. folder: a place for a few temporary files.
 Result<int> planned_gpus(const HostSources& sources, const std::vector<std::string>& command,
                          const std::filesystem::path& folder);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ Result<PromptFile> PromptFile::open(const std::string& path, PromptUse use, std:
   if (!file || ::fstat(file.number(), &facts) != 0)
     return Error{
         Error::Kind::bad_input, fmt::format("cannot read {}: {}", path, system_reason()),
-        "name a file with one prompt a line; a prompt itself comes by standard input: echo '…' | muster … -p -"};
+        "name a file with one prompt a line, or - for standard input; muster generate takes a prompt itself without -p"};
   if (S_ISDIR(facts.st_mode))
     return Error{Error::Kind::bad_input, fmt::format("{} is a folder", path), "name a file with one prompt a line"};
   const std::string lower = to_lower(path);
@@ -44,6 +45,20 @@ Result<PromptFile> PromptFile::open(const std::string& path, PromptUse use, std:
   const Form form = json ? Form::json : lower.ends_with(".txt") ? Form::text : Form::by_first_line;
   const auto total = S_ISREG(facts.st_mode) ? std::optional<std::int64_t>(facts.st_size) : std::nullopt;
   return PromptFile(std::move(file), path, use, form, total, longest_line);
+}
+
+Result<PromptFile> PromptFile::of_texts(const std::vector<std::string>& texts) {
+  std::string lines;
+  for (const std::string& text : texts) {
+    if (!is_utf8(text))
+      return Error{Error::Kind::bad_input, "a prompt on the command line is not valid UTF-8", "give it in a file: -p FILE"};
+    lines += nlohmann::ordered_json{{"prompt", text}}.dump() + "\n";
+  }
+  FileDescriptor file(::memfd_create("prompts", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(lines.size());
+  if (!file || ::pwrite(file.number(), lines.data(), lines.size(), 0) != size)
+    return Error{Error::Kind::failed, fmt::format("cannot keep the prompts in memory: {}", system_reason()), "-p FILE"};
+  return PromptFile(std::move(file), "command line", PromptUse::prompts, Form::json, size, longest_usual_line);
 }
 
 bool PromptFile::is_same_as(const std::string& path) const {
@@ -93,13 +108,11 @@ Result<std::optional<PromptRow>> PromptFile::next() {
   }
 }
 
-Result<std::int64_t> check_prompts(const std::string& path, PromptUse use, std::size_t longest_line) {
-  auto file = PromptFile::open(path, use, longest_line);
-  if (!file) return file.error();
+Result<std::int64_t> check_prompts(PromptFile file) {
   std::vector<Problem> problems;
   std::int64_t count = 0;
   while (problems.size() < most_problems) {
-    const auto row = file->next();
+    const auto row = file.next();
     if (!row) {
       if (row.error().kind != Error::Kind::bad_input) return row.error();
       problems.push_back({"", row.error().what, row.error().remedy});
@@ -111,7 +124,7 @@ Result<std::int64_t> check_prompts(const std::string& path, PromptUse use, std::
   }
   if (!problems.empty()) return to_error(problems);
   if (count == 0)
-    return Error{Error::Kind::bad_input, fmt::format("{} has no prompts", file->name()), "write one prompt a line"};
+    return Error{Error::Kind::bad_input, fmt::format("{} has no prompts", file.name()), "write one prompt a line"};
   return count;
 }
 

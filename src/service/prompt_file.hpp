@@ -1,4 +1,4 @@
-// The prompts of a command: a text file with one a line, or JSON lines. Read as they are wanted, so that a file may be
+// The prompts of a command: a text file with one per line, or JSON lines. Read on demand, so that a file may be
 // larger than the memory.
 #pragma once
 
@@ -24,7 +24,7 @@ enum class PromptUse {
 };
 
 struct PromptRow {
-  std::int64_t index = 0;               // of the row, from 0: empty lines are no rows
+  std::int64_t index = 0;               // of the row, from 0: empty lines are not rows
   std::int64_t line = 1;                // in the file
   nlohmann::ordered_json id = nullptr;  // text or a number; null: none
   std::optional<std::string> prompt;
@@ -39,8 +39,8 @@ struct PromptRow {
   std::vector<std::int32_t> tokens;
 };
 
-// A row of JSON. source: "prompts.jsonl:3", for messages. Keys that are not known are no concern of ours, unless they
-// look like one that is.
+// A row of JSON. source: "prompts.jsonl:3", for messages. Unknown keys are ignored, unless they
+// look like a known one.
 Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use);
 
 struct NoPromptYet {};
@@ -56,11 +56,14 @@ class PromptFile {
   // begins with { makes it JSON lines.
   static Result<PromptFile> open(const std::string& path, PromptUse use, std::size_t longest_line = longest_usual_line);
 
-  // Waits; nothing at the end. A wrong row is an error that names its line; the next call goes on behind it.
+  // Prompts that were typed as words, as if they were in a file.
+  static Result<PromptFile> of_texts(const std::vector<std::string>& texts);
+
+  // Waits; nothing at the end. A wrong row is an error that names its line; the next call continues after it.
   Result<std::optional<PromptRow>> next();
   // The same without waiting.
   Result<NextPrompt> try_next();
-  // Whether try_next() can tell something although the descriptor has nothing to read.
+  // Whether try_next() can return something although the descriptor has nothing to read.
   bool ready() const { return lines_.ready(); }
   int descriptor() const { return lines_.descriptor(); }
 
@@ -89,7 +92,6 @@ class PromptFile {
 };
 
 // Reads a file from beginning to end: how many prompts it has, or everything that is wrong with it.
-Result<std::int64_t> check_prompts(const std::string& path, PromptUse use,
-                                   std::size_t longest_line = PromptFile::longest_usual_line);
+Result<std::int64_t> check_prompts(PromptFile file);
 
 }  // namespace muster::service

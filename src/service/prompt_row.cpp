@@ -91,7 +91,7 @@ class RowReader {
     problems.push_back({std::string(source_), std::move(what), std::move(remedy)});
   }
 
-  // A value that is there and not null, if it is of the kind that is accepted.
+  // A value that is present and not null, if it has the accepted type.
   template <class Accepts>
   void take(const char* key, std::string_view accepted, Accepts accepts, Json& into) {
     const auto found = row_.find(key);

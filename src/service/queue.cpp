@@ -17,7 +17,9 @@
 #include "launch/worker_environment.hpp"
 #include "queue/conductor.hpp"
 #include "queue/conductor_process.hpp"
+#include "queue/conductor_status.hpp"
 #include "queue/grid.hpp"
+#include "queue/journal_repair.hpp"
 #include "queue/request.hpp"
 #include "schedule/why.hpp"
 #include "service/memory_wait.hpp"
@@ -32,7 +34,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t most_jobs_named = 1'000'000;
 constexpr milliseconds look_pause(20);
-constexpr milliseconds longest_doubt(1000);  // submit waits so long for the word of a conductor with too few GPUs
+constexpr milliseconds longest_doubt(1000);  // submit waits this long for an answer of a conductor with too few GPUs
 
 Error unknown_job(const JobId& id) {
   return {Error::Kind::bad_input, fmt::format("there is no job {}", id.text), "muster queue --all lists the jobs"};
@@ -42,13 +44,13 @@ Error no_current_folder(const std::error_code& failure) {
   return {Error::Kind::failed, fmt::format("there is no current folder: {}", failure.message()), "cd to one"};
 }
 
-// A span in the environment; what is no span is told in the conductor's log, and the usual one counts.
+// A span from the environment; an invalid one is reported in the conductor's log, and the default counts.
 milliseconds span_from_environment(const char* name, milliseconds usual) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') return usual;
   const auto span = parse_duration(text);
   if (span) return *span;
-  fmt::print(stderr, "{}: {}; {} counts\n", name, span.error().what, to_string(usual));
+  queue::write_log(fmt::format("{}: {}; {} counts", name, span.error().what, muster::to_string(usual)));
   return usual;
 }
 
@@ -62,16 +64,16 @@ int conduct(const queue::StateFolder& folder, const HostSources& sources, FileDe
     if (const auto number = parse_number<std::size_t>(kept))
       options.kept = *number;
     else
-      fmt::print(stderr, "MUSTER_QUEUE_KEPT: \"{}\" is no number; {} counts\n", kept, options.kept);
+      queue::write_log(fmt::format("MUSTER_QUEUE_KEPT: \"{}\" is not a number; {} counts", kept, options.kept));
   }
   auto conductor = queue::Conductor::open(folder, gpus, std::move(lock), options);
   const auto done = conductor ? conductor->run() : Result<void>(conductor.error());
   if (done) return 0;
-  fmt::print(stderr, "{}\n", to_string(done.error()));
+  queue::write_log(to_string(done.error()));
   return 1;
 }
 
-// The status that a shell would tell.
+// The status that a shell would report.
 int shell_status(const queue::CommandEnd& end) {
   constexpr int signal_base = 128;
   return end.how == schedule::HowEnded::killed ? signal_base + end.code : end.code;
@@ -140,8 +142,15 @@ Result<void> Queue::ensure_conductor() {
 Result<std::filesystem::path> Queue::hand_in(queue::Request& request) {
   const auto handed_in = queue::hand_in(folder_, request);
   if (!handed_in) return handed_in.error();
-  if (auto ensured = ensure_conductor(); !ensured) return ensured.error();
+  // From here on it is in the queue, even if a conductor cannot be started now: the next command starts one.
+  if (auto ensured = ensure_conductor(); !ensured)
+    note(fmt::format("{}; the queue goes on with the next muster command: muster wait", ensured.error().what));
   return handed_in->file;
+}
+
+void Queue::note(const std::string& text) {
+  if (note_ && text != last_note_) note_(text);
+  last_note_ = text;
 }
 
 const schedule::JobRecord* Queue::record_of(const JobId& id) const {
@@ -216,8 +225,8 @@ Result<JobIds> Queue::submit(const SubmitWish& wish) {
   return submit(std::move(jobs));
 }
 
-// The conductor may have been started by one who saw fewer GPUs. Where the journal does not know enough of them, its
-// word is waited for, so that no id is told of a job that will never be.
+// The conductor may have been started by a process that saw fewer GPUs. If the journal does not list enough of them,
+// its answer is awaited, so that no id is printed for a job that will never exist.
 Result<void> Queue::check_accepted(const JobId& first, int wanted, const std::filesystem::path& request) {
   if (wanted == 0) return {};
   if (auto read = view_.refresh(); !read) return read;
@@ -339,11 +348,12 @@ Result<int> Queue::wait(const JobIds& ids, const std::function<void(const schedu
   return status;
 }
 
-// That somebody works on what is waited for, and that none of it was refused.
+// Checks that a conductor works on what is waited for, and that none of it was refused.
 Result<void> Queue::attend(Attendance& attendance, const JobIds& ids) {
   if (auto known = check_known(ids); !known) return known;
+  if (const auto trouble = queue::conductor_trouble(folder_)) note(*trouble);
   if (!queue::conductor_runs(folder_) && !attendance.may_start())
-    return Error{Error::Kind::failed, "the queue's conductor does not stay",
+    return Error{Error::Kind::failed, "the queue's conductor was started 20 times and ended each time",
                  fmt::format("tail {}", folder_.conductor_log().string())};
   const auto seen = look();
   return seen ? Result<void>() : seen.error();
@@ -354,10 +364,10 @@ Result<void> Queue::logs(const JobId& id, bool follow, const std::function<void(
   if (auto known = check_known({id}); !known) return known;
   FileDescriptor file;
   while (true) {
-    // Asked before the log is read: what a settled job wrote is there.
+    // Checked before the log is read: what a settled job wrote is there.
     if (auto read = view_.refresh(); !read) return read;
     const schedule::JobRecord* record = record_of(id);
-    if (record == nullptr)  // it may have left the journal meanwhile
+    if (record == nullptr)  // it may have left the journal in the meantime
       if (auto known = check_known({id}); !known) return known;
     const bool is_final = record != nullptr && is_settled(record->state);
     if (!file) file = FileDescriptor(::open(folder_.log(id).c_str(), O_RDONLY | O_CLOEXEC));
@@ -384,7 +394,18 @@ Result<std::string> Queue::why(const JobId& id) {
   }
   const auto answer = schedule::why(view_.scheduler(), id);
   if (!answer) return answer.error();
-  return to_text(*answer);
+  const auto trouble = queue::conductor_trouble(folder_);
+  return to_text(*answer) + (trouble ? *trouble + "\n" : "");
+}
+
+Result<std::string> Queue::repair() {
+  const auto repair = queue::repair_journal(folder_);
+  if (!repair) return repair.error();
+  if (repair->damaged.empty() && repair->handed_in == 0) return std::string("the journal is not damaged\n");
+  if (const auto seen = look(); !seen) return seen.error();
+  return fmt::format("{} line{} kept, {} dropped ({}); {} submission{} taken again from batches\n", repair->kept,
+                     repair->kept == 1 ? "" : "s", repair->dropped, repair->damaged.string(), repair->handed_in,
+                     repair->handed_in == 1 ? "" : "s");
 }
 
 }  // namespace muster::service

@@ -1,4 +1,4 @@
-// muster queue forget: nothing is kept of jobs that ended long ago.
+// muster queue forget: removes every trace of jobs that ended long ago.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 namespace muster::service {
 namespace {
 
-constexpr std::chrono::milliseconds look_pause(5);
+constexpr std::chrono::milliseconds forget_pause(5);
 
 bool is_old(const schedule::JobRecord& record, schedule::Time before) {
   return is_settled(record.state) && record.ended && *record.ended <= before;
@@ -32,7 +32,7 @@ void remove_old_refusals(const std::filesystem::path& folder, std::chrono::milli
 
 }  // namespace
 
-// The folders first: who is interrupted then leaves jobs without a log, which the next time takes away. Nobody writes
+// The folders first: if interrupted, this leaves jobs without a log, which the next call removes. Nothing writes
 // into the folder of a job that is settled.
 Result<std::size_t> Queue::forget(std::chrono::milliseconds older) {
   if (const auto seen = look(); !seen) return seen.error();
@@ -65,7 +65,7 @@ Result<std::size_t> Queue::forget(std::chrono::milliseconds older) {
   const auto file = hand_in(request);
   if (!file) return file.error();
   for (int starts = 0; ::access(file->c_str(), F_OK) == 0;) {
-    std::this_thread::sleep_for(look_pause);
+    std::this_thread::sleep_for(forget_pause);
     if (queue::conductor_runs(folder_)) continue;
     constexpr int most_starts = 20;
     if (++starts > most_starts)

@@ -1,5 +1,8 @@
-// This machine's GPUs as the queue gives them out.
+// This machine's GPUs as the queue allots them.
 #pragma once
+
+#include <chrono>
+#include <map>
 
 #include "queue/gpu_source.hpp"
 #include "service/host.hpp"
@@ -16,9 +19,19 @@ class QueueGpus : public queue::GpuSource {
   std::optional<std::string> holder_of(const std::string& name) override;
 
  private:
+  struct Refused {
+    std::string reason;
+    std::chrono::steady_clock::time_point until;
+  };
+
+  Result<void> look_for_occupants();
+  void refuse_for_a_while(const std::string& name, const std::string& reason);
+  std::vector<queue::HeldGpu> held_by_others(std::span<const std::string> names, const std::string& reason);
+
   HostSources sources_;
   lease::LeaseTable leases_;
   HostView view_;                    // as last listed: which GPUs there are, and how a mask names them
+  std::map<std::string, Refused> refused_;  // GPUs that are not tried again before a given moment
   std::vector<std::string> listed_;  // those that may be used
   std::string failure_;              // of the last look; empty when it succeeded
 };

@@ -8,9 +8,12 @@
 #include <unordered_set>
 
 #include "base/duration.hpp"
+#include "base/files.hpp"
 #include "base/one_line.hpp"
 #include "base/table.hpp"
 #include "queue/command_book.hpp"
+#include "queue/conductor_status.hpp"
+#include "queue/queue_clock.hpp"
 #include "schedule/schedule_text.hpp"
 #include "schedule/summary.hpp"
 #include "service/queue.hpp"
@@ -95,7 +98,21 @@ std::string summary(const std::vector<JobRecord>& all, std::size_t archived) {
   return text + "\n";
 }
 
-// Jobs that are in the archive alone: on their way there they are in the journal, too.
+// Why jobs are not started although they could be: something is lacking.
+std::string pause_lines(const schedule::Scheduler& scheduler, schedule::Time now) {
+  std::string text;
+  const auto add = [&](const std::optional<schedule::StartPause>& pause, std::string_view what) {
+    if (pause && !scheduler.is_idle())
+      text += fmt::format("{} cannot be started, which is tried again in {}: {}\n", what,
+                          to_string(std::max(pause->until - now, schedule::Duration(0))),
+                          on_one_line(pause->reason, longest_reason));
+  };
+  add(scheduler.pauses().machine, "jobs");
+  add(scheduler.pauses().gpus, "jobs with GPUs");
+  return text;
+}
+
+// Jobs that are only in the archive: on their way there they are in the journal, too.
 Result<std::size_t> count_archived_only(queue::ArchiveIndex& archive, const std::vector<JobRecord>& all) {
   const auto count = archive.count();
   if (!count || *count == 0) return count;
@@ -107,7 +124,7 @@ Result<std::size_t> count_archived_only(queue::ArchiveIndex& archive, const std:
   return *count - std::min(*count, both->size());
 }
 
-// Jobs are listed in the order of their numbers, wherever they are kept.
+// Jobs are listed by number, wherever they are stored.
 std::pair<std::size_t, std::string> id_order(std::string id) { return {id.size(), std::move(id)}; }
 
 // Which settled jobs of the journal are shown: those that ended last.
@@ -132,7 +149,10 @@ Result<std::string> Queue::table(std::optional<std::size_t> settled, bool colour
   const auto& all = view_.scheduler().jobs().all();
   const auto count = count_archived_only(*archive_, all);
   if (!count) return count.error();
-  const schedule::Time now = std::chrono::floor<schedule::Duration>(std::chrono::system_clock::now());
+  const auto boot = read_file(folder_.boot());
+  const queue::ClockReading reading = queue::read_clocks();
+  const schedule::Time now =
+      queue::QueueClock(reading, boot ? std::optional(queue::parse_boot(*boot)) : std::nullopt).at(reading);
   std::vector<std::vector<Cell>> rows{{{"ID"}, {"STATE"}, {"GPUS"}, {"LABEL"}, {"TIME"}, {"COMMAND"}}};
   for (const queue::ArchivedJob& job : *archived)
     if (!view_.scheduler().jobs().find(job.record.job.id)) rows.push_back(to_row(job.record, job.command, now));
@@ -152,7 +172,9 @@ Result<std::string> Queue::table(std::optional<std::size_t> settled, bool colour
   if (all.empty() && *count == 0 && rows.size() == 1) return std::string("no job was ever submitted\n");
   std::ranges::stable_sort(rows.begin() + 1, rows.end(), {},
                            [](const auto& row) { return id_order(row.front().text); });
-  return (rows.size() > 1 ? format_table(rows, colour) : "") + summary(all, *count);
+  const auto trouble = queue::conductor_trouble(folder_);
+  return (rows.size() > 1 ? format_table(rows, colour) : "") + summary(all, *count) +
+         pause_lines(view_.scheduler(), now) + (trouble ? *trouble + "\n" : "");
 }
 
 Result<std::string> Queue::json(bool all) {

@@ -1,4 +1,4 @@
-// How much memory the ranks of a job take: as they tell, or, of CPU ranks that do not, as the kernel does.
+// How much memory the ranks of a job take: as they report, or, for CPU ranks that do not, as the kernel does.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@ namespace muster::service {
 
 class PeakMemory {
  public:
-  // Hello, progress of "memory" (peak bytes, of the limit), anything else as an occasion to look.
+  // Hello, progress of "memory" (peak bytes, of the limit); any other message is an occasion to look.
   void happened(const wire::Event& event);
-  // Of the rank that has taken most.
+  // For the rank that has taken the most.
   std::optional<RankMemory> highest() const;
 
  private:

@@ -3,7 +3,7 @@
 namespace muster::service {
 namespace {
 
-// Drivers keep a few hundred MiB after the last context is gone, and idle readings wander.
+// Drivers keep a few hundred MiB after the last context is gone, and idle readings fluctuate.
 constexpr ByteCount tolerance = mebibytes(512);
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace muster::service {
 
-// Back: no more is in use than when the last holder came, or living processes account for what is.
+// Back: no more is in use than when the last holder took it, or living processes account for the rest.
 bool memory_is_back(const lease::Holder& last_holder, const gpu::Gpu& now);
 
 }  // namespace muster::service

@@ -1,4 +1,4 @@
-// Which requests of a job have no result yet, and who has them: what a replica had when it died goes to the others.
+// Which requests of a job have no result yet, and which replica has them: when one dies, its requests go to the others.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace muster::service {
 
-// A replica is one whole model: consecutive ranks that hold its layers between them, mostly a single one. Its first
+// A replica is one whole model: consecutive ranks that hold its layers together, usually a single one. Its first
 // rank asks for work, and when any of its ranks dies, all of it is lost.
 inline int replica_of(int rank, int stages) { return rank / stages; }
 
@@ -28,23 +28,23 @@ struct OpenRequest {
 };
 
 // Note [Prompts that kill]
-// What a dead replica had is given to the others, first of all and as if nothing had been. What was with two replicas
-// that died is under suspicion: one replica finishes what it has, then gets the suspects alone, one by one. If that
-// kills it, the prompt is guilty, and named; whoever is killed from outside costs the others nothing but the work.
+// What a dead replica had is given to the others, first of all and as if nothing had happened. What two replicas had
+// when they died is under suspicion: one replica finishes what it has, then gets the suspects alone, one by one. If
+// that kills it, the prompt is guilty, and named; a replica killed from outside costs the others only the extra work.
 class RequestLedger {
  public:
   explicit RequestLedger(int replicas);
 
-  // Whether a replica may have another one now. unread: prompts that nobody has had yet, where that is known: near the
-  // end nobody gets more than an equal share of what has no result.
+  // Whether a replica may have another one now. unread: prompts not given out yet, where that is known: near the
+  // end no replica gets more than an equal share of what has no result.
   bool may_take(int replica, std::optional<std::int64_t> unread);
-  // One that a dead replica had. To be asked before a fresh one is given.
+  // One that a dead replica had. To be called before a fresh one is given out.
   std::optional<wire::Request> take_again(int replica);
-  // Whether only such ones are for this replica.
+  // Whether this replica gets only such requests.
   bool tests(int replica) const { return tester_ == replica; }
   void give(int replica, OpenRequest request);
 
-  // The request that a result is for. Absent: it has its result already, or was never given.
+  // The request that a result is for. Absent: it has its result already, or was never given out.
   std::optional<OpenRequest> answered(std::int64_t index);
 
   struct Loss {
@@ -59,7 +59,7 @@ class RequestLedger {
   std::size_t size() const { return open_.size(); }
   std::size_t bytes() const { return bytes_; }
   std::size_t living() const { return living_.size(); }
-  // Those that were with the most replicas that died, if that is more than one.
+  // Those that the most dead replicas had, if that is more than one.
   std::vector<const OpenRequest*> suspects() const;
 
  private:

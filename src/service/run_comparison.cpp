@@ -8,13 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/count_of.hpp"
 #include "base/table.hpp"
 #include "service/run_words.hpp"
 
 namespace muster::service {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 bool same_bits(const store::Cell& a, const store::Cell& b) {
   if (!a || !b) return a.has_value() == b.has_value();
@@ -29,16 +30,18 @@ double distance(const store::Cell& a, const store::Cell& b) {
 std::string curve_sentence(const RunComparison& comparison) {
   const CurveComparison& loss = comparison.loss;
   if (loss.common == 0) return "the runs have no step in common\n";
-  if (loss.equal()) return fmt::format("the loss is equal bit for bit at all {} steps\n", loss.common);
+  if (loss.equal()) return fmt::format("the loss is equal bit for bit at {}\n",
+                                       loss.common == 1 ? "the one step" : fmt::format("all {} steps", loss.common));
   std::string text;
   if (loss.first_difference)
     text = fmt::format("the loss differs first at step {}; largest difference {:.3g}\n", *loss.first_difference,
                        loss.largest_difference);
   else
-    text = fmt::format("the loss is equal bit for bit at the {} steps that both have\n", loss.common);
+    text = fmt::format("the loss is equal bit for bit at the {} that both have\n", count_of(loss.common, "step"));
   const auto extra = [&](const char* letter, const store::MetricsTable& metrics) {
     if (metrics.steps.size() > loss.common)
-      text += fmt::format("{} has {} steps that the other has not\n", letter, metrics.steps.size() - loss.common);
+      text += fmt::format("{} has {} that the other has not\n", letter,
+                          count_of(metrics.steps.size() - loss.common, "step"));
   };
   extra("A", comparison.first.metrics);
   extra("B", comparison.second.metrics);
@@ -125,20 +128,23 @@ std::string comparison_text(const RunComparison& comparison, const store::TextPl
 }
 
 std::string comparison_json(const RunComparison& comparison) {
-  json settings = json::object();
-  const auto or_null = [](const std::optional<std::string>& text) { return text ? json(*text) : json(nullptr); };
+  ordered_json settings = ordered_json::object();
+  const auto or_null = [](const std::optional<std::string>& text) {
+    return text ? ordered_json(*text) : ordered_json(nullptr);
+  };
   for (const SettingDifference& difference : comparison.settings)
     settings[difference.key] = {or_null(difference.first), or_null(difference.second)};
   const CurveComparison& loss = comparison.loss;
-  const json out{{"first", summary_json(comparison.first.summary)},
-                 {"second", summary_json(comparison.second.summary)},
-                 {"settings", settings},
-                 {"loss",
-                  {{"common_steps", loss.common},
-                   {"first_difference", loss.first_difference ? json(*loss.first_difference) : json(nullptr)},
-                   {"largest_difference", loss.largest_difference},
-                   {"equal", loss.equal()}}}};
-  return out.dump(2, ' ', false, json::error_handler_t::replace);
+  const ordered_json out{
+      {"first", summary_json(comparison.first.summary)},
+      {"second", summary_json(comparison.second.summary)},
+      {"settings", settings},
+      {"loss",
+       {{"common_steps", loss.common},
+        {"first_difference", loss.first_difference ? ordered_json(*loss.first_difference) : ordered_json(nullptr)},
+        {"largest_difference", loss.largest_difference},
+        {"equal", loss.equal()}}}};
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace muster::service

@@ -10,12 +10,12 @@
 
 namespace muster::service {
 
-// How far the loss of two runs is the same, bit for bit.
+// How far the losses of two runs agree, bit for bit.
 struct CurveComparison {
   std::size_t common = 0;                        // steps that both have
-  std::optional<std::int64_t> first_difference;  // of the steps that both have, the first with other bits
-  double largest_difference = 0;                 // over those steps; infinite where one is no number and the other is
-  bool same_steps = false;                       // both have the same ones
+  std::optional<std::int64_t> first_difference;  // the first of those steps whose bits differ
+  double largest_difference = 0;                 // over those steps; infinite where only one is not a number
+  bool same_steps = false;                       // both have the same steps
 
   // The same steps, at least one, and the same bits at each.
   bool equal() const { return common > 0 && same_steps && !first_difference; }

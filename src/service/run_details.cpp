@@ -17,22 +17,9 @@ namespace muster::service {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-ByteCount bytes_in(const fs::path& folder) {
-  ByteCount bytes;
-  std::error_code failure;
-  for (fs::recursive_directory_iterator entry(folder, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    std::error_code ignored;
-    if (!entry->is_regular_file(ignored)) continue;
-    const std::uintmax_t size = entry->file_size(ignored);
-    if (!ignored) bytes.value += static_cast<std::int64_t>(size);
-  }
-  return bytes;
-}
-
-std::string word(const nlohmann::json& plan, const char* key) {
+std::string word(const ordered_json& plan, const char* key) {
   const auto found = plan.find(key);
   if (found == plan.end() || found->is_null() || found->is_structured()) return "";
   return found->is_string() ? found->get<std::string>() : spec::shown(*found);
@@ -60,15 +47,15 @@ Result<std::string> plan_line(const fs::path& path) {
   return join(parts, ", ");
 }
 
-// The newest event that tells of a failure.
+// The newest event that reports a failure.
 std::optional<std::string> last_failure(const fs::path& path) {
   const auto events = store::read_last_events(path);
   if (!events) return std::nullopt;
-  for (const json& event : std::views::reverse(*events)) {
-    if (event.value("event", json()) != "failed") continue;
-    const json what = event.value("what", json());
+  for (const ordered_json& event : std::views::reverse(*events)) {
+    if (event.value("event", ordered_json()) != "failed") continue;
+    const ordered_json what = event.value("what", ordered_json());
     if (!what.is_string()) continue;
-    const json rank = event.value("rank", json());
+    const ordered_json rank = event.value("rank", ordered_json());
     return rank.is_number_integer() ? fmt::format("rank {}: {}", rank.get<std::int64_t>(), what.get<std::string>())
                                     : what.get<std::string>();
   }
@@ -147,6 +134,19 @@ std::string indented(std::string_view text) {
 
 }  // namespace
 
+ByteCount bytes_in(const fs::path& folder) {
+  ByteCount bytes;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::error_code ignored;
+    if (!entry->is_regular_file(ignored)) continue;
+    const std::uintmax_t size = entry->file_size(ignored);
+    if (!ignored) bytes.value += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
 RunDetails describe_run(const store::RunFolder& run) {
   RunDetails details;
   details.summary = summarize_run(run);
@@ -202,8 +202,8 @@ std::string run_text(const RunDetails& run, const store::TextPlotForm& form) {
 }
 
 std::string run_json(const RunDetails& run) {
-  json out = summary_json(run.summary), settings = json::object(), columns = json::object(),
-       checkpoints = json::array();
+  ordered_json out = summary_json(run.summary), settings = ordered_json::object(), columns = ordered_json::object(),
+               checkpoints = ordered_json::array();
   for (const RunSetting& setting : changed_settings(spec::Schema(), run.settings))
     settings[setting.key] = setting.value;
   for (const store::MetricsColumn& column : run.metrics.columns)
@@ -213,14 +213,14 @@ std::string run_json(const RunDetails& run) {
   for (const RunCheckpoint& checkpoint : run.checkpoints)
     checkpoints.push_back({{"step", checkpoint.step}, {"bytes", checkpoint.bytes.value}});
   out["settings"] = settings;
-  out["plan"] = run.plan ? json(*run.plan) : json(nullptr);
+  out["plan"] = run.plan ? ordered_json(*run.plan) : ordered_json(nullptr);
   out["columns"] = columns;
-  out["time"] = run.time ? profile_json(*run.time) : json(nullptr);
+  out["time"] = run.time ? profile_json(*run.time) : ordered_json(nullptr);
   out["checkpoints"] = checkpoints;
   out["exported"] = run.exported;
-  out["error"] = run.last_error ? json(*run.last_error) : json(nullptr);
+  out["error"] = run.last_error ? ordered_json(*run.last_error) : ordered_json(nullptr);
   out["problems"] = run.problems;
-  return out.dump(2, ' ', false, json::error_handler_t::replace);
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace muster::service

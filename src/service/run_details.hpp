@@ -1,4 +1,4 @@
-// One run, told at length: muster runs show.
+// One run in detail: muster runs show.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,16 @@ struct RunDetails {
   RunSummary summary;
   RunSettings settings;             // all that spec.yaml names
   std::optional<std::string> plan;  // in one line
-  store::MetricsTable metrics;      // empty where there are none
-  std::optional<StepProfile> time;  // where that of the newest steps went
+  store::MetricsTable metrics;      // empty if there are none
+  std::optional<StepProfile> time;  // where the time of the newest steps went
   std::vector<RunCheckpoint> checkpoints;
   bool exported = false;                  // model/ is there
   std::optional<std::string> last_error;  // whole
   std::vector<std::string> problems;      // what could not be read
 };
+
+// The size of all files in a folder and the folders in it.
+ByteCount bytes_in(const std::filesystem::path& folder);
 
 RunDetails describe_run(const store::RunFolder& run);
 

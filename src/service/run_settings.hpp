@@ -1,4 +1,4 @@
-// The settings a run was made with, out of its spec.yaml.
+// The settings a run was made with, from its spec.yaml.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@
 namespace muster::service {
 
 // Every key that the file names, with its value as muster writes it. A key or a value that this version does not know
-// is kept as it stands: the run may be of another version.
+// is kept as it is: the run may be from another version.
 using RunSettings = std::map<std::string, std::string>;
 Result<RunSettings> parse_run_settings(const spec::Schema& schema, std::string_view text, const std::string& source);
 Result<RunSettings> read_run_settings(const spec::Schema& schema, const std::filesystem::path& spec_file);
 
-// Those that are not at their built-in value, in the order of the schema, then keys that are not known.
+// Those that are not at their built-in value, in the order of the schema, then unknown keys.
 struct RunSetting {
   std::string key, value;
 };

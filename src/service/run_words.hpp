@@ -22,7 +22,7 @@ std::string span_words(const std::optional<double>& seconds);
 std::string counted(double number);
 // "5,210", "0.229359"; "-" where it is not known.
 std::string number_words(const std::optional<double>& number);
-// A line out of a run's files or folder names, without what a terminal would obey.
+// A line from a run's files or folder names, without anything that a terminal would obey.
 std::string safe_line(std::string_view text);
 Colour colour_of(RunStatus status);
 std::string first_line(const std::string& text);

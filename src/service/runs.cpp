@@ -47,7 +47,6 @@ void take_metrics(RunSummary& summary, const store::RunFolder& run) {
   summary.steps = metrics->steps.empty() ? 0 : metrics->steps.back();
   summary.final_loss = metrics->last("loss");
   summary.exact_match = metrics->last("exact_match");
-  summary.seconds = metrics->last("seconds");
 }
 
 Cell right(std::string text) { return {std::move(text), Colour::plain, true}; }
@@ -86,8 +85,9 @@ std::string_view name(RunStatus status) {
 RunSummary summarize_run(const store::RunFolder& run) {
   RunSummary summary{run.name(), run.path(), RunStatus::foreign, {}, {}, {}, {}, run.created(), {}};
   if (!run.looks_like_a_run()) return summary;
-  summary.status = store::is_locked(run.path()) ? RunStatus::running : RunStatus::interrupted;
-  if (summary.status != RunStatus::running) {
+  const bool running = store::is_locked(run.path());
+  summary.status = running ? RunStatus::running : RunStatus::interrupted;
+  if (!running) {
     const auto result = run.read_result();
     if (!result) {
       summary.status = RunStatus::damaged;
@@ -99,6 +99,7 @@ RunSummary summarize_run(const store::RunFolder& run) {
       return summary;
     }
   }
+  summary.seconds = run.seconds_worked(running ? std::optional(std::chrono::system_clock::now()) : std::nullopt);
   take_metrics(summary, run);
   return summary;
 }

@@ -1,4 +1,4 @@
-// The runs in a folder, and what is known of each.
+// The runs in a folder, and what is known about each.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class RunStatus {
   done,
   failed,
   interrupted,  // it ended without a result, or by a signal
-  damaged,      // a file of it cannot be read
+  damaged,      // one of its files cannot be read
   foreign,      // a folder without a run's files
 };
 std::string_view name(RunStatus status);  // "running", …, "no run"
@@ -35,7 +35,7 @@ struct RunSummary {
 };
 
 RunSummary summarize_run(const store::RunFolder& run);
-// Newest first; folders that are no runs last.
+// Newest first; folders that are not runs last.
 std::vector<RunSummary> list_runs(const std::filesystem::path& output);
 
 std::string runs_text(const std::vector<RunSummary>& runs, const std::filesystem::path& output, bool colour);

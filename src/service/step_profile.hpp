@@ -17,7 +17,7 @@ struct StepProfile {
   wire::StepParts parts;  // summed over them
 };
 
-// Of the newest steps that events.jsonl tells of. Absent: it tells of none, or not where their time went.
+// For the newest steps in events.jsonl. Absent: it has none, or does not say where their time went.
 std::optional<StepProfile> read_step_profile(const std::filesystem::path& events);
 
 // "of 40 steps, 0.52 s each: 81 % computing, 9 % waiting for other ranks, …".

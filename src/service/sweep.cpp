@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <set>
 
 #include "base/files.hpp"
+#include "base/shortage.hpp"
 #include "base/text.hpp"
+#include "schedule/start_pause.hpp"
 #include "service/trial_run.hpp"
 #include "sweep/ask_tell.hpp"
 #include "sweep/best_trials.hpp"
@@ -25,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Signals that ask for an end, held back from here on and read instead.
+// Signals that ask for an end, blocked from here on and read instead.
 class Interruption {
  public:
   Interruption() {
@@ -41,7 +44,7 @@ class Interruption {
   }
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
-  // Those that came meanwhile asked for the same: the end that was told stays.
+  // Those that came in the meantime asked for the same: the end that was reported stays.
   ~Interruption() {
     take();
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -66,7 +69,7 @@ Result<void> write_down(const SweepPlan& plan) {
   if (auto prepared = plan.folder.prepare(); !prepared) return prepared;
   if (!plan.changed) return {};
   if (plan.goes_on) return write_file_atomically(plan.folder.spec(), plan.text);
-  // Of several that begin the same sweep at the same moment one writes its file, and the others must mean the same.
+  // When several processes begin the same sweep at once, one writes its file, and the others must mean the same.
   const fs::path beside = plan.folder.path() / fmt::format("sweep.yaml.{}", ::getpid());
   if (auto written = write_file_atomically(beside, plan.text); !written) return written;
   const bool is_ours = ::link(beside.c_str(), plan.folder.spec().c_str()) == 0;
@@ -75,6 +78,8 @@ Result<void> write_down(const SweepPlan& plan) {
 }
 
 class SweepRun {
+  using Clock = std::chrono::steady_clock;
+
  public:
   SweepRun(const SweepPlan& plan, Slots slots, const HostSources& sources, const LeaseWish& lease,
            const SweepListener& listener)
@@ -85,11 +90,12 @@ class SweepRun {
         listener_(listener),
         ledger_(plan.folder),
         trials_(slots_.slots.size()),
+        ended_(slots_.slots.size()),
         used_(slots_.slots.size()),
         earlier_(plan.finished.size()) {}
 
   Result<SweepSummary> run() {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a killed keeper leaves is ours to end
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a killed keeper leaves behind is ours to end
     Result<void> done = work();
     if (!done || summary_.signal != 0) leave_all();
     // Every process is gone by now, and its memory with it.
@@ -109,13 +115,29 @@ class SweepRun {
         return {};
       }
       if (auto filled = fill_slots(); !filled) return filled;
-      if (std::ranges::none_of(trials_, [](const auto& trial) { return trial.has_value(); })) return {};
+      if (!is_hindered_ && std::ranges::none_of(trials_, [](const auto& trial) { return trial.has_value(); }))
+        return {};
       tell_progress();
       wait();
-      for (std::optional<TrialRun>& trial : trials_)
-        if (trial)
-          if (auto done = advance(trial); !done) return done;
+      for (std::size_t slot = 0; slot < trials_.size(); ++slot)
+        if (trials_[slot])
+          if (auto done = advance(slot); !done) return done;
     }
+  }
+
+  // What could not be written, on a full disk say, is tried again: nothing is lost, and no trial fails because of it.
+  // Returns the error where it is not for lack of something.
+  Result<void> waits_for(const Error& error) {
+    if (has_room(plan_.folder.path())) return error;
+    is_hindered_ = true;
+    next_try_ = Clock::now() + schedule::pause_after(++hindered_);
+    tell_hindrance(error.what);
+    return {};
+  }
+
+  void tell_hindrance(const std::string& text) {
+    if (text != last_hindrance_) listener_.note(fmt::format("{}; it is tried again until it works", text));
+    last_hindrance_ = text;
   }
 
   std::optional<sweep::Suggestion> choose(const sweep::TrialList& trials) {
@@ -132,10 +154,13 @@ class SweepRun {
   }
 
   Result<void> fill_slots() {
+    if (is_hindered_ && Clock::now() < next_try_) return {};
+    is_hindered_ = false;
     for (std::size_t slot = 0; slot < trials_.size() && summary_.end.empty(); ++slot) {
       if (trials_[slot]) continue;
       auto begun = ledger_.begin([this](const sweep::TrialList& trials) { return choose(trials); });
-      if (!begun) return begun.error();
+      if (!begun) return waits_for(begun.error());
+      hindered_ = 0;
       if (!*begun) return {};
       if (auto started = start(**begun, slot); !started) return started;
     }
@@ -172,25 +197,36 @@ class SweepRun {
     ::poll(files.data(), files.size(), between_looks);
   }
 
-  Result<void> advance(std::optional<TrialRun>& trial) {
-    const std::string id = trial->order().trial.trial;
-    const auto on_report = [&](const StepScore& told) -> Result<sweep::Verdict> {
-      const auto reports = ledger_.report({id, told.step, told.score});
-      if (!reports) return reports.error();
-      return sweep::judge(*plan_.spec.early_stop, plan_.spec.goal, *reports, id);
-    };
-    auto ended = trial->advance(on_report);
-    if (!ended) return ended.error();
-    if (!*ended) return {};
-    if (auto told = ledger_.finish(**ended); !told) return told;
-    const std::string place = trial->order().slot->words();
-    trial.reset();
-    return tell_end(**ended, place);
+  Result<void> advance(std::size_t slot) {
+    TrialRun& trial = *trials_[slot];
+    if (!ended_[slot]) {
+      auto ended = trial.advance([&](const StepScore& told) { return judge(trial, told); });
+      if (!ended) return ended.error();
+      if (trial.hindrance()) tell_hindrance(*trial.hindrance());
+      if (!*ended) return {};
+      ended_[slot] = std::move(**ended);
+    } else if (Clock::now() < next_try_) {
+      return {};
+    }
+    if (auto told = ledger_.finish(*ended_[slot]); !told) return waits_for(told.error());
+    const std::string place = trial.order().slot->words();
+    const sweep::Observation ended = std::move(*ended_[slot]);
+    ended_[slot].reset();
+    trials_[slot].reset();
+    return tell_end(ended, place);
+  }
+
+  Result<sweep::Verdict> judge(const TrialRun& trial, const StepScore& told) {
+    const std::string& id = trial.order().trial.trial;
+    const auto reports = ledger_.report({id, told.step, told.score});
+    if (reports) return sweep::judge(*plan_.spec.early_stop, plan_.spec.goal, *reports, id);
+    if (auto waits = waits_for(reports.error()); !waits) return waits.error();
+    return sweep::Verdict::go_on;  // without this comparison
   }
 
   Result<void> tell_end(const sweep::Observation& ended, const std::string& place) {
     const auto trials = ledger_.trials();
-    if (!trials) return trials.error();
+    if (!trials) return waits_for(trials.error());
     const auto best = sweep::best_trials(trials->finished, plan_.spec.goal, 1);
     best_ = best.empty() ? std::nullopt : best.front().score;
     finished_ = trials->finished.size();
@@ -222,14 +258,18 @@ class SweepRun {
     listener_.progress(progress);
   }
 
-  // Ends what runs, and records nothing of it.
+  // Ends what runs, and records none of it.
   void leave_all() {
-    std::set<std::string> said;  // a full disk fails each of them alike
+    std::set<std::string> said;  // a full disk fails them all alike
     for (std::optional<TrialRun>& trial : trials_)
       if (trial) trial->end();
     for (std::optional<TrialRun>& trial : trials_) {
       if (!trial) continue;
       trial->wait();
+      if (const auto& ended = ended_[static_cast<std::size_t>(&trial - trials_.data())]; ended && ledger_.finish(*ended)) {
+        trial.reset();
+        continue;
+      }
       if (auto left = ledger_.leave(trial->order().trial.trial); !left && said.insert(left.error().what).second)
         listener_.note(left.error().what);
       trial.reset();
@@ -242,11 +282,16 @@ class SweepRun {
   Slots slots_;
   const SweepListener& listener_;
   sweep::FileLedger ledger_;
-  std::vector<std::optional<TrialRun>> trials_;  // by slot
+  std::vector<std::optional<TrialRun>> trials_;           // by slot
+  std::vector<std::optional<sweep::Observation>> ended_;  // by slot: not in the ledger yet
   std::vector<char> used_;                       // by slot: a trial has run there
   std::size_t earlier_;                          // trials that had ended when this command began
   std::size_t finished_ = earlier_;
   std::optional<double> best_;
+  bool is_hindered_ = false;  // the ledger could not be written
+  int hindered_ = 0;          // times in a row
+  Clock::time_point next_try_;
+  std::string last_hindrance_;
   Interruption interruption_;
   SweepSummary summary_;
 };
@@ -259,6 +304,7 @@ Result<SweepSummary> run_sweep(Host& host, const SweepWish& wish, const SweepPla
   if (!slots) return slots.error();
   if (slots->grant)
     for (const std::string& text : slots->grant->notes) listener.note(text);
+  for (const std::string& text : slots->notes) listener.note(text);
   if (auto written = write_down(plan); !written) return written.error();
   return SweepRun(plan, std::move(*slots), host.sources(), wish.lease, listener).run();
 }

@@ -1,4 +1,4 @@
-// muster sweep: trials of a sweep run side by side, each on GPUs of its own, and what comes of them decides what is
+// muster sweep: trials of a sweep run side by side, each on its own GPUs, and their results decide what is
 // tried next.
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace muster::service {
 
 struct SweepWish {
-  std::optional<std::string> name;  // absent: as the file is called
+  std::optional<std::string> name;  // absent: named after the file
   std::optional<std::string> file;  // absent: the sweep's own sweep.yaml, else the built-in sweep
   std::vector<std::string> words;   // key=value
   std::string output = "sweeps";    // the folder of all sweeps
@@ -25,22 +25,22 @@ struct SweepWish {
   LeaseWish lease;
 };
 
-// A sweep that could begin, or go on: all that is known without taking or writing anything.
+// A sweep that could begin, or continue: all that is known without taking or writing anything.
 struct SweepPlan {
   sweep::SweepFolder folder;
   std::string text;  // of sweep.yaml
   sweep::SweepSpec spec;
   std::vector<sweep::Observation> finished;
-  bool goes_on = false;            // it is there already
-  bool changed = true;             // its file is to be written
+  bool goes_on = false;            // it exists already
+  bool changed = true;             // its file has to be written
   std::vector<std::string> notes;  // what the user should know
 };
 
-// The sweep that is asked for. One that is there goes on with its own file: limits may change, all else is refused with
+// The requested sweep. An existing one continues with its own file: limits may change, anything else is refused with
 // the difference named.
 Result<SweepPlan> plan_sweep(const SweepWish& wish);
 
-// Refused, with the differences named, where the sweep that is there is another one.
+// Refused, with the differences named, if the existing sweep is another one.
 Result<void> check_same_sweep(const SweepPlan& plan);
 
 // What would be tried first, as --dry-run shows it: space, method, limits, GPUs, suggestions.
@@ -63,13 +63,13 @@ struct SweepListener {
 struct SweepSummary {
   std::string end;  // why no further trial began
   std::vector<sweep::Observation> finished;
-  bool by_failures = false;  // so many in a row that the sweep ended
+  bool by_failures = false;  // so many in a row that the sweep was ended
   int signal = 0;            // that interrupted it
 
   int exit_code() const;
 };
 
-// Takes the GPUs for as long as it lasts, and runs trials until the limits are reached, a signal comes or nothing is
+// Takes the GPUs while it runs, and runs trials until the limits are reached, a signal comes or nothing is
 // left to try. To be called while this process has one thread.
 Result<SweepSummary> run_sweep(Host& host, const SweepWish& wish, const SweepPlan& plan, const SweepListener& listener);
 
@@ -79,7 +79,7 @@ std::string summary_text(const SweepPlan& plan, const SweepSummary& summary);
 // Ask and tell on standard input and output: docs/sweep.md.
 Result<void> serve_sweep(const SweepPlan& plan, const std::function<void(const std::string&)>& note);
 
-// The best trials of a sweep that is there, in the forms that other programs take.
+// The best trials of an existing sweep, in the forms that other programs take.
 struct BestTrial {
   sweep::Observation observation;
   std::string patch;                   // YAML

@@ -51,7 +51,7 @@ Result<std::string> name_of(const SweepWish& wish) {
   return name;
 }
 
-// What was asked for, before it is held against what is there.
+// The request, before it is compared with what exists.
 struct Source {
   std::string text, name;
 };
@@ -65,7 +65,7 @@ Result<Source> source_of(const SweepWish& wish, const sweep::SweepFolder& folder
   return Source{std::move(*text), file.string()};
 }
 
-// What muster train measures is known before; what an evaluation prints is not.
+// What muster train measures is known beforehand; what an evaluation prints is not.
 Result<void> check_own_metric(const sweep::SweepSpec& spec) {
   std::vector<std::string> known = train_columns();
   known.emplace_back("final_loss");
@@ -76,12 +76,13 @@ Result<void> check_own_metric(const sweep::SweepSpec& spec) {
       fmt::format("{}it measures {}", meant ? fmt::format("did you mean {}? ", *meant) : "", join(known, ", "))};
 }
 
-// Settings of the first trial, through all checks that muster train has: none of its trials could do better.
+// Passes settings of the first trial through all checks of muster train: no trial could do better.
 Result<void> check_own_training(const sweep::SweepSpec& spec) {
   const auto first = sweep::suggest(spec, {});
   if (!first) return {};
   GivenConfiguration given;
   given.settings = sweep::override_list(first->settings);
+  given.command = spec::Command::train;
   auto resolved = resolve_configuration(spec::Schema(), given);
   if (!resolved) return with_context(resolved.error(), "the first trial");
   auto settled = settle_training_settings(std::move(*resolved));

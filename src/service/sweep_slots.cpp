@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "base/allotted_cores.hpp"
+#include "base/count_of.hpp"
 #include "base/text.hpp"
+#include "service/described_gpus.hpp"
 #include "service/memory_wait.hpp"
 
 namespace muster::service {
@@ -24,19 +26,21 @@ bool asks_for_gpus(const SlotWish& wish) {
   return !wish.ids.empty() || wish.gpus.value_or(0) > 0 || wish.per_trial.value_or(0) > 0;
 }
 
-// So many GPUs for each of so many runs, from the first one on.
+// This many GPUs for each of this many runs, from the first one on.
 Result<SlotShape> shape_of_first_gpus(const SlotWish& wish, std::size_t visible) {
   const int per_slot = wish.per_trial.value_or(1), slots = wish.runs.value_or(1);
   const int total = wish.total.value_or(static_cast<int>(visible));
   const long long wanted = static_cast<long long>(per_slot) * slots;
   if (total > static_cast<int>(visible))
-    return refusal(fmt::format("{} GPUs in all are asked for, and {} are visible", total, visible),
+    return refusal(fmt::format("{} in all asked for, and {} visible", count_of(total, "GPU"), visible),
                    "muster gpus lists them");
   if (wanted > total)
-    return refusal(fmt::format("{} runs of {} GPUs each need {}, and there are {}", slots, per_slot, wanted, total),
-                   total < per_slot ? fmt::format("at most {} GPUs for each run", total)
-                                    : fmt::format("at most {} runs of {} GPUs", total / per_slot, per_slot));
+    return refusal(fmt::format("{} of {} each need {}, and there are {}", count_of(slots, "run"), count_of(per_slot, "GPU"), wanted,
+                               total),
+                   total < per_slot ? fmt::format("at most {} for each run", count_of(total, "GPU"))
+                                    : fmt::format("at most {} of {}", count_of(total / per_slot, "run"), count_of(per_slot, "GPU")));
   SlotShape shape{gpu::SelectionRequest(), per_slot, slots};
+  shape.request->offered = {.wait = true, .share = true};
   for (int index = 0; index < static_cast<int>(wanted); ++index) shape.request->ids.push_back(std::to_string(index));
   return shape;
 }
@@ -52,20 +56,30 @@ Result<SlotShape> shape_of_named_gpus(const SlotWish& wish, gpu::SelectionReques
   if (per_slot > 0 && slots > 0 && wanted == gpus) return SlotShape{std::move(request), per_slot, slots};
   if (wish.runs && wish.per_trial)
     return refusal(
-        fmt::format("{} runs of {} GPUs each need {}, and {} are asked for", *wish.runs, per_slot, wanted, gpus),
+        fmt::format("{} of {} each need {}, and {} are asked for", count_of(*wish.runs, "run"), count_of(per_slot, "GPU"),
+                    wanted, gpus),
         fmt::format("--num-gpus {}", wanted));
-  return refusal(wish.runs ? fmt::format("{} GPUs cannot be divided evenly among {} runs", gpus, *wish.runs)
-                           : fmt::format("{} GPUs cannot be divided into runs of {}", gpus, per_slot),
+  return refusal(wish.runs ? fmt::format("{} cannot be divided evenly among {}", count_of(gpus, "GPU"), count_of(*wish.runs, "run"))
+                           : fmt::format("{} cannot be divided into runs of {}", count_of(gpus, "GPU"), per_slot),
                  "name as many GPUs as all runs need together");
 }
 
-// CPU places share the cores where nobody has said how many threads there are.
-Slot cpu_slot(int slots) {
-  Slot slot;
-  slot.environment = gpu::mask_environment("");
-  if (slots > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
-    slot.environment.emplace_back("OMP_NUM_THREADS", std::to_string(std::max(allotted_cores() / slots, 1)));
-  return slot;
+// Slots on the CPU share the cores if the number of threads is not set.
+void share_cores(std::vector<Slot>& slots) {
+  for (Slot& slot : slots) {
+    slot.on_cpu = true;
+    if (slots.size() > 1 && std::getenv("OMP_NUM_THREADS") == nullptr)
+      slot.environment.emplace_back("OMP_NUM_THREADS",
+                                    std::to_string(std::max(allotted_cores() / static_cast<int>(slots.size()), 1)));
+  }
+}
+
+// With GPUs that exist only in a file, these decide which trials run, and the CPU computes.
+void consider_described_gpus(const HostSources& sources, const HostView& view, Slots& slots) {
+  const auto file = file_of_described_gpus(sources, view);
+  if (!file) return;
+  share_cores(slots.slots);
+  slots.notes.push_back(described_gpus_words(*file) + ": trials of muster train compute on the CPU");
 }
 
 // entries: of the mask of all of them.
@@ -74,7 +88,7 @@ Result<std::vector<Slot>> cut_into_slots(const SlotShape& shape, const std::vect
   const std::size_t each = static_cast<std::size_t>(shape.per_slot);
   const std::size_t count = shape.slots ? static_cast<std::size_t>(*shape.slots) : devices.size() / each;
   if (count == 0)
-    return refusal(fmt::format("a trial needs {} GPUs, and {} are free", each, devices.size()),
+    return refusal(fmt::format("a trial needs {}, and {} are free", count_of(each, "GPU"), devices.size()),
                    "muster gpus shows who has them; --wait waits for them");
   std::vector<Slot> slots(count);
   for (std::size_t slot = 0; slot < count; ++slot) {
@@ -97,7 +111,9 @@ Result<SlotShape> look_and_shape(Host& host, const SlotWish& wish) {
 
 Slots cpu_slots(const SlotShape& shape) {
   Slots slots;
-  slots.slots.assign(static_cast<std::size_t>(shape.slots.value_or(1)), cpu_slot(shape.slots.value_or(1)));
+  slots.slots.resize(static_cast<std::size_t>(shape.slots.value_or(1)));
+  for (Slot& slot : slots.slots) slot.environment = gpu::mask_environment("");
+  share_cores(slots.slots);
   return slots;
 }
 
@@ -123,6 +139,7 @@ Result<SlotShape> shape_slots(const SlotWish& wish, std::size_t visible) {
     return refusal("GPUs are asked for, and none is visible", "--device cpu --runs N, or muster doctor");
   if (wish.first_gpus) return shape_of_first_gpus(wish, visible);
   gpu::SelectionRequest request;
+  request.offered = {.wait = true, .share = true};
   request.ids = wish.ids;
   if (!wish.ids.empty()) return shape_of_named_gpus(wish, std::move(request), static_cast<int>(wish.ids.size()));
   if (wish.gpus) {
@@ -145,10 +162,10 @@ Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& leas
   if (!shape) return shape.error();
   if (!shape->request) return cpu_slots(*shape);
   gpu::SelectionRequest request = *shape->request;
-  request.allow_leased = lease.share;
-  const auto view = host.look(gpu::Detail::memory);
+  request.allow_leased = request.allow_busy = lease.share;
+  const auto view = host.look();
   if (!view) return view.error();
-  const auto chosen = host.pick(request);
+  const auto chosen = pick(*view, request);
   if (!chosen) return chosen.error();
   const auto mask = mask_for(*view, *chosen, gpu::MaskForm::as_inherited);
   if (!mask) return mask.error();
@@ -157,7 +174,9 @@ Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& leas
     devices.push_back(view->visible[static_cast<std::size_t>(number(index))]);
   auto cut = cut_into_slots(*shape, devices, split(*mask, ','));
   if (!cut) return cut.error();
-  return Slots{std::nullopt, std::move(*cut)};
+  Slots slots{std::nullopt, std::move(*cut)};
+  consider_described_gpus(host.sources(), *view, slots);
+  return slots;
 }
 
 Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& lease) {
@@ -168,12 +187,16 @@ Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& leas
   if (!grant) return grant.error();
   auto cut = cut_into_slots(*shape, grant->devices, split(grant->mask, ','));
   if (!cut) return cut.error();
-  // What the holder of all of them passes on beside the mask: the lease that commands below are in.
+  // What the holder of all of them passes on in addition to the mask: the lease that commands below are in.
   const auto mask = gpu::mask_environment(grant->mask);
   for (const auto& variable : grant->environment)
     if (std::ranges::find(mask, variable) == mask.end())
       for (Slot& slot : *cut) slot.environment.push_back(variable);
-  return Slots{std::move(*grant), std::move(*cut)};
+  Slots slots{std::move(*grant), std::move(*cut)};
+  const auto view = host.look(gpu::Detail::memory);
+  if (!view) return view.error();
+  consider_described_gpus(host.sources(), *view, slots);
+  return slots;
 }
 
 std::function<Result<void>()> wait_for_trial_before(HostSources sources, const Slot& slot,

@@ -13,46 +13,48 @@
 
 namespace muster::service {
 
-// As asked for; what is absent follows from the rest: shape_slots().
+// As requested; what is absent follows from the rest: shape_slots().
 struct SlotWish {
   std::vector<std::string> ids;   // GPUs, in this order
-  std::optional<int> gpus;        // so many of them
+  std::optional<int> gpus;        // this many of them
   std::optional<int> per_trial;   // GPUs of each trial
   std::optional<int> runs;        // trials side by side
-  bool first_gpus = false;        // run after run gets the next ones, from the first that is visible on
-  std::optional<int> total;       // of those, the runs may use so many together; absent: all
-  bool one_trial_on_all = false;  // one trial at a time on all GPUs that are named, where nothing else is said
+  bool first_gpus = false;        // each run gets the next ones, starting with the first visible GPU
+  std::optional<int> total;       // the runs may use this many of those together; absent: all
+  bool one_trial_on_all = false;  // one trial at a time on all named GPUs, by default
   bool without_gpus = false;
 };
 
-// How many places there are, and which GPUs are asked for.
+// How many slots there are, and which GPUs are requested.
 struct SlotShape {
   std::optional<gpu::SelectionRequest> request;  // absent: the CPU
   int per_slot = 0;                              // GPUs
-  std::optional<int> slots;                      // absent: as many as the GPUs that are free allow
+  std::optional<int> slots;                      // absent: as many as the free GPUs allow
 };
 
-// Pure. Nothing is rounded: GPUs that cannot be divided evenly, or are more than there are, are refused.
+// Pure. Nothing is rounded: GPUs that cannot be divided evenly, or more than there are, are refused.
 Result<SlotShape> shape_slots(const SlotWish& wish, std::size_t visible);
 
 struct Slot {
   std::vector<int> gpus;                                         // physical numbers
   std::vector<std::pair<std::string, std::string>> environment;  // of everything that runs there
+  bool on_cpu = false;  // its GPUs, if it has any, exist only in a file: muster's own training computes on the CPU
   std::string words() const;                                     // "GPUs 4,5", "CPU"
 };
 
 struct Slots {
-  std::optional<Grant> grant;  // of all of them together; absent: the CPU, or only looked at
+  std::optional<Grant> grant;  // for all of them together; absent: the CPU, or not taken
   std::vector<Slot> slots;
+  std::vector<std::string> notes = {};  // what the user should know
 };
 
 // Chooses without taking.
 Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& lease);
-// Chooses and takes, as one step: held as long as the result is.
+// Chooses and takes, in one step: held as long as the result lives.
 Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& lease);
 
-// What a trial waits for before it starts on GPUs that another one had: until no more of their memory is in use than
-// living processes account for, at most so long: service/memory_wait.hpp.
+// What a trial waits for before it starts on GPUs that another one used: until no more of their memory is in use than
+// living processes account for, for a limited time: service/memory_wait.hpp.
 std::function<Result<void>()> wait_for_trial_before(HostSources sources, const Slot& slot,
                                                     std::chrono::milliseconds most);
 

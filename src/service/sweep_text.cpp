@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/count_of.hpp"
 #include "base/duration.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
@@ -27,10 +28,10 @@ std::string describe_parameter(const sweep::Parameter& parameter) {
 
 std::string describe_limits(const sweep::Limits& limits) {
   std::vector<std::string> words;
-  if (limits.trials) words.push_back(fmt::format("{} trials", *limits.trials));
+  if (limits.trials) words.push_back(count_of(*limits.trials, "trial"));
   if (limits.seconds) words.push_back(spoken(*limits.seconds));
   if (limits.trial_timeout) words.push_back(spoken(*limits.trial_timeout) + " for each trial");
-  words.push_back(fmt::format("{} failures in a row", limits.consecutive_failures));
+  words.push_back(count_of(limits.consecutive_failures, "failure") + " in a row");
   return join(words, ", ");
 }
 
@@ -62,12 +63,12 @@ std::string command_words(const SweepPlan& plan, const sweep::Settings& settings
 std::string describe_sweep(const SweepPlan& plan, const Slots& slots) {
   const sweep::SweepSpec& spec = plan.spec;
   std::string text = fmt::format("sweep     {} in {}{}\n", plan.folder.name(), plan.folder.path().string(),
-                                 plan.goes_on ? fmt::format(", {} trials ended so far", plan.finished.size()) : "");
+                                 plan.goes_on ? fmt::format(", {} ended so far", count_of(plan.finished.size(), "trial")) : "");
   text += fmt::format("metric    {} ({})\nmethod    {}, seed {}\nlimits    {}\n", spec.metric, word(spec.goal),
                       word(spec.method), spec.seed, describe_limits(spec.limits));
   const auto points = sweep::count_points(spec.space);
   text += fmt::format("space     {}\n",
-                      points ? fmt::format("{} point{}", *points, *points == 1 ? "" : "s") : "without end");
+                      points ? count_of(*points, "point") : "without end");
   for (const sweep::Parameter& parameter : spec.space.parameters)
     text += fmt::format("  {}: {}\n", parameter.path, describe_parameter(parameter));
   for (std::size_t slot = 0; slot < slots.slots.size(); ++slot) {
@@ -93,9 +94,9 @@ std::string summary_text(const SweepPlan& plan, const SweepSummary& summary) {
   const std::string folder = plan.folder.path().string();
   const auto failures = std::ranges::count_if(summary.finished, &sweep::Observation::failed);
   std::string text = summary.signal != 0
-                         ? fmt::format("interrupted: {} trials have ended; muster sweep run={} goes on\n",
-                                       summary.finished.size(), plan.folder.name())
-                         : fmt::format("{}: {} trials, {} failed\n", summary.end, summary.finished.size(), failures);
+                         ? fmt::format("interrupted after {}; muster sweep run={} resumes it\n",
+                                       count_of(summary.finished.size(), "trial"), plan.folder.name())
+                         : fmt::format("{}: {}, {} failed\n", summary.end, count_of(summary.finished.size(), "trial"), failures);
   const auto best = sweep::best_trials(summary.finished, plan.spec.goal, 1);
   if (best.empty() && failures == 0) return text;
   if (best.empty()) return text + fmt::format("no trial succeeded; their logs are in {}\n", folder);

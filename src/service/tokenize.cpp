@@ -97,7 +97,7 @@ std::vector<Result<Line>> lines_of(const RowTokenizer& tokenizer, const std::vec
   return lines;
 }
 
-// Wrong rows so far, told together at the end.
+// Wrong rows so far, reported together at the end.
 class WrongRows {
  public:
   explicit WrongRows(std::string source) : source_(std::move(source)) {}
@@ -119,7 +119,7 @@ class WrongRows {
   std::size_t count_ = 0;
 };
 
-// Up to so many right rows; true at the end of the file.
+// Up to this many valid rows; true at the end of the file.
 Result<bool> read_rows(PromptFile& file, std::vector<PromptRow>& rows, WrongRows& wrong) {
   while (rows.size() < rows_at_once) {
     auto row = file.next();

@@ -28,10 +28,10 @@ struct TokenizeSummary {
   std::int64_t tokens = 0;
 };
 
-// Writes one JSON object a row, in their order:
+// Writes one JSON object per row, in order:
 //   {"index", "id", "text" (rendered, for messages), "tokens", "pieces", "token_count"}, or
 //   {"index", "id", "text", "token_count"} when decoding.
-// Wrong rows are named all at once; then nothing of what was written counts.
+// Wrong rows are all named at once; in that case nothing that was written counts.
 Result<TokenizeSummary> tokenize(const TokenizeRequest& request, const spec::ModelSearch& search);
 
 }  // namespace muster::service

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes between_reports(5);
-// Ranks that wait for each other name who is missing by themselves; they come first.
+// Ranks that wait for each other name the missing one themselves; they come first.
 constexpr std::chrono::seconds after_ranks(15);
 constexpr double newest_share = 0.1;  // of the newest step in the smoothed time
 
@@ -32,11 +32,12 @@ const std::vector<std::string>& train_columns() {
 }
 
 TrainJob::TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRecord& record,
-                   const TrainListener& listener)
+                   const TrainListener& listener, LookAtDevices look)
     : plan_(plan),
       recorder_(recorder),
       record_(record),
       listener_(listener),
+      look_(std::move(look)),
       last_sign_(Clock::now()),
       last_report_(Clock::now()) {}
 
@@ -49,13 +50,44 @@ std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step) {
       {"tokens_per_second", static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9)},
       {"epoch", step.epoch}};
   if (step.gradient_norm) measured.push_back({"gradient_norm", *step.gradient_norm});
+  const auto evaluated = evaluation_of(step);
+  measured.insert(measured.end(), evaluated.begin(), evaluated.end());
   return measured;
+}
+
+std::vector<store::Measured> evaluation_of(const checkpoint::StepNumbers& step) {
+  std::vector<store::Measured> measured;
+  if (step.eval_loss) measured.push_back({"eval_loss", *step.eval_loss});
+  if (step.exact_match) measured.push_back({"exact_match", *step.exact_match});
+  return measured;
+}
+
+std::vector<RankReading> rank_readings(const plan::Plan& plan, const std::map<int, wire::MemoryUse>& memory,
+                                       const std::vector<DeviceUse>& devices) {
+  std::vector<RankReading> readings;
+  for (const auto& [rank, use] : memory) {
+    RankReading reading;
+    reading.rank = rank;
+    reading.allocated = ByteCount{use.used};
+    reading.reserved = ByteCount{use.reserved};
+    reading.total = ByteCount{use.total.value_or(0)};
+    const auto planned = std::ranges::find(plan.ranks, rank, &plan::RankPlan::rank);
+    if (planned != plan.ranks.end() && planned->gpu) reading.gpu = planned->gpu->number;
+    const auto device = std::ranges::find(devices, reading.gpu.value_or(-1), &DeviceUse::gpu);
+    if (device != devices.end()) {
+      reading.utilization = device->utilization;
+      reading.used = device->used;
+    }
+    readings.push_back(reading);
+  }
+  return readings;
 }
 
 // What cannot be written down now cannot be after a restart either.
 Result<void> TrainJob::happened(const wire::Event& event) {
   last_sign_ = Clock::now();
   auto taken = take(event);
+  last_sign_ = Clock::now();  // writing may have waited for room on the disk
   if (!taken) record_.unwritable = true;
   return taken;
 }
@@ -80,6 +112,8 @@ Result<void> TrainJob::take(const wire::Event& event) {
         } else if constexpr (std::is_same_v<Body, wire::Saved>) {
           work_.restart();
           record_.saved = body.step;
+        } else if constexpr (std::is_same_v<Body, wire::Waiting>) {
+          listener_.note(body.what);
         } else if constexpr (std::is_same_v<Body, wire::Failed>) {
           if (body.error.kind == Error::Kind::refused) record_.hopeless = body.error;
         } else if constexpr (std::is_same_v<Body, wire::Done>) {
@@ -110,7 +144,7 @@ void TrainJob::take(const wire::Shrunk& shrunk, int rank) {
       shrunk.micro_batch, recompute));
 }
 
-// Of all ranks' devices together.
+// Share of the peak of all ranks' devices together.
 std::optional<double> TrainJob::utilization(double tokens_per_second) const {
   if (!plan_.job.selection || !plan_.plan.ranks.front().gpu) return std::nullopt;
   const auto peak = peak_flops(plan_.plan.ranks.front().gpu->name);
@@ -158,9 +192,7 @@ Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time
   work_.restart();
   std::vector<store::Measured> measured;
   if (evaluated.loss) measured.push_back({"eval_loss", *evaluated.loss});
-  if (evaluated.questions && *evaluated.questions > 0)
-    measured.push_back(
-        {"exact_match", static_cast<double>(*evaluated.correct) / static_cast<double>(*evaluated.questions)});
+  if (const auto share = evaluated.exact_match()) measured.push_back({"exact_match", *share});
   if (recorder_.last_step() == evaluated.step)
     if (auto written = recorder_.add_to_step(time, evaluated.step, measured); !written) return written;
   if (listener_.evaluated) listener_.evaluated(evaluated);
@@ -169,28 +201,18 @@ Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time
 
 void TrainJob::take(const wire::MemoryUse& use, int rank) {
   record_.memory[rank] = use;
-  if (!use.total || *use.total == 0) return;
-  for (const std::string& warning : memory_warnings({{rank, std::nullopt, ByteCount{use.used}, ByteCount{use.reserved},
-                                                      ByteCount{*use.total}, std::nullopt, std::nullopt}}))
-    if (std::ranges::find(warned_, warning) == warned_.end()) {
-      warned_.push_back(warning);
-      listener_.note(warning);
+  for (const MemoryWarning& warning : memory_warnings(rank_readings(plan_.plan, record_.memory, {})))
+    if (std::ranges::find(warned_, warning.gpu) == warned_.end()) {
+      warned_.push_back(warning.gpu);
+      listener_.note(warning.text);
     }
 }
 
 void TrainJob::report_memory() {
   last_report_ = Clock::now();
-  std::vector<RankReading> readings;
-  for (const auto& [rank, use] : record_.memory) {
-    RankReading reading;
-    reading.rank = rank;
-    if (plan_.job.selection) reading.gpu = rank;
-    reading.allocated = ByteCount{use.used};
-    reading.reserved = ByteCount{use.reserved};
-    reading.total = ByteCount{use.total.value_or(0)};
-    readings.push_back(reading);
-  }
-  if (!readings.empty() && listener_.report) listener_.report(memory_report(readings));
+  if (record_.memory.empty() || !listener_.report) return;
+  const std::vector<DeviceUse> devices = look_ ? look_() : std::vector<DeviceUse>();
+  listener_.report(memory_report(rank_readings(plan_.plan, record_.memory, devices)));
 }
 
 std::optional<Clock::time_point> TrainJob::deadline() {
@@ -202,7 +224,7 @@ std::optional<Clock::time_point> TrainJob::deadline() {
 Error TrainJob::deadline_passed() {
   return {
       Error::Kind::failed,
-      fmt::format("no rank has said anything for {} s after step {}",
+      fmt::format("no rank has reported anything for {} s after step {}",
                   std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - last_sign_).count(), record_.step),
       "distributed.watchdog_seconds says how long a step may take"};
 }

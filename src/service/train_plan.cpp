@@ -1,13 +1,16 @@
-// From what a user asks for to a training job that fits: everything that can be refused is refused here.
+// From a user's request to a training job that fits: everything that can be refused is refused here.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/allotted_cores.hpp"
+#include "base/count_of.hpp"
+#include "base/disk_space.hpp"
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
 #include "data/batch_schedule.hpp"
 #include "service/arithmetic_data.hpp"
 #include "service/builtin_model.hpp"
@@ -15,25 +18,30 @@
 #include "service/known_passes.hpp"
 #include "service/model_fingerprint.hpp"
 #include "service/plan.hpp"
+#include "service/plan_report.hpp"
 #include "service/question_file.hpp"
+#include "service/run_details.hpp"
 #include "service/train.hpp"
 #include "service/train_remedies.hpp"
 #include "service/train_resume.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::service {
 namespace {
 
-// Rows of a pass on a CPU rank, where nothing else bounds it: more gain nothing there.
+// Rows per pass on a CPU rank, where nothing else limits it: more gain nothing there.
 constexpr std::int64_t usual_rows_on_cpu = 2048;
-// Ranks whose peer is gone cannot save any more; one that hangs is not waited for longer.
+// Ranks whose peer is gone can no longer save; one that hangs is not waited for longer than this.
 constexpr std::chrono::seconds grace_after_failure(5);
-constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, where nothing is said
+// How long to wait when a disk is full, always less than the other ranks wait for the one that waits.
+constexpr std::chrono::milliseconds longest_disk_patience = std::chrono::minutes(1);
+constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, by default
 
 bool is_builtin_job(const spec::RunSpec& spec) {
   return is_builtin_model(*spec.model.path) && spec.data.path == data::arithmetic_name;
 }
 
-// What is computed in.
+// The type that is computed in.
 spec::ElementType compute_type(const spec::RunSpec& spec, const ChosenDevices& devices) {
   const bool on_gpu = !devices.gpus.empty();
   if (spec.training.fp16 || spec.training.mixed_precision == spec::MixedPrecision::float16)
@@ -58,6 +66,7 @@ data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
   if (wish.path == data::arithmetic_name && !wish.evaluation && spec.data.held_out > 0) wish.evaluation = wish.path;
   wish.arithmetic = arithmetic_settings(spec);
   wish.sequence_length = longest;
+  wish.train_on = spec.data.train_on;
   return wish;
 }
 
@@ -72,18 +81,25 @@ Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec
   return std::optional(std::move(*path));
 }
 
-// One optimizer step's sequences: over all ranks, and of one pass.
+// One optimizer step's sequences: over all ranks, and per pass.
 struct BatchSizes {
   std::int64_t all = 0;
   std::optional<std::int64_t> pass;
   std::optional<std::int64_t> passes;
 };
 
-Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, std::int64_t ranks) {
+// The nearest batch that ranks can share evenly; of two equally near, the larger.
+std::int64_t shared_evenly(std::int64_t batch, std::int64_t ranks) {
+  return std::max<std::int64_t>((batch + ranks / 2) / ranks, 1) * ranks;
+}
+
+// is_given: the user named training.batch_size. A job's own batch size follows the number of ranks.
+Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, bool is_given, std::int64_t ranks) {
   BatchSizes sizes{0, training.micro_batch_size, training.gradient_accumulation_steps};
   const bool both = sizes.pass && sizes.passes;
   const std::int64_t product = sizes.pass.value_or(usual_batch) * sizes.passes.value_or(1) * ranks;
   sizes.all = training.batch_size.value_or(product);
+  if (!is_given) sizes.all = shared_evenly(sizes.all, ranks);
   if (both && sizes.all != product)
     return Error{Error::Kind::bad_input,
                  fmt::format("training.batch_size is {}, but micro_batch_size {} × gradient_accumulation_steps {} × {} "
@@ -107,6 +123,7 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   wish.spec = std::move(settings);
   wish.work = plan::Work::training;
   wish.implementation = plan::Implementation::muster;
+  wish.computes_here = chosen.gpus.empty();
   auto question = plan_question(host, wish);
   if (!question) return question.error();
   question->spare.clear();
@@ -131,7 +148,7 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
                "name the folder that has model.safetensors; model.init=random begins from nothing"};
 }
 
-// A number of steps: as asked for, or as many as the passes over the data have.
+// A number of steps: as requested, or as many as the passes over the data have.
 Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
                                 std::int64_t longest) {
   if (spec.training.max_steps && spec.training.num_epochs)
@@ -192,8 +209,8 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   return task;
 }
 
-// Of what the numbers of a run follow from: a checkpoint of anything else does not go on. How the state is laid over
-// ranks is none of it, nor what is computed twice; the number of steps may grow.
+// A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
+// state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
   wire::TrainTask numbers = task;
   for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
@@ -208,7 +225,9 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.pinned = false;
   if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
   auto fields = wire::to_json(numbers);
-  fields.erase("save_at_end");  // none of them; runs of earlier versions do not have it
+  // Neither changes the numbers, and runs of earlier versions do not have them.
+  fields.erase("save_at_end");
+  fields.erase("disk_patience");
   const std::string text =
       fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
                   std::filesystem::path(task.data).filename().string());
@@ -228,19 +247,55 @@ std::string device_words(const plan::Plan& plan, bool on_gpus, int ranks) {
                      plan.ranks.front().gpu->name);
 }
 
-std::vector<std::string> data_notes(const data::PreparedData& data) {
+// As spec.yaml has them: with the batch that is used.
+std::string settings_text(spec::ResolvedSpec settings, std::int64_t batch) {
+  if (settings.spec.training.batch_size) settings.spec.training.batch_size = batch;
+  return print_configuration(spec::Schema(), settings);
+}
+
+// Which part of conversations is trained on, and how much that is.
+std::string conversation_note(const data::SampleCounts& counts, spec::TrainedAnswers which) {
+  std::string note = fmt::format("{} conversation{}: {} trained on (data.train_on={}), {} of {} tokens",
+                                 counts.conversations, counts.conversations == 1 ? "" : "s",
+                                 which == spec::TrainedAnswers::all ? "every turn of the assistant is"
+                                                                    : "only the last turn of the assistant is",
+                                 spec::write(which), counts.trained_tokens, counts.tokens);
+  if (counts.split > 0)
+    note += fmt::format(
+        "; {} became one sample for each answer, because the chat template writes earlier turns differently once "
+        "others follow",
+        counts.split == counts.conversations ? "each" : fmt::format("{} of them", counts.split));
+  return note;
+}
+
+std::vector<std::string> data_notes(const data::PreparedData& data, spec::TrainedAnswers which) {
   std::vector<std::string> notes;
   const data::SampleCounts& counts = data.training.counts;
+  if (counts.conversations > 0) notes.push_back(conversation_note(counts, which));
   if (counts.cut > 0)
-    notes.push_back(fmt::format("{} of {} samples are longer than training.sequence_length and lost their end",
-                                counts.cut, counts.samples));
+    notes.push_back(fmt::format("{} of {} {} longer than training.sequence_length and lost {} end", counts.cut,
+                                count_of(counts.samples, "sample"), counts.cut == 1 ? "is" : "are",
+                                counts.cut == 1 ? "its" : "their"));
   if (counts.dropped > 0)
-    notes.push_back(fmt::format(
-        "{} samples have no token to train on within training.sequence_length, and are left out", counts.dropped));
+    notes.push_back(fmt::format("{} left out: no token to train on within training.sequence_length",
+                                count_of(counts.dropped, "sample")));
   return notes;
 }
 
-// What is refused is told with what this command can change about it.
+// Room for everything that the run writes, on the disk of its folder. A plan for the GPUs of another
+// machine says nothing about this one's disk.
+DiskNeed disk_of(const Host& host, const TrainPlan& plan, const std::filesystem::path& output) {
+  const spec::ModelShape& shape = plan.question.model->shape;
+  DiskNeed need = disk_need(plan.task(), checkpoint_size(shape, plan.task()), export_size(shape, plan.task()));
+  need.folder = plan.resumes.value_or(output);
+  if (!host.sources().inventory_file || !plan.job.selection) need.free = free_space(need.folder);
+  if (plan.resumes)
+    for (const auto& found : checkpoint::find_checkpoints(*plan.resumes / "checkpoints"))
+      need.present = need.present + bytes_in(found.path);
+  return need;
+}
+
+// A refusal names only what this command can change.
 void keep_own_remedies(plan::Plan& plan) {
   if (!plan.refusal) return;
   std::erase_if(plan.refusal->remedies, [](const plan::Remedy& remedy) { return !is_said_by_training(remedy); });
@@ -250,9 +305,9 @@ void keep_own_remedies(plan::Plan& plan) {
 
 Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress) {
   const spec::RunSpec& spec = wish.settings.spec;
-  auto devices = choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max());
+  auto devices = choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max(), wish.purpose);
   if (!devices) return devices.error();
-  if (devices->gpus.empty() && !spec.distributed.ranks && is_builtin_job(spec))
+  if (devices->gpus.empty() && !spec.distributed.ranks && !is_one_process(spec.distributed) && is_builtin_job(spec))
     devices->ranks = std::min(2, allotted_cores());
   const spec::ElementType compute = compute_type(spec, *devices);
   const std::filesystem::path cache = data::cache_folder_from_environment();
@@ -260,7 +315,8 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (is_builtin_model(*spec.model.path)) model = builtin_model_folder(cache, *spec.model.path);
   if (!model) return model.error();
   const std::int64_t hosts = spec.distributed.num_nodes;
-  const auto sizes = batch_sizes(spec.training, devices->ranks * hosts);
+  const bool batch_is_given = wish.settings.origins.contains("training.batch_size");
+  const auto sizes = batch_sizes(spec.training, batch_is_given, devices->ranks * hosts);
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
@@ -275,6 +331,9 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
   plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
                                      : fmt::format("computed in {}, with float32 masters", word(compute)));
+  plan.notes = devices->notes;
+  if (wish.purpose == Purpose::plan)
+    plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());
   if (!plan.plan.fits()) return plan;
 
   const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
@@ -291,7 +350,10 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   task.state = state_type(spec);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
-  plan.notes = data_notes(plan.data);
+  for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));
+  if (spec.training.batch_size.value_or(sizes->all) != sizes->all)
+    plan.notes.push_back(fmt::format("the batch has {} sequences instead of {}, so that {} ranks can share it evenly",
+                                     sizes->all, *spec.training.batch_size, devices->ranks * hosts));
   if (!devices->gpus.empty() && !sizes->pass && !sizes->passes) begin_with_known_pass(KnownPasses(cache), plan, task);
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;
@@ -299,7 +361,9 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
     plan.job.hosts = JobHosts{static_cast<int>(hosts), static_cast<int>(spec.distributed.node_rank),
                               spec.distributed.master_addr.value_or("127.0.0.1"),
                               static_cast<std::uint16_t>(spec.distributed.master_port.value_or(29500))};
-  plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to leave save first
+  else
+    plan.job.store = JobStore{spec.distributed.master_addr, spec.distributed.master_port};
+  plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to end save first
   plan.job.grace_after_failure = grace_after_failure;
   plan.job.backend = spec.distributed.backend;
   plan.job.assignment.task = std::move(task);
@@ -308,27 +372,49 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
           ? std::chrono::milliseconds(std::chrono::seconds(*spec.distributed.watchdog_seconds))
           : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
+      std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
   if (!devices->gpus.empty()) {
     plan.job.selection.emplace();
     for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
   }
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
+  if (spec.distributed.find_unused_parameters)
+    plan.notes.emplace_back(
+        "distributed.find_unused_parameters changes nothing: every gradient is summed over the ranks, also that of a "
+        "parameter that a step did not use");
   if (narrow)
     plan.notes.push_back(
         "parameters and optimizer in bfloat16: a step that changes a weight by less than about 1/500 of it is lost");
-  plan.spec_text = print_configuration(spec::Schema(), wish.settings);
+  plan.spec_text = settings_text(wish.settings, sizes->all);
   if (const auto questions = write_questions(spec, cache); !questions)
     return questions.error();
   else if (*questions)
     std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
   // The run's folder is host 0's.
   if (spec.distributed.node_rank > 0) return plan;
-  if (auto found = find_run_to_resume(spec.experiment, plan); !found) return found.error();
+  if (auto found = find_run_to_resume(wish.settings, plan); !found) return found.error();
+  plan.disk = disk_of(host, plan, spec.experiment.output);
   return plan;
 }
 
+std::string train_plan_text(const TrainPlan& plan, bool colour) {
+  std::string text = plan_text(plan.question, plan.plan, training_command, colour);
+  if (plan.disk) text += disk_line(*plan.disk) + "\n";
+  return text;
+}
+
+std::string train_plan_json(const TrainPlan& plan) {
+  const std::string text = plan_json(plan.question, plan.plan, training_command);
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (json.is_discarded() || !plan.disk) return text;
+  json["disk"] = disk_json(*plan.disk);
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 Error refusal_of(const TrainPlan& plan) {
+  if (!plan.plan.refusal) return disk_refusal(*plan.disk, plan.task());
   const plan::Refusal& refusal = *plan.plan.refusal;
   std::vector<std::string> remedies;
   for (const plan::Remedy& remedy : refusal.remedies)

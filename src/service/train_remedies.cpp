@@ -11,9 +11,9 @@ namespace {
 
 struct Translation {
   std::string_view of_plan;
-  std::string_view here;     // what the value is put behind
-  bool takes_value = true;   // false: all of it is said
-  bool is_variable = false;  // of the environment: stands before the command
+  std::string_view here;     // the prefix of the value
+  bool takes_value = true;   // false: the option is complete
+  bool is_variable = false;  // of the environment: goes before the command
 };
 
 constexpr std::array translations{

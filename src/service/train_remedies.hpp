@@ -1,4 +1,4 @@
-// What the planner would change, in the words of muster train.
+// What the planner would change, as options of muster train.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace muster::service {
 
-// Whether muster train can be told so.
+// Whether muster train has an option for it.
 bool is_said_by_training(const plan::Remedy& remedy);
 
-// "muster train … --strategy fsdp distributed.fsdp_cpu_offload=true"; the changes are ones that it can be told.
+// "muster train … --strategy fsdp distributed.fsdp_cpu_offload=true"; it must have an option for each change.
 std::string training_command(const std::vector<plan::OptionChange>& changes);
 
-// A refusal of the planner's whose remedy begins with one of its options.
+// A refusal from the planner whose remedy begins with one of its options.
 Error in_words_of_training(Error refusal);
 
 }  // namespace muster::service

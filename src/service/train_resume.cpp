@@ -23,7 +23,12 @@ bool is_of(const fs::path& run, const std::string& identity) {
   return text && *text == identity;
 }
 
-// Settings that may differ between a run and what goes on with it.
+bool is_called(const fs::path& run, std::string_view name) {
+  const auto record = store::read_record(run);
+  return record && record->name == name;
+}
+
+// Settings that may differ between a run and the command that resumes it.
 bool may_differ(std::string_view key) {
   constexpr std::array groups{"experiment.",    "distributed.",         "system.",          "training.save_",
                               "training.eval_", "training.dataloader_", "training.logging_"};
@@ -38,7 +43,7 @@ bool may_differ(std::string_view key) {
          std::ranges::find(keys, key) != keys.end();
 }
 
-// "training.learning_rate was 0.002 and is 0.001", of every setting that is another one now.
+// "training.learning_rate was 0.002 and is 0.001", for every setting that differs now.
 std::string differences(const fs::path& run, const TrainPlan& plan) {
   const spec::Schema schema;
   const auto before = read_run_settings(schema, run / "spec.yaml");
@@ -59,33 +64,25 @@ std::string differences(const fs::path& run, const TrainPlan& plan) {
 Error other_run(const fs::path& run, const TrainPlan& plan) {
   return {
       Error::Kind::bad_input,
-      fmt::format("{} cannot be gone on with, as its numbers would change: {}", run.string(), differences(run, plan)),
-      "go on with what it was started with, or leave --resume out"};
+      fmt::format("{} cannot be resumed, because its numbers would change: {}", run.string(), differences(run, plan)),
+      "use the settings that it was started with, or leave --resume out"};
 }
 
 Error too_far(const fs::path& checkpoint, std::int64_t step, std::int64_t steps) {
   return {Error::Kind::bad_input,
           fmt::format("{} is of step {}, and training.max_steps is {}", checkpoint.string(), step, steps),
-          "ask for more steps, or go on from an earlier checkpoint of the run"};
+          "ask for more steps, or resume from an earlier checkpoint of the run"};
 }
 
-// What is known of a run that is taken: whether anything is left to do.
 Result<void> take(const fs::path& run, TrainPlan& plan) {
   plan.resumes = run;
-  const std::int64_t steps = plan.task().steps;
-  const auto checkpoints = checkpoint::find_checkpoints(run / "checkpoints");
-  if (!checkpoints.empty() && checkpoints.front().step > steps)
-    return too_far(checkpoints.front().path, checkpoints.front().step, steps);
-  const auto folder = store::RunFolder::open(run);
-  if (!folder) return folder.error();
-  const auto result = folder->read_result();
-  if (!result || !*result || (*result)->status != store::Ending::done) return {};
-  const bool has_model = plan.task().save_at_end == spec::FinalSave::nothing || fs::is_directory(folder->model());
-  plan.finished = (*result)->steps == steps && has_model;
+  const auto complete = is_complete(run, plan);
+  if (!complete) return complete.error();
+  plan.finished = *complete;
   return {};
 }
 
-// All of it is looked at before anything of the run changes.
+// All of it is checked before anything in the run changes.
 Result<void> take_checkpoint(const fs::path& path, TrainPlan& plan) {
   const auto opened = checkpoint::TrainingCheckpoint::open(path);
   if (!opened) return opened.error();
@@ -98,13 +95,29 @@ Result<void> take_checkpoint(const fs::path& path, TrainPlan& plan) {
 
 }  // namespace
 
-Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPlan& plan) {
+Result<bool> is_complete(const fs::path& run, const TrainPlan& plan) {
+  const std::int64_t steps = plan.task().steps;
+  const auto checkpoints = checkpoint::find_checkpoints(run / "checkpoints");
+  if (!checkpoints.empty() && checkpoints.front().step > steps)
+    return too_far(checkpoints.front().path, checkpoints.front().step, steps);
+  const auto folder = store::RunFolder::open(run);
+  if (!folder) return folder.error();
+  const auto result = folder->read_result();
+  if (!result || !*result || (*result)->status != store::Ending::done) return false;
+  const bool has_model = plan.task().save_at_end == spec::FinalSave::nothing || fs::is_directory(folder->model());
+  return (*result)->steps == steps && has_model;
+}
+
+Result<void> find_run_to_resume(const spec::ResolvedSpec& settings, TrainPlan& plan) {
+  const spec::ExperimentSpec& experiment = settings.spec.experiment;
   if (!experiment.resume) return {};
   const std::string& identity = plan.task().identity;
   if (*experiment.resume == "auto") {
+    const bool named = settings.origins.contains("experiment.name") && experiment.name;
     for (const RunSummary& run : list_runs(experiment.output))
-      if (is_of(run.path, identity)) return take(run.path, plan);
-    plan.notes.push_back(fmt::format("no run in {} is of these settings: a new one begins", experiment.output));
+      if (is_of(run.path, identity) && (!named || is_called(run.path, *experiment.name))) return take(run.path, plan);
+    plan.notes.push_back(fmt::format("no run{} in {} has these settings: a new one begins",
+                                     named ? fmt::format(" called {}", *experiment.name) : "", experiment.output));
     return {};
   }
   fs::path path = fs::path(*experiment.resume).lexically_normal();
@@ -115,10 +128,10 @@ Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPla
   const fs::path run = is_checkpoint ? path.parent_path().parent_path() : path;
   if (!fs::is_directory(path))
     return Error{Error::Kind::bad_input, fmt::format("--resume {}: there is no such folder", *experiment.resume),
-                 "muster runs lists the runs; --resume auto takes the newest of these settings"};
+                 "muster runs lists the runs; --resume auto takes the newest one with these settings"};
   if (!fs::exists(run / identity_file))
-    return Error{Error::Kind::bad_input, fmt::format("--resume {}: this is no run of muster train", *experiment.resume),
-                 "muster runs lists the runs; --resume auto takes the newest of these settings"};
+    return Error{Error::Kind::bad_input, fmt::format("--resume {}: this is not a run of muster train", *experiment.resume),
+                 "muster runs lists the runs; --resume auto takes the newest one with these settings"};
   if (!is_of(run, identity)) return other_run(run, plan);
   if (!is_checkpoint) return take(run, plan);
   return take_checkpoint(path, plan);

@@ -1,4 +1,4 @@
-// Which run a new command goes on with.
+// Which run a command resumes.
 #pragma once
 
 #include "base/result.hpp"
@@ -6,11 +6,14 @@
 
 namespace muster::service {
 
-// --resume auto: the newest run of the same identity; where there is none, a new one begins. --resume PATH: that run,
-// or that checkpoint of one.
-Result<void> find_run_to_resume(const spec::ExperimentSpec& experiment, TrainPlan& plan);
+// --resume auto: the newest run of the same identity, and of the same name where the user gave one; if there is
+// none, a new one begins. --resume PATH: that run, or that checkpoint of one.
+Result<void> find_run_to_resume(const spec::ResolvedSpec& settings, TrainPlan& plan);
 
-// In the run's folder: what tells whether another command continues it.
+// Whether a run has done everything that the plan asks for. Refused if it has gone further.
+Result<bool> is_complete(const std::filesystem::path& run, const TrainPlan& plan);
+
+// In the run's folder: what decides whether a command resumes it.
 inline constexpr const char* identity_file = "identity";
 
 }  // namespace muster::service

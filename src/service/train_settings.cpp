@@ -1,4 +1,4 @@
-// The settings of a training run, with nothing left open that they can tell by themselves.
+// The settings of a training run, with everything that follows from them filled in.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include "data/prepare_data.hpp"
 #include "service/builtin_model.hpp"
 #include "service/train.hpp"
+#include "spec/optimizer_support.hpp"
 
 namespace muster::service {
 namespace {
@@ -76,15 +77,15 @@ class Settling {
         report("data.operations", fmt::format("data.operations holds \"{}\"", operation), "of +, - and *");
   }
 
+  // Whether a rule asks for what the plan does anyway is known once the devices are (plan_question).
   void check_device_map() {
-    if (spec_.model.device_map || spec_.model.auto_device_map)
-      report(spec_.model.device_map ? "model.device_map" : "model.auto_device_map",
-             "a device map splits one model over the GPUs, and training gives each GPU a rank of its own",
-             "leave the device map out: --strategy fsdp shards a model that does not fit one GPU");
+    if (!spec_.model.device_map || std::holds_alternative<spec::MapRule>(*spec_.model.device_map)) return;
+    report("model.device_map", "a device map by module splits one model, and training gives each GPU a rank of its own",
+           "leave the device map out: --strategy fsdp shards a model that does not fit one GPU");
   }
 
   void check_algorithm() {
-    if (spec_.training.optimizer == spec::OptimizerKind::adamw_8bit)
+    if (!spec::is_supported(spec_.training.optimizer))
       report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
     if (spec_.model.dtype == spec::DataType::float16 && spec_.training.mixed_precision == spec::MixedPrecision::off)
       report("model.dtype", "float16 weights alone lose small updates, and are not trained",

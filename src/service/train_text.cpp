@@ -14,21 +14,21 @@ constexpr double crowded = 0.9;  // share of a device's memory beyond which a us
 
 double in_gibibytes(ByteCount bytes) { return static_cast<double>(bytes.value) / (1 << 30); }
 
-// Two digits that count, whatever the size: 0.42, 12.7, 0.0031.
+// Two significant digits, whatever the size: 0.42, 12.7, 0.0031.
 std::string norm_words(double norm) {
   if (!std::isfinite(norm)) return fmt::format("{}", norm);
   if (norm != 0 && norm < 0.01) return fmt::format("{:.1e}", norm);
   return fmt::format(fmt::runtime(norm < 10 ? "{:.2f}" : "{:.1f}"), norm);
 }
 
-// Ranks that share a GPU are told apart by their own number.
+// Ranks that share a GPU are distinguished by their own number.
 std::string device_words(const RankReading& reading, const std::vector<RankReading>& all) {
   if (!reading.gpu) return fmt::format("rank {} (CPU)", reading.rank);
   const auto sharing = std::ranges::count(all, reading.gpu, &RankReading::gpu);
   return sharing > 1 ? fmt::format("GPU {} rank {}", *reading.gpu, reading.rank) : fmt::format("GPU {}", *reading.gpu);
 }
 
-// What is gone of the reading's device: as the device says, else what its ranks have reserved.
+// What is in use on the reading's device: as the device reports, else what its ranks have reserved.
 ByteCount taken(const RankReading& reading, const std::vector<RankReading>& all) {
   ByteCount sum;
   for (const RankReading& other : all)
@@ -77,15 +77,14 @@ std::string memory_report(const std::vector<RankReading>& readings) {
   return text;
 }
 
-std::vector<std::string> memory_warnings(const std::vector<RankReading>& readings) {
-  std::vector<std::string> warnings;
-  std::vector<std::optional<int>> told;
+std::vector<MemoryWarning> memory_warnings(const std::vector<RankReading>& readings) {
+  std::vector<MemoryWarning> warnings;
   for (const RankReading& reading : readings) {
     const ByteCount gone = taken(reading, readings);
     const bool over = static_cast<double>(gone.value) > crowded * static_cast<double>(reading.total.value);
-    if (reading.total.value <= 0 || !over || std::ranges::find(told, reading.gpu) != told.end()) continue;
-    told.push_back(reading.gpu);
-    warnings.push_back(warning(reading, gone));
+    if (reading.total.value <= 0 || !over) continue;
+    if (std::ranges::find(warnings, reading.gpu, &MemoryWarning::gpu) == warnings.end())
+      warnings.push_back({reading.gpu, warning(reading, gone)});
   }
   return warnings;
 }

@@ -1,6 +1,7 @@
 #include "service/trial_run.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -8,12 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/process_handle.hpp"
+#include "base/shortage.hpp"
 #include "base/socket.hpp"
 #include "base/text.hpp"
 #include "launch/memory_kills.hpp"
@@ -22,6 +25,7 @@
 #include "queue/attempt_file.hpp"
 #include "queue/job_keeper.hpp"
 #include "queue/strays.hpp"
+#include "schedule/start_pause.hpp"
 #include "sweep/best_trials.hpp"
 #include "sweep/trial_command.hpp"
 
@@ -40,8 +44,8 @@ std::uintmax_t size_of(const fs::path& file) {
 }
 
 // Note [A port for each trial]
-// Programs that meet over MASTER_PORT (torch.distributed's env://) would all take the same one. The port is bound here
-// for as long as the trial lasts, so that the kernel gives it to nobody else, and not listened on, with SO_REUSEADDR
+// Programs that meet over MASTER_PORT (torch.distributed's env://) would all use the same one. The port is bound here
+// for as long as the trial lasts, so that the kernel gives it to no one else, and not listened on, with SO_REUSEADDR
 // set afterwards, so that the trial's own server, which has it set too, can bind it all the same.
 FileDescriptor reserve_port() {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -54,11 +58,12 @@ FileDescriptor reserve_port() {
   return socket;
 }
 
-// The last thing it said, for a reason.
+// Its last output, used as a reason. muster's own commands print what to try after what went wrong.
 std::string last_line(const std::string& output) {
   const std::vector<std::string> lines = split(output, '\n');
   for (std::size_t i = lines.size(); i-- > 0;)
-    if (const auto line = trim(lines[i]); !line.empty()) return std::string(line.substr(0, 200));
+    if (const auto line = trim(lines[i]); !line.empty() && !line.starts_with("try: "))
+      return std::string(line.substr(0, 200));
   return "";
 }
 
@@ -73,27 +78,52 @@ std::vector<std::string> training_command(const std::string& program, const swee
 Result<TrialRun> TrialRun::start(TrialOrder order) {
   TrialRun run(std::move(order));
   const fs::path& folder = run.order_.folder;
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure)
-    return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", folder.string(), failure.message()),
-                 "check the folder's permissions and free space"};
-  // What an attempt that was cut off left must not pass for the result of this one.
-  for (const char* old : {"result.json", "reports.jsonl"}) fs::remove(folder / old, failure);
-  const std::string settings = sweep::yaml_patch(run.order_.trial.settings);
-  if (auto written = write_file_atomically(folder / "settings.yaml", settings); !written) return written.error();
-  run.log_begin_ = size_of(folder / "log");
   run.phases_ = run.order_.spec->evaluate.empty() ? 1 : 2;
-  run.port_ = reserve_port();
   run.reports_.emplace(folder / "reports.jsonl", run.order_.spec->metric);
   if (run.is_own_training()) run.metrics_.emplace(folder, run.order_.spec->metric);
-  if (auto started = run.start_phase(); !started) return started.error();
+  if (auto tried = run.try_to_start(); !tried) return tried.error();
   return run;
+}
+
+// What exists before its first command.
+std::optional<queue::NotStarted> TrialRun::prepare() {
+  const fs::path& folder = order_.folder;
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) return queue::NotStarted::because(fmt::format("cannot make {}", folder.string()), failure.value());
+  // What an interrupted attempt left behind must not pass for the result of this one.
+  for (const char* old : {"result.json", "reports.jsonl"}) fs::remove(folder / old, failure);
+  const std::string settings = sweep::yaml_patch(order_.trial.settings);
+  using Cause = queue::NotStarted::Cause;
+  if (auto written = write_file_atomically(folder / "settings.yaml", settings); !written)
+    return queue::NotStarted{written.error().what, has_room(folder) ? Cause::command : Cause::shortage};
+  log_begin_ = size_of(folder / "log");
+  if (!port_) port_ = reserve_port();
+  is_prepared_ = true;
+  return std::nullopt;
+}
+
+void TrialRun::postpone(const std::string& reason) {
+  hindrance_ = reason;
+  next_start_ = Clock::now() + schedule::pause_after(++postponed_);
+}
+
+// An Error where it can never be started.
+Result<void> TrialRun::try_to_start() {
+  auto failed = is_prepared_ ? std::nullopt : prepare();
+  if (!failed) failed = start_phase();
+  if (failed && failed->cause == queue::NotStarted::Cause::command)
+    return Error{Error::Kind::failed, failed->reason, "check the sweep's command and the permissions of its folder"};
+  if (failed)
+    postpone(failed->reason);
+  else
+    hindrance_.reset();
+  return {};
 }
 
 std::vector<std::string> TrialRun::environment() const {
   launch::Environment variables = launch::current_environment();
-  // Which GPUs a trial has is said by its place alone.
+  // Which GPUs a trial has follows from its slot alone.
   for (const char* name : {"GPU_LIST", "MUSTER_DISTRIBUTED_GPU_IDS", "MUSTER_DISTRIBUTED_NUM_GPUS"})
     variables.erase(name);
   for (const auto& [name, value] : order_.slot->environment) variables[name] = value;
@@ -121,7 +151,7 @@ Result<std::vector<std::string>> TrialRun::command_of_phase() const {
     for (const std::string& word : {std::string("--output"), order_.folder.string(), std::string("--name"),
                                     std::string("run"), std::string("--resume"), std::string("auto")})
       command.push_back(word);
-    if (order_.slot->gpus.empty())
+    if (order_.slot->on_cpu)
       command.insert(command.end(), {"--device", "cpu"});
     else
       command.insert(command.end(), {"--num-gpus", std::to_string(order_.slot->gpus.size())});
@@ -138,13 +168,12 @@ Result<std::vector<std::string>> TrialRun::command_of_phase() const {
                                {order_.spec->program, value_of});
 }
 
-Result<void> TrialRun::start_phase() {
+std::optional<queue::NotStarted> TrialRun::start_phase() {
   auto command = command_of_phase();
-  if (!command) return command.error();
+  if (!command) return queue::NotStarted{command.error().what};
   FileDescriptor lock(::fcntl(order_.lock, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!lock)
-    return Error{Error::Kind::failed, fmt::format("cannot start a trial: {}", system_reason()),
-                 "ulimit -n tells how many files may be open"};
+  if (!lock) return queue::NotStarted::because("cannot start a trial", errno);
+  if (auto hindrance = queue::reserve_room(lock, order_.attempt)) return hindrance;
   attempt_begin_ = static_cast<std::size_t>(size_of(order_.attempt));
   queue::KeeperOrder order;
   order.command = std::move(*command);
@@ -159,23 +188,25 @@ Result<void> TrialRun::start_phase() {
   order.ends_with = ::getpid();
   if (order_.follows || phase_ > 0) order.grant.before_start = order_.wait_for_memory;
   const auto pid = queue::start_keeper(std::move(order));
-  if (!pid) return pid.error();
+  if (!pid) return queue::NotStarted{pid.error().what, queue::NotStarted::Cause::shortage};
   pid_ = *pid;
+  ending_.reset();
   keeper_ = open_process(pid_);
   last_sign_ = Clock::now();
-  return {};
+  if (phase_ == 0) begun_ = last_sign_;
+  return std::nullopt;
 }
 
 bool TrialRun::has_ended() {
-  if (pid_ == 0) return true;
-  if (::waitpid(pid_, nullptr, WNOHANG) != pid_) return false;
+  if (pid_ != 0 && ::waitpid(pid_, nullptr, WNOHANG) != pid_) return false;
   pid_ = 0;
-  // A keeper that was killed told nothing; what it kept is ended here.
+  if (ending_) return true;
   const auto text = read_file(order_.attempt);
-  const auto record =
-      queue::parse_attempt(text ? std::string_view(*text).substr(std::min(attempt_begin_, text->size())) : "");
-  if (!record.end && record.keeper)
-    while (queue::kill_strays(*record.keeper) > 0) ::usleep(2000);
+  if (!text) return false;  // for lack of descriptors, perhaps: nothing is concluded from an unreadable file
+  ending_ = queue::parse_attempt(std::string_view(*text).substr(std::min(attempt_begin_, text->size())));
+  // A keeper that was killed reported nothing; its processes are ended here.
+  if (!ending_->end && ending_->keeper)
+    while (queue::kill_strays(*ending_->keeper) + queue::kill_orphans() > 0) ::usleep(2000);
   return true;
 }
 
@@ -198,7 +229,7 @@ Result<void> TrialRun::read_reports(const OnReport& on_report) {
 }
 
 Result<void> TrialRun::hear(const StepScore& report, const OnReport& on_report) {
-  if (why_ == Why::early_stop) return {};  // its score is the one it was stopped for
+  if (why_ == Why::early_stop) return {};  // its score is the one that stopped it
   last_report_ = report;
   if (!order_.spec->early_stop) return {};
   const auto& rungs = order_.spec->early_stop->rungs;
@@ -214,7 +245,7 @@ Result<void> TrialRun::hear(const StepScore& report, const OnReport& on_report) 
   return {};
 }
 
-// Whatever it writes is a sign of life.
+// Anything it writes is a sign of life.
 void TrialRun::look_for_life() {
   if (!order_.spec->heartbeat || why_ != Why::nothing) return;
   std::uintmax_t written = size_of(order_.folder / "log") + size_of(order_.folder / "reports.jsonl");
@@ -243,12 +274,9 @@ std::string TrialRun::output() const {
   return read_from(order_.folder / "log", static_cast<std::size_t>(begin));
 }
 
-// Of the command that has just ended.
-std::optional<std::string> TrialRun::failure_of_phase() const {
+// For the command that has just ended.
+std::optional<std::string> TrialRun::failure_of_phase(const queue::AttemptRecord& record) const {
   const char* phase = phase_ == 0 ? "training" : "evaluation";
-  const auto text = read_file(order_.attempt);
-  if (!text) return text.error().what;
-  const auto record = queue::parse_attempt(std::string_view(*text).substr(std::min(attempt_begin_, text->size())));
   if (!record.end) return fmt::format("{}: the process that kept it was killed", phase);
   if (const auto* failed = std::get_if<queue::NotStarted>(&*record.end))
     return fmt::format("{}: {}", phase, failed->reason);
@@ -261,7 +289,12 @@ std::optional<std::string> TrialRun::failure_of_phase() const {
 }
 
 Result<std::optional<sweep::Observation>> TrialRun::advance(const OnReport& on_report) {
-  // Asked first: what it wrote before its end is read afterwards.
+  if (hindrance_ && why_ == Why::nothing) {
+    if (Clock::now() < next_start_) return std::optional<sweep::Observation>();
+    if (auto tried = try_to_start(); !tried) return tried.error();
+    return std::optional<sweep::Observation>();
+  }
+  // Checked first: what it wrote before its end is read afterwards.
   const bool ended = has_ended();
   constexpr std::chrono::milliseconds between_looks(250);
   if (!ended && Clock::now() < next_look_) return std::optional<sweep::Observation>();
@@ -272,11 +305,19 @@ Result<std::optional<sweep::Observation>> TrialRun::advance(const OnReport& on_r
     look_at_time();
     return std::optional<sweep::Observation>();
   }
-  if (why_ == Why::nothing) failure_ = failure_of_phase();
+  if (why_ == Why::nothing) {
+    if (ending_->may_be_repeated()) {
+      const auto* failed = ending_->end ? std::get_if<queue::NotStarted>(&*ending_->end) : nullptr;
+      postpone(failed != nullptr ? failed->reason : "its keeper ended before it began");
+      return std::optional<sweep::Observation>();
+    }
+    postponed_ = 0;
+    failure_ = failure_of_phase(*ending_);
+  }
   if (why_ == Why::nothing && !failure_ && phase_ + 1 < phases_) {
     ++phase_;
-    if (auto started = start_phase(); !started)
-      failure_ = started.error().what;
+    if (auto tried = try_to_start(); !tried)
+      failure_ = tried.error().what;
     else
       return std::optional<sweep::Observation>();
   }

@@ -18,18 +18,18 @@
 namespace muster::service {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 namespace {
 
-// JSON has no word for what is no number or without end; Python writes these, and here they are texts.
+// JSON has no word for not-a-number and infinity; Python writes these, and here they become strings.
 constexpr std::array<std::pair<std::string_view, double>, 3> boundless{{
     {"NaN", std::numeric_limits<double>::quiet_NaN()},
     {"-Infinity", -std::numeric_limits<double>::infinity()},
     {"Infinity", std::numeric_limits<double>::infinity()},
 }};
 
-// The same JSON with those words, where they stand outside of texts, in quotes.
+// The same JSON with those words, where they are outside of strings, in quotes.
 std::string with_quoted_boundless(std::string_view text) {
   std::string quoted;
   bool in_text = false;
@@ -48,8 +48,8 @@ std::string with_quoted_boundless(std::string_view text) {
   return quoted;
 }
 
-// Null is what was not measured.
-std::optional<double> number_under(const json& object, const std::string& key) {
+// Null means not measured.
+std::optional<double> number_under(const ordered_json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
@@ -58,10 +58,10 @@ std::optional<double> number_under(const json& object, const std::string& key) {
   return std::nullopt;
 }
 
-std::optional<json> parse_object(std::string_view text) {
+std::optional<ordered_json> parse_object(std::string_view text) {
   auto object = spec::parse_ordered_json_object(text, "");
   if (!object) object = spec::parse_ordered_json_object(with_quoted_boundless(text), "");
-  return object ? std::optional<json>(std::move(*object)) : std::nullopt;
+  return object ? std::optional<ordered_json>(std::move(*object)) : std::nullopt;
 }
 
 std::optional<double> number_in_file(const fs::path& file, const std::string& metric) {

@@ -1,4 +1,4 @@
-// What a trial says about itself: its score at the end, and reports on the way.
+// What a trial reports: its score at the end, and scores on the way.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace muster::service {
 
-// The number that a line of output gives for a metric: a JSON object that has it, or "metric=0.5".
+// The number that a line of output gives for a metric: a JSON object that contains it, or "metric=0.5".
 std::optional<double> metric_of_line(std::string_view line, const std::string& metric);
 
-// The score of a command: in result.json of the trial's folder, else in the last line of its output that gives it.
+// The score of a command: from result.json in the trial's folder, else from the last line of its output that gives it.
 Result<double> score_of_command(const std::filesystem::path& trial_folder, std::string_view output,
                                 const std::string& metric);
-// The score of muster's own training, whose runs are in the trial's folder: the newest run's result.json, else the last
-// that its metrics.csv has.
+// The score of muster's own training, whose runs are in the trial's folder: from the newest run's result.json, else the
+// last one in its metrics.csv.
 Result<double> score_of_training(const std::filesystem::path& trial_folder, const std::string& metric);
 
 // The newest run of muster's own training in a trial's folder.
 std::optional<std::filesystem::path> newest_run(const std::filesystem::path& trial_folder);
 
-// What a file holds from a byte on; nothing where it cannot be read.
+// A file's contents from a byte on; nothing where it cannot be read.
 std::string read_from(const std::filesystem::path& file, std::size_t begin);
 
 struct StepScore {
@@ -33,8 +33,8 @@ struct StepScore {
   double score = 0;
 };
 
-// Reads on in a file of {"step", "score"} lines. What is no such line is passed over; "loss"-like keys do, too: the
-// metric's own name stands for "score".
+// Continues reading a file of {"step", "score"} lines. Other lines are skipped; keys like "loss" work, too: the
+// metric's own name can be used for "score".
 class ReportReader {
  public:
   ReportReader(std::filesystem::path file, std::string metric) : file_(std::move(file)), metric_(std::move(metric)) {}
@@ -57,7 +57,7 @@ class MetricsReader {
   std::filesystem::path trial_folder_;
   std::string metric_;
   std::uintmax_t bytes_ = 0;
-  std::int64_t step_ = -1;  // the last that was told
+  std::int64_t step_ = -1;  // the last one that was reported
 };
 
 }  // namespace muster::service

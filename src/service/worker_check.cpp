@@ -20,7 +20,7 @@ std::optional<std::string> difference(const WorkerFacts& worker, const WorkerRep
   if (report.device_order != "PCI_BUS_ID")
     return fmt::format("was given CUDA_DEVICE_ORDER=\"PCI_BUS_ID\" and has it {}", quoted(report.device_order));
   if (!report.visible) {
-    // Without a mask that names anything there is nothing to see; why the GPUs are not known is another check's matter.
+    // Without a mask that names anything there is nothing to see; why the GPUs are not known is for another check.
     if (!worker.gpu) return std::nullopt;
     return fmt::format("cannot tell what it sees: {}", report.problem.value_or("no reason given"));
   }

@@ -1,4 +1,4 @@
-// Starts real processes, each with the mask of one GPU, and hears from each what it sees.
+// Starts real processes, each with the mask of one GPU, and collects what each of them sees.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace muster::service {
 
-// What a worker prints: this process's mask, and what it shows through its own look at the GPUs. One line of JSON.
+// What a worker prints: this process's mask, and which GPUs it sees itself. One line of JSON.
 std::string worker_report(const HostSources& sources);
 
 Result<WorkerReport> parse_worker_report(std::string_view text);

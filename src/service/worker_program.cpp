@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As seen from the folder of the program: installed together; of one build tree; of ./muster's two build trees.
+// Relative to the folder of the program: installed together; in one build tree; in ./muster's two build trees.
 constexpr std::array places{"muster-worker", "../worker/muster-worker", "../../../worker/apps/worker/muster-worker"};
 
 bool is_program(const fs::path& path) { return fs::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0; }

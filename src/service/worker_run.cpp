@@ -24,7 +24,7 @@ int threads_of(const WorkerJob& job) {
   return std::max(allotted_cores() / job.ranks, 1);
 }
 
-// How many GPUs a request asks for, where it says so by itself.
+// How many GPUs a request asks for, if it says so itself.
 std::optional<std::size_t> gpus_asked_for(const gpu::SelectionRequest& request) {
   if (!request.ids.empty()) return request.ids.size();
   if (request.count) return static_cast<std::size_t>(*request.count);
@@ -74,11 +74,14 @@ LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& progra
     wish.request.meeting.kind = launch::Meeting::Kind::by_rank;
     wish.request.meeting.endpoint = {job.hosts->address, job.hosts->port};
     wish.request.meeting.node_rank = job.hosts->number;
+  } else {
+    if (job.store.address) wish.request.meeting.endpoint.host = *job.store.address;
+    if (job.store.port) wish.request.meeting.endpoint.port = static_cast<std::uint16_t>(*job.store.port);
   }
   return wish;
 }
 
-// Passes everything on, and remembers what is needed to tell how the job went.
+// Passes everything on, and remembers what is needed to report how the job went.
 class JobRecord : public wire::ControlListener {
  public:
   JobRecord(const WorkerJob& job, WorkerListener& listener, const std::function<void(const std::string&)>& note)
@@ -98,7 +101,7 @@ class JobRecord : public wire::ControlListener {
     }
     return given_up(listener_.happened(event));
   }
-  // Ranks that are asked to end get nothing more, and what they had is nobody else's.
+  // Ranks that are asked to end get nothing more, and what they had goes to no other rank.
   Result<wire::NextRequest> next_request(int rank) override {
     if (ending_) return wire::NextRequest(wire::NotYet{});
     auto next = listener_.next_request(rank);
@@ -114,7 +117,7 @@ class JobRecord : public wire::ControlListener {
   std::optional<std::chrono::steady_clock::time_point> deadline() override {
     return ending_ ? std::nullopt : listener_.deadline();
   }
-  // Ranks that hang would not notice that nobody hears them any more.
+  // Ranks that hang would not notice that their connection is gone.
   Error deadline_passed() override {
     ending_ = gave_up_ = true;
     for (const auto& [rank, pid] : present_) ::kill(pid, SIGKILL);
@@ -133,11 +136,11 @@ class JobRecord : public wire::ControlListener {
     int none = 0;
     signal_.compare_exchange_strong(none, signal);
   }
-  // The first one, where one came.
+  // The first one, if any came.
   std::optional<int> signal() const { return signal_ == 0 ? std::nullopt : std::optional<int>(signal_); }
   // An Error ends the job.
   bool gave_up() const { return gave_up_; }
-  // Ranks that died before they had said anything. To be called when all is over.
+  // Ranks that died before they reported anything. To be called when all is over.
   Result<void> tell_of_the_silent(const launch::FailureReport& report) {
     for (const launch::WorkerFailure& failure : report.failures)
       if (!failure.asked && greeted_.insert(failure.rank).second)
@@ -145,13 +148,13 @@ class JobRecord : public wire::ControlListener {
     return {};
   }
   int done() const { return done_; }
-  // "rank 3: …" where there are several.
+  // "rank 3: …" if there are several.
   Error named(int rank, Error error) const {
     if (job_.ranks > 1 || job_.hosts) error.what = fmt::format("rank {}: {}", rank, error.what);
     return error;
   }
   Error explain(const launch::FailureReport& report) const;
-  // A signal was the end, whatever else went wrong: that is told, too.
+  // A signal was the end, whatever else went wrong: that is reported, too.
   int interrupted_end(const Result<void>& served, const std::optional<launch::FailureReport>& failure) const {
     if (!served)
       note_(to_string(served.error()));
@@ -191,7 +194,7 @@ std::string quoted_end(const launch::WorkerFailure& failure) {
 }
 
 // The cause is the first rank that ended badly by itself; a rank that only found its peers gone, or was let go after
-// them, is none while another explains it.
+// them, is not the cause while another explains it.
 Error JobRecord::explain(const launch::FailureReport& report) const {
   const auto is_cause = [&](const launch::WorkerFailure& failure) {
     const auto said = said_by(failure.rank);
@@ -201,7 +204,7 @@ Error JobRecord::explain(const launch::FailureReport& report) const {
   auto cause = std::ranges::find_if(report.failures, is_cause);
   if (cause == report.failures.end()) cause = report.failures.begin();
   if (const auto said = said_by(cause->rank)) return named(cause->rank, said->error);
-  // A rank of another host says nothing here but by its exit code.
+  // A rank of another host reports nothing here except its exit code.
   const bool refused = cause->end.exit_code == exit_code(Error::Kind::refused);
   return {refused ? Error::Kind::refused : Error::Kind::failed,
           fmt::format("{}: {}{}", job_.name, cause->explanation, quoted_end(*cause)),
@@ -225,13 +228,18 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   auto server = wire::ControlServer::open();
   if (!server) return server.error();
   const wire::Assignment assignment = complete(job);
-  const LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
+  LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
+  if (job.hosts) {
+    auto secret = launch::usual_secret_source();
+    if (!secret) return secret.error();
+    wish.request.secret = std::move(*secret);
+  }
 
   JobRecord record(job, listener, note);
   std::optional<launch::FailureReport> failure;
   const LaunchListener hooks{.note =
                                  [&](const std::string& text) {
-                                   // Of ranks that end because the job does, nothing need be told.
+                                   // Nothing needs to be reported about ranks that end because the job does.
                                    if (!record.gave_up()) note(text);
                                  },
                              .started = [&] { server->serve(assignment, ranks_of(job), record); },

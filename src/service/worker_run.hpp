@@ -1,4 +1,4 @@
-// Runs a job of muster-worker's: GPUs leased, ranks launched, each given its assignment, heard and served with work.
+// Runs a muster-worker job: leases GPUs, launches ranks, gives each its assignment, listens to them and serves work.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,12 @@
 
 namespace muster::service {
 
-// muster-worker: what MUSTER_WORKER names, else beside this program, else in the build tree that this program is in.
+// muster-worker: what MUSTER_WORKER names, else next to this program, else in the build tree that this program is in.
 Result<std::filesystem::path> find_worker();
-// The same for a program that stands there.
+// The same for a program located there.
 Result<std::filesystem::path> find_worker_beside(const std::filesystem::path& program);
 
-// A job whose ranks are on several hosts, as many on each. On each of them muster is started the same way.
+// A job whose ranks are on several hosts, the same number on each. On each of them muster is started the same way.
 struct JobHosts {
   int count = 1;
   int number = 0;                     // of this host
@@ -29,32 +29,39 @@ struct JobHosts {
   std::uint16_t port = 29500;
 };
 
+// Where the ranks of one host meet: distributed.master_addr and master_port.
+struct JobStore {
+  std::optional<std::string> address;  // of this host; absent: the loopback interface
+  std::optional<std::int64_t> port;    // absent: a free one
+};
+
 struct WorkerJob {
   std::string name;  // for people: "generate"
-  // threads, device and backend follow from the rest and are set here.
+  // threads, device and backend follow from the rest and are set internally.
   wire::Assignment assignment;
   int ranks = 1;                  // on this host
-  std::optional<JobHosts> hosts;  // absent: this one alone
-  // The GPUs of the ranks, one for each; absent: CPU ranks. Fewer GPUs than ranks are shared among them.
+  std::optional<JobHosts> hosts;  // absent: only this one
+  JobStore store;                 // where this is the only host
+  // The GPUs of the ranks, one for each; absent: CPU ranks. If there are fewer GPUs than ranks, they are shared.
   std::optional<gpu::SelectionRequest> selection;
   spec::Backend backend = spec::Backend::automatic;  // NCCL where every rank has a GPU of its own, else Gloo
   LeaseWish lease;
-  std::optional<int> threads;                 // of each rank; absent: OMP_NUM_THREADS, else the cores over the ranks
-  std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only where they fail
+  std::optional<int> threads;                 // per rank; absent: OMP_NUM_THREADS, else the cores divided by the ranks
+  std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only for those that fail
   std::chrono::milliseconds grace{10000};     // between SIGTERM and SIGKILL
   // The same for the others when one rank has failed by itself; absent: the same grace.
   std::optional<std::chrono::milliseconds> grace_after_failure = {};
-  // Open files that ranks, and whoever keeps them, hold open as long as they live: locks.
+  // Open files that ranks, and their keepers, hold open as long as they live: locks.
   std::vector<int> inherited = {};
-  // For ranks that work each for itself: one that dies does not end the others, and the listener sees to its work. A
-  // rank that says that the input is wrong, or refuses, still ends the job: the others would say the same.
+  // For ranks that work separately: one that dies does not end the others, and the listener takes care of its work. A
+  // rank that reports wrong input, or refuses, still ends the job: the others would report the same.
   bool survives_losses = false;
 };
 
-// Whether the ranks can have the backend that is asked for. To be asked before anything is written.
+// Whether the ranks can use the requested backend. To be called before anything is written.
 Result<void> check_backend(const WorkerJob& job);
 
-// Hears of a job. Called on the channel's thread, one call at a time.
+// Listens to a job. Called on the channel's thread, one call at a time.
 using WorkerListener = wire::ControlListener;
 
 // To be called while this process has one thread: it forks. Signals end the job; its exit code is then 128 + signal.

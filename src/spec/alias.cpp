@@ -1,5 +1,6 @@
 #include "spec/alias.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace muster::spec {
@@ -84,6 +85,7 @@ constexpr std::array reserved_table{
     ReservedVariable{"MUSTER_QUEUE_IDLE", "how long the queue's conductor stays when there is nothing to do"},
     ReservedVariable{"MUSTER_QUEUE_KEPT", "how many settled jobs stay in the queue's journal"},
     ReservedVariable{"MUSTER_QUEUE_LOOK", "how often the queue's conductor looks at the GPUs"},
+    ReservedVariable{"MUSTER_RDZV_SECRET", "muster launch on several hosts: the secret they share, in place of a file"},
     ReservedVariable{"MUSTER_REPORT", "set by muster sweep for a trial: the file that it may report to on its way"},
     ReservedVariable{"MUSTER_RUN_FOLDER", "set by muster sweep for a trial's evaluation: the run of its training"},
     ReservedVariable{"MUSTER_SETUP", "never: set-up installs nothing and says what is missing"},
@@ -98,6 +100,9 @@ constexpr std::array reserved_table{
 
 constexpr std::array short_table{
     ShortOption{"--model", "model.path", false, 'm'},
+    ShortOption{"--data", "data.path", false, '\0', true},
+    ShortOption{"--lr", "training.learning_rate", false, '\0', true},
+    ShortOption{"--epochs", "training.num_epochs", false, '\0', true},
     ShortOption{"--num-gpus", "distributed.num_gpus", false, 'n'},
     ShortOption{"--gpu-ids", "distributed.gpu_ids", true},
     ShortOption{"--device", "distributed.device"},
@@ -117,6 +122,12 @@ constexpr std::array short_table{
 }  // namespace
 
 std::span<const Alias> aliases() { return alias_table; }
+
+std::string_view canonical_key(std::string_view key) {
+  const auto found = std::ranges::find(alias_table, key, &Alias::spelling);
+  return found == alias_table.end() ? key : found->key;
+}
+
 std::span<const RefusedKey> refused_keys() { return refused_table; }
 std::span<const ReservedVariable> reserved_variables() { return reserved_table; }
 std::span<const ShortOption> short_options() { return short_table; }

@@ -1,4 +1,4 @@
-// Other spellings of keys that people's files and habits bring along, and keys that are refused with a reason.
+// Other spellings of keys that users' files and habits bring along, and keys that are refused with a reason.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct RefusedKey {
   std::string_view reason;
 };
 
-// An environment variable that is no setting, or one that is under another name.
+// An environment variable that is not a setting, or is one under another name.
 struct ReservedVariable {
   std::string_view name;
   std::string_view meaning;
@@ -28,9 +28,12 @@ struct ShortOption {
   std::string_view key;
   bool many = false;   // takes several values: --gpu-ids 0 2 3
   char letter = '\0';  // of its one-letter form; none: '\0'
+  bool trains = false;  // only for the commands that train, or plan training
 };
 
 std::span<const Alias> aliases();
+// The key that a spelling stands for; any other text unchanged.
+std::string_view canonical_key(std::string_view key);
 std::span<const RefusedKey> refused_keys();
 std::span<const ReservedVariable> reserved_variables();
 std::span<const ShortOption> short_options();

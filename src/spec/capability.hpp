@@ -1,4 +1,4 @@
-// What this version of muster can do. A setting of a capability that is not here yet is known and checked, and refused
+// What this version of muster can do. A setting of a missing capability is known and checked, and refused
 // by name when a command would need it; it is never ignored.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Capabilities that are those of one command, which has a file of its own for them.
+// Capabilities that belong to one command, which has its own file for them.
 #pragma once
 
 #include <optional>

@@ -26,7 +26,7 @@ void overrule(const Schema& schema, ResolvedSpec& resolved, const std::string& l
   resolved.origins.erase(loser);
 }
 
-// The lower of two contradicting keys steps back.
+// The lower of two contradicting keys gives way.
 void settle_pair(const Schema& schema, ResolvedSpec& resolved, const std::string& a, const std::string& b) {
   const Origin::Kind kind_a = origin_of(resolved, a).kind, kind_b = origin_of(resolved, b).kind;
   if (kind_a == Origin::Kind::built_in || kind_b == Origin::Kind::built_in || kind_a == kind_b) return;
@@ -63,6 +63,10 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
   if (distributed.enabled == false && gpus_asked_for(distributed) > 1)
     for (const char* key : {"distributed.num_gpus", "distributed.gpu_ids"})
       settle_pair(schema, resolved, "distributed.enabled", key);
+  if (distributed.enabled == false && distributed.ranks.value_or(1) > 1)
+    settle_pair(schema, resolved, "distributed.enabled", "distributed.ranks");
+  if (distributed.enabled == false && distributed.num_nodes > 1)
+    settle_pair(schema, resolved, "distributed.enabled", "distributed.num_nodes");
 }
 
 std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
@@ -87,6 +91,12 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
   if (distributed.enabled == false && gpus_asked_for(distributed) > 1)
     report("distributed.enabled", fmt::format("is false, but {} GPUs are asked for", gpus_asked_for(distributed)),
            "remove it, or ask for one GPU");
+  if (distributed.enabled == false && distributed.ranks.value_or(1) > 1)
+    report("distributed.enabled", fmt::format("is false, but {} ranks are asked for", *distributed.ranks),
+           "remove it, or ask for one rank");
+  if (distributed.enabled == false && distributed.num_nodes > 1)
+    report("distributed.enabled", fmt::format("is false, but {} hosts are asked for", distributed.num_nodes),
+           "remove it, or ask for one host");
   if (distributed.device == Device::cpu && (distributed.num_gpus || !distributed.gpu_ids.empty()))
     report("distributed.device", "is cpu, but GPUs are asked for",
            "remove the GPUs, or the device; CPU processes are distributed.ranks");
@@ -122,7 +132,7 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
-  // How many ranks there are is not known where all visible GPUs are meant.
+  // The number of ranks is not known when all visible GPUs are meant.
   const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();
   if (ranks_known && training.batch_size && training.micro_batch_size && training.gradient_accumulation_steps) {
     const std::int64_t ranks = distributed.ranks.value_or(gpus_asked_for(distributed) * distributed.num_nodes);

@@ -27,7 +27,7 @@ class TensorTable {
 
   bool has(std::string_view name) const { return sizes_.contains(name); }
 
-  // One size of a tensor with so many dimensions; noted when it is not there or of another rank.
+  // One size of a tensor with this many dimensions; noted when it is missing or of another rank.
   std::int64_t size(std::string_view name, std::size_t rank, std::size_t dimension) {
     const auto found = sizes_.find(name);
     if (found != sizes_.end() && found->second.rank == rank) return found->second.sizes[dimension];
@@ -62,7 +62,7 @@ std::int64_t usual_head_size(std::int64_t query_width, std::int64_t kv_width,
 
 std::string head_note(const ModelConfig& config) {
   return fmt::format(
-      "without a config.json the size of heads cannot be told: {} is assumed, so {} heads and {} of keys",
+      "without a config.json the size of heads is not known: {} is assumed, so {} heads and {} of keys",
       config.head_size, config.heads, config.kv_heads);
 }
 
@@ -98,7 +98,7 @@ DerivedConfig rotary_config(TensorTable& table) {
     derived.notes.push_back(head_note(config));
   }
   derived.notes.push_back(
-      fmt::format("without a config.json the longest sequence cannot be told: {} is assumed", config.positions));
+      fmt::format("without a config.json the longest sequence is not known: {} is assumed", config.positions));
   return derived;
 }
 
@@ -131,13 +131,13 @@ Result<DerivedConfig> config_from_tensors(const std::vector<NamedSizes>& tensors
   TensorTable table(tensors);
   const bool rotary = table.has("embed_tokens.weight");
   if (!rotary && !table.has("wte.weight"))
-    return refusal(source, "there is no config.json, and the names of its tensors are of no family that is known");
+    return refusal(source, "there is no config.json, and the names of its tensors are not those of a known family");
   DerivedConfig derived = rotary ? rotary_config(table) : gpt2_config(table);
   if (!table.missing().empty())
-    return refusal(source, fmt::format("there is no config.json, and the model cannot be told from tensors without {}",
+    return refusal(source, fmt::format("there is no config.json, and the model cannot be recognised from tensors without {}",
                                        join(table.missing(), ", ")));
   if (derived.config.head_size == 0)
-    return refusal(source, "there is no config.json, and the size of heads is none of the usual ones");
+    return refusal(source, "there is no config.json, and the size of the heads is not one of the usual ones");
   if (const auto wrong = contradictions(derived.config); !wrong.empty())
     return refusal(
         source, fmt::format("there is no config.json, and its tensors contradict each other: {}", join(wrong, "; ")));

@@ -1,4 +1,4 @@
-// A checkpoint without a config.json: what its tensors tell of the model.
+// A checkpoint without a config.json: what its tensors say about the model.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace muster::spec {
 
 struct DerivedConfig {
   ModelConfig config;
-  std::vector<std::string> notes;  // what the tensors do not tell and was assumed
+  std::vector<std::string> notes;  // what the tensors do not say and was assumed
 };
 
 // Tensors named as transformers names those of a Llama-like model or of GPT-2, with or without the name of the inner
-// model in front. Refused where names or sizes leave a doubt.
+// model in front. Refused if names or sizes are ambiguous.
 Result<DerivedConfig> config_from_tensors(const std::vector<NamedSizes>& tensors, std::string_view source);
 
 }  // namespace muster::spec

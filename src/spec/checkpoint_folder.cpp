@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 constexpr std::uint64_t longest_index = 100'000'000;
 
-// Which tensors each file holds, as the index says.
+// Which tensors each file holds, according to the index.
 using Listing = std::map<std::string, std::set<std::string>>;
 
 Error refusal(const fs::path& index, std::string what) {
@@ -22,7 +22,7 @@ Error refusal(const fs::path& index, std::string what) {
           "fetch the checkpoint again, or give its config.json alone"};
 }
 
-// Only files that lie beside the index: "model-00001-of-00002.safetensors".
+// Only files next to the index: "model-00001-of-00002.safetensors".
 bool is_plain_file_name(const std::string& name) {
   return name.ends_with(".safetensors") && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
 }
@@ -41,14 +41,14 @@ Result<Listing> read_index(const fs::path& index) {
   Listing listing;
   for (const auto& [tensor, name] : map->items()) {
     if (!name.is_string() || !is_plain_file_name(name.get_ref<const std::string&>()))
-      return refusal(index, fmt::format("{} lies in {}, which is no .safetensors file beside it", shown(json(tensor)),
+      return refusal(index, fmt::format("{} lies in {}, which is not a .safetensors file beside it", shown(json(tensor)),
                                         shown(name)));
     listing[name.get<std::string>()].insert(tensor);
   }
   return listing;
 }
 
-// The file has exactly the tensors that the index says.
+// The file has exactly the tensors that the index lists.
 Result<void> compare(const fs::path& index, const std::string& name, const std::set<std::string>& listed,
                      const SafetensorsHeader& header) {
   std::set<std::string> missing = listed;

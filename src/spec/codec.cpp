@@ -178,7 +178,7 @@ std::string write(const std::vector<std::string>& value) {
 
 std::string write(const std::vector<std::int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 
-// Quoted throughout, so that nothing of it is read as anything else.
+// Quoted throughout, so that no part of it is read as anything else.
 std::string write(const ExactTexts& value) {
   std::vector<std::string> items;
   for (const std::string& text : value.texts)

@@ -13,7 +13,7 @@
 
 namespace muster::spec {
 
-// An error's what is the words for what was seen ("is a list"); its remedy says what is accepted.
+// An error's what names what was found ("is a list"); its remedy says what is accepted.
 Result<bool> read(const Node& node, const bool*);
 Result<std::int64_t> read(const Node& node, const std::int64_t*);
 Result<double> read(const Node& node, const double*);

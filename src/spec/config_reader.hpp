@@ -20,14 +20,14 @@ class ConfigReader {
   // object and source must outlive this.
   ConfigReader(const nlohmann::json& object, std::string_view source) : object_(object), source_(source) {}
 
-  // A whole number from lowest to highest. Absent: fallback. Nothing when what is there is noted as a problem.
+  // A whole number from lowest to highest. Absent: fallback. Nothing if the value is noted as a problem.
   std::optional<std::int64_t> whole(Keys keys, std::int64_t fallback, std::int64_t highest, std::int64_t lowest = 1);
   bool flag(const char* key, bool fallback);
   double positive(const char* key, double fallback);
   double probability(const char* key, double fallback);
   std::string text(const char* key, std::string_view fallback);
 
-  // The value of the first spelling that is there; nullptr when none is. Two that disagree are a problem.
+  // The value of the first spelling that is present; nullptr when none is. Two that disagree are a problem.
   const nlohmann::json* find(Keys keys);
   bool is_null(const char* key) const;
 

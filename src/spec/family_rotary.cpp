@@ -41,7 +41,7 @@ class RotaryShape {
 
   ModelShape build() {
     const auto layers = static_cast<std::size_t>(config_.layers);
-    builder_.reserve(8 + 15 * layers, 8 + 16 * layers);  // of a block with every norm and bias
+    builder_.reserve(8 + 15 * layers, 8 + 16 * layers);  // for a block with every norm and bias
     builder_.open("", classes_.head_model);
     builder_.open("model", classes_.model);
     if (config_.remainder > 0) add("remainder", {config_.remainder});

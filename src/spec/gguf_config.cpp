@@ -32,11 +32,11 @@ class MetadataReader {
     if (entry == header_.metadata.end()) return std::nullopt;
     const auto* number = std::get_if<std::int64_t>(&entry->second);
     if (number != nullptr && *number > 0) return *number;
-    note(key, number != nullptr ? fmt::format("is {}", *number) : "is no whole number", "accepted: from 1 on");
+    note(key, number != nullptr ? fmt::format("is {}", *number) : "is not a whole number", "accepted: from 1 on");
     return std::nullopt;
   }
 
-  // A count of something that files may lack; 0 says so, too.
+  // A count of something that files may lack; 0 means the same.
   std::optional<std::int64_t> find_some(std::string_view name) {
     const auto entry = header_.metadata.find(fmt::format("{}.{}", architecture_, name));
     if (entry != header_.metadata.end() && entry->second == GgufValue(std::int64_t{0})) return std::nullopt;
@@ -51,7 +51,7 @@ class MetadataReader {
     const auto* whole = std::get_if<std::int64_t>(&entry->second);
     const double seen = number != nullptr ? *number : whole != nullptr ? static_cast<double>(*whole) : 0;
     if (seen > 0 && seen < 1e300) return seen;
-    note(key, "is no number above 0", "");
+    note(key, "is not a number above 0", "");
     return fallback;
   }
 
@@ -126,7 +126,7 @@ void read_switches(const GgufHeader& header, ModelConfig& config) {
   }
 }
 
-// Llama 3's frequencies lie in a tensor of factors; that is read by who reads tensors.
+// Llama 3's frequencies are in a tensor of factors, which the reader of tensors reads.
 void read_rope(MetadataReader& reader, ModelConfig& config) {
   Rope& rope = config.rope;
   rope.theta = reader.find_number("rope.freq_base", 10000);

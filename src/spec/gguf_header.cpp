@@ -49,7 +49,7 @@ Error refusal(std::string_view source, std::string what) {
 // A name from the file for messages, quoted.
 std::string shown_name(const std::string& name) { return shown(nlohmann::json(name)); }
 
-// Goes through the header once. Reading stops at the first thing that is wrong, or where the bytes at hand end although
+// Goes through the header once. Reading stops at the first error, or where the bytes at hand end although
 // the file goes on: then wants_more() is true.
 class GgufParser {
  public:
@@ -91,7 +91,7 @@ class GgufParser {
     if (!read(length) || !ahead(length)) return false;
     text = bytes_.substr(position_, length);
     position_ += length;
-    return is_utf8(text) || fail(fmt::format("the text that ends at byte {} is no UTF-8", position_));
+    return is_utf8(text) || fail(fmt::format("the text that ends at byte {} is not UTF-8", position_));
   }
 
   template <class Stored, class Kept>
@@ -128,7 +128,7 @@ class GgufParser {
     std::uint8_t byte = 0;
     if (!read(byte)) return false;
     value = byte == 1;
-    return byte <= 1 || fail(fmt::format("{} at byte {} is no boolean", byte, position_ - 1));
+    return byte <= 1 || fail(fmt::format("{} at byte {} is not a boolean", byte, position_ - 1));
   }
 
   bool read_kind(ValueKind& kind) {
@@ -136,7 +136,7 @@ class GgufParser {
     if (!read(number)) return false;
     kind = ValueKind{number};
     return number < least_bytes.size() ||
-           fail(fmt::format("{} before byte {} is no type of a value", number, position_));
+           fail(fmt::format("{} before byte {} is not a type of value", number, position_));
   }
 
   bool read_value(ValueKind kind, GgufValue& value) {
@@ -215,7 +215,7 @@ class GgufParser {
     return true;
   }
 
-  // begin and end are the offset and the length until the place of the data is known.
+  // begin and end hold the offset and the length until the place of the data is known.
   bool read_tensor(GgufTensor& tensor) {
     std::uint32_t rank = 0, type = 0;
     if (!read(tensor.name) || !read(rank)) return false;
@@ -327,7 +327,7 @@ Result<GgufHeader> parse_gguf_header(std::string_view beginning, std::uint64_t f
   return GgufParser(beginning.substr(0, file_size), file_size, source).parse();
 }
 
-// A header does not say how long it is: parts are read, each four times as long as the one before, until one is enough.
+// A header does not say how long it is: parts are read, each four times as long as the last, until one is enough.
 Result<GgufHeader> read_gguf_header(const std::filesystem::path& file) {
   const auto opened = RegularFile::open(file);
   if (!opened) return opened.error();

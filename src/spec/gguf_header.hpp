@@ -1,4 +1,4 @@
-// The header of a GGUF file: its metadata, and names, types, shapes and places of its tensors. No tensor is read.
+// The header of a GGUF file: its metadata, and the names, types, shapes and places of its tensors. No tensor is read.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct GgufBlock {
 };
 GgufBlock block_of(GgufType type);
 
-// A list, by what its entries are; only one of the three has any.
+// A list, by the type of its entries; only one of the three has any.
 struct GgufArray;
 using GgufValue = std::variant<std::int64_t, double, bool, std::string, GgufArray>;
 struct GgufArray {
@@ -47,18 +47,18 @@ struct GgufHeader {
   std::vector<GgufTensor> tensors;
 };
 
-// Refused, with the reason: other files, versions before 2, big-endian files, lengths and counts beyond the file, types
-// that are not known, places that overlap or lie outside of the file, text that is no UTF-8, lists of lists.
+// Refused, with the reason: other files, versions before 2, big-endian files, lengths and counts beyond the file,
+// unknown types, places that overlap or are outside the file, text that is not UTF-8, lists of lists.
 Result<GgufHeader> read_gguf_header(const std::filesystem::path& file);
 
 // The same from memory. beginning: the file's first bytes, at least to the end of its header where it has one.
 Result<GgufHeader> parse_gguf_header(std::string_view beginning, std::uint64_t file_size, std::string_view source);
 
-// The configuration that the metadata describes ("llama.block_count", …); an architecture that is not known is refused
-// by name. Whether head and embedding are tied, and which biases there are, is told by the tensors.
+// The configuration that the metadata describes ("llama.block_count", …); an unknown architecture is refused
+// by name. Whether head and embedding are tied, and which biases exist, follows from the tensors.
 Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view source);
 
-// A file has the tensors that a shape asks for, under GGUF's names; what disagrees is named.
+// Checks that a file has the tensors that a shape asks for, under GGUF's names; differences are named.
 Result<void> check_gguf_tensors(const ModelShape& shape, const GgufHeader& header, std::string_view source);
 
 }  // namespace muster::spec

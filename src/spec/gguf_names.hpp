@@ -14,7 +14,7 @@ std::string gguf_name(std::string_view path);
 enum class GgufOrder {
   same,
   transposed,   // GPT-2's projections: outputs first, as other families have them
-  interleaved,  // llama's queries and keys: in each head, the two elements of a rotated pair lie beside each other
+  interleaved,  // llama's queries and keys: in each head, the two elements of a rotated pair are next to each other
 };
 GgufOrder gguf_order(const ModelShape& shape, TensorId id, Family family);
 

@@ -13,9 +13,9 @@ namespace muster::spec {
 namespace {
 
 constexpr std::string_view tensor_name = "rope_freqs.weight";
-constexpr std::int64_t llama3_positions = 8192;  // what every Llama 3 was first trained with
+constexpr std::int64_t llama3_positions = 8192;  // what every Llama 3 was originally trained with
 
-Error refusal(std::string_view source, std::string what) {
+Error bad_factors(std::string_view source, std::string what) {
   return {Error::Kind::bad_input, fmt::format("{}: {} {}", source, tensor_name, what),
           "use the model's Hugging Face folder, whose config.json names its rope scaling"};
 }
@@ -45,8 +45,8 @@ Result<std::vector<float>> read_rope_factors(const std::filesystem::path& file, 
   const auto tensor = std::ranges::find(header.tensors, tensor_name, &GgufTensor::name);
   if (tensor == header.tensors.end()) return std::vector<float>{};
   if (tensor->type != GgufType::f32 || tensor->dimensions.elements() > largest::attention_width)
-    return refusal(file.string(),
-                   fmt::format("is {} with {} elements", name(tensor->type), tensor->dimensions.elements()));
+    return bad_factors(file.string(),
+                       fmt::format("is {} with {} elements", name(tensor->type), tensor->dimensions.elements()));
   const auto opened = RegularFile::open(file);
   if (!opened) return opened.error();
   std::vector<float> factors(static_cast<std::size_t>(tensor->dimensions.elements()));
@@ -58,14 +58,14 @@ Result<std::vector<float>> read_rope_factors(const std::filesystem::path& file, 
 Result<void> take_rope_factors(const std::vector<float>& factors, std::string_view source, ModelConfig& config) {
   if (std::ranges::all_of(factors, [](float factor) { return factor == 1.0F; })) return {};
   if (static_cast<std::int64_t>(factors.size()) != config.head_size / 2)
-    return refusal(source, fmt::format("has {} factors for heads of {}", factors.size(), config.head_size));
+    return bad_factors(source, fmt::format("has {} factors for heads of {}", factors.size(), config.head_size));
   Rope rope = config.rope;
   rope.kind = RopeKind::llama3;
   rope.factor = static_cast<double>(*std::ranges::max_element(factors));
   rope.original_positions = llama3_positions;
   if (config.rope.kind != RopeKind::standard || !gives(rope, factors, config.head_size))
-    return refusal(source, fmt::format("holds factors from {} to {} that are not those of Llama 3's scaling",
-                                       *std::ranges::min_element(factors), *std::ranges::max_element(factors)));
+    return bad_factors(source, fmt::format("holds factors from {} to {} that are not those of Llama 3's scaling",
+                                           *std::ranges::min_element(factors), *std::ranges::max_element(factors)));
   config.rope = rope;
   return {};
 }

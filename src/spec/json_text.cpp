@@ -67,7 +67,7 @@ Result<Json> parse_object(std::string_view text, std::string_view source) {
         Json::parse(text, [&](int depth, json::parse_event_t event, Json& part) { return watch(depth, event, part); });
   } catch (const json::parse_error& failure) {
     return refusal(source, fmt::format("no valid JSON at byte {}", failure.byte));
-  } catch (const json::exception& failure) {  // a number beyond all bounds
+  } catch (const json::exception& failure) {  // a number out of range
     return refusal(source, fmt::format("no valid JSON: {}", failure.what()));
   }
   if (!parsed.is_object()) return refusal(source, "holds no JSON object");
@@ -91,7 +91,7 @@ std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() <= longest_shown) return text;
   std::size_t cut = longest_shown;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside of a character
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
   return text.substr(0, cut) + "…";
 }
 

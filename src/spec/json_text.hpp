@@ -1,4 +1,4 @@
-// JSON from files that others wrote: the one door through which it comes in.
+// JSON from files that others wrote: the only place where it is parsed.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,8 +9,8 @@
 
 namespace muster::spec {
 
-// The object that text holds. Refused, with source named: what is no JSON, no object, nested deeper than any of these
-// files is, or names a key twice.
+// The object that text holds. Refused, with source named: text that is not JSON, not an object, nested too deeply
+// for any of these files, or names a key twice.
 Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view source);
 
 // The same, with the keys in the order of the text.

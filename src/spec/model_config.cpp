@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using Whole = std::optional<std::int64_t>;
 
-// What transformers' configuration class of a family says of a key that config.json does not have.
+// What transformers' configuration class of a family uses for a key that config.json does not have.
 struct FamilyDefaults {
   Family family;
   std::string_view name;
@@ -24,7 +24,7 @@ struct FamilyDefaults {
   std::int64_t vocabulary, hidden, intermediate, layers, heads, positions;
   Whole kv_heads;             // absent: as many as heads
   Whole head_size;            // absent: hidden / heads
-  bool kv_heads_may_be_null;  // and then are as many as heads
+  bool kv_heads_may_be_null;  // and then there are as many as heads
   bool tied;
   Activation activation;
 };
@@ -115,7 +115,7 @@ void check_architectures(ConfigReader& reader, const FamilyDefaults& family) {
     if (!entry.is_string() || entry.get_ref<const std::string&>() != family.architecture)
       reader.note(
           "architectures",
-          fmt::format("names {}, which is no causal language model of the family {}", shown(entry), family.name),
+          fmt::format("names {}, which is not a causal language model of the family {}", shown(entry), family.name),
           fmt::format("accepted: \"{}\"", family.architecture));
 }
 
@@ -129,7 +129,7 @@ void check_extras(ConfigReader& reader, const FamilyDefaults& family) {
     reader.note("add_cross_attention", "is true: decoders of encoders are not known", "accepted: false");
 }
 
-// The layers that slide, of the families that have windows in some layers only.
+// The layers that slide, for the families that have windows only in some layers.
 void read_layer_types(ConfigReader& reader, ModelConfig& config) {
   const Whole first = reader.whole({"max_window_layers"}, default_first_sliding_layer, largest::layers * 1024, 0);
   const json* types = reader.find({"layer_types"});
@@ -206,7 +206,7 @@ void read_rotary_family(ConfigReader& reader, const FamilyDefaults& family, Mode
   read_rope(reader, config);
 }
 
-// n_ctx is an old word for n_positions that transformers no longer reads.
+// n_ctx is an old name for n_positions that transformers no longer reads.
 Whole read_gpt2_positions(ConfigReader& reader, const FamilyDefaults& family) {
   const Whole positions =
       reader.whole({"n_positions", "max_position_embeddings"}, family.positions, largest::positions);
@@ -243,7 +243,7 @@ void read_gpt2(ConfigReader& reader, const FamilyDefaults& family, ModelConfig& 
   read_activation(reader, "activation_function", config);
 }
 
-// A model of several parts is refused with the name of its language model, which may be one that is known.
+// A model of several parts is refused with the name of its language model, which may be a known one.
 Error refuse_family(const std::string& model_type, const json& object, std::string_view source) {
   const std::vector<std::string> known = family_names();
   std::string what = fmt::format("{}: model_type {} is not known", source, shown(json(model_type)));

@@ -42,12 +42,12 @@ struct ModelConfig {
   bool mlp_bias = false;
   Activation activation = Activation::silu;
   double norm_epsilon = 1e-6;
-  Rope rope;                                   // of the families that rotate
+  Rope rope;                                   // for the families that rotate
   bool scaled_attention = true;                // scores are divided by the root of head_size; GPT-2 may not
   bool attention_scaled_by_layer = false;      // and once more by the layer's number, from 1; GPT-2 may
   std::optional<std::int64_t> sliding_window;  // of the layers that slide
   std::vector<bool> sliding_layers;            // empty: all slide when there is a window
-  std::optional<ElementType> dtype;            // of the checkpoint, where the file tells it
+  std::optional<ElementType> dtype;            // of the checkpoint, if the file says so
   Dropout dropout;
   std::optional<std::string> quantization;  // quantization_config's method, where there is one
   std::int64_t remainder = 0;  // of a model made up from its size alone: parameters of the 1-D tensor model.remainder
@@ -62,11 +62,11 @@ std::vector<std::string> family_names();
 std::optional<Family> family_named(std::string_view model_type);
 
 // config.json's text. source names it in messages. Every wrong key is reported; both spellings of keys that changed are
-// read (torch_dtype and dtype, n_embd and hidden_size of GPT-2, …), and two that disagree are an error; a family that
-// is not known is refused by name. Values that transformers would fill in are filled in the same way.
+// read (torch_dtype and dtype, n_embd and hidden_size of GPT-2, …), and two that disagree are an error; an unknown
+// family is refused by name. Values that transformers would fill in are filled in the same way.
 Result<ModelConfig> parse_model_config(std::string_view text, std::string_view source);
 
-// What no source may exceed. The product of all of them, in bytes of state per parameter, fits 63 bits.
+// Upper limits for every source. The product of all of them, in bytes of state per parameter, fits 63 bits.
 namespace largest {
 constexpr std::int64_t vocabulary = std::int64_t{1} << 26;
 constexpr std::int64_t hidden = std::int64_t{1} << 20;

@@ -7,7 +7,7 @@
 namespace muster::spec {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 std::string_view architecture(Family family) {
   switch (family) {
@@ -25,16 +25,16 @@ std::string_view architecture(Family family) {
   return {};
 }
 
-void write_tokens(json& object, const TokenIds& tokens) {
+void write_tokens(ordered_json& object, const TokenIds& tokens) {
   if (tokens.begin) object["bos_token_id"] = *tokens.begin;
   if (tokens.ends.size() == 1) object["eos_token_id"] = tokens.ends.front();
   if (tokens.ends.size() > 1) object["eos_token_id"] = tokens.ends;
   if (tokens.padding) object["pad_token_id"] = *tokens.padding;
 }
 
-json rope_scaling(const Rope& rope) {
+ordered_json rope_scaling(const Rope& rope) {
   if (rope.kind == RopeKind::standard) return nullptr;
-  json section{{"rope_type", name(rope.kind)}, {"factor", rope.factor}};
+  ordered_json section{{"rope_type", name(rope.kind)}, {"factor", rope.factor}};
   if (rope.kind != RopeKind::linear && rope.original_positions > 0)
     section["original_max_position_embeddings"] = rope.original_positions;
   if (rope.attention_factor) section["attention_factor"] = *rope.attention_factor;
@@ -56,18 +56,18 @@ json rope_scaling(const Rope& rope) {
   return section;
 }
 
-void write_window(json& object, const ModelConfig& config) {
+void write_window(ordered_json& object, const ModelConfig& config) {
   if (config.family == Family::llama) return;
-  object["sliding_window"] = config.sliding_window ? json(*config.sliding_window) : json(nullptr);
+  object["sliding_window"] = config.sliding_window ? ordered_json(*config.sliding_window) : ordered_json(nullptr);
   if (config.family == Family::mistral) return;
   object["use_sliding_window"] = config.sliding_window.has_value();
   if (!config.sliding_window || config.sliding_layers.empty()) return;
-  json types = json::array();
+  ordered_json types = ordered_json::array();
   for (const bool slides : config.sliding_layers) types.push_back(slides ? "sliding_attention" : "full_attention");
   object["layer_types"] = std::move(types);
 }
 
-void write_rotary_family(json& object, const ModelConfig& config) {
+void write_rotary_family(ordered_json& object, const ModelConfig& config) {
   object["hidden_size"] = config.hidden;
   object["intermediate_size"] = config.intermediate;
   object["num_hidden_layers"] = config.layers;
@@ -86,7 +86,7 @@ void write_rotary_family(json& object, const ModelConfig& config) {
   write_window(object, config);
 }
 
-void write_gpt2(json& object, const ModelConfig& config) {
+void write_gpt2(ordered_json& object, const ModelConfig& config) {
   object["n_embd"] = config.hidden;
   object["n_inner"] = config.intermediate;
   object["n_layer"] = config.layers;
@@ -101,7 +101,7 @@ void write_gpt2(json& object, const ModelConfig& config) {
   object["resid_pdrop"] = config.dropout.residual;
 }
 
-// What the class in transformers has no word for; "" where it has one for all.
+// What the class in transformers cannot express; "" if it can express everything.
 std::string unsayable(const ModelConfig& config) {
   const bool window = config.sliding_window && config.family == Family::llama;
   if (window) return "a sliding window";
@@ -123,9 +123,9 @@ Result<std::string> write_model_config(const ModelConfig& config, const TokenIds
                  fmt::format("a model of the family {} with {} has no config.json that transformers could read",
                              name(config.family), what),
                  ""};
-  json object{{"architectures", {architecture(config.family)}},
-              {"model_type", name(config.family)},
-              {"vocab_size", config.vocabulary}};
+  ordered_json object{{"architectures", {architecture(config.family)}},
+                      {"model_type", name(config.family)},
+                      {"vocab_size", config.vocabulary}};
   if (config.family == Family::gpt2)
     write_gpt2(object, config);
   else
@@ -138,7 +138,7 @@ Result<std::string> write_model_config(const ModelConfig& config, const TokenIds
 }
 
 std::string write_generation_config(const TokenIds& tokens) {
-  json object = json::object();
+  ordered_json object = ordered_json::object();
   write_tokens(object, tokens);
   return object.dump(2) + "\n";
 }

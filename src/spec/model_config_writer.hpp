@@ -11,17 +11,17 @@
 
 namespace muster::spec {
 
-// Ids of tokens with a task, which config.json and generation_config.json carry.
+// Ids of special tokens, which config.json and generation_config.json carry.
 struct TokenIds {
   std::optional<std::int64_t> begin, padding;
   std::vector<std::int64_t> ends;  // any of them ends an answer; the first is the model's own
 };
 
 // In the spelling that old and new versions of transformers read. parse_model_config gives the same configuration back.
-// Refused: what the family's class in transformers cannot say (a sliding window of Llama, say).
+// Refused: what the family's class in transformers cannot express (a sliding window of Llama, say).
 Result<std::string> write_model_config(const ModelConfig& config, const TokenIds& tokens);
 
-// generation_config.json with these ids alone.
+// generation_config.json with only these ids.
 std::string write_generation_config(const TokenIds& tokens);
 
 }  // namespace muster::spec

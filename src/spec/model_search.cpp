@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "spec/huggingface_cache.hpp"
 
@@ -39,11 +40,6 @@ fs::path store_from_environment() {
   return expand("~/.local/share/muster/models");
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 std::vector<fs::path> gguf_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code failure;
@@ -61,7 +57,7 @@ Result<fs::path> find_in_store(const std::string& model, const fs::path& store) 
   const auto missing = [](std::string what) { return Error{Error::Kind::bad_input, std::move(what), ""}; };
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) return missing(fmt::format("no folder {}", folder.string()));
-  if (is_there(folder / "config.json")) return folder;
+  if (path_exists(folder / "config.json")) return folder;
   const std::vector<fs::path> files = gguf_files(folder);
   if (files.size() == 1) return files.front();
   return missing(fmt::format("{} holds no config.json and {} GGUF files", folder.string(), files.size()));
@@ -69,7 +65,7 @@ Result<fs::path> find_in_store(const std::string& model, const fs::path& store) 
 
 Result<fs::path> find_model(const std::string& model, const ModelSearch& search) {
   const fs::path path(model);
-  if (!model.empty() && is_there(path)) return path;
+  if (!model.empty() && path_exists(path)) return path;
   std::error_code ignored;
   std::vector<std::string> looked{fmt::format("no file or folder {}", fs::absolute(path, ignored).string())};
   if (is_hub_name(model)) {

@@ -1,4 +1,4 @@
-// From what a user calls a model to the folder or file that holds it.
+// From the user's name for a model to the folder or file that holds it.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,14 @@ namespace muster::spec {
 // Where names are looked up.
 struct ModelSearch {
   std::filesystem::path hub_cache;
-  std::filesystem::path store = {};  // of what muster model get has fetched; empty: none
+  std::filesystem::path store = {};  // for what muster model get has fetched; empty: none
 };
 // The cache: HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 // The store: MUSTER_MODELS, else XDG_DATA_HOME/muster/models, else ~/.local/share/muster/models.
 ModelSearch model_search_from_environment();
 
-// A path as it is; else a name in the store, else a name in the cache. What is found is a folder, or a file in one that
-// holds nothing but a GGUF file. Not there: an error that says where it was looked for.
+// A path as it is; else a name in the store, else a name in the cache. The result is a folder, or a file in one that
+// holds nothing but a GGUF file. If missing: an error that says where it was looked for.
 Result<std::filesystem::path> find_model(const std::string& model, const ModelSearch& search);
 
 // The folder or GGUF file of a name in the store; an error that says what is missing.

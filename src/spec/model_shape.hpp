@@ -55,7 +55,7 @@ struct ModuleShape {
   std::string name;        // within its parent: "layers", "0", "self_attn"
   std::string class_name;  // transformers' class: "LlamaDecoderLayer"
   std::optional<ModuleId> parent;
-  std::size_t end = 0;           // modules with ids in (own id, end) lie below this one
+  std::size_t end = 0;           // modules with ids in (own id, end) are below this one
   std::size_t first_tensor = 0;  // its own tensors: [first_tensor, first_tensor + tensor_count)
   std::size_t tensor_count = 0;
 };
@@ -72,7 +72,7 @@ class ModelShape {
   const TensorShape& at(TensorId id) const { return tensors[number(id)]; }
   std::span<const TensorShape> tensors_of(ModuleId id) const;
   std::vector<ModuleId> children(ModuleId id) const;
-  bool is_whole(ModuleId id) const;  // of a class that is never split
+  bool is_whole(ModuleId id) const;  // its class is never split
   // A projection whose rows are its inputs, where other families have outputs: GPT-2's.
   bool is_transposed(TensorId id) const;
 
@@ -85,15 +85,15 @@ class ModelShape {
   std::int64_t parameter_count() const;
 };
 
-// Adds modules and tensors in order, so that nobody counts indices by hand.
+// Adds modules and tensors in order, so that no caller counts indices by hand.
 class ShapeBuilder {
  public:
-  // Room for about so many, so that large trees are not moved while they grow.
+  // Room for about this many, so that large trees are not moved while they grow.
   void reserve(std::size_t modules, std::size_t tensors);
   // The module stays open for children and tensors until close(). The first one is the root.
   ModuleId open(std::string name, std::string class_name);
   void close();
-  // To the module that is open; its tensors come before its children. Opening, adding and closing in another order is a
+  // To the open module; its tensors come before its children. Opening, adding and closing in another order is a
   // bug and throws.
   TensorId add(std::string name, std::initializer_list<std::int64_t> sizes, TensorKind kind = TensorKind::parameter,
                ElementType type = ElementType::float32);

@@ -7,12 +7,14 @@
 #include <map>
 
 #include "base/byte_count.hpp"
+#include "base/files.hpp"
 #include "base/regular_file.hpp"
 #include "base/text.hpp"
 #include "spec/checkpoint_config.hpp"
 #include "spec/gguf_header.hpp"
 #include "spec/gguf_rope.hpp"
 #include "spec/json_text.hpp"
+#include "spec/published_models.hpp"
 #include "spec/safetensors_header.hpp"
 #include "spec/tensor_check.hpp"
 
@@ -22,11 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::uint64_t longest_config = 16'000'000;
 using Files = std::vector<CheckpointFile>;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 Result<ModelConfig> read_config(const fs::path& path) {
   const auto file = RegularFile::open(path);
@@ -53,7 +50,7 @@ std::vector<NamedSizes> sizes_of(const Files& files) {
   return sizes;
 }
 
-// The type of most bytes among the floating ones.
+// The type with the most bytes among the floating-point ones.
 std::optional<ElementType> main_type(const Files& files) {
   std::map<ElementType, std::uint64_t> bytes;
   for (const CheckpointFile& file : files)
@@ -93,7 +90,7 @@ std::vector<NamedSizes> wanted_tensors(const ModelShape& shape, const std::vecto
   return wanted;
 }
 
-// Tensors that the checkpoint has and the model has no place for.
+// Tensors that the checkpoint has but the model has no place for.
 Result<std::vector<std::string>> unplaced_tensors(const ModelDescription& model, const Files& files) {
   const std::vector<NamedSizes> held = sizes_of(files);
   const std::string source = files.size() == 1 ? files[0].path.string() : files[0].path.parent_path().string();
@@ -129,7 +126,7 @@ Result<ModelDescription> from_config(const std::string& name, const ModelConfig&
   return model;
 }
 
-// A model of which there are only checkpoint files.
+// A model for which only checkpoint files exist.
 Result<ModelDescription> from_tensors(const std::string& name, const Files& files, std::optional<ElementType> dtype) {
   const std::string source = files[0].path.string();
   auto derived = config_from_tensors(sizes_of(files), source);
@@ -141,12 +138,12 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
   if (!extra) return extra.error();
   if (extra->empty()) return model;
   return Error{Error::Kind::bad_input,
-               fmt::format("{}: there is no config.json, and {} is of no family that is known", source,
+               fmt::format("{}: there is no config.json, and {} is not of a known family", source,
                            shown(nlohmann::json(extra->front()))),
                "put the model's config.json beside it"};
 }
 
-// The first file of a folder that could be named instead of it.
+// The first file in a folder that could be named instead of it.
 std::string remedy_for(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failure;
@@ -157,11 +154,11 @@ std::string remedy_for(const fs::path& folder) {
   return "name the folder that holds them or a .gguf file (muster plan also takes a size alone: --params 7B)";
 }
 
-// The configuration comes first: what it says of the checkpoint (quantised, say) explains what its files hold.
+// The configuration comes first: what it says about the checkpoint (quantised, say) explains what its files hold.
 Result<ModelDescription> from_folder(const std::string& name, const fs::path& folder,
                                      std::optional<ElementType> dtype) {
   std::optional<ModelConfig> config;
-  if (is_there(folder / "config.json")) {
+  if (path_exists(folder / "config.json")) {
     const auto read = read_config(folder / "config.json");
     if (!read) return read.error();
     config = *read;
@@ -202,7 +199,7 @@ Result<ModelDescription> from_safetensors(const std::string& name, const fs::pat
   Files files;
   files.push_back({file, std::move(*header)});
   const fs::path beside = file.parent_path() / "config.json";
-  if (!is_there(beside)) return from_tensors(name, files, dtype);
+  if (!path_exists(beside)) return from_tensors(name, files, dtype);
   const auto config = read_config(beside);
   if (!config) return config.error();
   return from_config(name, *config, files, dtype);
@@ -257,7 +254,7 @@ Result<ModelDescription> from_file(const std::string& name, const fs::path& file
   if (extension == ".safetensors") return from_safetensors(name, file, dtype);
   if (extension == ".gguf") return from_gguf(name, file, dtype);
   return Error{Error::Kind::bad_input,
-               fmt::format("{} is no file that a model can be read from{}", file.string(),
+               fmt::format("{} is not a file that a model can be read from{}", file.string(),
                            extension == ".bin" || extension == ".pt" || extension == ".pth"
                                ? ": pickled checkpoints can run code and are not opened"
                                : ""),
@@ -283,9 +280,10 @@ Result<ModelDescription> model_of_size(std::int64_t parameters, std::optional<El
   config.remainder = parameters - build_shape(config, ElementType::float32).parameter_count();
   ModelDescription model = describe(fmt::format("{} parameters", parameters), config, {}, dtype);
   model.typical = true;
-  model.notes.push_back(
-      fmt::format("a typical model of {} parameters: {} layers, hidden size {}, {} heads, vocabulary of {}", parameters,
-                  config.layers, config.hidden, config.heads, config.vocabulary));
+  model.notes.push_back(fmt::format(
+      "a typical model, shaped like {}: {} layers, hidden size {}, {} heads ({} of keys and values), vocabulary of {}",
+      nearest_published(parameters).name, config.layers, config.hidden, config.heads, config.kv_heads,
+      config.vocabulary));
   return model;
 }
 

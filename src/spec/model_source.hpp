@@ -1,4 +1,4 @@
-// From what a user calls a model to its shape: a folder, a config.json, a checkpoint file, a name in the store or the
+// From the user's name for a model to its shape: a folder, a config.json, a checkpoint file, a name in the store or the
 // local Hugging Face cache, or only a size.
 #pragma once
 
@@ -18,15 +18,15 @@ struct ModelDescription {
   std::string name;  // as the user wrote it, for messages
   ModelConfig config;
   ModelShape shape;
-  ElementType dtype = ElementType::float32;      // of the checkpoint; float32 when no file tells
-  std::optional<std::int64_t> checkpoint_bytes;  // what the files' tensors take, where there are files
-  bool typical = false;                          // made up from a size alone
+  ElementType dtype = ElementType::float32;      // of the checkpoint; float32 if no file says
+  std::optional<std::int64_t> checkpoint_bytes;  // size of the files' tensors, if there are files
+  bool typical = false;                          // derived from a size alone
   std::vector<std::string> notes;                // what the user should know
 };
 
-// Each is refused with where it was looked for. Where there are checkpoint files beside the config, their headers must
-// have the tensors the config asks for; what disagrees is named. Without a config.json it is told from the tensors
-// where they leave no doubt, and a note says what was assumed. Quantised checkpoints other than GGUF are refused by
+// Each is refused with where it was looked for. If there are checkpoint files next to the config, their headers must
+// have the tensors the config asks for; differences are named. Without a config.json it is inferred from the tensors
+// if they are unambiguous, and a note says what was assumed. Quantised checkpoints other than GGUF are refused by
 // method. dtype: the type to hold the weights in; absent: the checkpoint's.
 Result<ModelDescription> read_model(const std::string& model, const ModelSearch& search,
                                     std::optional<ElementType> dtype);

@@ -23,7 +23,7 @@ std::optional<int> zeros_of(char letter) {
   }
 }
 
-// Digits, with at most one point among them, times a power of ten, exactly; nothing where that is no whole number.
+// Digits, with at most one point among them, times a power of ten, exactly; nothing where that is not a whole number.
 std::optional<std::int64_t> scaled(std::string_view digits, int zeros) {
   std::int64_t number = 0;
   bool after_point = false, any = false;
@@ -52,7 +52,7 @@ Result<std::int64_t> parse_parameter_count(std::string_view text) {
   const auto zeros = text.empty() ? std::nullopt : zeros_of(text.back());
   const auto count = scaled(zeros ? text.substr(0, text.size() - 1) : text, zeros.value_or(0));
   if (count && *count > 0) return *count;
-  return Error{Error::Kind::bad_input, fmt::format("'{}' is no count of parameters", text),
+  return Error{Error::Kind::bad_input, fmt::format("'{}' is not a number of parameters", text),
                "accepted: 70B, 1.5B, 135M, 1T or a plain whole number"};
 }
 

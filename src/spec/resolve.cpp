@@ -44,7 +44,8 @@ class Resolver {
     for (const ReservedVariable& reserved : reserved_variables()) known.emplace_back(reserved.name);
     for (const auto& [variable, value] : environment) {
       if (variable == "GPU_LIST") {
-        note_once(fmt::format("GPU_LIST is read as distributed.gpu_ids"));
+        if (value.empty()) continue;  // as muster launch leaves it to its ranks, whose mask is narrower
+        note_once("GPU_LIST is read as distributed.gpu_ids");
         set("distributed.gpu_ids", value_node(value, variable), {Origin::Kind::environment, variable});
       } else if (const auto found = key_of_variable.find(variable); found != key_of_variable.end()) {
         set(found->second, value_node(value, variable), {Origin::Kind::environment, variable});
@@ -96,19 +97,13 @@ class Resolver {
            std::ranges::any_of(aliases(), [&](const Alias& alias) { return alias.spelling.starts_with(key + "."); });
   }
 
-  static std::string canonical(const std::string& key) {
-    for (const Alias& alias : aliases())
-      if (alias.spelling == key) return std::string(alias.key);
-    return key;
-  }
-
   void place(const std::string& key, const Node& value, const Origin& origin) {
     for (const RefusedKey& refused : refused_keys())
       if (refused.key == key) {
         problems_.push_back({origin.where, fmt::format("{} is refused: {}", key, refused.reason), ""});
         return;
       }
-    const std::string known = canonical(key);
+    const std::string known(canonical_key(key));
     if (known != key) note_once(fmt::format("{} is read as {}", key, known));
     if (schema_.find(known) == nullptr)
       report_unknown(key, origin);
@@ -161,7 +156,7 @@ class Resolver {
     return names;
   }
 
-  // What a command line or a variable holds: [..] and {..} are YAML, anything else is one scalar.
+  // The contents of a command-line word or a variable: [..] and {..} are YAML, anything else is one scalar.
   Node value_node(const std::string& text, const std::string& where) {
     const std::string_view trimmed = trim(text);
     if (!trimmed.empty() &&

@@ -1,4 +1,4 @@
-// From what the user wrote to a RunSpec in which every value knows where it came from, or every problem at once.
+// From what the user wrote to a RunSpec in which every value records where it came from, or every problem at once.
 #pragma once
 
 #include <map>
@@ -13,9 +13,9 @@
 
 namespace muster::spec {
 
-// Where a value came from; a later kind overrules an earlier one.
+// Where a value came from; a later kind overrides an earlier one.
 struct Origin {
-  enum class Kind { built_in, file, environment, command_line };
+  enum class Kind { built_in, model, file, environment, command_line };
   Kind kind = Kind::built_in;
   std::string where;  // "run.yaml:3:5", "MUSTER_MODEL_DTYPE", "--num-gpus"
 };
@@ -41,12 +41,12 @@ struct Sources {
 struct ResolvedSpec {
   RunSpec spec;
   std::map<std::string, Origin> origins;  // of every key that is not at its built-in value
-  std::vector<std::string> notes;         // used aliases, overruled values: to be said once
+  std::vector<std::string> notes;         // used aliases, overridden values: to be shown once
 };
 
 Result<ResolvedSpec> resolve(const Schema& schema, const Sources& sources);
 
-// "a.b.c=value" as the command line has it, or why it is none.
+// "a.b.c=value" as on the command line, or why it is not one.
 Result<Override> parse_override(std::string_view argument);
 
 // Keys whose capability this version lacks, set to something that would need it. One problem each.

@@ -23,7 +23,7 @@ struct Rope {
   RopeKind kind = RopeKind::standard;
   double theta = 10000;
   double factor = 1;
-  std::int64_t original_positions = 0;     // what the model was first trained with; yarn, longrope, llama3
+  std::int64_t original_positions = 0;     // what the model was originally trained with; yarn, longrope, llama3
   std::optional<double> attention_factor;  // on cosines and sines; absent: what the kind's paper says
   double beta_fast = 32;                   // yarn
   double beta_slow = 1;

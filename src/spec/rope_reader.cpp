@@ -22,13 +22,13 @@ constexpr std::array kind_words{
     KindWord{"default", RopeKind::standard},    KindWord{"linear", RopeKind::linear},
     KindWord{"dynamic", RopeKind::dynamic},     KindWord{"yarn", RopeKind::yarn},
     KindWord{"longrope", RopeKind::longrope},   KindWord{"llama3", RopeKind::llama3},
-    KindWord{"proportional", RopeKind::linear},  // of heads that rotate whole it is the same
+    KindWord{"proportional", RopeKind::linear},  // the same for heads that are rotated as a whole
 };
 
 // One of the two sections.
-class Section {
+class RopeSection {
  public:
-  Section(ConfigReader& reader, const json& object, std::string key)
+  RopeSection(ConfigReader& reader, const json& object, std::string key)
       : reader_(reader), object_(object), key_(std::move(key)) {}
 
   const json* find(const char* name) const {
@@ -75,7 +75,7 @@ class Section {
   std::string key_;
 };
 
-std::optional<RopeKind> read_kind(Section& section) {
+std::optional<RopeKind> read_kind(RopeSection& section) {
   const char* key = section.find("rope_type") != nullptr ? "rope_type" : "type";
   const json* word = section.find(key);
   if (word == nullptr) return RopeKind::standard;
@@ -94,8 +94,8 @@ void check_part(ConfigReader& reader, const json* part, std::string_view key) {
     reader.note(key, fmt::format("is {}", shown(*part)), "heads that rotate in part are not known; accepted: 1");
 }
 
-// transformers: a number beside the section goes before one inside it, and the model's positions stand for neither.
-std::int64_t read_original_positions(ConfigReader& reader, Section& section, const ModelConfig& config) {
+// transformers: a number next to the section overrides one inside it, and the model's positions stand for neither.
+std::int64_t read_original_positions(ConfigReader& reader, RopeSection& section, const ModelConfig& config) {
   if (reader.find({"original_max_position_embeddings"}) != nullptr)
     return reader.whole({"original_max_position_embeddings"}, config.positions, largest::positions).value_or(0);
   const json* inside = section.find("original_max_position_embeddings");
@@ -104,7 +104,7 @@ std::int64_t read_original_positions(ConfigReader& reader, Section& section, con
       section.number("original_max_position_embeddings", 1, static_cast<double>(largest::positions)).value_or(1));
 }
 
-void read_section(ConfigReader& reader, Section& section, ModelConfig& config) {
+void read_section(ConfigReader& reader, RopeSection& section, ModelConfig& config) {
   Rope& rope = config.rope;
   const auto kind = read_kind(section);
   if (!kind) return;
@@ -120,11 +120,11 @@ void read_section(ConfigReader& reader, Section& section, ModelConfig& config) {
   else if (rope.kind != RopeKind::linear)
     section.require("factor");
   section.take("factor", rope.factor);
-  rope.attention_factor = section.number("attention_factor", Section::smallest, Section::greatest);
+  rope.attention_factor = section.number("attention_factor", RopeSection::smallest, RopeSection::greatest);
   section.take("beta_fast", rope.beta_fast);
   section.take("beta_slow", rope.beta_slow);
-  rope.mscale = section.number("mscale", 0, Section::greatest);
-  rope.mscale_all_dim = section.number("mscale_all_dim", 0, Section::greatest);
+  rope.mscale = section.number("mscale", 0, RopeSection::greatest);
+  rope.mscale_all_dim = section.number("mscale_all_dim", 0, RopeSection::greatest);
   if (const json* truncate = section.find("truncate")) {
     if (truncate->is_boolean())
       rope.truncate = truncate->get<bool>();
@@ -157,7 +157,7 @@ void read_rope(ConfigReader& reader, ModelConfig& config) {
       reader.note("rope_theta", fmt::format("is {}", shown(*theta)), "accepted: a number above 0");
   }
   check_part(reader, reader.find({"partial_rotary_factor"}), "partial_rotary_factor");
-  // Where both spellings are there, transformers takes the old one.
+  // If both spellings are present, transformers takes the old one.
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* section = reader.find({key});
     if (section == nullptr || section->is_null()) continue;
@@ -166,7 +166,7 @@ void read_rope(ConfigReader& reader, ModelConfig& config) {
       continue;
     }
     if (section->empty()) continue;
-    Section named(reader, *section, key);
+    RopeSection named(reader, *section, key);
     read_section(reader, named, config);
     break;
   }

@@ -1,4 +1,4 @@
-// The rotary embedding's settings out of config.json.
+// The rotary embedding's settings from config.json.
 #pragma once
 
 #include "spec/config_reader.hpp"
@@ -7,7 +7,7 @@
 namespace muster::spec {
 
 // Both spellings (rope_parameters; rope_scaling and rope_theta). config.positions and config.head_size are known
-// already. What is wrong is noted in reader.
+// already. Errors are noted in reader.
 void read_rope(ConfigReader& reader, ModelConfig& config);
 
 }  // namespace muster::spec

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "spec/capability.hpp"
+#include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
 
 namespace muster::spec {
@@ -299,6 +300,7 @@ struct DataSpec {
   std::vector<std::string> operations;
   std::int64_t digits = 2;
   double held_out = 0.15;
+  TrainedAnswers train_on = TrainedAnswers::all;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -310,6 +312,8 @@ struct DataSpec {
     field("held_out", &DataSpec::held_out, "of builtin:arithmetic: share of questions that are never trained on")
         .at_least(0)
         .at_most(0.9);
+    field("train_on", &DataSpec::train_on,
+          "which of the assistant's turns in a conversation are trained on: every one, or only the last");
   }
 };
 

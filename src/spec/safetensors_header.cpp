@@ -36,7 +36,7 @@ Error refusal(std::string_view source, std::string what) {
           "check that the file is whole and the right one"};
 }
 
-// The length of the header, once it is known to lie in the file.
+// The length of the header, once it is known to be within the file.
 Result<std::uint64_t> header_length(std::string_view beginning, std::uint64_t file_size, std::string_view source) {
   if (file_size < length_bytes || beginning.size() < length_bytes)
     return refusal(source, fmt::format("no safetensors file: it has {} bytes", file_size));
@@ -110,7 +110,7 @@ Result<StoredTensor> read_tensor(const std::string& key, const json& entry, std:
   return StoredTensor{key, word->type, *dimensions, data + offsets->begin, data + offsets->end};
 }
 
-// Tensors one after the other, from the end of the header to the end of the file.
+// Tensors one after another, from the end of the header to the end of the file.
 Result<void> check_places(const std::vector<StoredTensor>& tensors, std::uint64_t data, std::uint64_t file_size,
                           std::string_view source) {
   std::uint64_t reached = data;
@@ -128,9 +128,9 @@ Result<void> check_places(const std::vector<StoredTensor>& tensors, std::uint64_
 }
 
 Result<void> read_metadata(const json& entry, SafetensorsHeader& header, std::string_view source) {
-  if (!entry.is_object()) return refusal(source, "__metadata__ is no object");
+  if (!entry.is_object()) return refusal(source, "__metadata__ is not an object");
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_string()) return refusal(source, fmt::format("__metadata__ {} is no text", shown(json(key))));
+    if (!value.is_string()) return refusal(source, fmt::format("__metadata__ {} is not text", shown(json(key))));
     header.metadata.emplace(key, value.get<std::string>());
   }
   return {};
@@ -144,7 +144,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view beginning, s
   if (!length) return length.error();
   const std::string_view text = beginning.substr(length_bytes, *length);
   if (text.size() < *length) return refusal(source, "its header could not be read whole");
-  if (!text.starts_with('{')) return refusal(source, "no safetensors file: its header is no JSON object");
+  if (!text.starts_with('{')) return refusal(source, "no safetensors file: its header is not a JSON object");
   const auto object = parse_json_object(text, source);
   if (!object) return object.error();
   SafetensorsHeader header;

@@ -26,8 +26,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Refused, with the reason: a header that is cut off, longer than 100 MB or no JSON; lengths that do not match type and
-// shape; places that overlap, leave holes or lie outside of the file; duplicate names; more than four dimensions.
+// Refused, with the reason: a header that is cut off, longer than 100 MB or not JSON; lengths that do not match type
+// and shape; places that overlap, leave holes or are outside the file; duplicate names; more than four dimensions.
 Result<SafetensorsHeader> read_safetensors_header(const std::filesystem::path& file);
 
 // The same from memory. beginning: the file's first bytes, at least to the end of its header where it has one.
@@ -39,8 +39,8 @@ struct CheckpointFile {
   SafetensorsHeader header;
 };
 
-// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists; none where neither
-// is there. An index that points out of its folder, or disagrees with its files, is refused.
+// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists; none if neither
+// exists. An index that points out of its folder, or disagrees with its files, is refused.
 Result<std::vector<CheckpointFile>> read_checkpoint_headers(const std::filesystem::path& folder);
 
 }  // namespace muster::spec

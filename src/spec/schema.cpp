@@ -7,14 +7,16 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.hpp"
 #include "spec/alias.hpp"
 #include "spec/capability_command.hpp"
 #include "spec/codec.hpp"
+#include "spec/readers.hpp"
 
 namespace muster::spec {
 namespace {
 
-// The bounds of a number and how they are said.
+// The bounds of a number and how they are written.
 struct Bounds {
   std::optional<double> at_least, at_most, above;
 
@@ -40,7 +42,7 @@ std::optional<double> as_number(const Value& value) {
     return std::nullopt;
 }
 
-// What follows a field's line in describe(): .at_least(1).in("tokens").needs(…). The bounds live with the reader.
+// What follows a field's line in describe(): .at_least(1).in("tokens").needs(…). The bounds are kept with the reader.
 class FieldOptions {
  public:
   FieldOptions(Field& field, std::shared_ptr<Bounds> bounds)
@@ -149,6 +151,20 @@ std::string environment_name(std::string_view key) {
   return name;
 }
 
+namespace {
+
+// "train, plan"
+std::string short_readers(std::string_view key) {
+  std::vector<std::string> words;
+  for (const Command command : readers_of(key)) {
+    const std::string word = split(name(command), ' ')[1];
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  }
+  return join(words, ", ");
+}
+
+}  // namespace
+
 std::string configuration_page(const Schema& schema) {
   std::string page =
       "# Configuration\n\n"
@@ -159,11 +175,11 @@ std::string configuration_page(const Schema& schema) {
       "it came\n"
       "from. An unknown, misplaced or contradicting key is an error that names the line and the nearest known key.\n"
       "A key marked *later* is known and checked, and refused by name as long as this version lacks what it asks "
-      "for.\n"
-      "A key marked with another command is known, and refused by commands that do not have it: `muster run` and "
-      "`muster "
-      "sweep` have files\n"
-      "of their own (docs/experiments.md, docs/sweep.md).\n";
+      "for.\n\n"
+      "The last column names the commands that read a key. Typed for another command, it is refused; from a file or the "
+      "environment,\nwhich commands share, it is left to the others, and a note says so. `muster run` passes each "
+      "setting to the stages whose\ncommand reads it; it and `muster sweep` have files of their own "
+      "(docs/experiments.md, docs/sweep.md).\n";
   for (const Section& section : schema.sections()) {
     page += fmt::format("\n## `{}`\n\n{}{}.\n", section.key,
                         static_cast<char>(std::toupper(static_cast<unsigned char>(section.help.front()))),
@@ -171,15 +187,14 @@ std::string configuration_page(const Schema& schema) {
     bool first = true;
     for (const Field& field : schema.fields()) {
       if (field.key.substr(0, field.key.rfind('.')) != section.key) continue;
-      if (std::exchange(first, false)) page += "\n| key | default | accepted | meaning |\n| --- | --- | --- | --- |\n";
-      std::string later;
-      if (field.capability && !is_available(*field.capability)) {
-        const auto other = command_of(*field.capability);
-        later = other ? fmt::format(" *({}: `{}`)*", name(*field.capability), other->command)
-                      : fmt::format(" *(later: {})*", name(*field.capability));
-      }
-      page += fmt::format("| `{}` | `{}` | {}{} | {}{} |\n", field.key.substr(section.key.size() + 1), field.fallback,
-                          field.accepted, field.unit.empty() ? "" : " (" + field.unit + ")", field.help, later);
+      if (std::exchange(first, false))
+        page += "\n| key | default | accepted | meaning | read by |\n| --- | --- | --- | --- | --- |\n";
+      const bool later =
+          field.capability && !is_available(*field.capability) && !command_of(*field.capability).has_value();
+      page += fmt::format("| `{}` | `{}` | {}{} | {}{} | {} |\n", field.key.substr(section.key.size() + 1),
+                          field.fallback, field.accepted, field.unit.empty() ? "" : " (" + field.unit + ")", field.help,
+                          later ? fmt::format(" *(later: {})*", name(*field.capability)) : "",
+                          short_readers(field.key));
     }
   }
   page += "\n## Other spellings\n\nAccepted, and noted once when used.\n\n| spelling | key |\n| --- | --- |\n";

@@ -53,7 +53,7 @@ class Schema {
 // The environment variable of a key: "distributed.num_gpus" → "MUSTER_DISTRIBUTED_NUM_GPUS".
 std::string environment_name(std::string_view key);
 
-// docs/configuration.md, whole.
+// docs/configuration.md, all of it.
 std::string configuration_page(const Schema& schema);
 
 }  // namespace muster::spec

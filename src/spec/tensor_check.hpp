@@ -15,7 +15,7 @@ struct NamedSizes {
   Dimensions dimensions;
 };
 
-// The names that are held and not wanted. Refused, with names and both sizes: what is wanted and missing, or of another
+// The names that are held but not wanted. Refused, with names and both sizes: what is wanted and missing, or of another
 // size; the first few of them.
 Result<std::vector<std::string>> compare_tensors(const std::vector<NamedSizes>& wanted,
                                                  const std::vector<NamedSizes>& held, std::string_view source);

@@ -64,7 +64,7 @@ std::vector<Word<RateSchedule>> words(RateSchedule) {
           {"warmup_stable_decay", RateSchedule::warmup_stable_decay}};
 }
 
-// The guides write a truth value.
+// The guides write a boolean.
 std::vector<Word<Recomputation>> words(Recomputation) {
   return {{"none", Recomputation::none},  {"selective", Recomputation::selective}, {"full", Recomputation::full},
           {"false", Recomputation::none}, {"False", Recomputation::none},          {"true", Recomputation::full},

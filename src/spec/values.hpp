@@ -1,4 +1,4 @@
-// The kinds of values a setting can hold beyond numbers and text. Strings stop at the edge: inside there are enums.
+// The kinds of values a setting can hold beyond numbers and text. Strings stop at the boundary: inside they are enums.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ using DeviceMap = std::variant<MapRule, std::map<std::string, std::string>>;
 // Most memory per device: "0", "1", …, "cpu", "disk".
 using DeviceLimits = std::map<std::string, ByteCount>;
 
-// Texts that count to the letter: nothing is split at commas, and blanks are not trimmed in a file.
+// Texts that are taken verbatim: nothing is split at commas, and blanks are not trimmed in a file.
 struct ExactTexts {
   std::vector<std::string> texts;
   bool operator==(const ExactTexts&) const = default;

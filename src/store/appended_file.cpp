@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/disk_space.hpp"
 #include "base/files.hpp"
 
 namespace muster::store {
@@ -22,7 +23,7 @@ Error cannot_open(const std::filesystem::path& path) {
           "check free space and permissions of the folder"};
 }
 
-// The bytes up to and with the last newline. Nothing, with the reason in errno, where the file cannot be read.
+// The bytes up to and including the last newline. Nothing, with the reason in errno, if the file cannot be read.
 std::optional<std::uint64_t> whole_lines(int file, std::uint64_t size) {
   std::array<char, 65536> block;
   std::uint64_t end = size;
@@ -52,7 +53,7 @@ Result<AppendedFile> AppendedFile::open_lines(const std::filesystem::path& path)
   struct stat facts = {};
   if (::fstat(file.number(), &facts) != 0) return cannot_open(path);
   if (!S_ISREG(facts.st_mode))
-    return Error{Error::Kind::bad_input, fmt::format("{} is no regular file", path.string()), "move it away"};
+    return Error{Error::Kind::bad_input, fmt::format("{} is not a regular file", path.string()), "move it away"};
   const auto size = static_cast<std::uint64_t>(facts.st_size);
   const auto whole = whole_lines(file.number(), size);
   if (!whole || (*whole < size && ::ftruncate(file.number(), static_cast<off_t>(*whole)) != 0))
@@ -62,32 +63,51 @@ Result<AppendedFile> AppendedFile::open_lines(const std::filesystem::path& path)
 
 Error AppendedFile::cannot_write() const {
   return {Error::Kind::failed, fmt::format("cannot write {}: {}", path_.string(), system_reason()),
-          errno == ENOSPC || errno == EDQUOT ? "make room on the disk, then go on with --resume auto" : ""};
+          is_disk_full(errno) ? "free space on that disk; then --resume auto continues the run" : ""};
 }
 
 Result<void> AppendedFile::append(std::string_view record) { return replace_from(size_, record); }
 
 Result<void> AppendedFile::replace_from(std::uint64_t offset, std::string_view record) {
   if (offset > size_ || offset + record.size() < size_) throw std::logic_error("a record may not shorten its file");
+  DiskWait wait(full_.patience, full_.on_waiting);
+  while (!put(offset, record)) {
+    const bool full = is_disk_full(errno);
+    const Error error = cannot_write();
+    if (full && wait.pause(error.what)) continue;
+    if (full) full_.patience = {};  // later writes would fail the same way
+    return error;
+  }
+  return {};
+}
+
+bool AppendedFile::put(std::uint64_t offset, std::string_view record) {
   std::string before(size_ - offset, '\0');
   if (::pread(file_.number(), before.data(), before.size(), static_cast<off_t>(offset)) !=
       static_cast<ssize_t>(before.size()))
-    return cannot_write();
+    return false;
   std::size_t written = 0;
   while (written < record.size()) {
     const ssize_t put = ::pwrite(file_.number(), record.data() + written, record.size() - written,
                                  static_cast<off_t>(offset + written));
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
-      const Error error = cannot_write();
-      // What was there has its room already. Nothing more can be done where even that fails.
+      const int reason = errno;
+      // What was there already has its space. If even that fails, nothing more can be done.
       static_cast<void>(!::pwrite(file_.number(), before.data(), before.size(), static_cast<off_t>(offset)));
       static_cast<void>(!::ftruncate(file_.number(), static_cast<off_t>(size_)));
-      return error;
+      errno = reason;
+      return false;
     }
     written += static_cast<std::size_t>(put);
   }
   size_ = offset + record.size();
+  return true;
+}
+
+Result<void> AppendedFile::move_to(const std::filesystem::path& path) {
+  if (::rename(path_.c_str(), path.c_str()) != 0) return cannot_open(path);
+  path_ = path;
   return {};
 }
 

@@ -9,7 +9,7 @@
 
 namespace muster::store {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 Result<EventsFile> EventsFile::open(const std::filesystem::path& path) {
   auto file = AppendedFile::open_lines(path);
@@ -17,17 +17,18 @@ Result<EventsFile> EventsFile::open(const std::filesystem::path& path) {
   return EventsFile(std::move(*file));
 }
 
-Result<void> EventsFile::append(Moment time, std::string_view event, std::optional<int> rank, const json& fields) {
-  json line{{"time", timestamp(time)}, {"event", event}};
+Result<void> EventsFile::append(Moment time, std::string_view event, std::optional<int> rank,
+                                const ordered_json& fields) {
+  ordered_json line{{"time", timestamp(time)}, {"event", event}};
   if (rank) line["rank"] = *rank;
   for (const auto& [key, value] : fields.items()) {
     if (line.contains(key)) throw std::logic_error("an event's own fields are named by its file: " + key);
     line[key] = value;
   }
-  return file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return file_.append(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
-Result<std::vector<json>> read_last_events(const std::filesystem::path& path) {
+Result<std::vector<ordered_json>> read_last_events(const std::filesystem::path& path) {
   constexpr std::uint64_t enough = 256 * 1024;
   const auto file = RegularFile::open(path);
   if (!file) return file.error();
@@ -35,7 +36,7 @@ Result<std::vector<json>> read_last_events(const std::filesystem::path& path) {
   std::string text(length, '\0');
   if (auto read = file->read_at(file->size() - length, std::as_writable_bytes(std::span(text))); !read)
     return read.error();
-  std::vector<json> events;
+  std::vector<ordered_json> events;
   for (const std::string& line : split(text, '\n'))
     if (auto event = spec::parse_ordered_json_object(line, "event")) events.push_back(std::move(*event));
   return events;

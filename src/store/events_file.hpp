@@ -1,4 +1,4 @@
-// events.jsonl: what happened in a run, one JSON object a line, oldest first.
+// events.jsonl: what happened in a run, one JSON object per line, oldest first.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,14 @@ namespace muster::store {
 
 class EventsFile {
  public:
-  // Made where it is missing; what is there stays, but for a torn last line.
+  // Created if it is missing; existing contents stay, except for a torn last line.
   static Result<EventsFile> open(const std::filesystem::path& path);
 
-  // {"time", "event", "rank" where there is one, then fields}, by one write(). fields: an object that names none of
+  // {"time", "event", "rank" if there is one, then fields}, by one write(). fields: an object that names none of
   // those.
   Result<void> append(Moment time, std::string_view event, std::optional<int> rank = {},
                       const nlohmann::ordered_json& fields = nlohmann::ordered_json::object());
+  void wait_when_full(const FullDisk& full) { file_.wait_when_full(full); }
   Result<void> flush() const { return file_.flush(); }
 
  private:
@@ -30,7 +31,7 @@ class EventsFile {
   AppendedFile file_;
 };
 
-// The newest events, oldest first, of the last 256 KiB of the file. Lines that are no JSON objects are left out.
+// The newest events, oldest first, of the last 256 KiB of the file. Lines that are not JSON objects are left out.
 Result<std::vector<nlohmann::ordered_json>> read_last_events(const std::filesystem::path& path);
 
 }  // namespace muster::store

@@ -20,7 +20,7 @@ Result<RunFolder> latest(const fs::path& output, const std::vector<RunFolder>& r
                "muster train makes one; --output names another folder of runs"};
 }
 
-// A name, or the beginning of one, that a typing error most likely meant. Names end in a time that nobody types.
+// The name, or prefix of one, that a typing error most likely stands for. Names end in a time that is rarely typed.
 std::optional<std::string> nearest_run(std::string_view word, const std::vector<RunFolder>& runs) {
   std::map<std::string, std::string> whole;  // of each beginning, the newest name
   std::vector<std::string> known;

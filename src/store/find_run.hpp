@@ -1,4 +1,4 @@
-// Runs by the names people call them.
+// Runs by the names that users type.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,10 @@
 
 namespace muster::store {
 
-// Every folder in output but hidden ones, by name; whether each is a run is another question. None where there is no
-// such folder.
+// Every folder in output except hidden ones, by name, whether it is a run or not. None if output does not exist.
 std::vector<RunFolder> folders_in(const std::filesystem::path& output);
 
-// which: "latest" (the newest run), a name, a beginning of one name only, or a path. Unknown ones are refused with the
+// which: "latest" (the newest run), a name, a unique prefix of one, or a path. Unknown ones are refused with the
 // nearest name.
 Result<RunFolder> find_run(const std::filesystem::path& output, std::string_view which);
 

@@ -9,7 +9,7 @@
 namespace muster::store {
 
 // The loss of each step, its smoothed course and the points of evaluation, with axes and a legend. A picture of its own
-// size that is read on white and on black; well below 100 KB whatever the number of steps.
+// size that is readable on white and on black; well below 100 KB whatever the number of steps.
 std::string loss_svg(std::string_view title, const MetricsTable& metrics);
 
 }  // namespace muster::store

@@ -59,7 +59,7 @@ Result<MetricsFile> MetricsFile::open(const std::filesystem::path& path, const s
     if (table->find(name) == nullptr) table->columns.push_back({name, std::vector<Cell>(table->steps.size())});
   std::vector<std::string> columns;
   for (const MetricsColumn& column : table->columns) columns.push_back(column.name);
-  // As this class writes it, whatever hand it has been through; a torn last line goes with that.
+  // As this class writes it, even if it was edited by hand; that also drops a torn last line.
   const std::string whole = header_line(columns) + rows_up_to(*table, std::numeric_limits<std::int64_t>::max());
   const auto text = read_file(path);
   if (!text) return text.error();
@@ -84,14 +84,19 @@ void MetricsFile::remember_last(const MetricsTable& table) {
 
 std::string MetricsFile::row_text() const { return metrics_line(*last_step_, last_cells_) + "\n"; }
 
+std::size_t MetricsFile::place_of(std::string_view column) const {
+  const auto found = std::ranges::find(columns_, column);
+  if (found == columns_.end()) throw std::logic_error(fmt::format("metrics have no column \"{}\"", column));
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+Cell MetricsFile::last_cell(std::string_view column) const {
+  const std::size_t place = place_of(column);
+  return last_step_ ? last_cells_[place] : std::nullopt;
+}
+
 void MetricsFile::take(std::span<const Measured> measured) {
-  for (const Measured& one : measured) {
-    const auto found = std::ranges::find(columns_, one.column);
-    if (found == columns_.end()) throw std::logic_error(fmt::format("metrics have no column \"{}\"", one.column));
-    Cell& cell = last_cells_[static_cast<std::size_t>(found - columns_.begin())];
-    if (cell) throw std::logic_error(fmt::format("step {} has its {} already", *last_step_, one.column));
-    cell = one.value;
-  }
+  for (const Measured& one : measured) last_cells_[place_of(one.column)] = one.value;
 }
 
 Result<void> MetricsFile::append(std::int64_t step, std::span<const Measured> measured) {
@@ -122,22 +127,33 @@ Result<void> MetricsFile::fill(std::int64_t step, std::span<const Measured> meas
                  ""};
   const auto before = last_cells_;
   take(measured);
-  auto written = file_.replace_from(last_row_begin_, row_text());
+  // Only a row that does not get shorter can be replaced by one write.
+  const bool shorter = row_text().size() < file_.size() - last_row_begin_;
+  auto written = shorter ? rewrite(step) : file_.replace_from(last_row_begin_, row_text());
   if (!written) last_cells_ = before;
   return written;
 }
 
-Result<void> MetricsFile::go_back_to(std::int64_t step) {
-  if (!last_step_ || *last_step_ <= step) return {};
+// The rows before last_step as the file has them, then that of last_step: from this object if it is its own
+// last row.
+Result<void> MetricsFile::rewrite(std::int64_t last_step) {
   const std::filesystem::path path = file_.path();
   auto table = read_metrics(path);
   if (!table) return table.error();
-  if (auto written = write_file_atomically(path, header_line(columns_) + rows_up_to(*table, step)); !written)
-    return written;
+  const bool own = last_step == last_step_;
+  const std::string rows =
+      own ? rows_up_to(*table, last_step - 1) + row_text() : rows_up_to(*table, last_step);
+  if (auto written = write_file_atomically(path, header_line(columns_) + rows); !written) return written;
   auto again = open(path);
   if (!again) return again.error();
+  again->wait_when_full(full_);
   *this = std::move(*again);
   return {};
+}
+
+Result<void> MetricsFile::go_back_to(std::int64_t step) {
+  if (!last_step_ || *last_step_ <= step) return {};
+  return rewrite(step);
 }
 
 }  // namespace muster::store

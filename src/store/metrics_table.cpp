@@ -44,7 +44,7 @@ class TableReader {
     if (cells.size() != names_.size())
       return damaged(source_, number, fmt::format("{} cells where {} columns are", cells.size(), names_.size()));
     const auto step = parse_number<std::int64_t>(cells[step_at_]);
-    if (!step) return damaged(source_, number, fmt::format("\"{}\" is no step", shortened(cells[step_at_])));
+    if (!step) return damaged(source_, number, fmt::format("\"{}\" is not a step", shortened(cells[step_at_])));
     if (!table_.steps.empty() && *step <= table_.steps.back())
       return damaged(source_, number, fmt::format("step {} after step {}", *step, table_.steps.back()));
     table_.steps.push_back(*step);

@@ -20,19 +20,19 @@ struct MetricsColumn {
 };
 
 struct MetricsTable {
-  std::vector<std::int64_t> steps;     // rising
-  std::vector<MetricsColumn> columns;  // all but step, in the order of the file; as many cells as steps
+  std::vector<std::int64_t> steps;     // increasing
+  std::vector<MetricsColumn> columns;  // all except step, in the order of the file; as many cells as steps
 
   const MetricsColumn* find(std::string_view name) const;
   // The newest cell of a column that is not empty.
   Cell last(std::string_view name) const;
 };
 
-// Columns that are not known are kept like any other. A last line without its newline was being written, and is left
-// out. Anything else that is no row of rising steps is an error with the line's number.
+// Unknown columns are kept like any other. A last line without its newline was being written, and is left
+// out. Anything else that is not a row of increasing steps is an error with the line's number.
 Result<MetricsTable> parse_metrics(std::string_view text, std::string_view source);
 Result<MetricsTable> read_metrics(const std::filesystem::path& path);
-// The same with the last row alone, whatever the length of the file; no row where it has none.
+// The same with only the last row, whatever the length of the file; no row if it has none.
 Result<MetricsTable> read_last_metrics(const std::filesystem::path& path);
 
 }  // namespace muster::store

@@ -11,33 +11,26 @@
 #include "base/regular_file.hpp"
 #include "base/staged_folder.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "store/events_file.hpp"
 
 namespace muster::store {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view record_file = "run.json";
 constexpr std::size_t longest_name = 100;
-
-std::string record_text(std::string_view name, Moment now) {
-  return nlohmann::ordered_json{{"version", 1}, {"name", name}, {"created", timestamp(now)}}.dump(2) + "\n";
-}
-
-std::optional<Moment> recorded_creation(const fs::path& folder) {
-  const auto file = RegularFile::open(folder / record_file);
-  if (!file || file->size() > 65536) return std::nullopt;
-  const auto text = file->beginning(file->size());
-  if (!text) return std::nullopt;
-  const auto record = spec::parse_json_object(*text, record_file);
-  if (!record || !record->contains("created") || !record->at("created").is_string()) return std::nullopt;
-  return parse_timestamp(record->at("created").get_ref<const std::string&>());
-}
 
 std::optional<Moment> last_change(const fs::path& path) {
   struct stat facts = {};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   return std::chrono::system_clock::from_time_t(facts.st_mtime);
+}
+
+std::optional<Moment> time_of_last_event(const fs::path& path) {
+  const auto events = read_last_events(path);
+  if (!events || events->empty()) return std::nullopt;
+  const auto time = events->back().find("time");
+  if (time == events->back().end() || !time->is_string()) return std::nullopt;
+  return parse_timestamp(time->get_ref<const std::string&>());
 }
 
 bool is_taken(const fs::path& place) {
@@ -67,14 +60,18 @@ struct Staged {
   RunLock lock;
 };
 
-Result<Staged> stage(const fs::path& place, std::string_view name, Moment now) {
+Result<Staged> stage(const fs::path& place, std::string_view name, Moment now, std::span<const FirstFile> files) {
   auto staged = StagedFolder::create(place);
   if (!staged) return staged.error();
   auto lock = RunLock::take(staged->path());
   if (!lock) return lock.error();
-  if (auto written = staged->write(record_file, record_text(name, now)); !written) return written.error();
+  if (auto written = staged->write(record_file, record_json({std::string(name), now, {}})); !written) return written.error();
+  for (const FirstFile& file : files)
+    if (auto written = staged->write(file.name, file.text); !written) return written.error();
   std::error_code failure;
   for (const char* part : {"logs", "checkpoints"}) fs::create_directory(staged->path() / part, failure);
+  // What ranks print may contain anything: paths, tokens, data.
+  if (!failure) fs::permissions(staged->path() / "logs", fs::perms::owner_all, failure);
   if (failure)
     return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", place.string(), failure.message()), ""};
   return Staged{std::move(*staged), std::move(*lock)};
@@ -82,14 +79,15 @@ Result<Staged> stage(const fs::path& place, std::string_view name, Moment now) {
 
 }  // namespace
 
-Result<HeldRun> RunFolder::create(const fs::path& output, std::string_view name, Moment now) {
+Result<HeldRun> RunFolder::create(const fs::path& output, std::string_view name, Moment now,
+                                  std::span<const FirstFile> files) {
   if (auto good = check_run_name(name); !good) return good.error();
   std::error_code failure;
   const fs::path stem = fs::absolute(output, failure) / fmt::format("{}-{}", name, folder_time(now));
   for (int attempt = 1;; ++attempt) {
     const fs::path place = attempt == 1 ? stem : fs::path(fmt::format("{}-{}", stem.string(), attempt));
     if (is_taken(place)) continue;
-    auto staged = stage(place, name, now);
+    auto staged = stage(place, name, now, files);
     auto made = staged ? staged->folder.commit() : Result<void>(staged.error());
     if (made) return HeldRun{RunFolder(place), std::move(staged->lock)};
     if (!is_taken(place)) return made.error();  // else another process was faster
@@ -101,19 +99,29 @@ Result<RunFolder> RunFolder::open(const fs::path& path) {
   fs::path whole = fs::absolute(path, failure).lexically_normal();
   if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
   if (!fs::is_directory(whole, failure))
-    return Error{Error::Kind::bad_input, fmt::format("{} is no folder", path.string()), "muster runs lists the runs"};
+    return Error{Error::Kind::bad_input, fmt::format("{} is not a folder", path.string()), "muster runs lists the runs"};
   return RunFolder(std::move(whole));
 }
 
 Result<HeldRun> RunFolder::hold(std::chrono::milliseconds patience) const {
   auto lock = RunLock::take(path_, patience);
   if (!lock) return lock.error();
+  return HeldRun{*this, std::move(*lock)};
+}
+
+Result<void> RunFolder::remove_result() const {
   std::error_code failure;
   fs::remove(result(), failure);
   if (failure)
     return Error{Error::Kind::failed, fmt::format("cannot remove {}: {}", result().string(), failure.message()),
                  "check permissions of the folder"};
-  return HeldRun{*this, std::move(*lock)};
+  return {};
+}
+
+Result<void> RunFolder::write_start(const RunStart& start) const {
+  const auto before = read_record(path_);
+  return write_file_atomically(path_ / record_file,
+                               record_json({before ? before->name : name(), created(), start}));
 }
 
 Result<void> RunFolder::write_spec(std::string_view yaml) const { return write_file_atomically(spec(), yaml); }
@@ -135,10 +143,19 @@ Result<std::optional<RunResult>> RunFolder::read_result() const {
 }
 
 Moment RunFolder::created() const {
-  if (const auto recorded = recorded_creation(path_)) return *recorded;
+  if (const auto record = read_record(path_)) return record->created;
   for (const fs::path& path : {spec(), metrics(), path_})
     if (const auto changed = last_change(path)) return *changed;
   return {};
+}
+
+std::optional<double> RunFolder::seconds_worked(std::optional<Moment> now) const {
+  const auto record = read_record(path_);
+  const auto end = now ? now : time_of_last_event(events());
+  if (!record || !end) return std::nullopt;
+  const Moment begin = record->start ? record->start->time : record->created;
+  const double seconds = std::max(0.0, std::chrono::duration<double>(*end - begin).count());
+  return record->start ? record->start->seconds_before + seconds : seconds;
 }
 
 bool RunFolder::looks_like_a_run() const {

@@ -1,15 +1,17 @@
-// runs/<name>-<time>/: everything that is kept of one run, in documented text files.
+// runs/<name>-<time>/: everything that is kept about one run, in documented text files.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "store/run_lock.hpp"
+#include "store/run_record.hpp"
 #include "store/run_result.hpp"
 #include "store/timestamp.hpp"
 
@@ -17,14 +19,22 @@ namespace muster::store {
 
 struct HeldRun;
 
+// A file that a run's folder has from its first moment on.
+struct FirstFile {
+  std::string_view name;
+  std::string_view text;
+};
+
 class RunFolder {
  public:
-  // A new folder output/<name>-<time>, with "-2" behind it where that is taken, already locked when it appears. The
-  // folders above it are made where they are missing.
-  static Result<HeldRun> create(const std::filesystem::path& output, std::string_view name, Moment now);
-  // A folder that is there, to look at. Refused where it is none.
+  // A new folder output/<name>-<time>, with "-2" appended if that is taken, already locked and with these files when
+  // it appears. The folders above it are created if they are missing.
+  static Result<HeldRun> create(const std::filesystem::path& output, std::string_view name, Moment now,
+                                std::span<const FirstFile> files = {});
+  // An existing folder, for reading.
   static Result<RunFolder> open(const std::filesystem::path& path);
-  // To go on with: locked, and without the result.json of an earlier attempt. Refused while anyone works on it.
+  // To resume it: locked. Refused while another process works on it. What was read of the run before the lock was taken
+  // may have changed since.
   Result<HeldRun> hold(std::chrono::milliseconds patience = std::chrono::seconds(10)) const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -42,12 +52,20 @@ class RunFolder {
   Result<void> write_spec(std::string_view yaml) const;
   Result<void> write_plan(std::string_view json) const;
   Result<void> write_result(const RunResult& result) const;
-  // Nothing where the run has not ended, or was killed.
+  // Nothing if the run has not ended, or was killed.
   Result<std::optional<RunResult>> read_result() const;
 
-  // When it was made: as its folder's record says, else by the age of its files.
+  // For a resumed run: it has not ended yet.
+  Result<void> remove_result() const;
+  // Records in run.json where and with what the run is started.
+  Result<void> write_start(const RunStart& start) const;
+
+  // For how long commands worked on a run that has no result. now: it is running. Otherwise it was killed, and its last
+  // event says when. Nothing if the files do not say.
+  std::optional<double> seconds_worked(std::optional<Moment> now) const;
+  // When it was created: from its folder's record, else from the age of its files.
   Moment created() const;
-  // Whether it has any of the files by which a run is known.
+  // Whether it has any of the files that identify a run.
   bool looks_like_a_run() const;
 
  private:

@@ -24,7 +24,7 @@ fs::path lock_of(const fs::path& run_folder) { return run_folder / "lock"; }
 
 std::string own_name() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
 
-// A looker's shared lock lasts an instant only; others are waited for.
+// A reader's shared lock lasts only an instant; others are waited for.
 bool lock_within(int file, std::chrono::milliseconds patience) {
   const auto deadline = steady_clock::now() + patience;
   while (::flock(file, LOCK_EX | LOCK_NB) != 0) {

@@ -1,4 +1,4 @@
-// Who works on a run: a kernel-held lock on the file "lock" in its folder.
+// Which process works on a run: a kernel-held lock on the file "lock" in its folder.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace muster::store {
 
-// The programs that the holder starts inherit the lock; the kernel gives it up when the last of them is dead, however
+// The programs that the holder starts inherit the lock; the kernel releases it when the last of them is dead, however
 // it died. So a run that is not locked has no rank left that could write into its folder.
 class RunLock {
  public:
-  // Refused, with the holder named, where another process still has it when patience is over.
+  // Refused, with the holder named, if another process still has it when patience has run out.
   static Result<RunLock> take(const std::filesystem::path& run_folder,
                               std::chrono::milliseconds patience = std::chrono::seconds(10));
   // For the programs that inherit it.
@@ -27,7 +27,7 @@ class RunLock {
   FileDescriptor file_;
 };
 
-// Whether anyone works on the run, here or, where the file system carries locks, on another host.
+// Whether any process works on the run, here or, if the file system supports it, on another host.
 bool is_locked(const std::filesystem::path& run_folder);
 // "process 4711 on host7", as the newest holder wrote it; nothing where it is not known.
 std::optional<std::string> holder(const std::filesystem::path& run_folder);

@@ -12,7 +12,7 @@ std::vector<Scalar> scalars_of(std::span<const Measured> measured) {
   return scalars;
 }
 
-// Those of a run that goes on, without the rows after the step; else new ones.
+// Those of a resumed run, without the rows after the step; otherwise new ones.
 Result<MetricsFile> metrics_of(const RunFolder& folder, const std::vector<std::string>& columns, std::int64_t after) {
   std::error_code failure;
   const std::filesystem::path path = folder.metrics();
@@ -39,14 +39,24 @@ Result<RunRecorder> RunRecorder::begin(const RunFolder& folder, const std::vecto
   return RunRecorder(folder, std::move(*metrics), std::move(*tensorboard), std::move(*events));
 }
 
+void RunRecorder::wait_when_full(const FullDisk& full) {
+  metrics_.wait_when_full(full);
+  tensorboard_.wait_when_full(full);
+  events_.wait_when_full(full);
+}
+
 Result<void> RunRecorder::add_step(Moment now, std::int64_t step, std::span<const Measured> measured) {
   if (auto added = metrics_.append(step, measured); !added) return added;
   return tensorboard_.append(now, step, scalars_of(measured));
 }
 
 Result<void> RunRecorder::add_to_step(Moment now, std::int64_t step, std::span<const Measured> measured) {
-  if (auto added = metrics_.fill(step, measured); !added) return added;
-  return tensorboard_.append(now, step, scalars_of(measured));
+  std::vector<Measured> fresh;
+  for (const Measured& one : measured)
+    if (step != metrics_.last_step() || metrics_.last_cell(one.column) != one.value) fresh.push_back(one);
+  if (fresh.empty()) return {};
+  if (auto added = metrics_.fill(step, fresh); !added) return added;
+  return tensorboard_.append(now, step, scalars_of(fresh));
 }
 
 Result<void> RunRecorder::add_event(Moment now, std::string_view event, std::optional<int> rank,

@@ -20,14 +20,16 @@ namespace muster::store {
 
 class RunRecorder {
  public:
-  // For a folder whose lock this process holds. columns: those of metrics.csv but step. go_on_after: the step of the
-  // checkpoint that the run goes on from, 0 for its beginning; what is recorded of later steps is taken back.
+  // For a folder whose lock this process holds. columns: those of metrics.csv except step. go_on_after: the step of the
+  // checkpoint that the run is resumed from, 0 for its beginning; records of later steps are removed.
   static Result<RunRecorder> begin(const RunFolder& folder, const std::vector<std::string>& columns, Moment now,
                                    std::int64_t go_on_after = 0);
 
+  // After this every write waits when the disk is full; without it that is an error at once.
+  void wait_when_full(const FullDisk& full);
   // A step's numbers, into metrics.csv and TensorBoard.
   Result<void> add_step(Moment now, std::int64_t step, std::span<const Measured> measured);
-  // What was measured after the last step, as by an evaluation.
+  // What was measured after the last step, as by an evaluation. Values already recorded are left alone.
   Result<void> add_to_step(Moment now, std::int64_t step, std::span<const Measured> measured);
   Result<void> add_event(Moment now, std::string_view event, std::optional<int> rank = {},
                          const nlohmann::ordered_json& fields = nlohmann::ordered_json::object());

@@ -12,9 +12,9 @@
 namespace muster::store {
 
 enum class Ending {
-  done,         // all that was asked for
-  failed,       // given up; error tells why
-  interrupted,  // by a signal; it can go on
+  done,         // everything that was requested
+  failed,       // given up; error says why
+  interrupted,  // by a signal; it can be resumed
 };
 std::string_view name(Ending ending);  // "done"
 
@@ -26,12 +26,12 @@ struct RunResult {
   std::optional<double> exact_match;  // newest, from 0 to 1, where it was measured
   double seconds = 0;                 // of all attempts together
   std::int64_t restarts = 0;          // after failures of ranks
-  std::optional<std::string> error;   // what went wrong, as it was told
+  std::optional<std::string> error;   // what went wrong, as it was reported
 };
 
 // Numbers that JSON lacks (infinities, not-a-number) are written as null.
 std::string result_json(const RunResult& result);
-// Keys that are not known are ignored; a missing status, or values of another kind, are an error.
+// Unknown keys are ignored; a missing status, or values of another type, are an error.
 Result<RunResult> parse_result(std::string_view text, std::string_view source);
 
 }  // namespace muster::store

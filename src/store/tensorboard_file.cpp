@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view prefix = "events.out.tfevents.";
 
 // Note [TensorBoard's format]
-// A file is a row of records: length (8 bytes), its checksum (4), that many bytes, their checksum (4), all little
-// endian. A checksum is CRC-32C, turned and shifted so that a record within a record does not check itself. The bytes
+// A file is a sequence of records: length (8 bytes), its checksum (4), that many bytes, their checksum (4), all little
+// endian. A checksum is CRC-32C, rotated and shifted so that a record within a record does not check itself. The bytes
 // are a protocol-buffer message, Event, of which these fields are used:
 //   Event: 1 wall_time double, 2 step varint, 3 file_version text, 5 summary, 7 session_log
 //   Summary: 1 value, repeated. Value: 1 tag text, 2 simple_value float. SessionLog: 1 status (1 = start)
@@ -81,7 +81,7 @@ std::string file_head(Moment now, std::optional<std::int64_t> go_on_after) {
   return head;
 }
 
-// The second in the new file's name: now, or later than that of every file that is there.
+// The second in the new file's name: now, or later than that of every existing file.
 std::int64_t free_second(const fs::path& folder, Moment now) {
   std::int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   std::error_code failure;

@@ -15,23 +15,24 @@
 namespace muster::store {
 
 struct Scalar {
-  std::string tag;  // "train/loss"; TensorBoard groups by what stands before the slash
+  std::string tag;  // "train/loss"; TensorBoard groups by what comes before the slash
   double value = 0;
 };
 
-// Where the number of a column of metrics.csv stands in TensorBoard: "loss" → "train/loss", "eval_loss" → "eval/loss".
+// Where a column of metrics.csv appears in TensorBoard: "loss" → "train/loss", "eval_loss" → "eval/loss".
 std::string tensorboard_tag(std::string_view column);
 
 class TensorBoardFile {
  public:
-  // A new file in folder, whose name sorts behind those of the files there, which is the order they are read in.
-  // go_on_after: the run goes on from this step. What earlier files have of later steps is then superseded: TensorBoard
-  // drops it when it comes to this file.
+  // A new file in folder, whose name sorts after those of the files there, which is the order they are read in.
+  // go_on_after: the run is resumed from this step. What earlier files have of later steps is then superseded: TensorBoard
+  // drops it when it reaches this file.
   static Result<TensorBoardFile> create(const std::filesystem::path& folder, Moment now,
                                         std::optional<std::int64_t> go_on_after = {});
 
   // All scalars of a step as one event, by one write().
   Result<void> append(Moment time, std::int64_t step, std::span<const Scalar> scalars);
+  void wait_when_full(const FullDisk& full) { file_.wait_when_full(full); }
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:

@@ -91,7 +91,7 @@ struct Frame {
   std::vector<std::string> labels;    // one for each row, all of the same width
 };
 
-// A label stands at the row nearest to its tick, which it names well enough.
+// A label is placed in the row nearest to its tick, which is accurate enough.
 std::vector<std::string> value_labels(const Axis& axis, std::size_t rows) {
   std::vector<std::string> labels(rows);
   for (const double tick : axis.ticks) {

@@ -10,9 +10,9 @@
 namespace muster::store {
 
 struct TextPlotForm {
-  std::size_t width = 80;  // columns of the terminal; below 30 it is drawn as if there were 30
+  std::size_t width = 80;  // columns of the terminal; fewer than 30 count as 30
   std::size_t height = 12;
-  bool unicode = true;  // else nothing but ASCII
+  bool unicode = true;  // else only ASCII
   bool colour = false;
 };
 
@@ -21,7 +21,7 @@ struct NamedCurve {
   Curve curve;
 };
 
-// One curve, in dots finer than a character where the terminal has Unicode. Ends in a newline; empty where there is
+// One curve, in dots finer than a character if the terminal has Unicode. Ends in a newline; empty if there is
 // nothing to draw.
 std::string text_plot(const Curve& curve, const TextPlotForm& form);
 

@@ -1,4 +1,4 @@
-// Moments as the files of a run have them.
+// Moments as written in the files of a run.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ using Moment = std::chrono::system_clock::time_point;
 
 // "2026-08-01T14:03:09.250Z": UTC, so that runs of two hosts can be put in order.
 std::string timestamp(Moment moment);
-// What timestamp() gave; nothing where the text is none.
+// The reverse of timestamp(); nothing if the text is not one.
 std::optional<Moment> parse_timestamp(std::string_view text);
 
 // "20260801-140309": this host's own time, as part of a folder's name.

@@ -13,7 +13,7 @@ double product(const Vector& left, const Vector& right) {
   return std::inner_product(left.begin(), left.end(), right.begin(), 0.0);
 }
 
-// What BFGS keeps of the places so far: an estimate of the inverse curvature, with the sign of a hill.
+// What BFGS keeps from the places so far: an estimate of the inverse curvature, with the sign of a hill.
 class Curvature {
  public:
   explicit Curvature(std::size_t size) : size_(size) { forget(); }

@@ -12,11 +12,11 @@ struct Height {
   std::vector<double> slope;
 };
 
-// The height at a place; nothing where there is none.
+// The height at a place; nothing if it has none.
 using Hill = std::function<std::optional<Height>(const std::vector<double>& place)>;
 
-// Climbs from start, looking at most at so many places; the highest one it saw. Every coordinate stays between low and
-// high.
+// Climbs from start, looking at no more than this many places; the highest one seen. Every coordinate stays between low
+// and high.
 std::vector<double> climb(const Hill& hill, std::vector<double> start, const std::vector<double>& low,
                           const std::vector<double>& high, int looks);
 

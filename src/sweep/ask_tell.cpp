@@ -34,7 +34,7 @@ bool is_true(const json& order, const char* key) {
   return found != order.end() && found->is_boolean() && found->get<bool>();
 }
 
-// The running trial that an order names under a key; a refusal when there is none.
+// The running trial that an order names under a key; a refusal if there is none.
 struct Named {
   std::optional<RunningTrial> trial;
   json refused;

@@ -1,4 +1,4 @@
-// A sweep for any program that can read and write lines: it asks for trials and tells what came of them.
+// A sweep for any program that can read and write lines: it asks for trials and reports their results.
 // docs/sweep.md has the protocol.
 #pragma once
 
@@ -21,8 +21,8 @@ class AskTell {
   AskTell(const SweepSpec& spec, TrialLedger& ledger, std::function<double()> seconds)
       : spec_(spec), ledger_(ledger), seconds_(std::move(seconds)) {}
 
-  // One line in, one line out, without newlines. A line that cannot be meant is answered with {"error", "try"}; an
-  // Error is the ledger's, and ends it.
+  // One line in, one line out, without newlines. An invalid line is answered with {"error", "try"}; an
+  // Error comes from the ledger, and ends it.
   Result<std::string> answer(std::string_view line);
 
  private:
@@ -38,7 +38,7 @@ class AskTell {
   std::set<std::string> stopped_;        // trials that were told to stop
 };
 
-// Answers lines until there are no more.
+// Answers lines until the input ends.
 Result<void> serve_ask_tell(AskTell& session, std::istream& in, std::ostream& out);
 
 }  // namespace muster::sweep

@@ -19,13 +19,13 @@ std::size_t first_trials(const SweepSpec& spec) {
   return std::clamp<std::size_t>(dimensions + 2, 4, 12);
 }
 
-// How long trials took, one after the other. Those that run now tell how many run side by side.
+// How long trials took, in sequence. Those that run now show how many run side by side.
 double seconds_used(const Evidence& evidence) {
   return evidence.seconds / static_cast<double>(evidence.running.size() + 1);
 }
 
-// How much cost counts: fully at first, where much is to be learned, and not at all at the end, where only the best
-// result is of use.
+// How much cost counts: fully at first, when much can be learned, and not at all at the end, when only the best
+// result matters.
 double cost_weight(const SweepSpec& spec, const Evidence& evidence) {
   if (spec.bayes.cost_weight) return *spec.bayes.cost_weight;
   double used = 0;
@@ -35,7 +35,7 @@ double cost_weight(const SweepSpec& spec, const Evidence& evidence) {
   return most * std::clamp(1 - used, 0.0, 1.0);
 }
 
-// The logarithm of what a trial may take: no longer than is allowed, nor than the sweep has left.
+// The logarithm of what a trial may take: no longer than is allowed, or than the sweep has left.
 double most_log_cost(const SweepSpec& spec, const Evidence& evidence) {
   double most = std::numeric_limits<double>::infinity();
   if (spec.limits.trial_seconds) most = *spec.limits.trial_seconds;
@@ -45,7 +45,7 @@ double most_log_cost(const SweepSpec& spec, const Evidence& evidence) {
 
 struct Rated {
   Point point;
-  double worth = 0;     // the logarithm of the expected improvement, less what its cost takes off
+  double worth = 0;     // the logarithm of the expected improvement, less a deduction for its cost
   double log_cost = 0;  // expected
 };
 
@@ -89,7 +89,7 @@ class Search {
     return points;
   }
 
-  // The best trials, then those that are best for their cost, dearest first.
+  // The best trials, then those that are best for their cost, most expensive first.
   std::vector<Point> bases() const {
     std::vector<Point> points;
     for (const Trial& trial : evidence_.finished)

@@ -7,7 +7,7 @@
 
 namespace muster::sweep {
 
-// tried: of the same history, with something left to try.
+// tried: from the same history, with something left to try.
 std::optional<Suggestion> suggest_bayes(const SweepSpec& spec, const History& history, const TriedSettings& tried);
 
 }  // namespace muster::sweep

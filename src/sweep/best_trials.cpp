@@ -11,7 +11,7 @@
 namespace muster::sweep {
 namespace {
 
-// A table of YAML whose keys keep their order.
+// A YAML table whose keys keep their order.
 struct Branch {
   std::string key;
   const Value* value = nullptr;  // of a leaf
@@ -36,7 +36,7 @@ void write(const std::vector<Branch>& branches, std::size_t depth, std::string& 
   }
 }
 
-// A word that the command line would read as something else is quoted, as it has it: see docs/configuration.md.
+// A word that the command line would read as something else is quoted, as required there: see docs/configuration.md.
 std::string on_command_line(const Value& value) {
   const auto* text = std::get_if<std::string>(&value);
   if (text == nullptr) return to_text(value);

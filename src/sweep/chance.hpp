@@ -1,4 +1,4 @@
-// Chance that follows from numbers: the same seed gives the same draws on every machine.
+// Reproducible random numbers: the same seed gives the same draws on every machine.
 #pragma once
 
 #include <cmath>
@@ -11,11 +11,12 @@ namespace muster::sweep {
 
 class Chance {
  public:
-  // Streams of one seed have nothing to do with each other.
-  Chance(std::uint64_t seed, std::uint64_t stream) : state_(mix_bits(mix_bits(seed + step) ^ (stream * step))) {}
+  // Streams of one seed are independent of each other.
+  Chance(std::uint64_t seed, std::uint64_t stream)
+      : state_(mix_bits(mix_bits(seed + golden_step) ^ (stream * golden_step))) {}
 
-  std::uint64_t bits() { return mix_bits(state_ += step); }
-  // Even, from 0 to 1, both excluded.
+  std::uint64_t bits() { return mix_bits(state_ += golden_step); }
+  // Uniform, from 0 to 1, both excluded.
   double share() { return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52; }
   std::uint64_t below(std::uint64_t bound) { return bounded(bits(), bound); }
   double normal() {
@@ -24,7 +25,6 @@ class Chance {
   }
 
  private:
-  static constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
   std::uint64_t state_;
 };
 

@@ -7,14 +7,14 @@
 namespace muster::sweep {
 namespace {
 
-// Loops over rows that lie side by side: the compiler makes vectors of them without changing any sum's order.
+// Loops over adjacent rows: the compiler vectorises them without changing the order of any sum.
 void subtract_multiple(double* __restrict row, const double* __restrict other, double factor, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) row[i] -= factor * other[i];
 }
 
 constexpr std::size_t block_width = 16;  // right sides at a time
 
-// Solves a block of right sides, row by row; what a row becomes is summed up in registers.
+// Solves a block of right sides, row by row; each row is summed up in registers.
 void solve_block(const Matrix& lower, double* block) {
   for (std::size_t j = 0; j < lower.size; ++j) {
     const double* factors = lower.row(j);

@@ -1,4 +1,4 @@
-// The Cholesky factor of a symmetric positive-definite matrix, and what is solved with it.
+// The Cholesky factor of a symmetric positive-definite matrix, and solving with it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Matrix {
 
 class Cholesky {
  public:
-  // Of the matrix whose upper triangle is given; nothing when it is not positive definite.
+  // Decomposes the matrix whose upper triangle is given; nothing when it is not positive definite.
   static std::optional<Cholesky> of(Matrix upper);
 
   std::size_t size() const { return factor_.size; }

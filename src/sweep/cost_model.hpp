@@ -11,7 +11,7 @@ namespace muster::sweep {
 
 class CostModel {
  public:
-  // Of the trials that succeeded: how soon a trial fails says nothing about how long one takes.
+  // Made from the trials that succeeded: how soon a trial fails says nothing about how long one takes.
   CostModel(const Space& space, const Evidence& evidence);
 
   // The logarithm of the seconds at each point.
@@ -19,7 +19,7 @@ class CostModel {
 
  private:
   double mean_ = 0, deviation_ = 1;         // of the logarithms
-  std::optional<GaussianProcess> process_;  // none where all trials take equally long
+  std::optional<GaussianProcess> process_;  // none if all trials take equally long
 };
 
 }  // namespace muster::sweep

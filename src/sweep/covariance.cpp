@@ -6,7 +6,7 @@
 namespace muster::sweep {
 namespace {
 
-// As if so many values of variance 1 had been seen as well: few values must not look too certain.
+// As if this many values of variance 1 had been seen as well: few values must not look too certain.
 constexpr double prior_values = 2;
 
 }  // namespace

@@ -17,7 +17,7 @@ struct Covariance {
   double log_likelihood = 0;  // with mean and variance at their best, up to a constant
 };
 
-// correlations: the upper triangle, noise on its diagonal. Nothing when they cannot be told from singular ones.
+// correlations: the upper triangle, noise on its diagonal. Nothing if they are indistinguishable from singular ones.
 std::optional<Covariance> explain(Matrix correlations, std::span<const double> values);
 
 }  // namespace muster::sweep

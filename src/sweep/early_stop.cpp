@@ -10,7 +10,7 @@
 namespace muster::sweep {
 namespace {
 
-// Which ladder a trial climbs: by its id alone, so that every process says the same.
+// Which ladder a trial climbs: determined by its id alone, so that every process agrees.
 std::size_t ladder_of(const EarlyStop& rule, std::string_view trial) {
   std::uint64_t bits = 0;
   for (const char letter : trial) bits = mix_bits(bits ^ static_cast<unsigned char>(letter)) + 1;

@@ -11,17 +11,17 @@
 
 namespace muster::sweep {
 
-// A trial that reaches a rung goes on when its score there is among the best 1/eta of all that came so far. Trials are
-// never waited for: with fewer than eta scores on a rung the first ones go on.
+// A trial that reaches a rung continues if its score there is among the best 1/eta of all so far. Trials are
+// never waited for: with fewer than eta scores on a rung the first ones continue.
 struct EarlyStop {
-  std::vector<std::int64_t> rungs;  // steps, rising
+  std::vector<std::int64_t> rungs;  // steps, increasing
   double eta = 3;                   // above 1
-  // Hyperband: trials are dealt out, by their ids, over so many ladders, each of which leaves out one more of the first
+  // Hyperband: trials are distributed, by their ids, over this many ladders, each of which omits one more of the first
   // rungs; 1 is successive halving.
   std::int64_t ladders = 1;
 };
 
-// What a trial told while it ran.
+// What a trial reported while it ran.
 struct Report {
   std::string trial;
   std::int64_t step = 0;
@@ -30,7 +30,7 @@ struct Report {
 
 enum class Verdict { go_on, stop };
 
-// About trial, from the reports of all trials, its own included, in the order they came. A score that is no number is
+// About trial, from the reports of all trials, its own included, in order of arrival. A NaN score is
 // worse than any other.
 Verdict judge(const EarlyStop& rule, Goal goal, std::span<const Report> reports, std::string_view trial);
 

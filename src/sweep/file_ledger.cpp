@@ -31,7 +31,7 @@ Result<FileDescriptor> open_to_append(const fs::path& path) {
   return file;
 }
 
-// One write. What a process that was killed left of a line before is cut off. Only inside the lock.
+// One write. A partial line left by a killed process is cut off first. Only inside the lock.
 Result<void> append_line(const FileDescriptor& file, const fs::path& path, const std::string& line) {
   const off_t size = ::lseek(file.number(), 0, SEEK_END);
   char last = '\n';
@@ -68,7 +68,7 @@ std::optional<Settings> settings_of(const json& object) {
   return settings;
 }
 
-// The N of NAME.r.N; nothing for what is no id of this sweep.
+// The N of NAME.r.N; nothing if it is not an id of this sweep.
 std::optional<std::uint64_t> number_of_trial(const std::string& name, const std::string& trial) {
   const std::string beginning = name + ".r.";
   if (!trial.starts_with(beginning)) return std::nullopt;
@@ -79,8 +79,8 @@ std::optional<std::uint64_t> number_of_trial(const std::string& name, const std:
 
 struct FileLedger::Unfinished {
   RunningTrial trial;
-  int attempts = 0;     // that nobody left in good order
-  FileDescriptor file;  // locked by us where it was cut off; else not open
+  int attempts = 0;     // that were not left in good order
+  FileDescriptor file;  // locked by us if it was cut off; else not open
 };
 
 FileLedger::FileLedger(SweepFolder folder) : folder_(std::move(folder)) {
@@ -113,7 +113,7 @@ Result<void> FileLedger::read_finished() {
   return {};
 }
 
-// Of those that were cut off, the lock is ours from here on.
+// The locks of trials that were cut off are ours from here on.
 Result<std::vector<FileLedger::Unfinished>> FileLedger::read_unfinished() {
   std::vector<Unfinished> list;
   std::error_code failure;
@@ -190,15 +190,16 @@ Result<std::optional<RunningTrial>> FileLedger::begin(const Chooser& choose) {
 Result<std::optional<RunningTrial>> FileLedger::begin_again(std::vector<Unfinished>& cut_off) {
   Unfinished& first = cut_off.front();
   const fs::path path = folder_.running(first.trial.trial);
-  const std::string line = json{{"attempt", first.attempts + 1}}.dump() + "\n";
-  if (auto written = append_line(first.file, path, line); !written) return written.error();
-  // What an earlier attempt told counts no more.
+  // Reports of an earlier attempt no longer count.
   if (fs::exists(folder_.reports())) {
     const auto reports = open_to_append(folder_.reports());
     if (!reports) return reports.error();
     const std::string again = json{{"trial", first.trial.trial}, {"again", true}}.dump() + "\n";
     if (auto written = append_line(*reports, folder_.reports(), again); !written) return written.error();
   }
+  // Last: an attempt that could not be begun is not counted.
+  const std::string line = json{{"attempt", first.attempts + 1}}.dump() + "\n";
+  if (auto written = append_line(first.file, path, line); !written) return written.error();
   first.trial.elsewhere = false;
   held_.insert_or_assign(first.trial.trial, std::move(first.file));
   return std::optional(first.trial);
@@ -255,7 +256,8 @@ Result<void> FileLedger::finish(const Observation& observation) {
   if (auto read = read_finished(); !read) return read.error();
   if (auto done = record(observation); !done) return done.error();
   held_.erase(observation.trial);
-  return note_seconds();
+  static_cast<void>(!note_seconds());  // noted again with the next trial
+  return {};
 }
 
 // On the disk before its file in running/ is gone: a trial that ended is never begun again.
@@ -276,7 +278,7 @@ Result<void> FileLedger::leave(const std::string& trial) {
   if (found == held_.end()) return {};
   auto left = append_line(found->second, folder_.running(trial), json{{"left", true}}.dump() + "\n");
   held_.erase(found);
-  if (auto noted = note_seconds(); !noted) return noted;
+  static_cast<void>(!note_seconds());
   return left;
 }
 

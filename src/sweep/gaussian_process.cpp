@@ -26,7 +26,7 @@ GaussianProcess::GaussianProcess(Kernel kernel, Points points, std::span<const d
   Matrix correlations(count);
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t j = i + 1; j < count; ++j) correlations.row(i)[j] = between(points_.at(i), points_.at(j));
-  // Points that are too near to be told apart make the correlations singular; some more noise always helps.
+  // Points too close to be distinguished make the correlations singular; some more noise always helps.
   for (; kernel_.noise < 1e6; kernel_.noise = std::max(4 * kernel_.noise, 1e-12)) {
     for (std::size_t i = 0; i < count; ++i) correlations.row(i)[i] = 1 + kernel_.noise;
     auto found = explain(correlations, values);

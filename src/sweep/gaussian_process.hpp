@@ -1,4 +1,4 @@
-// A Gaussian process over points of [0, 1]^d: what is likely between and around observations, and how sure that is.
+// A Gaussian process over points of [0, 1]^d: what is likely between and around observations, and how certain that is.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Points {
   void add(std::span<const double> point) { numbers.insert(numbers.end(), point.begin(), point.end()); }
 };
 
-// Which dimensions have an order; of the others only equal and different are known.
+// Which dimensions have an order; for the others only equality is known.
 using Ordered = std::vector<char>;
 
 // Matérn 5/2 with a length for each dimension.
@@ -42,7 +42,7 @@ Kernel fit_kernel(const Points& points, std::span<const double> values, const Or
 
 struct Prediction {
   double mean = 0;
-  double deviation = 0;  // of the truth: an observation's own noise is not counted
+  double deviation = 0;  // of the true value: an observation's own noise is not counted
 };
 
 class GaussianProcess {
@@ -51,7 +51,7 @@ class GaussianProcess {
   GaussianProcess(Kernel kernel, Points points, std::span<const double> values);
 
   std::vector<Prediction> predict(const Points& points) const;
-  // The means alone, which take far less time.
+  // Only the means, which take far less time.
   std::vector<double> predict_means(const Points& points) const;
 
  private:
@@ -63,7 +63,7 @@ class GaussianProcess {
   Kernel kernel_;
   Points points_;
   Cholesky factor_;
-  std::vector<double> weights_;  // the inverse correlations times what is above the mean
+  std::vector<double> weights_;  // the inverse correlations times the deviations from the mean
   double mean_ = 0;
   double variance_ = 1;
 };

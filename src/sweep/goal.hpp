@@ -7,7 +7,7 @@ namespace muster::sweep {
 
 enum class Goal { maximize, minimize };
 
-// The score as one that is to be high. Its own inverse, and exact: minimising is maximising the negative.
+// The score as one where higher is better. Its own inverse, and exact: minimising is maximising the negative.
 inline double oriented(Goal goal, double score) { return goal == Goal::maximize ? score : -score; }
 
 inline std::string_view word(Goal goal) { return goal == Goal::maximize ? "maximize" : "minimize"; }

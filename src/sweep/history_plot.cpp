@@ -13,8 +13,8 @@ namespace {
 using svg::label, svg::line;
 using Frame = svg::PlotFrame;
 
-constexpr svg::Colours colours{".trial{fill:#9fb8d1}.best{stroke:#2f5d8a}.failed{stroke:#b4532a}",
-                               ".trial{fill:#44607c}.best{stroke:#86b4e0}.failed{stroke:#e79a5f}"};
+constexpr svg::Colours history_colours{".trial{fill:#9fb8d1}.best{stroke:#2f5d8a}.failed{stroke:#b4532a}",
+                                       ".trial{fill:#44607c}.best{stroke:#86b4e0}.failed{stroke:#e79a5f}"};
 
 std::optional<Frame> frame_of(std::span<const Observation> observations) {
   std::optional<double> least, most;
@@ -39,7 +39,7 @@ std::string dot(const Frame& frame, double place, const Observation& observation
 }  // namespace
 
 std::string history_svg(std::string_view title, const SweepSpec& spec, std::span<const Observation> observations) {
-  std::string text = svg::beginning(Frame::width, Frame::height, title, colours);
+  std::string text = svg::beginning(Frame::width, Frame::height, title, history_colours);
   const auto frame = frame_of(observations);
   if (!frame)
     return text + label(Frame::width / 2.0, Frame::height / 2.0, "no trial has a score", "middle") +

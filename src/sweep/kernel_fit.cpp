@@ -15,7 +15,7 @@ constexpr double least_length = 0.02, most_length = 30, least_noise = 1e-7, most
 constexpr int looks = 24;
 constexpr std::size_t most_points = 80;  // more say little more about lengths, and take much longer
 
-// What is usual: a normal curve over each logarithm. In more dimensions points are farther apart, and so is all that
+// The prior: a normal curve over each logarithm. In more dimensions points are farther apart, and so is all that
 // matters.
 struct Usual {
   double length, length_deviation, noise, noise_deviation;

@@ -50,19 +50,20 @@ Result<Observation> observation_from_json(const json& object, std::string_view w
   Observation observation;
   const auto trial = object.find("trial"), parameters = object.find("parameters"), score = object.find("score"),
              cost = object.find("cost_seconds"), failed = object.find("failed"), reason = object.find("reason");
-  if (trial == object.end() || !trial->is_string()) return refuse(where, "\"trial\" is no text");
+  if (trial == object.end() || !trial->is_string()) return refuse(where, "\"trial\" is not text");
   observation.trial = trial->get<std::string>();
-  if (parameters == object.end() || !parameters->is_object()) return refuse(where, "\"parameters\" is no object");
+  if (parameters == object.end() || !parameters->is_object()) return refuse(where, "\"parameters\" is not an object");
   auto settings = settings_from_json(*parameters, where);
   if (!settings) return settings.error();
   observation.settings = std::move(*settings);
   if (cost != object.end() && !cost->is_null()) {
-    if (!cost->is_number() || cost->get<double>() < 0) return refuse(where, "\"cost_seconds\" is no number, 0 or more");
+    if (!cost->is_number() || cost->get<double>() < 0)
+      return refuse(where, "\"cost_seconds\" is not a number of 0 or more");
     observation.cost_seconds = cost->get<double>();
   }
   const bool has_score = score != object.end() && score->is_number();
   const bool has_failed = failed != object.end() && failed->is_boolean() && failed->get<bool>();
-  if (!has_failed && !has_score) return refuse(where, "\"score\" is no number, and the trial has not failed");
+  if (!has_failed && !has_score) return refuse(where, "\"score\" is not a number, and the trial has not failed");
   if (!has_failed) observation.score = score->get<double>();
   const auto early = object.find("stopped_early");
   observation.stopped_early = early != object.end() && early->is_boolean() && early->get<bool>();

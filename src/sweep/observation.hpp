@@ -1,4 +1,4 @@
-// What came of a trial, and observations.jsonl, which holds one a line.
+// The result of a trial, and observations.jsonl, which holds one per line.
 #pragma once
 
 #include <cmath>
@@ -22,20 +22,20 @@ struct Observation {
   bool stopped_early = false;
   std::string reason;  // of a failure, in words
 
-  // A score that is no number is a failure, too.
+  // A NaN score is a failure, too.
   bool failed() const { return !score || !std::isfinite(*score); }
   bool operator==(const Observation&) const = default;
 };
 
-// {"trial", "parameters", "score", "cost_seconds", "failed"}, where they say something "stopped_early" and "reason".
+// {"trial", "parameters", "score", "cost_seconds", "failed"}, and "stopped_early" and "reason" if they say something.
 nlohmann::ordered_json to_json(const Observation& observation);
 // The line of observations.jsonl, with its newline.
 std::string to_line(const Observation& observation);
 Result<Observation> observation_from_json(const nlohmann::ordered_json& json, std::string_view where);
 
-// The observations of a file's text in the order of their trials' first lines; a later line about the same trial takes
-// the place of an earlier one. A last line that was cut off is left out; any other line that is none is an error.
-// Fields that are not known are passed over.
+// The observations of a file's text in the order of their trials' first lines; a later line about the same trial
+// replaces an earlier one. A last line that was cut off is left out; any other invalid line is an error.
+// Unknown fields are ignored.
 Result<std::vector<Observation>> read_observations(std::string_view text, std::string_view source);
 
 }  // namespace muster::sweep

@@ -28,7 +28,7 @@ const std::vector<std::string> parameter_keys{"distribution", "min", "max", "mea
 
 bool is_parameter_key(std::string_view key) { return std::ranges::find(parameter_keys, key) != parameter_keys.end(); }
 
-// A table tells about a parameter when one of the words for that has something that is no table; else it is a section.
+// A table describes a parameter if one of its keywords has a value that is not a table; else it is a section.
 bool is_parameter(const Node& node) {
   return std::ranges::any_of(node.entries, [](const Node::Entry& entry) {
     return is_parameter_key(entry.key) && entry.value.kind != Node::Kind::table;
@@ -44,7 +44,7 @@ void read_distribution(NodeReader& reader, const Node& node, ParameterDraft& dra
   if (draft.distribution) return;
   reader.refuse(node.position, fmt::format("{}: distribution is {}", draft.path, describe(node)),
                 fmt::format("it must be one of {}", join(words, ", ")));
-  draft.distribution = Distribution::uniform;  // said to be wrong already
+  draft.distribution = Distribution::uniform;  // already reported as wrong
 }
 
 void read_scale(NodeReader& reader, const Node& node, ParameterDraft& draft) {

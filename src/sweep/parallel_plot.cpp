@@ -15,12 +15,12 @@ using svg::label, svg::line;
 constexpr int left = 70, right_margin = 80, top = 70, bottom = 330, height = 380, between = 140;
 constexpr std::size_t most_lines = 400;
 
-constexpr svg::Colours colours{".trial{stroke:#2f5d8a}", ".trial{stroke:#86b4e0}"};
+constexpr svg::Colours parallel_colours{".trial{stroke:#2f5d8a}", ".trial{stroke:#86b4e0}"};
 
 // One vertical line of the picture: parameters by their place on [-1, 1], the score by a number.
 struct Column {
   double x = 0;
-  const Parameter* parameter = nullptr;  // nothing: the score
+  const Parameter* parameter = nullptr;  // null: the score
   Axis score;
 
   static double height_of(double share) { return bottom - share * (bottom - top); }
@@ -91,7 +91,7 @@ std::vector<Column> columns_of(const Space& space) {
 std::string parallel_svg(std::string_view title, const SweepSpec& spec, std::span<const Observation> observations) {
   std::vector<Column> columns = columns_of(spec.space);
   const int width = std::max(480, static_cast<int>(columns.back().x) + right_margin);
-  std::string text = svg::beginning(width, height, title, colours);
+  std::string text = svg::beginning(width, height, title, parallel_colours);
   std::vector<Observation> best = best_trials(observations, spec.goal, observations.size());
   std::erase_if(best, [&](const Observation& one) { return !point_of(spec.space, one.settings); });
   if (best.size() > most_lines) best.resize(most_lines);

@@ -1,9 +1,12 @@
 #include "sweep/parameter.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "sweep/normal_curve.hpp"
 
 namespace muster::sweep {
@@ -14,7 +17,7 @@ bool is_list(const Parameter& parameter) {
          parameter.distribution == Distribution::categorical;
 }
 
-// The scale on which a parameter is even or normal.
+// The scale on which a parameter is uniform or normal.
 double warp(const Parameter& parameter, double value) {
   switch (parameter.distribution) {
     case Distribution::log_uniform:
@@ -25,6 +28,15 @@ double warp(const Parameter& parameter, double value) {
     default:
       return value;
   }
+}
+
+// To as many digits as are meaningful: the rest is noise from converting to a unit and back (0.0020000000000000005).
+// Bounds that differ only there keep what lies between them.
+double without_noise(const Parameter& parameter, double value) {
+  constexpr int digits = 12;
+  constexpr double hardly = 1e-9;
+  const double rounded = parse_number<double>(fmt::format("{:.{}g}", value, digits)).value_or(value);
+  return std::abs(rounded - value) < hardly * (parameter.max - parameter.min) ? rounded : value;
 }
 
 double unwarp(const Parameter& parameter, double warped) {
@@ -54,7 +66,7 @@ std::uint64_t cell_of(double unit, std::uint64_t count) {
   return static_cast<std::uint64_t>(std::clamp(place, 0.0, static_cast<double>(count - 1)));
 }
 
-// Lists and whole numbers are cells of equal width: each value is drawn as often as any other.
+// Lists and whole numbers are cells of equal width: each value is drawn equally often.
 bool has_cells(const Parameter& parameter) {
   return is_list(parameter) || parameter.distribution == Distribution::int_uniform ||
          parameter.distribution == Distribution::uniform_pow2;
@@ -138,7 +150,8 @@ Value from_unit(const Parameter& parameter, double unit) {
     value = parameter.max;
   } else if (unit > -1) {
     const double low = warp(parameter, parameter.min), high = warp(parameter, parameter.max);
-    value = std::clamp(unwarp(parameter, low + (high - low) * (unit + 1) / 2), parameter.min, parameter.max);
+    value = without_noise(parameter, unwarp(parameter, low + (high - low) * (unit + 1) / 2));
+    value = std::clamp(value, parameter.min, parameter.max);
   }
   return parameter.step > 0 ? multiple_of(std::round(value / parameter.step), parameter.step) : value;
 }

@@ -1,4 +1,4 @@
-// One dimension of a search space: which values a setting may have, and where they lie on the interval [-1, 1] on which
+// One dimension of a search space: which values a setting may have, and where they are on the interval [-1, 1] on which
 // everything is searched.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace muster::sweep {
 
 enum class Distribution {
   constant,      // one value
-  values,        // a list; of numbers only, it is searched as the order they lie in
+  values,        // a list; if all are numbers, it is searched in numerical order
   categorical,   // a list without any order
-  uniform,       // even between min and max
-  int_uniform,   // whole numbers, even
-  uniform_pow2,  // powers of two, even over their exponents
-  log_uniform,   // even over the logarithms
+  uniform,       // uniform between min and max
+  int_uniform,   // whole numbers, uniform
+  uniform_pow2,  // powers of two, uniform over their exponents
+  log_uniform,   // uniform over the logarithms
   log_normal,    // normal over the logarithms: around mean, as wide as scale
   logit_normal,  // normal over log(v / (1 - v)): between 0 and 1, with detail near both
 };
@@ -38,19 +38,19 @@ std::string_view word(Distribution distribution);
 
 // Whether more than one value is possible.
 bool varies(const Parameter& parameter);
-// Whether near values are expected to behave alike.
+// Whether nearby values are expected to behave alike.
 bool is_ordered(const Parameter& parameter);
-// How many values there are; nothing where they are as many as numbers.
+// How many values there are; nothing if any number is possible.
 std::optional<std::uint64_t> count_values(const Parameter& parameter);
 // The values in their order, for index below count_values.
 Value value_at_index(const Parameter& parameter, std::uint64_t index);
 
-// Where a value lies; nothing when the parameter cannot have it.
+// Where a value is on the interval; nothing if the parameter cannot have it.
 std::optional<double> to_unit(const Parameter& parameter, const Value& value);
 // The value there, or the one nearest to it. to_unit(from_unit(x)) lies where x does, or in the middle of what rounds
 // to the same value; from_unit(to_unit(v)) is v, up to the last digits where v is any number.
 Value from_unit(const Parameter& parameter, double unit);
-// Where a draw of the distribution lies; share is even from 0 to 1.
+// Where a draw of the distribution is; share is uniform from 0 to 1.
 double draw_unit(const Parameter& parameter, double share);
 
 }  // namespace muster::sweep

@@ -11,7 +11,7 @@
 namespace muster::sweep {
 namespace {
 
-constexpr double largest_whole = 0x1p48;  // the places of more numbers on [-1, 1] would not be told apart
+constexpr double largest_whole = 0x1p48;  // the places of more numbers on [-1, 1] would be indistinguishable
 
 bool is_whole(double number) { return number == std::floor(number) && std::abs(number) <= largest_whole; }
 
@@ -25,7 +25,7 @@ bool is_multiple(double number, double step) {
   return std::abs(number - count * step) <= 1e-9 * std::abs(step) && std::abs(count) <= largest_whole;
 }
 
-// Looks at a draft from all sides and gathers what is wrong with it.
+// Checks all aspects of a draft and collects what is wrong with it.
 class Check {
  public:
   Check(NodeReader& reader, const ParameterDraft& draft) : reader_(reader), draft_(draft) {}
@@ -77,12 +77,12 @@ class Check {
       case Distribution::int_uniform:
         for (const double bound : {min, max})
           if (!is_whole(bound))
-            refuse(fmt::format("{} is no whole number", bound), "min and max must be whole numbers, 2^48 at most");
+            refuse(fmt::format("{} is not a whole number", bound), "min and max must be whole numbers, 2^48 at most");
         break;
       case Distribution::uniform_pow2:
         for (const double bound : {min, max})
           if (!is_power_of_two(bound) || bound > largest_whole)
-            refuse(fmt::format("{} is no power of two", bound), nearest_powers(bound));
+            refuse(fmt::format("{} is not a power of two", bound), nearest_powers(bound));
         break;
       case Distribution::log_uniform:
       case Distribution::log_normal:
@@ -109,7 +109,7 @@ class Check {
     if (*draft_.step <= 0) return refuse(fmt::format("step is {}", *draft_.step), "it must be above 0");
     for (const double bound : {min, max})
       if (!is_multiple(bound, *draft_.step))
-        refuse(fmt::format("{} is no multiple of the step {}", bound, *draft_.step),
+        refuse(fmt::format("{} is not a multiple of the step {}", bound, *draft_.step),
                "min and max must be multiples of it");
   }
 

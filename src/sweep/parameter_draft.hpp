@@ -1,4 +1,4 @@
-// A parameter as a sweep file has it, before anything about it is known to fit together.
+// A parameter as written in a sweep file, before it is known to be consistent.
 #pragma once
 
 #include <optional>
@@ -22,11 +22,11 @@ struct ParameterDraft {
   std::vector<Value> values;
 };
 
-// Readers of single values, with the parameter named in what they refuse.
+// Readers of single values; their refusals name the parameter.
 std::optional<double> read_number(NodeReader& reader, const std::string& what, const Node& node);
 std::vector<Value> read_values(NodeReader& reader, const std::string& what, const Node& node);
 
-// The parameter, or every reason why there is none.
+// The parameter, or every reason why it is invalid.
 std::optional<Parameter> complete(NodeReader& reader, const ParameterDraft& draft);
 
 }  // namespace muster::sweep

@@ -12,9 +12,9 @@ Points points_of(const Space& space, const Evidence& evidence) {
   return points;
 }
 
-// Note [Lies about running trials]: a trial that runs is taken to end with a middling score, one and the same constant
-// for all. What is uncertain there is so no longer, so that no other trial goes to the same place, and nothing is drawn
-// to it. The kernel is fitted to the truth alone.
+// Note [Lies about running trials]: a running trial is assumed to end with a middling score, one and the same constant
+// for all. That removes the uncertainty there, so that no other trial goes to the same place, and nothing is drawn
+// to it. The kernel is fitted only to real results.
 GaussianProcess process_of(const Space& space, const Evidence& evidence, std::vector<double> values) {
   Points points = points_of(space, evidence);
   Kernel kernel = fit_kernel(points, values, ordered_features(space));

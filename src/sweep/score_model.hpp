@@ -15,7 +15,7 @@ class ScoreModel {
 
   // On the scale of shaped_scores.
   std::vector<Prediction> predict(const Points& points) const { return process_.predict(points); }
-  // The best of what is expected where trials have succeeded: chance that favoured one of them does not count.
+  // The best expectation where trials have succeeded: one of them having been lucky does not count.
   double best() const { return best_; }
 
  private:

@@ -19,15 +19,15 @@ struct Space {
 using Point = std::vector<double>;
 
 Settings settings_at(const Space& space, const Point& point);
-// Nothing when a parameter is missing or has a value that the space does not hold. Settings beyond it do not count.
+// Nothing if a parameter is missing or has a value outside the space. Other settings are ignored.
 std::optional<Point> point_of(const Space& space, const Settings& settings);
-// The point of the same settings: what rounds to one value lies in one place.
+// The point of the same settings: everything that rounds to one value is one point.
 Point snapped(const Space& space, const Point& point);
 
 Point centre_of(const Space& space);
 Point draw_point(const Space& space, Chance& chance);
 
-// How many points there are; nothing where they are beyond counting.
+// How many points there are; nothing if they cannot be counted.
 std::optional<std::uint64_t> count_points(const Space& space);
 // The points of a finite space in order, the last parameter changing fastest.
 Settings grid_settings(const Space& space, std::uint64_t index);

@@ -5,7 +5,7 @@
 namespace muster::sweep {
 namespace {
 
-// The root of x^(d+1) = x + 1: multiples of its powers leave the least gaps that are known for a row without an end.
+// The root of x^(d+1) = x + 1: multiples of its powers leave the smallest known gaps for an endless sequence.
 double harmonious(std::size_t dimensions) {
   double root = 2;
   for (int round = 0; round < 64; ++round) root = std::pow(1 + root, 1 / (static_cast<double>(dimensions) + 1));

@@ -1,4 +1,4 @@
-// Points that cover a space more evenly than chance does: where a search begins.
+// Points that cover a space more evenly than random ones: where a search begins.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace muster::sweep {
 
-// The first is the centre. Any beginning of the row covers the space; index beyond any count goes on.
+// The first is the centre. Any prefix of the sequence covers the space; there is a point for every index.
 Point spread_point(const Space& space, std::uint64_t seed, std::uint64_t index);
 
 }  // namespace muster::sweep

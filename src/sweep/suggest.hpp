@@ -9,7 +9,7 @@
 
 namespace muster::sweep {
 
-// All that a suggestion follows from beside the spec. The order of neither list matters.
+// Everything that a suggestion depends on besides the spec. The order of neither list matters.
 struct History {
   std::span<const Observation> finished;
   std::span<const Settings> running;
@@ -20,8 +20,8 @@ struct Suggestion {
   std::optional<double> cost_seconds;  // as the Bayesian method expects it, once it expects anything
 };
 
-// A pure function: the same spec and history give the same suggestion, in whatever process, so that a sweep that was
-// interrupted goes on as it would have. Never what is in the history already; nothing when the space holds nothing
+// A pure function: the same spec and history give the same suggestion in every process, so that an interrupted
+// sweep continues as it would have. Never something that is in the history already; nothing if the space holds nothing
 // else.
 std::optional<Suggestion> suggest(const SweepSpec& spec, const History& history);
 

@@ -26,7 +26,7 @@ std::string scalar_text(const Node& node) {
   return plain ? node.text : nlohmann::json(node.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Tables and lists that hold anything begin on a line of their own.
+// Non-empty tables and lists begin on a separate line.
 bool is_block(const Node& node) { return !node.entries.empty() || !node.items.empty(); }
 
 std::string write_block(const Node& node, std::size_t depth);
@@ -77,7 +77,7 @@ void set_key(Node& table, std::string_view path, Node value) {
     set_key(found->value, path.substr(dot + 1), std::move(value));
 }
 
-// Wherever the path stands, dotted or nested; sections that become empty go, too.
+// Wherever the path is, dotted or nested; sections that become empty are removed, too.
 void remove_path(Node& table, const std::string& path) {
   std::erase_if(table.entries, [&](Node::Entry& entry) {
     if (entry.key == path) return true;
@@ -127,7 +127,7 @@ Result<std::string> with_words(std::string_view text, std::string_view source, s
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
-      return Error{Error::Kind::bad_input, fmt::format("\"{}\" is no key=value", word),
+      return Error{Error::Kind::bad_input, fmt::format("\"{}\" is not key=value", word),
                    "limits.trials=50 changes the sweep; training.max_steps=100 is set in every trial"};
     std::string path = word.substr(0, equals);
     auto value = read_word_value(word.substr(equals + 1), word);

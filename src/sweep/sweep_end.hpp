@@ -11,9 +11,9 @@
 
 namespace muster::sweep {
 
-// Why no further trial begins, in words ("50 of 50 trials"); nothing while there may be more. finished: in the order in
-// which trials ended; running: how many are under way; seconds: since the sweep began; earlier: how many of the
-// finished ones do not count as failures in a row, since somebody has looked at them.
+// Why no further trial begins, in words ("50 of 50 trials"); nothing while more may. finished: in the order in
+// which trials ended; running: how many are running; seconds: since the sweep began; earlier: how many of the
+// finished ones do not count as failures in a row, since the user has seen them.
 std::optional<std::string> reason_to_end(const Limits& limits, std::span<const Observation> finished,
                                          std::size_t running, double seconds, std::size_t earlier = 0);
 

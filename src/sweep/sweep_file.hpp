@@ -1,4 +1,4 @@
-// The two kinds of sweep files. Both are read as far as they can be; what is wrong is with the reader then.
+// The two kinds of sweep files. Both are read as far as possible; the reader then has what is wrong.
 #pragma once
 
 #include "base/node_reader.hpp"
@@ -15,9 +15,9 @@ std::optional<Goal> read_goal(NodeReader& reader, const Node& node);
 std::optional<Method> read_method(NodeReader& reader, const Node& node);
 // The eta of an early stop: a number above 1.
 std::optional<double> read_eta(NodeReader& reader, const Node& node);
-// A list of words, or one text that is split at blanks. Unknown ${…} are refused.
+// A list of words, or one text, which is split at blanks. Unknown ${…} are refused.
 std::vector<std::string> read_command(NodeReader& reader, const Node& node);
-// Adds a parameter unless one of that path is there already.
+// Adds a parameter unless that path already has one.
 void add_parameter(NodeReader& reader, const ParameterDraft& draft, Space& space);
 
 }  // namespace muster::sweep

@@ -1,8 +1,8 @@
-// Where a sweep lives. Files are the whole truth about it, and several processes may work on them:
+// Where a sweep is stored. Its files are the whole truth about it, and several processes may work on them:
 //   sweep.yaml               what is searched, and how
 //   observations.jsonl       what came of the trials that ended
-//   reports.jsonl            what trials told on their way
-//   running/NAME.r.N.jsonl   a trial that has not ended: its settings, then how often it began; whoever runs it holds
+//   reports.jsonl            what trials reported while they ran
+//   running/NAME.r.N.jsonl   a trial that has not ended: its settings, then how often it began; its process holds
 //                            the file's lock
 //   seconds                  how long the sweep has been worked on
 //   lock                     held for the short steps in which any of these change
@@ -23,7 +23,7 @@ class SweepFolder {
   SweepFolder(std::filesystem::path parent, std::string name)
       : path_(std::move(parent) / name), name_(std::move(name)) {}
 
-  // Makes what is missing.
+  // Creates what is missing.
   Result<void> prepare() const;
   bool exists() const { return std::filesystem::exists(spec()); }
 
@@ -43,7 +43,7 @@ class SweepFolder {
   std::string name_;
 };
 
-// Whether a sweep can be called so: letters, digits and . _ - , beginning with a letter or digit, at most 100 bytes.
+// Whether it is a valid name: letters, digits and . _ - , beginning with a letter or digit, at most 100 bytes.
 Result<void> check_sweep_name(std::string_view name);
 
 }  // namespace muster::sweep

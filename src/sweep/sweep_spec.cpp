@@ -12,7 +12,7 @@
 namespace muster::sweep {
 namespace {
 
-// A file is W&B's when it says something in a way that only W&B has.
+// A file is W&B's if it uses anything that only W&B has.
 bool is_wandb(const Node& root) {
   for (const std::string_view key : {"early_terminate", "run_cap", "project", "entity"})
     if (root.find(key) != nullptr) return true;
@@ -21,7 +21,7 @@ bool is_wandb(const Node& root) {
   return root.find("program") != nullptr && root.find("goal") == nullptr;
 }
 
-// What holds for every sweep, whoever wrote it.
+// What holds for every sweep, of either kind of file.
 void check_whole(NodeReader& reader, const Node& root, const SweepSpec& spec) {
   if (spec.metric.empty())
     reader.refuse(root.position, "metric is missing",

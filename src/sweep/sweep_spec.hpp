@@ -1,4 +1,4 @@
-// What a user asks of a sweep, whichever of the two kinds of file said it.
+// What a user requests of a sweep, in either of the two kinds of file.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace muster::sweep {
 enum class Method { grid, random, bayes };
 
 struct Limits {
-  std::optional<std::int64_t> trials;     // that ended, failures included
+  std::optional<std::int64_t> trials;     // ended ones, including failures
   std::optional<double> seconds;          // of the whole sweep
   std::optional<double> trial_seconds;    // no trial that is expected to take longer is suggested
-  std::optional<double> trial_timeout;    // a trial that takes longer is ended, and has failed
-  std::int64_t consecutive_failures = 5;  // so many end the sweep
+  std::optional<double> trial_timeout;    // a trial that takes longer is ended, and counts as failed
+  std::int64_t consecutive_failures = 5;  // this many end the sweep
 };
 
-// How the Bayesian method goes about it; what is absent follows from the space and the limits.
+// Settings of the Bayesian method; what is absent follows from the space and the limits.
 struct BayesOptions {
   std::optional<std::int64_t> first_trials;  // spread over the space before anything is predicted
   std::optional<double> cost_weight;         // 0: cost does not matter; 1: what counts is improvement per second
@@ -42,7 +42,7 @@ struct SweepSpec {
   std::vector<std::string> command;   // with ${…} in it (trial_command.hpp); empty: muster's own training
   std::string program;                // what ${program} stands for
   std::vector<std::string> evaluate;  // a command after that, on the same GPUs; empty: none
-  std::optional<double> heartbeat;    // a trial that shows no sign of life for so many seconds is ended
+  std::optional<double> heartbeat;    // a trial without a sign of life for this many seconds is ended
 };
 
 // A sweep file, muster's own or W&B's, or every problem it has. source names the text in messages.

@@ -1,5 +1,5 @@
-// Where a sweep's trials are written down. The file that several processes share and the list of one process are two of
-// these.
+// Where a sweep's trials are recorded. The file that several processes share and the list of one process are two
+// implementations.
 #pragma once
 
 #include <functional>
@@ -27,21 +27,21 @@ struct TrialList {
 
 class TrialLedger {
  public:
-  // Called with the trials so far; nothing: no trial is to begin.
+  // Called with the trials so far; nothing: no trial will begin.
   using Chooser = std::function<std::optional<Suggestion>(const TrialList&)>;
 
   virtual ~TrialLedger() = default;
 
   virtual Result<TrialList> trials() = 0;
-  // Lets choose choose, and gives what it chose an id of its own: one step, during which nobody else begins a trial.
+  // Calls choose, and gives its choice a new id: one step, during which no other process begins a trial.
   virtual Result<std::optional<RunningTrial>> begin(const Chooser& choose) = 0;
-  // Writes a report down, and returns those of all trials, oldest first.
+  // Records a report, and returns those of all trials, oldest first.
   virtual Result<std::vector<Report>> report(const Report& report) = 0;
-  // Its trial was running, and is so no longer.
+  // Its trial was running, and no longer is.
   virtual Result<void> finish(const Observation& observation) = 0;
 };
 
-// Trials that one process alone knows, with ids NAME.r.0, NAME.r.1, …
+// Trials known to one process only, with ids NAME.r.0, NAME.r.1, …
 class MemoryLedger final : public TrialLedger {
  public:
   explicit MemoryLedger(std::string name, std::vector<Observation> finished = {});

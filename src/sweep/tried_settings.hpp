@@ -1,4 +1,4 @@
-// Which settings of a space a sweep has had already.
+// Which settings of a space a sweep has already tried.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class TriedSettings {
   TriedSettings(const Space& space, const History& history);
 
   bool contains(const Settings& settings) const { return keys_.contains(key_of(settings)); }
-  // How many different ones, of those that lie in the space.
+  // How many different ones are in the space.
   std::size_t count() const { return keys_.size(); }
 
  private:
@@ -27,11 +27,11 @@ class TriedSettings {
   std::set<std::string> keys_;
 };
 
-// The first point of the grid that was not tried; nothing when all were, or when the space is no grid.
+// The first point of the grid that was not tried; nothing when all were, or when the space is not a grid.
 std::optional<Suggestion> first_untried_of_grid(const Space& space, const TriedSettings& tried);
 
-// The first of an endless row of points that was not tried: which of them were is all that counts, not how or when.
-// Where hardly any point is left, one that the row would not come to for long.
+// The first untried one in an endless sequence of points: only which were tried counts, not how or when.
+// If hardly any point is left, one that the sequence would not reach for a long time.
 std::optional<Suggestion> first_untried(const Space& space, const TriedSettings& tried,
                                         const std::function<Point(std::uint64_t index)>& row);
 

@@ -1,4 +1,4 @@
-// What a trial's settings are set to.
+// The values of a trial's settings.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-// Of one trial, in the order of the search space.
+// The settings of one trial, in the order of the search space.
 using Settings = std::vector<Setting>;
 
-// The number that a value is; nothing for words, true and false.
+// A value as a number; nothing for words, true and false.
 std::optional<double> number_of(const Value& value);
 // 8 and 8.0 are the same; 8 and "8" are not.
 bool same(const Value& left, const Value& right);
@@ -35,7 +35,7 @@ std::string to_text(const Value& value);
 // As written in YAML: a word that YAML would read as something else is quoted.
 std::string to_yaml(const Value& value);
 
-// What a scalar of a document says: true, a number, or a word. Nothing for lists, tables and nothing itself.
+// The value of a scalar in a document: true, a number, or a word. Nothing for lists, tables and null.
 std::optional<Value> read_value(const Node& node);
 
 nlohmann::ordered_json to_json(const Value& value);

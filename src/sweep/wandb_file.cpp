@@ -76,7 +76,7 @@ class ParameterTable {
                    refused_distribution(name));
   }
 
-  // Whole bounds mean whole numbers, as W&B has it.
+  // Whole bounds mean whole numbers, as in W&B.
   Kind inferred() const {
     for (const std::string_view key : {"min", "max"}) {
       const Node* node = find(key);
@@ -229,7 +229,7 @@ const std::array file_keys{
 
 SweepSpec read_wandb_file(NodeReader& reader, const Node& root) {
   SweepSpec spec;
-  spec.goal = Goal::minimize;  // where W&B's metric says nothing
+  spec.goal = Goal::minimize;  // if W&B's metric does not say
   reader.table<SweepSpec>(root, file_keys, spec);
   if (root.find("method") == nullptr)
     reader.refuse(root.position, "method is missing", "write method: grid, random or bayes");

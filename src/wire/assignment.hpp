@@ -1,4 +1,4 @@
-// What a worker is to do: the first thing it is told, one value for all ranks. Which rank it is it knows from its
+// What a worker has to do: the first message it gets, one value for all ranks. It knows which rank it is from its
 // environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT).
 #pragma once
 
@@ -23,7 +23,7 @@ enum class DeviceKind { cpu, cuda };
 enum class Backend {
   gloo,                 // CPU ranks, and several ranks that share a GPU
   nccl,                 // one GPU for each rank
-  nccl_on_shared_gpus,  // each rank passes for a host of its own: slow, and a proof of what runs on many GPUs
+  nccl_on_shared_gpus,  // each rank poses as a separate host: slow, and a test of what runs on many GPUs
 };
 std::string_view to_word(DeviceKind device);
 std::string_view to_word(Backend backend);

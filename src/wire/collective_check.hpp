@@ -1,4 +1,4 @@
-// A task that proves that ranks reach each other: every kind of collective, its result compared with what it must be.
+// A task that proves that ranks reach each other: every kind of collective, its result compared with the expected one.
 #pragma once
 
 #include <cstdint>

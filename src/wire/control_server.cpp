@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After the ranks have ended their connections have, too; a process that holds one open all the same is not waited for.
+// When the ranks have ended, so have their connections; a process that still holds one open is not waited for.
 constexpr std::chrono::seconds longest_farewell(5);
 
 struct Rank {
@@ -30,7 +30,7 @@ struct Rank {
   std::optional<int> rank;  // absent until it has said hello
   int wanted = 0;           // requests it can take
   bool not_yet = false;     // the listener had none for it, and nothing has happened since that could change it
-  bool told_pause = false;  // and it knows
+  bool told_pause = false;  // and it has been notified
   bool told_end = false;
   bool settled = false;  // it said done or failed
 };
@@ -121,7 +121,7 @@ Result<void> ControlServer::State::take(Rank& rank, const std::string& line) {
   return listener->happened(*event);
 }
 
-// What was not yet to be had may be now.
+// A request that was not available before may be available now.
 void ControlServer::State::ask_again() {
   for (const auto& rank : connections) rank->not_yet = false;
 }
@@ -134,6 +134,8 @@ Result<void> ControlServer::State::give_requests(Rank& rank) {
       rank.line.send(print(Order(*request)));
       --rank.wanted;
       rank.told_pause = false;
+    } else if (const auto* cancel = std::get_if<Cancel>(&*next)) {
+      rank.line.send(print(Order(*cancel)));
     } else if (std::holds_alternative<EndOfRequests>(*next)) {
       rank.line.send(print(Order(EndOfRequests{})));
       rank.told_end = true;
@@ -146,7 +148,7 @@ Result<void> ControlServer::State::give_requests(Rank& rank) {
   return {};
 }
 
-// After everything was heard, so that what one rank said counts for all.
+// After everything was read, so that what one rank said counts for all.
 void ControlServer::State::give_all() {
   for (std::size_t position = 0; position < connections.size(); ++position) {
     Rank& rank = *connections[position];

@@ -1,7 +1,7 @@
 // The controlling end of the channel: one connection for each rank of a job.
 //
 //   worker → hello         → assignment
-//          → want 3        → request, request, request | pause | end-of-requests
+//          → want 3        → request, request, request | pause | cancel | end-of-requests
 //          → progress, token, result …
 //          → done | failed, and the connection ends
 #pragma once
@@ -18,13 +18,14 @@
 
 namespace muster::wire {
 
-// The environment variable that names the channel to a worker.
+// The environment variable that gives a worker the channel.
 inline constexpr const char* control_variable = "MUSTER_CONTROL";
 
-// No request now, but perhaps later: asked for again when the input of the listener is ready, and after every result
+// No request now, but perhaps later: asked again when the input of the listener is ready, and after every result
 // and every rank that left.
 struct NotYet {};
-using NextRequest = std::variant<Request, NotYet, EndOfRequests>;
+// A Cancel is sent in between, and the next one asked for.
+using NextRequest = std::variant<Request, NotYet, EndOfRequests, Cancel>;
 
 // Called on the server's thread, one call at a time. An Error ends the job: every connection is closed, which ends the
 // ranks.
@@ -38,16 +39,16 @@ class ControlListener {
   virtual std::optional<int> input() { return std::nullopt; }
   // The rank's connection ended. reason: absent when it had said done or failed.
   virtual Result<void> rank_left(int, const std::optional<std::string>&) { return {}; }
-  // Whether a rank cannot do anything any more, because others have left that it works with: its connection is closed,
-  // which ends it. Asked after ranks have left.
+  // Whether a rank can no longer do anything, because others that it works with have left: its connection is closed,
+  // which ends it. Called after ranks have left.
   virtual bool is_of_no_use(int) { return false; }
-  // When the job is taken for stuck, unless something is heard before; asked again after everything that is heard.
+  // When the job is considered stuck, unless something is received before; called again after each message.
   virtual std::optional<std::chrono::steady_clock::time_point> deadline() { return std::nullopt; }
-  // What is then told; it ends the job.
+  // The error that is then reported; it ends the job.
   virtual Error deadline_passed() { return {}; }
 };
 
-// Those that are served here: all of a job, or those of one of its hosts.
+// Those served here: all ranks of a job, or those of one of its hosts.
 struct RankRange {
   int first = 0;
   int count = 1;
@@ -61,15 +62,15 @@ class ControlServer {
   ControlServer& operator=(ControlServer&&) noexcept;
   ~ControlServer();
 
-  // What control_variable is to be set to for the ranks.
+  // The value of control_variable for the ranks.
   const std::filesystem::path& address() const;
-  // A folder that is this job's alone and goes with the server.
+  // A folder for this job alone, removed with the server.
   const std::filesystem::path& folder() const;
 
   // Starts the thread that serves these ranks. listener is used until finish() returns.
   void serve(const Assignment& assignment, RankRange ranks, ControlListener& listener);
-  // To be called when the ranks have ended: takes what they said last, and ends the thread. The first Error of the
-  // listener, or of a rank that spoke nonsense.
+  // To be called when the ranks have ended: takes their last messages, and ends the thread. The first Error of the
+  // listener, or of a rank that sent nonsense.
   Result<void> finish();
 
  private:

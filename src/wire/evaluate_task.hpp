@@ -1,4 +1,4 @@
-// A task that tells how good a model is. All ranks get the same one and take a share each; rank 0 tells an Evaluated,
+// A task that measures how good a model is. All ranks get the same one and take a share each; rank 0 sends Evaluated,
 // and every rank its answers, in the rows of results (AnsweredQuestion) under the numbers of the questions.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a rank tells the controlling program: one JSON line each, with "time", "event" and "rank".
+// What a rank reports to the controlling program: one JSON line each, with "time", "event" and "rank".
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace muster::wire {
 
-// The first one. The assignment is the answer to it.
+// The first event. The assignment is the answer to it.
 struct Hello {
   int version = protocol_version;
   std::int64_t pid = 0;
@@ -44,7 +44,7 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// It can take that many requests more; each is answered by a Request, or all that are left by one EndOfRequests.
+// It can take that many more requests; each is answered by a Request, or all that are left by one EndOfRequests.
 struct Want {
   int count = 1;
 
@@ -56,7 +56,7 @@ struct Want {
   bool operator==(const Want&) const = default;
 };
 
-// How far something is: "loading", "prefill".
+// How far something has got: "loading", "prefill".
 struct Progress {
   std::string what;
   std::int64_t done = 0;
@@ -72,7 +72,7 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-// A piece of the answer to a request, as soon as it is there. The pieces of one sample, put together, are its text.
+// A piece of the answer to a request, as soon as it is available. The pieces of one sample, joined, are its text.
 struct Token {
   std::int64_t index = 0;
   int sample = 0;
@@ -88,7 +88,7 @@ struct Token {
   bool operator==(const Token&) const = default;
 };
 
-// The whole answer to a request, or to the task where it takes none.
+// The whole answer to a request, or to the task if it takes none.
 struct TaskResult {
   std::int64_t index = 0;
   std::string row;  // one JSON object, as text
@@ -102,7 +102,7 @@ struct TaskResult {
   bool operator==(const TaskResult&) const = default;
 };
 
-// The rank cannot go on, and ends.
+// The rank cannot continue, and ends.
 struct Failed {
   Error error;
   bool consequence = false;  // of another rank's failure: a collective that found its peers gone
@@ -118,7 +118,7 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 
-// The last one of a rank that did everything.
+// The last event of a rank that did everything.
 struct Done {
   static constexpr std::string_view word = "done";
   template <class Self, class Visit>
@@ -127,7 +127,7 @@ struct Done {
 };
 
 using EventBody = std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, Shrunk, Saved,
-                               Evaluated, Failed, Done>;
+                               Waiting, Evaluated, Failed, Done>;
 
 struct Event {
   std::chrono::system_clock::time_point time;  // on the wire in seconds since 1970, to the millisecond

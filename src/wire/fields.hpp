@@ -7,7 +7,7 @@
 //   };
 //
 // A field may be a bool, a number, a text, milliseconds, an enum with Words, a described struct, a vector of these, or
-// an optional one, which may be null or missing. Every other field must be there; fields that are not known are
+// an optional one, which may be null or missing. Every other field must be present; unknown fields are
 // skipped.
 #pragma once
 
@@ -84,7 +84,7 @@ Json to_json(const T& value) {
   }
 }
 
-// Reads into value; what is wrong, or nothing.
+// Reads into value; returns what is wrong, or nothing.
 template <class T, class Tree>
 std::optional<std::string> read_json(const Tree& json, T& value) {
   const auto wanted = [&](std::string_view what) {
@@ -141,7 +141,7 @@ std::optional<std::string> read_json(const Tree& json, T& value) {
     }
     return wanted(fmt::format("a whole number of at most {}", std::numeric_limits<T>::max()));
   } else if constexpr (std::floating_point<T>) {
-    // JSON has no word for what is no number, or has no end.
+    // JSON cannot represent not-a-number or infinity.
     if (json.is_null()) return value = std::numeric_limits<T>::quiet_NaN(), std::nullopt;
     if (!json.is_number()) return wanted("a number");
     value = json.template get<T>();
@@ -154,7 +154,7 @@ std::optional<std::string> read_json(const Tree& json, T& value) {
   }
 }
 
-// One of several structs, told apart by the word that stands under key.
+// One of several structs, distinguished by the word under key.
 template <class... Kinds>
 void write_kind(Json& object, const char* key, const std::variant<Kinds...>& value) {
   std::visit(
@@ -178,7 +178,7 @@ std::optional<std::string> read_kind(const Tree& object, const char* key, std::v
   return wrong;
 }
 
-// One line, without a newline. Bytes that are no UTF-8 become U+FFFD: JSON cannot carry them.
+// One line, without a newline. Bytes that are not UTF-8 become U+FFFD: JSON cannot carry them.
 inline std::string as_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // A described struct as one line of JSON, and back.

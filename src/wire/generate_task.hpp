@@ -68,11 +68,11 @@ struct GenerateTask {
   std::string model;                       // as the user calls it
   std::optional<std::string> tokenizer;    // of another folder
   bool random_weights = false;             // instead of the checkpoint's
-  std::optional<spec::ElementType> dtype;  // absent: bfloat16 where the device has it, else float32
+  std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;
   std::int64_t batch_size = 8;          // sequences computed in one step
-  std::int64_t sequence_length = 2048;  // of prompt and answer together; the model's positions where those are fewer
+  std::int64_t sequence_length = 2048;  // of prompt and answer together; the model's positions if those are fewer
   std::int64_t max_new_tokens = 256;
   std::int64_t samples = 1;
   double temperature = 1;
@@ -81,16 +81,16 @@ struct GenerateTask {
   double min_p = 0;
   double repetition_penalty = 1;
   std::vector<std::string> stop;          // an answer ends before the first of these; its text does not have it
-  std::vector<std::int32_t> stop_tokens;  // end an answer, beside the model's own
+  std::vector<std::int32_t> stop_tokens;  // end an answer, in addition to the model's own
   std::int64_t cache_blocks = 0;          // of keys and values; 0: enough for sequences() of full length
   std::vector<Stage> stages;              // of consecutive ranks; empty: every rank has all layers
   Offload in_host_memory;
   Offload on_disk;
   bool score = false;              // given completions instead of new ones
   bool log_probabilities = false;  // of the answers' tokens
-  bool stream = false;             // tell every piece of text as it comes
+  bool stream = false;             // send every piece of text as it arrives
 
-  // Under way at once on a replica: a batch for each stage, so that none has nothing to do.
+  // In flight at once on a replica: a batch for each stage, so that none is idle.
   std::int64_t sequences() const { return batch_size * std::max<std::int64_t>(std::ssize(stages), 1); }
 
   static constexpr std::string_view word = "generate";
@@ -127,8 +127,9 @@ struct GenerateTask {
 struct Answer {
   std::string text;
   std::vector<std::int32_t> tokens;
-  std::string finish;            // "stop", "length"
-  std::vector<double> logprobs;  // by token, where asked for
+  std::string finish;  // "stop", "length"; "cancelled" where it was no longer wanted; "error"
+  std::vector<double> logprobs;      // by token, if requested
+  std::optional<std::string> error;  // why it ends where it does
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -136,6 +137,7 @@ struct Answer {
     visit("tokens", self.tokens);
     visit("finish", self.finish);
     visit("logprobs", self.logprobs);
+    visit("error", self.error);
   }
   bool operator==(const Answer&) const = default;
 };
@@ -143,7 +145,7 @@ struct Answer {
 struct GenerationResult {
   std::vector<Answer> samples;
   std::int64_t prompt_tokens = 0;
-  std::int64_t dropped_tokens = 0;  // of the prompt's beginning, where it was too long
+  std::int64_t dropped_tokens = 0;  // from the prompt's beginning, if it was too long
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -159,7 +161,8 @@ struct ScoreResult {
   std::int64_t token_count = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t dropped_tokens = 0;
-  std::vector<double> logprobs;  // by token, where asked for
+  std::vector<double> logprobs;      // by token, if requested
+  std::optional<std::string> error;  // why it has no score
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -168,6 +171,7 @@ struct ScoreResult {
     visit("prompt_tokens", self.prompt_tokens);
     visit("dropped_tokens", self.dropped_tokens);
     visit("logprobs", self.logprobs);
+    visit("error", self.error);
   }
   bool operator==(const ScoreResult&) const = default;
 };

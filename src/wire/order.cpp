@@ -20,11 +20,11 @@ struct Words<Backend> {
 
 namespace {
 
-constexpr const char* key = "order";
+constexpr const char* order_key = "order";
 constexpr std::string_view assignment_word = "assignment";
-constexpr const char* source = "a line from the controlling program";
+constexpr const char* order_source = "a line from the controlling program";
 
-// But for the task, which has its own key.
+// Without the task, which has its own key.
 template <class Self, class Visit>
 void describe_assignment(Self& assignment, Visit&& visit) {
   visit("device", assignment.device);
@@ -35,13 +35,13 @@ void describe_assignment(Self& assignment, Visit&& visit) {
 }
 
 Error unreadable(const std::string& why) {
-  return {Error::Kind::failed, fmt::format("{}: {}", source, why),
+  return {Error::Kind::failed, fmt::format("{}: {}", order_source, why),
           "use muster and muster-worker of the same build: ./muster builds both"};
 }
 
 Result<Order> parse_assignment(const nlohmann::json& json) {
   Assignment assignment;
-  // The version first: of another one nothing else need be readable.
+  // The version first: with another one nothing else needs to be readable.
   const auto version = json.find("version");
   if (version == json.end() || read_json(*version, assignment.version) || assignment.version != protocol_version)
     return unreadable(fmt::format("it speaks version {} of the protocol, and this muster-worker speaks version {}",
@@ -72,27 +72,29 @@ std::string_view to_word(Backend backend) { return Words<Backend>::table[static_
 std::string print(const Order& order) {
   Json json;
   if (const auto* assignment = std::get_if<Assignment>(&order)) {
-    json[key] = assignment_word;
+    json[order_key] = assignment_word;
     json["version"] = assignment->version;
     describe_assignment(*assignment, [&](const char* name, const auto& field) { json[name] = to_json(field); });
     write_kind(json["task"], "kind", assignment->task);
   } else if (const auto* request = std::get_if<Request>(&order)) {
-    write_kind(json, key, std::variant<Request>(*request));
+    write_kind(json, order_key, std::variant<Request>(*request));
+  } else if (const auto* cancel = std::get_if<Cancel>(&order)) {
+    write_kind(json, order_key, std::variant<Cancel>(*cancel));
   } else if (std::holds_alternative<Pause>(order)) {
-    write_kind(json, key, std::variant<Pause>());
+    write_kind(json, order_key, std::variant<Pause>());
   } else {
-    write_kind(json, key, std::variant<EndOfRequests>());
+    write_kind(json, order_key, std::variant<EndOfRequests>());
   }
   return as_line(json);
 }
 
 Result<Order> parse_order(std::string_view line) {
-  const auto json = spec::parse_json_object(line, source);
+  const auto json = spec::parse_json_object(line, order_source);
   if (!json) return unreadable(json.error().what);
-  if (const auto word = json->find(key); word != json->end() && *word == assignment_word)
+  if (const auto word = json->find(order_key); word != json->end() && *word == assignment_word)
     return parse_assignment(*json);
-  std::variant<Request, Pause, EndOfRequests> order;
-  if (auto wrong = read_kind(*json, key, order)) return unreadable(*wrong);
+  std::variant<Request, Pause, EndOfRequests, Cancel> order;
+  if (auto wrong = read_kind(*json, order_key, order)) return unreadable(*wrong);
   return std::visit([](auto& kind) { return Order(std::move(kind)); }, order);
 }
 

@@ -1,4 +1,4 @@
-// What the controlling program says to a rank, one JSON line each: the assignment, then pieces of work as they are
+// What the controlling program sends to a rank, one JSON line each: the assignment, then pieces of work as they are
 // wanted, then that there are no more.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace muster::wire {
 
-// One piece of work. What its row means is the task's affair.
+// One piece of work. The task defines what its row means.
 struct Request {
   std::int64_t index = 0;  // among all requests of the job; results carry it
   std::string row;         // one JSON object, as text
@@ -26,8 +26,8 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-// What is still wanted does not come now, but perhaps later: a rank that waits to fill a batch begins with what it has.
-// A rank that holds requests and goes on waiting may wait forever: the next one may depend on their results.
+// What is still wanted does not arrive now, but perhaps later: a rank waiting to fill a batch begins with what it has.
+// A rank that holds requests and keeps waiting may wait forever: the next one may depend on their results.
 struct Pause {
   static constexpr std::string_view word = "pause";
   template <class Self, class Visit>
@@ -35,7 +35,7 @@ struct Pause {
   bool operator==(const Pause&) const = default;
 };
 
-// There are none left.
+// No requests are left.
 struct EndOfRequests {
   static constexpr std::string_view word = "end-of-requests";
   template <class Self, class Visit>
@@ -43,7 +43,20 @@ struct EndOfRequests {
   bool operator==(const EndOfRequests&) const = default;
 };
 
-using Order = std::variant<Assignment, Request, Pause, EndOfRequests>;
+// The answer to a request is no longer wanted: it ends where it is, and its result says so. No effect if the
+// result is on its way. Sent to a rank that wants more requests.
+struct Cancel {
+  std::int64_t index = 0;
+
+  static constexpr std::string_view word = "cancel";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("index", self.index);
+  }
+  bool operator==(const Cancel&) const = default;
+};
+
+using Order = std::variant<Assignment, Request, Pause, EndOfRequests, Cancel>;
 
 // One line, without its newline, and back.
 std::string print(const Order& order);

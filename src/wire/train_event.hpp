@@ -1,4 +1,4 @@
-// What a rank that trains tells: its steps, its memory, its checkpoints, its evaluations.
+// What a training rank reports: its steps, its memory, its checkpoints, its evaluations.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace muster::wire {
 
-// Where rank 0's time went from the step before to this one, in seconds. All but communication add up to the step's.
+// Where rank 0's time went from the previous step to this one, in seconds. All but communication add up to the step's.
 struct StepParts {
   double loading = 0;        // waiting for the batch
-  double compute = 0;        // forward, backward and the norm, without what was waited for
+  double compute = 0;        // forward, backward and the norm, without waiting
   double exposed = 0;        // waiting for exchanges between ranks
   double update = 0;         // the optimizer; on a GPU, of the step before, which runs while this one begins
-  double host = 0;           // everything else: checkpoints, evaluations, telling
-  double communication = 0;  // exchanging, most of it beside the computing
+  double host = 0;           // everything else: checkpoints, evaluations, reporting
+  double communication = 0;  // exchanging, most of it during the computing
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -33,15 +33,15 @@ struct StepParts {
   bool operator==(const StepParts&) const = default;
 };
 
-// One optimizer step, told by rank 0 for all.
+// One optimizer step, reported by rank 0 for all.
 struct TrainStep {
   std::int64_t step = 0;  // from 1
   double epoch = 0;       // how much of the data has been seen
   double loss = 0;        // over the trained tokens of the batch
   double learning_rate = 0;
   std::optional<double> gradient_norm;  // before clipping; absent: not finite
-  std::int64_t tokens = 0;              // that the model read, over all ranks
-  std::int64_t trained = 0;             // of them, tokens with a loss
+  std::int64_t tokens = 0;              // read by the model, over all ranks
+  std::int64_t trained = 0;             // those of them with a loss
   double seconds = 0;
   StepParts parts;
   bool skipped = false;  // float16: the gradients overflowed, and the weights stayed
@@ -65,7 +65,7 @@ struct TrainStep {
   bool operator==(const TrainStep&) const = default;
 };
 
-// What this rank holds of its device's memory; every so often.
+// What this rank holds of its device's memory; sent every so often.
 struct MemoryUse {
   std::int64_t step = 0;
   std::int64_t used = 0;  // bytes in tensors, or resident on a CPU rank
@@ -87,7 +87,7 @@ struct MemoryUse {
 
 // This rank ran out of memory. All ranks compute the step again by smaller passes, and those that follow, too.
 struct Shrunk {
-  std::int64_t step = 0;  // that is computed again
+  std::int64_t step = 0;  // the one that is computed again
   std::int64_t micro_batch = 1;
   spec::Recomputation recompute = spec::Recomputation::none;
 
@@ -117,6 +117,18 @@ struct Saved {
   bool operator==(const Saved&) const = default;
 };
 
+// A save or the export waits for space on the disk, which only the user can free.
+struct Waiting {
+  std::string what;  // for the user
+
+  static constexpr std::string_view word = "waiting";
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("what", self.what);
+  }
+  bool operator==(const Waiting&) const = default;
+};
+
 // A question, what the model answered, and what was right.
 struct AnsweredQuestion {
   std::string prompt;
@@ -140,6 +152,12 @@ struct Evaluated {
   std::optional<std::int64_t> questions;
   std::vector<AnsweredQuestion> samples;
   double seconds = 0;
+
+  // Share of right answers, from 0 to 1.
+  std::optional<double> exact_match() const {
+    if (questions.value_or(0) == 0) return std::nullopt;
+    return static_cast<double>(correct.value_or(0)) / static_cast<double>(*questions);
+  }
 
   static constexpr std::string_view word = "evaluated";
   template <class Self, class Visit>

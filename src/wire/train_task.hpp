@@ -54,7 +54,7 @@ struct Words<spec::ShardingStrategy> {
 struct ShardingWish {
   spec::ShardingStrategy kind = spec::ShardingStrategy::no_shard;  // no_shard: every rank holds everything
   std::int64_t group = 1;                                          // hybrid_shard: consecutive ranks that share a copy
-  bool offload = false;                                            // shards lie in the host's memory
+  bool offload = false;                                            // shards are in the host's memory
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -65,13 +65,13 @@ struct ShardingWish {
   bool operator==(const ShardingWish&) const = default;
 };
 
-// How the rate goes, and what steps the weights.
+// The learning rate's schedule, and what steps the weights.
 struct OptimizerWish {
   spec::OptimizerKind kind = spec::OptimizerKind::adamw;
   double rate = 2e-5;  // the peak
   spec::RateSchedule schedule = spec::RateSchedule::linear;
   std::int64_t warmup_steps = 0;
-  std::int64_t decay_steps = 1;  // of wsd
+  std::int64_t decay_steps = 1;  // for wsd
   double weight_decay = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -96,7 +96,7 @@ struct OptimizerWish {
   bool operator==(const OptimizerWish&) const = default;
 };
 
-// What is evaluated beside the training, and when.
+// What is evaluated during the training, and when.
 struct EvaluationWish {
   std::optional<std::string> data;       // prepared tokens, for the loss
   std::optional<std::string> questions;  // JSON lines with prompt and answer, for exact match by generation
@@ -119,17 +119,17 @@ struct TrainTask {
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
   spec::ElementType compute = spec::ElementType::float32;
-  // Of masters, gradients and what the optimizer remembers: float32, or bfloat16 where that is computed in.
+  // The type of masters, gradients and optimizer state: float32, or bfloat16 if that is computed in.
   spec::ElementType state = spec::ElementType::float32;
   spec::Attention attention = spec::Attention::sdpa;
-  bool deterministic = false;  // GPU: the same bits whatever is computed beside
+  bool deterministic = false;  // GPU: the same bits whatever else is computed at the same time
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
   ShardingWish sharding;
   std::string data;  // prepared tokens
   bool packing = false;
   std::int64_t sequence_length = 1024;
-  std::int64_t steps = 0;        // in all, from the beginning of the run
+  std::int64_t steps = 0;        // in total, from the beginning of the run
   std::int64_t batch_size = 1;   // units per step, over all ranks
   std::int64_t micro_batch = 1;  // units per rank and pass
   std::int64_t loader_threads = 0;
@@ -139,10 +139,11 @@ struct TrainTask {
   std::optional<std::int64_t> save_every;  // steps; absent: only at the end
   std::optional<std::int64_t> keep;        // checkpoints; absent: all
   spec::FinalSave save_at_end = spec::FinalSave::all;
-  std::int64_t saving_ranks = 1;      // the first so many have the run's folder, and save together
-  std::optional<std::string> resume;  // of the ranks that have it: the checkpoint to go on from
+  std::int64_t saving_ranks = 1;      // this many ranks, the first ones, have the run's folder and save together
+  std::optional<std::string> resume;  // for the ranks that have it: the checkpoint to resume from
   std::string identity;               // of model, data and settings: a checkpoint of others is refused
   std::int64_t clear_cache_every = 0;
+  std::chrono::milliseconds disk_patience{0};  // how long a full disk is waited for
 
   static constexpr std::string_view word = "train";
   template <class Self, class Visit>
@@ -175,6 +176,7 @@ struct TrainTask {
     visit("resume", self.resume);
     visit("identity", self.identity);
     visit("clear_cache_every", self.clear_cache_every);
+    visit("disk_patience", self.disk_patience);
   }
   bool operator==(const TrainTask&) const = default;
 };

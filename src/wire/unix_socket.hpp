@@ -1,4 +1,4 @@
-// Stream sockets with a place in the file system: whoever may enter the folder may connect.
+// Stream sockets with a place in the file system: any process that may enter the folder may connect.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 namespace muster::wire {
 
 // A new folder that only this user may enter, among the temporary files, with a path short enough for a socket in it.
-// Removed with all that is in it.
+// Removed with everything in it.
 class PrivateFolder {
  public:
   static Result<PrivateFolder> create();

@@ -20,7 +20,7 @@ namespace muster::wire {
 struct WorkerChannel::State {
   State(FileDescriptor connected, int own_rank) : line(std::move(connected)), rank(own_rank) {}
 
-  LineConnection line;  // read only; writing goes past it, and waits
+  LineConnection line;  // only for reading; writes bypass it, and block
   int rank;
   Assignment assignment;
   std::mutex writing;
@@ -28,6 +28,7 @@ struct WorkerChannel::State {
   std::mutex reading;  // guards what follows
   std::condition_variable came;
   std::deque<Request> requests;
+  std::vector<std::int64_t> cancelled;
   std::int64_t wanted = 0;    // so far
   std::int64_t received = 0;  // of these
   bool paused = false;        // no more of these for now
@@ -70,6 +71,8 @@ Result<void> WorkerChannel::State::take(const std::string& text) {
     requests.push_back(std::move(*request));
     ++received;
     paused = false;
+  } else if (const auto* cancel = std::get_if<Cancel>(&*order)) {
+    cancelled.push_back(cancel->index);
   } else if (std::holds_alternative<Pause>(*order)) {
     paused = true;
   } else if (std::holds_alternative<EndOfRequests>(*order)) {
@@ -128,7 +131,7 @@ WorkerChannel& WorkerChannel::operator=(WorkerChannel&&) noexcept = default;
 WorkerChannel::~WorkerChannel() {
   if (!state_ || !state_->thread.joinable()) return;
   state_->thread.request_stop();
-  ::shutdown(state_->line.descriptor(), SHUT_RD);  // ends the thread's wait; what was said still goes out
+  ::shutdown(state_->line.descriptor(), SHUT_RD);  // ends the thread's wait; what was sent still goes out
 }
 
 const Assignment& WorkerChannel::assignment() const { return state_->assignment; }
@@ -139,7 +142,7 @@ void WorkerChannel::listen(std::function<void(const std::string&)> lost) {
       [state = state_.get(), on_lost = std::move(lost)](const std::stop_token& stop) { state->read(stop, on_lost); });
 }
 
-// A controlling program that is gone is noticed by the reading thread.
+// The reading thread notices when the controlling program is gone.
 void WorkerChannel::tell(const EventBody& body) {
   const std::string text = print(Event{std::chrono::system_clock::now(), state_->rank, body});
   const std::lock_guard guard(state_->writing);
@@ -190,6 +193,11 @@ std::optional<Request> WorkerChannel::take_request(bool& ended) {
   Request request = std::move(state_->requests.front());
   state_->requests.pop_front();
   return request;
+}
+
+std::vector<std::int64_t> WorkerChannel::take_cancelled() {
+  const std::lock_guard guard(state_->reading);
+  return std::exchange(state_->cancelled, {});
 }
 
 }  // namespace muster::wire

@@ -1,4 +1,4 @@
-// A rank's end of the channel. Events may be sent from any thread; requests come in on a thread of its own, so that the
+// A rank's end of the channel. Events may be sent from any thread; requests arrive on a separate thread, so that the
 // end of the controlling program is seen at once, whatever the rank is computing.
 #pragma once
 
@@ -27,21 +27,23 @@ class WorkerChannel {
   int rank() const;
 
   // From now on orders are read, and lost is called, on the reading thread, when the controlling program is gone or
-  // speaks nonsense. To be called once; before it, next_request() has nothing to wait for.
+  // sends nonsense. To be called once; before it, next_request() has nothing to wait for.
   void listen(std::function<void(const std::string& reason)> lost);
 
-  // Waits for as long as the controlling program leaves unread what was said before.
+  // Waits as long as the controlling program has not read what was sent before.
   void tell(const EventBody& body);
-  // Says that count more requests can be taken. They come by next_request().
+  // Says that count more requests can be taken. They arrive by next_request().
   void want(int count);
-  // Asks for as many as are missing to that number, waits for one, and takes all that come until the controlling
-  // program has no more for now. Empty: there are none left.
+  // Asks for as many as are missing from that number, waits for one, and takes all that arrive until the controlling
+  // program has no more for now. Empty: none are left.
   std::vector<Request> gather(std::size_t most);
   // The next of the requests that were wanted; waits for it, which is for ranks that hold none: order.hpp, Pause.
-  // Nothing when there are none left.
+  // Nothing when none are left.
   std::optional<Request> next_request();
-  // The same without waiting: nothing when none has come. ended tells whether none will.
+  // The same without waiting: nothing when none has arrived. ended says whether none will.
   std::optional<Request> take_request(bool& ended);
+  // Requests whose answers are no longer wanted, each reported once.
+  std::vector<std::int64_t> take_cancelled();
 
  private:
   struct State;

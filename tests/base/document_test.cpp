@@ -50,7 +50,33 @@ TEST(Document, ResolvesAliasesButNotWithoutLimit) {
   EXPECT_NE(bomb.error().what.find("aliases"), std::string::npos) << bomb.error().what;
 }
 
-TEST(Document, RefusesWhatIsNoDocument) {
+// Counted in values, each of these would be small.
+TEST(Document, BoundsTheMemoryThatAFewLinesStandFor) {
+  std::string repeated = "long: &long " + std::string(300'000, 'x') + "\nmany: [";
+  for (int i = 0; i < 50'000; ++i) repeated += "*long, ";
+  const auto copies = parse_document(repeated + "x]\n", "f");
+  ASSERT_FALSE(copies);
+  EXPECT_NE(copies.error().what.find("bytes in memory"), std::string::npos) << copies.error().what;
+
+  // Every anchor keeps a copy: of the first one the whole text, of the next all but one value, and so on.
+  std::string anchored = "[" + std::string(200'000, 'x') + "]";
+  for (int i = 0; i < 60; ++i) anchored = "&a" + std::to_string(i) + " [" + anchored + "]";
+  EXPECT_TRUE(parse_document(anchored, "f"));
+  std::string deep = "&z [" + std::string(1'000'000, 'x') + "]";
+  for (int i = 0; i < 200; ++i) deep = "&a" + std::to_string(i) + " [" + deep + "]";
+  EXPECT_FALSE(parse_document(deep, "f"));
+}
+
+// With a search through all earlier keys for each, this would take minutes.
+TEST(Document, ReadsTablesOfManyKeys) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "key-" + std::to_string(i) + ": 1\n";
+  const auto root = parse_document(text, "f");
+  ASSERT_TRUE(root) << root.error().what;
+  EXPECT_EQ(root->entries.size(), 200'000U);
+}
+
+TEST(Document, RefusesWhatIsNotADocument) {
   EXPECT_FALSE(parse_document("a: [1, 2", "f"));
   EXPECT_FALSE(parse_document("a: 1\n---\nb: 2\n", "f"));
   EXPECT_FALSE(parse_document("? [a]\n: 1\n", "f"));

@@ -23,11 +23,11 @@ TEST(RegularFile, GivesItsBeginningOrAllOfIt) {
 
 TEST(RegularFile, IsNoFolderNoPipeAndNothingMissing) {
   const testing::ScratchFolder folder;
-  EXPECT_TRUE(contains(RegularFile::open(folder.path()).error().what, "no regular file"));
+  EXPECT_TRUE(contains(RegularFile::open(folder.path()).error().what, "not a regular file"));
   EXPECT_TRUE(contains(RegularFile::open(folder.path() / "none").error().what, "none", "No such file"));
   const auto pipe = folder.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(contains(RegularFile::open(pipe).error().what, "no regular file"));  // and does not wait for a writer
+  EXPECT_TRUE(contains(RegularFile::open(pipe).error().what, "not a regular file"));  // and does not wait for a writer
 }
 
 }  // namespace

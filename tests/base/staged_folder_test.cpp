@@ -1,6 +1,7 @@
 #include "base/staged_folder.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/files.hpp"
 #include "base/subprocess.hpp"
@@ -27,6 +28,18 @@ TEST(StagedFolder, AppearsOnlyWhenItIsCommitted) {
   ASSERT_TRUE(staged->commit());
   EXPECT_EQ(read_file(place / "config.json").value(), "{}");
   EXPECT_EQ(entries(place.parent_path()), 1u);
+}
+
+TEST(StagedFolder, IsAsOpenAsItsUserWantsFoldersToBe) {
+  const testing::ScratchFolder scratch;
+  const mode_t before = ::umask(077);
+  auto closed = StagedFolder::create(scratch.path() / "closed");
+  ::umask(022);
+  auto open = StagedFolder::create(scratch.path() / "open");
+  ::umask(before);
+  ASSERT_TRUE(closed && open && closed->commit() && open->commit());
+  EXPECT_EQ(fs::status(scratch.path() / "closed").permissions(), fs::perms(0700));
+  EXPECT_EQ(fs::status(scratch.path() / "open").permissions(), fs::perms(0755));
 }
 
 TEST(StagedFolder, LeavesNothingBehindWhenItIsDropped) {

@@ -269,7 +269,7 @@ def test_a_configuration_without_weights_and_a_damaged_folder_are_refused(speake
     for file in (f"../{shards[0].name}", str(outside)):
         changed = {**listing, "weight_map": {**listing["weight_map"], name: file}}
         index.write_text(json.dumps(changed))
-        with pytest.raises(Refused, match="no .safetensors file beside it"):
+        with pytest.raises(Refused, match="not a .safetensors file beside it"):
             speaker.open(tmp_path / "model")
     index.write_text(json.dumps(listing))
     with open(shards[0], "r+b") as opened:

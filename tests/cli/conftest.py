@@ -28,6 +28,7 @@ class Muster:
             if not name.startswith("MUSTER_") and not name.startswith("CUDA_") and name != "GPU_LIST"
         }
         self.environment["MUSTER_LEASE_DIR"] = str(folder / "leases")
+        self.environment["MUSTER_STATE"] = str(folder / "state")
 
     def inventory(self, text: str) -> pathlib.Path:
         file = self.folder / "gpus.yaml"
@@ -52,6 +53,12 @@ class Muster:
         process = self.start(*arguments, **variables)
         out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@pytest.fixture(scope="session")
+def new_muster() -> type[Muster]:
+    """For fixtures that outlive a test."""
+    return Muster
 
 
 @pytest.fixture

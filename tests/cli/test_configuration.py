@@ -67,3 +67,17 @@ def test_help_and_version(muster):
     assert muster("gpus", "--jsn").returncode == 2
     assert muster("train", "--", "x").returncode == 2
     assert muster("gpus", "--", "x").returncode == 2
+
+
+def test_what_only_a_run_shows(muster, tmp_path):
+    """The settings whose effect tests/service/settings_walk_test.cpp cannot see."""
+    words = ("--name", "first", "--output", "here", "experiment.description=a sentence", "experiment.tags=[one, two]", "training.logging_steps=3")
+    muster.inventory("gpus: []\n")
+    result = muster("train", "--device", "cpu", "training.max_steps=4", "training.batch_size=4", *words, MUSTER_CACHE=str(tmp_path / "cache"))
+    assert result.returncode == 0, result.stderr
+    (folder,) = (tmp_path / "here").iterdir()
+    assert folder.name.startswith("first")
+    steps = [line.split("/")[0] for line in result.stderr.splitlines() if line.startswith("step ")]
+    assert steps == ["step 1", "step 3", "step 4"]
+    shown = muster("runs", "show", folder.name, "--output", "here").stdout
+    assert "a sentence" in shown and "[one, two]" in shown

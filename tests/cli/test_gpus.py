@@ -166,7 +166,7 @@ class TestPick:
     def test_refuses_with_what_blocked_each(self, eight):
         result = eight("gpus", "pick", "-n", "9")
         assert result.returncode == 3 and result.stdout == ""
-        assert "9 GPUs asked for, 8 can be had" in result.stderr
+        assert "9 GPUs asked for, 8 available" in result.stderr
 
     def test_bad_sizes_are_bad_input(self, eight):
         assert eight("gpus", "pick", "--free", "20Gb").returncode == 2
@@ -242,7 +242,7 @@ class TestHold:
         muster.inventory("gpus: [{memory_total: 40GiB, memory_used: 0}]\n")
         assert muster("gpus", "hold", "--", "true").returncode == 0
         muster.inventory("gpus: [{memory_total: 40GiB, memory_used: 30GiB, processes: [{pid: 1, memory: 30GiB}]}]\n")
-        assert muster("gpus", "hold", "--reclaim=300ms", "--", "echo", "ok").stdout == "ok\n"
+        assert muster("gpus", "hold", "--free=5GiB", "--reclaim=300ms", "--", "echo", "ok").stdout == "ok\n"
 
     def test_says_what_is_missing(self, eight):
         assert eight("gpus", "hold", "-n", "1").returncode == 2

@@ -140,7 +140,7 @@ def test_bad_input_says_what_was_seen_and_what_to_type(four, words, expected):
 def test_more_gpus_than_there_are_is_a_refusal(four):
     answer = four("plan", GPT2, "--num-gpus", "5")
     assert answer.returncode == 3
-    assert "5 GPUs asked for, 4 can be had" in answer.stderr
+    assert "5 GPUs asked for, 4 available" in answer.stderr
 
 
 # ---- what is printed ----

@@ -20,7 +20,7 @@ Dataset some_dataset(const testing::ScratchFolder& folder, std::int32_t count) {
         {static_cast<std::uint32_t>(1 + i % length % (length - 1)), static_cast<std::uint32_t>(length)});
     EXPECT_TRUE(writer.add(sample));
   }
-  EXPECT_TRUE(writer.commit(0, 0));
+  EXPECT_TRUE(writer.commit({}));
   return Dataset::open(folder.path() / "tokens", Verification::everything).value();
 }
 
@@ -94,7 +94,7 @@ TEST(MicroBatch, PredictsEachNextTokenWithinItsOwnSample) {
   auto writer = TokenFileWriter::create(folder.path() / "tokens").value();
   ASSERT_TRUE(writer.add({{10, 11, 12, 13}, {{2, 4}}}));
   ASSERT_TRUE(writer.add({{20, 21, 22}, {{1, 2}}}));
-  ASSERT_TRUE(writer.commit(0, 0));
+  ASSERT_TRUE(writer.commit({}));
   const auto dataset = Dataset::open(folder.path() / "tokens", Verification::everything).value();
   const std::vector<Unit> units{{0, 1}, {0}};
   const MicroBatch batch = make_micro_batch(dataset, units);

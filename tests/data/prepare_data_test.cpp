@@ -10,6 +10,7 @@
 #include "byte_text.hpp"
 #include "data/dataset.hpp"
 #include "data/row_files.hpp"
+#include "data/training_row.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"
 
@@ -88,6 +89,35 @@ TEST_F(Preparation, NamesUpToTenBadRowsAtOnceByTheirLines) {
   EXPECT_TRUE(contains(to_string(prepare(folder.write("list.json", "[\n{\"text\": \"a\"}\n]\n")).error()),
                        "one JSON list", "json.load"));
   EXPECT_TRUE(contains(to_string(prepare(folder.write("latin.txt", "Gr\xfc\xdf")).error()), "UTF-8"));
+}
+
+TEST_F(Preparation, RefusesARowThatIsTooLongByItsLineAndGoesOnBehindIt) {
+  std::string rows = "{\"text\": \"short\"}\n{\"text\": \"" + std::string(longest_row + 5'000'000, 'a') + "\"}\n";
+  rows += "{\"text\": \"short\"}\n{\"nothing\": 1}\n";
+  const auto refused = prepare(folder.write("rows.jsonl", rows));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::bad_input);
+  EXPECT_TRUE(contains(to_string(refused.error()), "rows.jsonl:2: the row is longer than 32 MiB", "rows.jsonl:4:"));
+}
+
+TEST_F(Preparation, IsDoneAgainWhereOtherAnswersAreToBeTrainedOn) {
+  DataWish wish;
+  wish.path = folder.write("rows.jsonl", R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "one"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "two"}]})");
+  std::string line = read_file(wish.path).value();
+  std::erase(line, '\n');
+  folder.write("rows.jsonl", line);
+  const auto text = byte_text(
+      "{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}");
+  const auto all = prepare_data(wish, text, cache, 1).value();
+  EXPECT_EQ(trained_text(all), "onetwo");
+  EXPECT_EQ(all.training.counts.conversations, 1);
+  wish.train_on = spec::TrainedAnswers::last;
+  const auto last = prepare_data(wish, text, cache, 1).value();
+  EXPECT_FALSE(last.training.was_there);
+  EXPECT_EQ(trained_text(last), "two");
+  EXPECT_NE(last.training.path, all.training.path);
 }
 
 TEST_F(Preparation, GivesTheSameFileForAnyNumberOfThreads) {

@@ -18,10 +18,11 @@ constexpr const char* unmarked =
     "{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
 
-EncodedSamples encoded(const chat::ModelText& text, const std::string& json, std::int64_t length = 1024) {
+EncodedSamples encoded(const chat::ModelText& text, const std::string& json, std::int64_t length = 1024,
+                       spec::TrainedAnswers which = spec::TrainedAnswers::all) {
   EncodedSamples out;
   const auto row = parse_training_row(json).value();
-  EXPECT_TRUE(SampleEncoder::make(text, length)->encode(row, out));
+  EXPECT_TRUE(SampleEncoder::make(text, length, which)->encode(row, out));
   return out;
 }
 
@@ -85,21 +86,69 @@ TEST(SampleEncoder, TrainsWhatTheTemplateMarksAsGenerated) {
   EXPECT_EQ(out.samples[0].trained.size(), 2u);
 }
 
-TEST(SampleEncoder, TrainsTheLastAnswerWhereTheTemplateMarksNone) {
-  const auto out = encoded(byte_text(unmarked), R"({"messages": [{"role": "user", "content": "hi"},
-    {"role": "assistant", "content": "a"}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]})");
-  EXPECT_EQ(trained_text(out.samples[0]), "yes");
+constexpr const char* two_turns = R"({"messages": [{"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "hello"}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]})";
+
+TEST(SampleEncoder, TrainsEveryAnswerWhereTheTemplateMarksNone) {
+  const auto out = encoded(byte_text(unmarked), two_turns);
+  ASSERT_EQ(out.samples.size(), 1u);
+  EXPECT_EQ(trained_text(out.samples[0]), "helloyes");
+  EXPECT_EQ(out.samples[0].trained.size(), 2u);
+  EXPECT_EQ(out.conversations, 1);
+  EXPECT_EQ(out.split, 0);
+}
+
+TEST(SampleEncoder, TrainsTheLastAnswerAloneWhereThatIsAskedFor) {
+  for (const char* chat_template : {marked, unmarked}) {
+    const auto out = encoded(byte_text(chat_template), two_turns, 1024, spec::TrainedAnswers::last);
+    ASSERT_EQ(out.samples.size(), 1u);
+    EXPECT_TRUE(trained_text(out.samples[0]).starts_with("yes")) << trained_text(out.samples[0]);
+  }
+  // What follows the last answer is not part of the sample.
+  const auto out = encoded(byte_text(unmarked), R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]})",
+                           1024, spec::TrainedAnswers::last);
+  EXPECT_EQ(out.samples[0].tokens.size(), std::string("<user>a<assistant>b").size());
+  EXPECT_EQ(trained_text(out.samples[0]), "b");
+}
+
+TEST(SampleEncoder, GivesEachAnswerItsOwnSampleWhereEarlierTurnsAreWrittenDifferently) {
+  // Reasoning is written for the last message alone.
+  const std::string forgetful =
+      "{% for m in messages %}{{ '<' ~ m.role ~ '>' }}{% if m.thinking and loop.last %}{{ '(' ~ m.thinking ~ ')' }}"
+      "{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  const auto out = encoded(byte_text(forgetful), R"({"messages": [{"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "hello", "thinking": "greet"}, {"role": "user", "content": "x"},
+    {"role": "assistant", "content": "yes", "thinking": "agree"}]})");
+  ASSERT_EQ(out.samples.size(), 2u);
+  EXPECT_EQ(out.conversations, 1);
+  EXPECT_EQ(out.split, 1);
+  EXPECT_EQ(trained_text(out.samples[0]), "(greet)hello");
+  EXPECT_EQ(trained_text(out.samples[1]), "(agree)yes");
+  EXPECT_EQ(out.samples[1].tokens.size(), std::string("<user>hi<assistant>hello<user>x<assistant>(agree)yes").size());
+}
+
+TEST(SampleEncoder, BeginsAnAnswerWhereItPartsFromTheGenerationPrompt) {
+  const std::string opens_reasoning = std::string(unmarked) + "{% if add_generation_prompt %}<think>{% endif %}";
+  const auto out = encoded(byte_text(opens_reasoning), two_turns);
+  ASSERT_EQ(out.samples.size(), 1u);
+  EXPECT_EQ(trained_text(out.samples[0]), "helloyes");
 }
 
 TEST(SampleEncoder, SaysWhyAConversationHasNoClearAnswer) {
-  const std::string asked =
-      R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]})";
-  EXPECT_TRUE(contains(to_string(refusal(byte_text(unmarked), asked)), "from 'user'", "generation"));
+  const auto text = byte_text(unmarked);
+  EXPECT_TRUE(contains(to_string(refusal(text, R"({"messages": [{"role": "user", "content": "b"}]})")),
+                       "no message is the assistant's"));
+  EXPECT_TRUE(contains(to_string(refusal(text, R"({"messages": [{"role": "assistant", "content": "a"}]})")),
+                       "first message is the assistant's", "begin with"));
   const std::string whole =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
   // The number of messages stands first, so that the text before the answer depends on the answer.
   EXPECT_TRUE(contains(to_string(refusal(byte_text("{{ messages | length }}" + std::string(unmarked)), whole)),
-                       "differently without it"));
+                       "before message 2", "differently without it"));
+  const std::string wants_answers = "{% if messages[-1].role == 'user' %}{{ raise_exception('no') }}{% endif %}";
+  EXPECT_TRUE(contains(to_string(refusal(byte_text(wants_answers + unmarked), whole)),
+                       "does not take the first message alone", "data.train_on=last"));
   EXPECT_TRUE(contains(to_string(refusal(byte_text(), whole)), "no chat template"));
 }
 

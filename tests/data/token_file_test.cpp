@@ -31,7 +31,7 @@ std::vector<Sample> some_samples(std::size_t count, std::size_t longest) {
 SampleCounts write(const std::filesystem::path& place, const std::vector<Sample>& samples) {
   auto writer = TokenFileWriter::create(place).value();
   for (const Sample& sample : samples) EXPECT_TRUE(writer.add(sample));
-  return writer.commit(3, 4).value();
+  return writer.commit({.cut = 3, .dropped = 4, .conversations = 5, .split = 2}).value();
 }
 
 Sample copy_of(const SampleView& view) {

@@ -38,5 +38,37 @@ TEST(TrainingRow, OfTwoFormsOrHalfOfOneIsRefusedWithWhatItHas) {
   EXPECT_TRUE(contains(refusal(R"({"text": "a", "text": "b"})"), "twice"));
 }
 
+TEST(TrainingRow, WithoutAnythingToLearnIsRefused) {
+  EXPECT_TRUE(contains(refusal(R"({"prompt": "a", "completion": ""})"), "\"completion\" is empty", "remove the row"));
+  EXPECT_TRUE(contains(refusal(R"({"instruction": "a", "output": ""})"), "\"output\" is empty"));
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]})"),
+                       "message 2 is the assistant's and empty"));
+}
+
+TEST(TrainingRow, SaysWhichMessageIsWrongAndWhatIsAccepted) {
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"role": "user", "content": "a"}, {"role": "oracle", "content": "b"}]})"),
+                       "message 2 has the role \"oracle\"", "accepted: system, developer, user, assistant"));
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"role": "user"}]})"), "message 1 has no \"content\""));
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"role": "user", "content": null}]})"), "message 1 has the content null"));
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"role": "user", "content": 3}]})"), "message 1 has the content 3"));
+  EXPECT_TRUE(contains(refusal(R"({"messages": ["hello"]})"), "message 1 is \"hello\""));
+  EXPECT_TRUE(contains(refusal(R"({"messages": [{"from": "human", "value": "hi"}]})"), "message 1 has no \"role\"",
+                       R"({"role": "user", "content": "…"})"));
+}
+
+TEST(TrainingRow, TakesAnAnswerThatCallsAToolOrOnlyReasons) {
+  for (const char* answer : {R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]})",
+                             R"({"role": "assistant", "content": null, "tool_calls": [{}]})",
+                             R"({"role": "assistant", "content": "", "reasoning_content": "because"})"})
+    EXPECT_TRUE(parse_training_row(R"({"messages": [{"role": "user", "content": "a"}, )" + std::string(answer) + "]}"))
+        << answer;
+  EXPECT_TRUE(parse_training_row(R"({"messages": [{"role": "tool", "content": {"temperature": 21.5}}]})"));
+}
+
+TEST(TrainingRow, ThatIsTooLongIsRefusedWithTheLimit) {
+  const std::string row = R"({"text": ")" + std::string(longest_row, 'a') + R"("})";
+  EXPECT_TRUE(contains(refusal(row), "longer than 32 MiB", ".txt"));
+}
+
 }  // namespace
 }  // namespace muster::data

@@ -29,6 +29,11 @@ UNMARKED = """{%- for message in messages %}<|im_start|>{{ message.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
 
+# The same text, with the answers marked as the prompt leaves them: an answer ends with its newline.
+MARKED_UNMARKED = """{%- for message in messages %}<|im_start|>{{ message.role }}
+{% if message.role == 'assistant' %}{% generation %}{{ message.content + '<|im_end|>\\n' }}{% endgeneration %}
+{%- else %}{{ message.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}"""
+
 SPECIAL = ["<|im_start|>", "<|im_end|>"]
 CORPUS = ["The capital of France is Paris.", "Grüße aus Zürich, 世界!", "user assistant system A: don't"] * 20
 
@@ -102,10 +107,10 @@ def test_marked_answers_are_trained_on_as_transformers_masks_them(speaker, model
         assert sample["mask"] == expected["assistant_masks"], messages
 
 
-def test_an_unmarked_template_trains_what_follows_the_prompt(speaker, model):
+def test_the_last_answer_alone_is_what_follows_the_prompt(speaker, model):
     peer = peer_of(model, UNMARKED)
     chats = list(conversations(40, seed=2))
-    samples = speaker.prepare(model, [{"messages": messages} for messages in chats])["samples"]
+    samples = speaker.prepare(model, [{"messages": messages} for messages in chats], train_on="last")["samples"]
     for messages, sample in zip(chats, samples, strict=True):
         whole = peer.apply_chat_template(messages, return_dict=True)["input_ids"]
         prompt = peer.apply_chat_template(messages[:-1], add_generation_prompt=True, return_dict=True)["input_ids"]
@@ -115,6 +120,23 @@ def test_an_unmarked_template_trains_what_follows_the_prompt(speaker, model):
         else:  # a token reaches over the boundary: it is the answer's
             first = sample["mask"].index(1)
             assert whole[:first] == prompt[:first] and all(sample["mask"][first:])
+
+
+def test_every_answer_of_an_unmarked_template_is_trained_on_as_if_it_were_marked(speaker, model):
+    peer = peer_of(model, MARKED_UNMARKED)
+    chats = list(conversations(40, seed=3))
+    expected = [peer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True) for messages in chats]
+    peer_of(model, UNMARKED)
+    answer = speaker.prepare(model, [{"messages": messages} for messages in chats])
+    for sample, marked in zip(answer["samples"], expected, strict=True):
+        assert sample["tokens"] == marked["input_ids"]
+        for i, (mine, theirs) in enumerate(zip(sample["mask"], marked["assistant_masks"], strict=True)):
+            if mine != theirs:  # of a last character in several bytes transformers takes the first token, and muster all
+                assert mine == 1 and sample["mask"][i - 1] == 1
+                assert peer.convert_ids_to_tokens(sample["tokens"][i]).startswith("<0x")
+    assert answer["counts"]["conversations"] == len(chats) and answer["counts"]["split"] == 0
+    last = speaker.prepare(model, [{"messages": messages} for messages in chats], train_on="last")
+    assert last["counts"]["trained_tokens"] < answer["counts"]["trained_tokens"]
 
 
 def test_a_completion_is_tokenised_for_itself_and_ended(speaker, model):

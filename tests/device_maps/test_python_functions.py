@@ -218,8 +218,8 @@ def test_limits_that_accelerate_refuses_are_value_errors(limits):
         ({"max_memory": {-1: 5}}, ValueError, "max_memory names -1"),
         ({"max_memory": {0: float("nan")}}, ValueError, "max_memory gives 0 nan"),
         ({"max_memory": {0: None}}, ValueError, "max_memory gives 0 None"),
-        ({"max_memory": [5]}, TypeError, r"max_memory=\[5\] is no dict"),
-        ({"max_memory": {0: 5}, "dtype": "floaty"}, ValueError, "dtype='floaty' is no type of numbers"),
+        ({"max_memory": [5]}, TypeError, r"max_memory=\[5\] is not a dict"),
+        ({"max_memory": {0: 5}, "dtype": "floaty"}, ValueError, "dtype='floaty' is not a type of number"),
         ({"max_memory": {0: 5}, "special_dtypes": {"wight": "int8"}}, ValueError, 'no tensor "wight"'),
     ],
 )

@@ -120,7 +120,7 @@ def test_the_result_for_people_says_loss_perplexity_and_answers(evaluate):
         (["-m", "model", "--questions", "bad.jsonl"], 2, "bad.jsonl:2"),
         (["-m", "model", "--questions", "long.jsonl"], 2, "the model has 64 positions"),
         (["-m", "model", "--data", "texts.jsonl", "--num-gpus", "2"], 2, "GPUs are asked for"),
-        (["-m", "model", "--data", "texts.jsonl", "model.device_map=auto"], 2, "the whole model"),
+        (["-m", "model", "--data", "texts.jsonl", "model.device_map=balanced"], 2, "the whole model"),
         (["-m", "model", "--data", "texts.jsonl", "--ranks", "2", "model.max_memory={0: 1KiB, 1: 1KiB}"], 3, "fit"),
     ],
 )

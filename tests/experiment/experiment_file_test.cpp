@@ -10,7 +10,7 @@ namespace {
 constexpr const char* commands = R"(
 experiment: {name: lab, seed: 7}
 rounds_of_training: 2
-algorithms: {sft: , dpo: {training.learning_rate: 1e-4}}
+algorithms: {sft: , dpo: }
 families: {a: /models/a, b.5: {model: {path: /models/b, max_memory: {0: 10GiB}}}}
 datasets: {d: {data.path: /d, prompts: p.jsonl, keep: right, data.operations: [+, '-']}}
 generation.temperature: 0.5
@@ -47,8 +47,9 @@ TEST(ExperimentFile, SaysWhatItSays) {
 }
 
 TEST(ExperimentFile, IsWrittenSoThatItReadsBackToTheSame) {
-  for (const std::string& text :
-       {experiment_text(read()), experiment_text(read({"device=cpu", "evaluate=[a, 'b \"c\"']"}))}) {
+  const std::vector<std::string> changes{"device=cpu", "evaluate=[a, 'b \"c\"']",
+                                         "datasets.d={data.path: /d, prompts: p.jsonl}"};
+  for (const std::string& text : {experiment_text(read()), experiment_text(read(changes))}) {
     const auto again = read_experiment(text, "again.yaml");
     ASSERT_TRUE(again) << again.error().what << text;
     EXPECT_EQ(experiment_text(*again), text);
@@ -58,18 +59,18 @@ TEST(ExperimentFile, IsWrittenSoThatItReadsBackToTheSame) {
 
 TEST(ExperimentFile, IsOverruledByArguments) {
   const ExperimentSpec spec = read({"families.b.5.model.path=/other", "train.gpus=1", "rounds_of_training=5",
-                                    "generation.temperature=0", "algorithms.dpo.training.learning_rate=2"});
+                                    "generation.temperature=0", "families.b.5.model.max_memory={0: 2GiB}"});
   EXPECT_EQ(find(spec.families[1].settings, "model.path")->value, "/other");
   EXPECT_EQ(spec.stage(StageKind::train).gpus, schedule::GpuWish::exactly(1));
   EXPECT_EQ(spec.rounds, 5);
   EXPECT_EQ(find(spec.settings, "generation.temperature")->value, "0");
-  EXPECT_EQ(find(spec.algorithms[1].settings, "training.learning_rate")->value, "2");
-  EXPECT_EQ(spec.algorithms[1].settings.size(), 1u);
+  EXPECT_EQ(find(spec.families[1].settings, "model.max_memory")->value, "{\"0\": 2GiB}");
+  EXPECT_EQ(spec.families[1].settings.size(), 2u);
 }
 
 TEST(ExperimentFile, NamesTheArgumentThatIsWrong) {
   EXPECT_NE(wrong(commands, {"train.gpus=some"}).find("train.gpus=some: gpus is \"some\""), std::string::npos);
-  EXPECT_NE(wrong(commands, {"rounds"}).find("rounds: this is no setting"), std::string::npos);
+  EXPECT_NE(wrong(commands, {"rounds"}).find("rounds: this is not a setting"), std::string::npos);
   EXPECT_NE(wrong(commands, {"families.a.model.dtype=x"}).find("families.a is \"/models/a\" in the file"),
             std::string::npos);
   EXPECT_NE(wrong(commands, {"generation.temprature=1"}).find("did you mean generation.temperature?"),
@@ -112,6 +113,45 @@ TEST(ExperimentJobs, WantGpusAsTheirStagesSay) {
   EXPECT_EQ(refused.error().kind, Error::Kind::refused);
 }
 
+constexpr const char* own_stages = R"(
+experiment: {name: lab}
+algos: {SFT: {batch_size: 24, num_workers: 4}, DPO: {enabled: false}}
+families: {a: /models/a}
+datasets: {d: {data.path: /d, prompts: p.jsonl}}
+)";
+
+TEST(ExperimentFile, TakesAlgosAsItsAlgorithms) {
+  const auto spec = read_experiment(own_stages, "lab.yaml", {"algos.SFT.batch_size=12"});
+  ASSERT_TRUE(spec) << spec.error().what;
+  ASSERT_EQ(spec->algorithms.size(), 1u);  // DPO is not enabled
+  const Settings train = settings_for(*spec, jobs_of(*spec, 0).value()[0], StageKind::train);
+  EXPECT_EQ(find(train, "training.algorithm")->value, "sft");
+  EXPECT_EQ(find(train, "training.batch_size")->value, "12");
+  EXPECT_EQ(find(train, "training.dataloader_num_workers")->value, "4");
+  EXPECT_NE(wrong(own_stages, {"algorithms={SFT: }"}).find("keep one of the two"), std::string::npos);
+  EXPECT_NE(wrong(own_stages, {"algos.SFT.enabled=false"}).find("no algorithm is enabled"), std::string::npos);
+  EXPECT_NE(wrong(own_stages, {"algos={PITA: {batch_size: 24}}"}).find("needs value-guided algorithms"),
+            std::string::npos);
+}
+
+TEST(ExperimentFile, TakesWhatIsSaidOfCollectingData) {
+  const auto spec =
+      read_experiment(own_stages, "lab.yaml", {"generate=muster", "data_collection.samples_per_example=4"});
+  ASSERT_TRUE(spec) << spec.error().what;
+  const Settings generate = settings_for(*spec, jobs_of(*spec, 0).value()[0], StageKind::generate);
+  EXPECT_EQ(find(generate, "generation.samples")->value, "4");
+  EXPECT_NE(wrong(own_stages, {"data_collection.reward_batch_size=32"}).find("needs reward models"), std::string::npos);
+}
+
+TEST(ExperimentFile, RefusesASettingThatNoStageReads) {
+  for (const auto& [setting, readers] : {std::pair{"train.generation.top_k=3", "read by muster generate"},
+                                         std::pair{"algos.SFT.generation.top_k=3", "read by muster generate"}})
+    EXPECT_NE(wrong(own_stages, {setting}).find(readers), std::string::npos) << wrong(own_stages, {setting});
+  EXPECT_EQ(wrong(own_stages, {"generation.top_k=3"}), "");  // of a stage that is switched off
+  EXPECT_NE(wrong(own_stages, {"generation.top_k=3", "generate=[program, '${output}']"}).find("generation.top_k"),
+            std::string::npos);
+}
+
 TEST(SettingsOfAStage, OverruleFromTheExperimentToTheStage) {
   const ExperimentSpec spec =
       read({"generate.generation.temperature=1", "families.a={model.path: /a, generation.top_k: 3}"});
@@ -119,7 +159,7 @@ TEST(SettingsOfAStage, OverruleFromTheExperimentToTheStage) {
   const Settings generate = settings_for(spec, jobs[0], StageKind::generate);
   EXPECT_EQ(find(generate, "generation.temperature")->value, "1");
   EXPECT_EQ(find(generate, "generation.top_k")->value, "3");
-  EXPECT_EQ(find(generate, "training.learning_rate"), nullptr);  // the algorithm's, for training alone
+  EXPECT_EQ(find(generate, "data.operations"), nullptr);  // which muster generate would refuse
   const Settings train = settings_for(spec, jobs[4], StageKind::train);
   EXPECT_EQ(find(train, "training.algorithm")->value, "dpo");
   EXPECT_EQ(find(train, "data.path")->value, "${data}");

@@ -35,6 +35,7 @@ function(add_fuzz program)
   target_compile_definitions(${program} PRIVATE MUSTER_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${program} PRIVATE ${fuzz_LAYERS})
   add_test(NAME ${test} COMMAND ${program} ${fuzz_TEST})
+  set_tests_properties(${test} PROPERTIES TIMEOUT 600)
 endfunction()
 
 # Everything that a user can write.

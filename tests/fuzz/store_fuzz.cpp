@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "rendezvous/agent_message.hpp"
 #include "rendezvous/key_value_store.hpp"
 #include "rendezvous/membership.hpp"
+#include "rendezvous/sealed_channel.hpp"
 #include "rendezvous/store_protocol.hpp"
 #include "store_model.hpp"
 
@@ -314,47 +316,124 @@ AgentMessage random_agent_message(Chance& chance) {
   }
 }
 
-// Agents that say anything at any time, right or damaged, while time goes by.
-std::size_t agent_messages(Chance& chance) {
-  CollectingOutbox outbox;
-  MembershipRules rules;
-  rules.run_id = "run";
-  rules.minimum_hosts = 1 + static_cast<int>(chance.below(3));
-  rules.maximum_hosts = rules.minimum_hosts + static_cast<int>(chance.below(3));
-  rules.maximum_restarts = static_cast<int>(chance.below(3));
-  rules.independent = chance.one_in(4);
-  Clock::time_point now = Clock::now();
-  auto handler = make_agent_handler(Membership::make(rules, now), outbox, {});
-  std::map<ConnectionId, std::string> agents;
-  std::uint64_t last = 0;
-  std::size_t messages = 0;
-  for (std::size_t step = 0; step < steps_per_conversation; ++step) {
-    while (agents.size() < 5) {
-      handler->opened(ConnectionId{++last}, "");
-      agents.try_emplace(ConnectionId{last});
-    }
-    const auto at = std::next(agents.begin(), static_cast<std::ptrdiff_t>(chance.below(agents.size())));
-    const auto [id, unused] = std::tie(at->first, at->second);
-    std::string bytes;
-    for (std::size_t count = 1 + chance.below(3); count > 0; --count, ++messages)
-      bytes += encode(random_agent_message(chance));
-    if (chance.one_in(3)) damage(bytes, chance);
-    unused += bytes;
-    const std::vector<char> block(unused.begin(), unused.end());
-    const auto used = handler->received(id, {block.data(), block.size()});
-    require(!used || *used <= unused.size(), "more was used than there is");
-    if (used) unused.erase(0, *used);
-    outbox.take(id);
-    if (!used || chance.one_in(40)) {
-      const ConnectionId gone = id;
-      agents.erase(at);
-      handler->closed(gone);
-      outbox.forget(gone);
-    }
-    now += std::chrono::milliseconds(chance.below(3000));
-    handler->tick(now);
+constexpr const char* run_secret = "the secret of the run";
+
+// Only what members say may reach the run.
+class GuardedMembership final : public Membership {
+ public:
+  GuardedMembership(std::unique_ptr<Membership> inner, const std::set<ConnectionId>& members)
+      : inner_(std::move(inner)), members_(members) {}
+  std::vector<Order> heard(ConnectionId from, const AgentMessage& message, Clock::time_point now) override {
+    require(members_.contains(from), "a stranger was heard");
+    return inner_->heard(from, message, now);
   }
-  return messages;
+  std::vector<Order> lost(ConnectionId from, Clock::time_point now) override { return inner_->lost(from, now); }
+  std::vector<Order> passed(Clock::time_point now) override { return inner_->passed(now); }
+  std::optional<Clock::time_point> next_deadline() const override { return inner_->next_deadline(); }
+  RunState state() const override { return inner_->state(); }
+  int round() const override { return inner_->round(); }
+  std::string describe() const override { return inner_->describe(); }
+
+ private:
+  std::unique_ptr<Membership> inner_;
+  const std::set<ConnectionId>& members_;
+};
+
+// Agents that say anything at any time, right or damaged, while time goes by. Some know the secret; the others guess,
+// skip the handshake, or repeat what members said.
+class AgentConversation {
+ public:
+  explicit AgentConversation(Chance& chance) : chance_(chance) {
+    MembershipRules rules;
+    rules.run_id = "run";
+    rules.minimum_hosts = 1 + static_cast<int>(chance.below(3));
+    rules.maximum_hosts = rules.minimum_hosts + static_cast<int>(chance.below(3));
+    rules.maximum_restarts = static_cast<int>(chance.below(3));
+    rules.independent = chance.one_in(4);
+    handler_ = make_agent_handler(std::make_unique<GuardedMembership>(Membership::make(rules, now_), members_),
+                                  {.secret = run_secret}, outbox_, {});
+  }
+
+  void go_on() {
+    while (agents_.size() < 6) open();
+    const auto at = std::next(agents_.begin(), static_cast<std::ptrdiff_t>(chance_.below(agents_.size())));
+    const ConnectionId id = at->first;
+    std::string bytes;
+    for (std::size_t count = 1 + chance_.below(3); count > 0; --count, ++messages_) bytes += next_line(at->second);
+    if (chance_.one_in(at->second.knows ? 8 : 2)) damage(bytes, chance_);
+    if (!deliver(id, at->second, bytes) || chance_.one_in(40)) close(id);
+    now_ += std::chrono::milliseconds(chance_.below(3000));
+    handler_->tick(now_);
+  }
+  std::size_t messages() const { return messages_; }
+
+ private:
+  struct Agent {
+    SealedChannel channel;
+    bool knows = false;  // the secret
+    std::string unused;
+  };
+
+  void open() {
+    const ConnectionId id{++last_};
+    const bool knows = !chance_.one_in(3);
+    Agent agent{SealedChannel(SealedChannel::Side::agent, knows ? run_secret : "a guess"), knows, ""};
+    if (knows) members_.insert(id);
+    handler_->opened(id, "");
+    std::string greeting = agent.channel.opening();
+    if (chance_.one_in(10)) damage(greeting, chance_);
+    Agent& kept = agents_.try_emplace(id, std::move(agent)).first->second;
+    if (!deliver(id, kept, greeting)) close(id);
+  }
+
+  std::string next_line(Agent& agent) {
+    std::string line = encode(random_agent_message(chance_));
+    if (agent.channel.established()) line = agent.channel.seal(line);
+    if (agent.knows) said_ = line;
+    return !agent.knows && chance_.one_in(2) ? said_ : line;
+  }
+
+  // False: the connection is to be closed. What the handshake asks for is answered.
+  bool deliver(ConnectionId id, Agent& agent, const std::string& bytes) {
+    agent.unused += bytes;
+    const std::vector<char> block(agent.unused.begin(), agent.unused.end());
+    const auto used = handler_->received(id, {block.data(), block.size()});
+    require(!used || *used <= agent.unused.size(), "more was used than there is");
+    if (!used) return false;
+    agent.unused.erase(0, *used);
+    require(agent.knows || agent.unused.size() <= longest_greeting, "too much of a stranger is kept");
+    const std::string told = outbox_.take(id);
+    require(agent.knows || told.find("node-") == told.npos, "a stranger was told about the run");
+    for (const std::string& line : split(told, '\n')) {
+      if (line.empty()) continue;
+      const auto heard = agent.channel.hear(line);
+      if (heard.broken) return false;
+      if (!heard.reply.empty() && !deliver(id, agent, heard.reply)) return false;
+    }
+    return true;
+  }
+
+  void close(ConnectionId id) {
+    agents_.erase(id);
+    handler_->closed(id);
+    outbox_.forget(id);
+  }
+
+  Chance& chance_;
+  CollectingOutbox outbox_;
+  Clock::time_point now_ = Clock::now();
+  std::set<ConnectionId> members_;
+  std::unique_ptr<ConnectionHandler> handler_;
+  std::map<ConnectionId, Agent> agents_;
+  std::string said_;  // by a member, last
+  std::uint64_t last_ = 0;
+  std::size_t messages_ = 0;
+};
+
+std::size_t agent_messages(Chance& chance) {
+  AgentConversation conversation(chance);
+  for (std::size_t step = 0; step < steps_per_conversation; ++step) conversation.go_on();
+  return conversation.messages();
 }
 
 // ---- the exercises: each holds one conversation and returns how many messages it had ----

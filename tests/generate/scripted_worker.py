@@ -3,11 +3,13 @@
 SCRIPT is a JSON object: "answer" (reverse, fail, leave), "at" (the index it does that at), "order" (as-given, backwards),
 "dropped", "pause" (seconds for each answer), "record" (a file that gets the assignment and every request), "refuse" (by these
 ranks), "wants", "die" ({rank: number of answers after which it is killed}), "deadly" (an index that kills whoever takes it),
-"slow" ({rank: seconds before it is ready}), "stuck" ({index: seconds it takes}), "memory" (peak bytes to tell).
+"slow" ({rank: seconds before it is ready}), "stuck" ({index: seconds it takes}), "memory" (peak bytes to tell), "errors" ({index: why it has
+no answer}).
 """
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -17,7 +19,31 @@ script = json.loads(os.environ.get("SCRIPT", "{}"))
 rank = int(os.environ["RANK"])
 channel = socket.socket(socket.AF_UNIX)
 channel.connect(os.environ["MUSTER_CONTROL"])
-lines = channel.makefile("r", encoding="utf-8", newline="\n")
+received = b""
+put_back = []  # orders that came while an answer was written
+
+
+def next_order(waits: bool = True) -> dict | None:
+    global received
+    while b"\n" not in received:
+        if not waits and not select.select([channel], [], [], 0)[0]:
+            return None
+        part = channel.recv(1 << 16)
+        if not part:
+            sys.exit(1)
+        received += part
+    line, received = received.split(b"\n", 1)
+    return json.loads(line)
+
+
+def is_cancelled(index: int) -> bool:
+    """Whether the answer is no longer wanted."""
+    while order := next_order(waits=False):
+        if order["order"] == "cancel":
+            record(order)
+            return order["index"] == index
+        put_back.append(order)
+    return False
 
 
 def tell(event: str, **fields) -> None:
@@ -37,7 +63,7 @@ def fail(kind: str, what: str, code: int) -> None:
 
 
 tell("hello", version=1, pid=os.getpid(), program="scripted-worker", processor_limit=None)
-assignment = json.loads(lines.readline())
+assignment = next_order()
 task = assignment["task"]
 record(assignment)
 print("the script begins", file=sys.stderr)
@@ -68,22 +94,33 @@ def reply(request: dict) -> None:
     common = {"prompt_tokens": len(text), "dropped_tokens": dropped}
     if task["score"]:
         scores = [-float(len(word)) for word in row["completion"].split()]
-        result = {"logprob": sum(scores), "token_count": len(scores), "logprobs": scores, **common}
+        error = script.get("errors", {}).get(str(request["index"]))
+        result = {"logprob": 0 if error else sum(scores), "token_count": len(scores), "logprobs": [] if error else scores, "error": error, **common}
     else:
         answers = []
         for sample in range(task["samples"]):
             answer = text[::-1] if sample == 0 else f"{text[::-1]} {sample}"
+            finish = script.get("finish", "stop")
+            error = script.get("errors", {}).get(str(request["index"]))
             if task["stream"]:
-                for word in answer.split(" "):
-                    tell("token", index=request["index"], sample=sample, text=word if word == answer.split(" ")[0] else " " + word)
+                words, answer = answer.split(" "), ""
+                for word in words:
+                    piece = " " + word if answer else word
+                    tell("token", index=request["index"], sample=sample, text=piece)
+                    answer += piece
                     time.sleep(script.get("pause", 0))
+                    if is_cancelled(request["index"]):
+                        finish = "cancelled"
+                        break
+            if error:
+                answer, finish = "", "error"
             tokens = [ord(letter) for letter in answer]
-            answers.append({"text": answer, "tokens": tokens, "finish": script.get("finish", "stop"), "logprobs": [-0.5] * len(tokens)})
+            answers.append({"text": answer, "tokens": tokens, "finish": finish, "logprobs": [-0.5] * len(tokens), "error": error})
         result = {"samples": answers, **common}
     tell("result", index=request["index"], row=json.dumps(result))
 
 
-wanted = script.get("wants", task["batch_size"])
+wanted = script.get("wants", 2 if task["stream"] else task["batch_size"])  # one more than is answered, as the real one
 ended = False
 coming = 0  # asked for, and not there
 while not ended:
@@ -92,13 +129,15 @@ while not ended:
         coming = wanted
     taken = []
     while len(taken) < (1 if task["stream"] else wanted):
-        order = json.loads(lines.readline())
+        order = put_back.pop(0) if put_back else next_order()
         if order["order"] == "end-of-requests":
             ended = True
             break
         if order["order"] == "pause":  # begin with what there is
             if taken:
                 break
+            continue
+        if order["order"] == "cancel":  # of an answer that is given
             continue
         record({**order, "rank": rank})
         coming -= 1
@@ -110,6 +149,4 @@ while not ended:
     if script.get("order") == "backwards":
         for request in reversed(taken):
             reply(request)
-    if task["stream"]:
-        wanted = 1
 tell("done")

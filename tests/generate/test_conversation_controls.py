@@ -1,6 +1,9 @@
 """muster generate --interactive with a scripted worker: turns, ends and interruptions."""
 
+import json
+import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -12,6 +15,7 @@ BARE = ("-m", "tiny", "model.init=random", "--max-new-tokens", "16", "--device",
 @pytest.fixture(autouse=True)
 def model_that_talks(scripted):
     scripted.text()
+    scripted.environment["MUSTER_STATE"] = str(scripted.folder / "state")
 
 
 def talk(scripted, *more: str) -> Terminal:
@@ -58,13 +62,63 @@ class TestOnATerminal:
         terminal.type("/exit\n")
         assert terminal.end() == 0
 
-    def test_ctrl_c_during_an_answer_ends_cleanly(self, scripted):
+    def test_ctrl_c_ends_the_answer_and_keeps_what_was_shown_of_it(self, scripted):
         scripted.script(pause=0.5)
         terminal = talk(scripted)
-        terminal.type("a b c d e f g h\n")
-        terminal.until("\nh")
+        terminal.type("a b c d e f g h i j k l m n o p\n")
+        terminal.until("\np o")
         terminal.type("\x03")
-        assert terminal.end() == 130
+        terminal.until("\n> ")
+        terminal.type("next\n")
+        terminal.until("txen\n> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        kinds = [row.get("order") for row in scripted.rows("record.jsonl")]
+        assert kinds == ["assignment", "request", "cancel", "request"]
+        messages = json.loads(scripted.rows("record.jsonl")[3]["row"])["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+        assert messages[1]["content"].startswith("p o") and len(messages[1]["content"]) < len("p o n m l k j i h g f e d c b a")
+
+    def test_ctrl_c_at_the_prompt_discards_the_line_and_at_an_empty_one_says_how_to_leave(self, scripted):
+        terminal = talk(scripted)
+        terminal.type("not this\x03")
+        assert "^C" in terminal.until("\n> ")
+        terminal.type("\x03")
+        assert "/exit or Ctrl-D" in terminal.until("\n> ")
+        terminal.type("this\n")
+        terminal.until("siht\n> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        assert [row["messages"] for row in scripted.recorded()[1]] == [[{"role": "user", "content": "this"}]]
+
+    def test_lines_are_edited_and_those_of_earlier_conversations_come_back(self, scripted):
+        terminal = talk(scripted)
+        terminal.type("hlo wörld\x01\x1b[Cel\x05!\x7f?\n")  # Ctrl-A, right; Ctrl-E, Backspace
+        terminal.until("\n> ")
+        terminal.type("\x1b[200~two\nlines\x1b[201~\n")
+        terminal.until("\n> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        said = [row["messages"][-1]["content"] for row in scripted.recorded()[1]]
+        assert said == ["hello wörld?", "two\nlines"]
+        history = scripted.folder / "state" / "conversation_history"
+        assert history.stat().st_mode & 0o777 == 0o600
+        (scripted.folder / "record.jsonl").unlink()
+        terminal = talk(scripted)
+        terminal.type("\x1b[A\x1b[A\x1b[A\n")  # /exit, the two lines, the first line
+        terminal.until("\n> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        assert scripted.recorded()[1][0]["messages"][-1]["content"] == "hello wörld?"
+
+    def test_the_terminal_is_given_back_as_it_was(self, scripted):
+        terminal = Terminal(scripted.words(*BARE), scripted.environment, scripted.folder)
+        before = termios.tcgetattr(terminal.controller)
+        terminal.until("> ")
+        assert not termios.tcgetattr(terminal.controller)[3] & termios.ECHO
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.process.wait(timeout=60) == 143
+        assert termios.tcgetattr(terminal.controller)[3] == before[3]
         left = subprocess.run(["pgrep", "-f", f"{scripted.folder}/scripted-worker"], capture_output=True, text=True)
         assert left.stdout == ""
 

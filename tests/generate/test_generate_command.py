@@ -69,6 +69,53 @@ class TestAnswers:
         assert "2 of 3 prompts were too long, and lost their beginning: up to 40 tokens; the first is p.txt:2" in result.stderr
 
 
+class TestPromptsAsWords:
+    def test_are_answered_in_their_order_beside_settings(self, scripted):
+        result = scripted(*BARE, "a prompt", "12+34=", "generation.samples=2", "two\nlines")
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
+        assert result.returncode == 0, result.stderr
+        assert [(row["index"], row["sample"], row["text"]) for row in rows] == [
+            (0, 0, "tpmorp a"), (0, 1, "tpmorp a 1"), (1, 0, "=43+21"), (1, 1, "=43+21 1"), (2, 0, "senil\nowt"), (2, 1, "senil\nowt 1")
+        ]
+
+    def test_are_resumed_like_those_of_a_file(self, scripted):
+        assert scripted(*BARE, "one", "two", "-o", "out.jsonl").returncode == 0
+        result = scripted(*BARE, "one", "two", "-o", "out.jsonl", "--resume")
+        assert result.returncode == 0 and "all of 2 prompts" in result.stderr
+        refused(scripted(*BARE, "one", "three", "-o", "out.jsonl", "--resume"), 2, "other settings or prompts")
+
+    def test_exclude_other_sources_of_prompts(self, scripted):
+        prompts = scripted.prompts("p.txt", "eins")
+        refused(scripted(*BARE, "a prompt", "-p", prompts), 2, "a prompt is given", "-p")
+        refused(scripted(*BARE, "a prompt", "--interactive"), 2, "a prompt is given", "--interactive")
+        refused(scripted(*BARE, "a prompt", "--score"), 2, "a prompt is given", "--score")
+        refused(scripted(*BARE, prompts), 2, "p.txt is a file", "-p p.txt")
+        refused(scripted(*BARE, " "), 2, "is empty")
+
+    def test_that_look_like_a_setting_are_one(self, scripted):
+        refused(scripted(*BARE, "a prompt", "generation.sample=2"), 2, "generation.sample", "generation.samples")
+
+
+class TestAnswersThatFailed:
+    def test_are_named_and_leave_the_others_as_they_are(self, scripted):
+        reason = "the model's logits for token 3 of the answer are not numbers (NaN)"
+        scripted.script(errors={"1": reason})
+        result = scripted(*BARE, "-p", scripted.prompts("p.txt", "ab", "cd", "ef"), "-o", "out.jsonl")
+        assert result.returncode == 1
+        assert f"1 of 3 prompts failed; the first is p.txt:2: {reason}" in result.stderr and "--dtype float32" in result.stderr
+        assert [(row["text"], row["finish"], row.get("error")) for row in scripted.rows("out.jsonl")] == [
+            ("ba", "stop", None), ("", "error", reason), ("fe", "stop", None)
+        ]
+
+    def test_have_no_score(self, scripted):
+        scripted.script(errors={"0": "not numbers"})
+        rows = [{"prompt": "a", "completion": "one"}, {"prompt": "b", "completion": "two"}]
+        result = scripted(*BARE, "--score", "-p", scripted.prompts("p.jsonl", *rows))
+        assert result.returncode == 1 and "p.jsonl:1: not numbers" in result.stderr
+        first, second = (json.loads(line) for line in result.stdout.splitlines())
+        assert first["logprob"] is None and first["error"] == "not numbers" and second["logprob"] == -3.0 and "error" not in second
+
+
 class TestTheWorker:
     def test_gets_every_setting_and_the_rows_as_they_were_written(self, scripted):
         rows = [
@@ -162,9 +209,9 @@ class TestRefusals:
     def test_tell_what_is_missing(self, scripted):
         prompts = scripted.prompts("p.txt", "a")
         refused(scripted("-p", prompts), 2, "no model is named", "-m MODEL")
-        refused(scripted("-m", "tiny"), 2, "no prompts are named", "--interactive")
+        refused(scripted("-m", "tiny"), 2, "no prompts are given", "--interactive")
         refused(scripted("-m", "nowhere", "-p", prompts), 2, "nowhere", str(scripted.folder / "cache"))
-        refused(scripted(*BARE, "-p", "What is it?"), 2, "What is it?", "-p -")
+        refused(scripted(*BARE, "-p", "What is it?"), 2, "What is it?", "without -p")
         refused(scripted("-m", "tiny", "-p", prompts, "--max-new-tokens", "16"), 2, "tiny has no weights", "model.init=random")
         refused(scripted(*BARE, "-p", scripted.prompts("empty.txt", "")), 2, "empty.txt has no prompts")
         refused(scripted(*BARE, "-p", prompts, "-o", "no/out.jsonl"), 2, "mkdir -p no")
@@ -205,11 +252,9 @@ class TestRefusals:
         refused(scripted(*BARE, "--interactive", "--samples", "2"), 2, "one answer a turn")
 
     def test_tell_both_numbers_where_the_model_does_not_fit(self, scripted):
-        (scripted.folder / "small.yaml").write_text("gpus: [{memory_total: 1GiB, memory_used: 0, name: Tiny, compute_capability: '9.0'}]\n")
-        scripted.environment["MUSTER_GPUS"] = str(scripted.folder / "small.yaml")
         scripted.model(hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32, vocab_size=32000, max_position_embeddings=4096)
-        result = scripted("-m", "tiny", "model.init=random", "-p", scripted.prompts("p.txt", "a"), "-o", "out.jsonl")
-        refused(result, 3, "GiB")
+        words = ("-m", "tiny", "model.init=random", "-p", scripted.prompts("p.txt", "a"), "-o", "out.jsonl", "--device", "cpu")
+        refused(scripted(*words, "--max-memory", "cpu=1GiB"), 3, "may use 1.0 GiB")
         assert self.none_started(scripted)
 
 

@@ -110,8 +110,8 @@ class TestGpus:
     def test_are_no_more_than_prompts_and_it_is_said(self, scripted):
         bare = self.gpus(scripted, 4)
         assert len(self.ranks(scripted, *bare, "-p", prompts(scripted, 2))) == 2
-        result = scripted(*bare, "-p", "p.txt", "-o", "out.jsonl")
-        assert "2 of 4 GPUs compute: as many as there are prompts" in result.stderr and "2 GPUs (0,1) Big in bfloat16" in result.stderr
+        result = scripted(*bare, "-p", "p.txt", "-o", "out.jsonl", "--dry-run")
+        assert "2 of 4 GPUs compute: as many as there are prompts" in result.stdout and "GPU 0–1 Big" in result.stdout, result.stdout
 
     def test_are_several_for_one_prompt_where_the_model_does_not_fit_one(self, scripted):
         bare = self.gpus(scripted, 4)

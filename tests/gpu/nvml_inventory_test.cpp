@@ -235,6 +235,16 @@ TEST_F(NvmlInventory, ListsEveryProcessHoweverManyThereAre) {
   EXPECT_EQ(snapshot("", Detail::memory, MUSTER_NVML_STUB_OLD).gpus[0].processes.size(), 500u);
 }
 
+TEST_F(NvmlInventory, TellsProcessesThatOnlyDrawFromThoseThatCompute) {
+  serve("gpus: [{memory_total: 80GiB, processes: [{pid: 2000000000, graphics: true}, {pid: 2000000001}]}]");
+  for (const char* library : {MUSTER_NVML_STUB, MUSTER_NVML_STUB_OLD}) {
+    const auto processes = snapshot("", Detail::memory, library).gpus[0].processes;
+    ASSERT_EQ(processes.size(), 2U);
+    EXPECT_TRUE(processes[0].graphics);
+    EXPECT_FALSE(processes[1].graphics) << "it is listed among those that draw, too";
+  }
+}
+
 TEST_F(NvmlInventory, LeavesTheMemoryOfAProcessAbsentWhenTheDriverDoesNotTellIt) {
   serve("gpus: [{memory_total: 80GiB, processes: [{pid: 2000000000}]}]");
   EXPECT_EQ(snapshot("").gpus[0].processes.at(0).memory, std::nullopt);

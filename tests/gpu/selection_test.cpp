@@ -80,10 +80,13 @@ TEST(Selection, GivesExactlyTheCountOrSaysWhatBlockedEach) {
   EXPECT_EQ(numbers(select({.count = 1, .minimum_free = gibibytes(20)}, candidates, {})), Numbers{3});
   const Error error = refusal({.count = 2, .minimum_free = gibibytes(20)}, candidates);
   EXPECT_EQ(error.kind, Error::Kind::refused);
-  for (const char* part : {"2 GPUs asked for, 1 can be had", "GPU 0: leased by alice (pid 7)",
-                           "GPU 1: unhealthy: Xid 79", "GPU 2: 1.0 GiB free, 20.0 GiB needed", "GPU 3: can be had"})
+  for (const char* part : {"2 GPUs asked for, 1 available", "GPU 0: leased by alice (pid 7)",
+                           "GPU 1: unhealthy: Xid 79", "GPU 2: 1.0 GiB free, 20.0 GiB needed", "GPU 3: available"})
     EXPECT_NE(error.what.find(part), std::string::npos) << part << " in\n" << error.what;
-  EXPECT_NE(error.remedy.find("--wait"), std::string::npos);
+  EXPECT_EQ(error.remedy.find("--wait"), std::string::npos) << "the command has no such option";
+  SelectionRequest waiting{.count = 2, .minimum_free = gibibytes(20)};
+  waiting.offered.wait = true;
+  EXPECT_NE(refusal(waiting, candidates).remedy.find("--wait"), std::string::npos);
 }
 
 TEST(Selection, TreatsUpToAsAWishOfItsOwn) {
@@ -140,6 +143,39 @@ TEST(Selection, HoldsNamedGpusToTheSameConditions) {
   EXPECT_EQ(error.kind, Error::Kind::refused);
   EXPECT_NE(error.what.find("GPU 1: leased by carol (pid 9)"), std::string::npos) << error.what;
   EXPECT_EQ(numbers(select({.ids = {"0", "1"}, .allow_leased = true}, candidates, {})), (Numbers{0, 1}));
+}
+
+TEST(Selection, LeavesAGpuAloneThatSomebodyComputesOnWithoutALease) {
+  auto candidates = idle(4);
+  use(candidates[1], gibibytes(31), 97);
+  candidates[1].occupant = "alice (pid 41877, 31.0 GiB)";
+  EXPECT_EQ(numbers(select({.count = 3}, candidates, {})), (Numbers{0, 2, 3}));
+  EXPECT_EQ(numbers(select({}, candidates, {})), (Numbers{0, 2, 3}));
+  const Error error = refusal({.count = 4, .offered = {.share = true}}, candidates);
+  EXPECT_EQ(error.kind, Error::Kind::refused);
+  EXPECT_NE(error.what.find("GPU 1: in use by alice (pid 41877, 31.0 GiB), without a lease"), std::string::npos)
+      << error.what;
+  EXPECT_NE(error.remedy.find("--share"), std::string::npos) << error.remedy;
+}
+
+TEST(Selection, RefusesANamedGpuThatSomebodyComputesOnUnlessItIsToBeShared) {
+  auto candidates = idle(2);
+  candidates[1].occupant = "alice (pid 41877)";
+  const Error error = refusal({.ids = {"1"}, .offered = {.share = true}}, candidates);
+  EXPECT_EQ(error.kind, Error::Kind::refused);
+  EXPECT_NE(error.what.find("alice (pid 41877)"), std::string::npos) << error.what;
+  EXPECT_NE(error.remedy.find("--share"), std::string::npos) << error.remedy;
+  EXPECT_EQ(numbers(select({.ids = {"1"}, .allow_busy = true}, candidates, {})), Numbers{1});
+}
+
+TEST(Selection, TakesBusyGpusLastWhereALimitSaysHowBusyTheyMayBe) {
+  auto candidates = idle(4);
+  use(candidates[0], gibibytes(1), 5);
+  candidates[0].occupant = "alice (pid 41877)";
+  EXPECT_EQ(numbers(select({.count = 2, .minimum_free = gibibytes(5)}, candidates, {})), (Numbers{1, 2}));
+  EXPECT_EQ(numbers(select({.count = 4, .minimum_free = gibibytes(5)}, candidates, {})), (Numbers{1, 2, 3, 0}));
+  EXPECT_EQ(numbers(select({.count = 4, .maximum_utilization = 10}, candidates, {})), (Numbers{1, 2, 3, 0}));
+  EXPECT_EQ(numbers(select({.count = 4, .allow_busy = true}, candidates, {})), (Numbers{1, 2, 3, 0}));
 }
 
 TEST(Selection, RefusesSenselessWishes) {

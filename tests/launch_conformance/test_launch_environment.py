@@ -39,9 +39,17 @@ def assert_equal_environments(of_torchrun: dict[str, str], of_muster: dict[str, 
 def assert_equal_processes(of_torchrun: dict, of_muster: dict) -> None:
     def comparable(facts: dict) -> dict:
         kept = {name: value for name, value in facts.items() if name not in ("environment", "descriptors")}
-        # A GPU stays leased as long as one rank lives: the ranks hold its lock. And muster reads the errors of a rank to
+        # A GPU stays leased as long as one rank lives: the ranks hold its lock, and a socket for each. And muster reads the errors of a rank to
         # report its last words: a pipe where torchrun hands on its own stream.
-        descriptors = {number: path for number, path in facts["descriptors"].items() if not path.startswith("<folder>/leases/")}
+        locks = [path for path in facts["descriptors"].values() if path.startswith("<folder>/leases/")]
+        sockets = [number for number, path in facts["descriptors"].items() if path == "socket"]
+        assert not locks or len(sockets) == len(locks)
+        held = set(sockets) if locks else set()
+        descriptors = {
+            number: path
+            for number, path in facts["descriptors"].items()
+            if number not in held and not path.startswith("<folder>/leases/")
+        }
         return kept | {"open": sorted(descriptors), "output": descriptors["1"]}
 
     assert comparable(of_muster) == comparable(of_torchrun)

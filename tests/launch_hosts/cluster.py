@@ -73,6 +73,7 @@ class Cluster:
         self.network = network
         self.hosts = network.hosts
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="launch-hosts-"))  # short: a socket's name has 107 bytes
+        self.secret = self.folder / "state" / "rendezvous-secret"  # the first host to lead makes it
         self.roll = RollCall(self.folder)
         self.agents: list[Agent] = []
         self.mark = uuid.uuid4().hex
@@ -83,6 +84,7 @@ class Cluster:
         } | {
             "MUSTER_GPUS": str(self.folder / "gpus.yaml"),
             "MUSTER_LEASE_DIR": str(self.folder / "leases"),
+            "MUSTER_STATE": str(self.folder / "state"),
             "LAUNCH_HOSTS_ROLL": str(self.roll.path),
             "TMPDIR": str(self.folder),
             "PYTHON_EXEC": sys.executable,

@@ -97,7 +97,7 @@ def test_both_ends_of_a_cut_link_notice_and_end_their_ranks(cluster: Cluster):
         ranks[0].await_end()
         if cluster.hosts[1].has_own_network:
             assert agents[1].exit_code() == 1
-            assert "nothing was heard of it for 3 s" in agents[1].errors
+            assert "nothing was heard from it for 3 s" in agents[1].errors
     finally:
         cluster.hosts[1].restore(cut)
     ranks[1].await_end()
@@ -173,7 +173,7 @@ def test_a_leader_that_slept_is_not_alone_when_it_wakes(cluster: Cluster):
     agents = [cluster.start_static(host, 2, *settings) for host in range(2)]
     first_round = cluster.roll.next_ranks(2)
     agents[0].signal(signal.SIGSTOP)
-    agents[1].await_words("nothing was heard of it for 3 s")
+    agents[1].await_words("nothing was heard from it for 3 s")
     first_round[1].await_end()
     agents[0].signal(signal.SIGCONT)
     first_round[0].await_end()

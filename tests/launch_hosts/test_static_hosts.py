@@ -107,7 +107,7 @@ def test_several_runs_on_the_same_hosts_do_not_meet_each_other(cluster: Cluster)
 def test_a_launcher_of_the_next_run_is_not_told_how_the_last_one_ended(cluster: Cluster):
     last_run = [cluster.start_static(host, 3) for host in (0, 1)]
     leader = cluster.hosts[0].address
-    words = [sys.executable, "-I", "-S", str(SLOW_AGENT), leader, str(cluster.port), "2"]
+    words = [sys.executable, "-I", "-S", str(SLOW_AGENT), leader, str(cluster.port), "2", str(cluster.secret)]
     slow = subprocess.Popen(cluster.hosts[2].command(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         end_well(cluster.roll.next_ranks(2))

@@ -71,15 +71,15 @@ TEST_F(Acquire, ShowsTheChooserWhoHoldsWhat) {
 }
 
 TEST_F(Acquire, NamesEveryHolderOfABusySet) {
-  const auto first = table_.acquire(Names{"GPU-a"}, Purpose{"train one"});
-  const auto second = table_.acquire(Names{"GPU-b"}, Purpose{"train two"});
+  const auto first = table_.acquire(Names{"GPU-a"}, Purpose{"train-one"});
+  const auto second = table_.acquire(Names{"GPU-b"}, Purpose{"train-two"});
   ASSERT_TRUE(first && second);
   const auto lease = take(table_, {"GPU-a", "GPU-b"});
   ASSERT_FALSE(lease);
   EXPECT_EQ(lease.error().kind, Error::Kind::refused);
   EXPECT_NE(lease.error().what.find("GPU-a is held by pid " + std::to_string(::getpid())), std::string::npos);
-  EXPECT_NE(lease.error().what.find("train one"), std::string::npos);
-  EXPECT_NE(lease.error().what.find("train two"), std::string::npos);
+  EXPECT_NE(lease.error().what.find("train-one"), std::string::npos);
+  EXPECT_NE(lease.error().what.find("train-two"), std::string::npos);
   EXPECT_NE(lease.error().what.find(" since 20"), std::string::npos) << lease.error().what;
   EXPECT_NE(lease.error().remedy.find("--wait"), std::string::npos);
   EXPECT_NE(lease.error().remedy.find("--share"), std::string::npos);
@@ -120,12 +120,12 @@ TEST_F(Acquire, LeavesNoDescriptorOpen) {
   {
     const auto lease = take(table_, {"GPU-a", "GPU-b"});
     ASSERT_TRUE(lease);
-    EXPECT_EQ(open_descriptors(), before + 2);
+    EXPECT_EQ(open_descriptors(), before + 4) << "a lock and a name for each";
     EXPECT_FALSE(take(table_, {"GPU-c", "GPU-b"}));
     EXPECT_FALSE(take(table_, {"GPU-b"}, std::chrono::milliseconds(20)));
     EXPECT_TRUE(table_.holder_of("GPU-a"));
     EXPECT_TRUE(table_.check());
-    EXPECT_EQ(open_descriptors(), before + 2);
+    EXPECT_EQ(open_descriptors(), before + 4) << "a lock and a name for each";
   }
   EXPECT_EQ(open_descriptors(), before);
 }
@@ -178,6 +178,69 @@ TEST_F(Acquire, TakesAnotherLookWhenTheLockFileWasReplaced) {
   const auto lease = take(table_, {"GPU-a"});
   ASSERT_TRUE(lease);
   EXPECT_EQ(word(take(table_, {"GPU-a"})), "refused");
+}
+
+TEST_F(Acquire, GrantsNothingTwiceWhenALockFileIsDeletedWhileItIsHeld) {
+  auto lease = std::make_optional(take(table_, {"GPU-a", "GPU-b"}));
+  ASSERT_TRUE(*lease);
+  std::filesystem::remove(folder_ / "GPU-a.lock");
+  LeaseTable other(folder_);
+  const auto refused = take(other, {"GPU-a"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::refused);
+  EXPECT_NE(refused.error().what.find("lock file was deleted"), std::string::npos) << refused.error().what;
+  EXPECT_TRUE(other.holder_of("GPU-a"));
+  lease.reset();
+  EXPECT_FALSE(other.holder_of("GPU-a"));
+  EXPECT_TRUE(take(other, {"GPU-a", "GPU-b"}));
+}
+
+TEST_F(Acquire, GrantsNothingTwiceWhenTheWholeFolderIsDeleted) {
+  const auto lease = take(table_, {"GPU-a"});
+  ASSERT_TRUE(lease);
+  std::filesystem::remove_all(folder_);
+  EXPECT_TRUE(LeaseTable(folder_).holder_of("GPU-a"));
+  LeaseTable other(folder_);
+  EXPECT_EQ(word(take(other, {"GPU-a"})), "refused");
+  EXPECT_EQ(word(take(other, {"GPU-b"})), "granted");
+}
+
+TEST_F(Acquire, HandsTheNameInTheKernelOnWithTheLock) {
+  Child holder([&](const Talk& talk) {
+    auto lease = take(table_, {"GPU-a"});
+    if (!lease) return talk.say("0");
+    lease->pass_on_exec();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execlp("sleep", "sleep", "60", nullptr);
+      ::_exit(127);
+    }
+    talk.say(std::to_string(child));
+    talk.listen();
+  });
+  const pid_t sleeper = std::stoi(holder.hear());
+  ASSERT_GT(sleeper, 0);
+  std::filesystem::remove(folder_ / "GPU-a.lock");
+  LeaseTable other(folder_);
+  EXPECT_EQ(word(take(other, {"GPU-a"})), "refused");
+  holder.kill_now();
+  EXPECT_EQ(word(take(other, {"GPU-a"})), "refused") << "a child of the holder lives on";
+  ::kill(sleeper, SIGKILL);
+  EXPECT_EQ(word(take(other, {"GPU-a"}, patient)), "granted");
+}
+
+TEST_F(Acquire, DoesNotTouchAFileThatHasAnotherName) {
+  static_cast<void>(table_.check());
+  scratch_.write("private", "secret");
+  ::chmod((scratch_.path() / "private").c_str(), 0600);
+  std::filesystem::create_hard_link(scratch_.path() / "private", folder_ / "GPU-a.lock");
+  const auto refused = take(table_, {"GPU-a"});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("has 2 names"), std::string::npos) << refused.error().what;
+  struct stat status {};
+  ASSERT_EQ(::stat((scratch_.path() / "private").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  EXPECT_EQ(status.st_size, 6);
 }
 
 TEST_F(Acquire, DoesNotFollowALinkInPlaceOfALockFile) {

@@ -138,13 +138,13 @@ TEST_F(LeaseFolderCheck, LeasesOnAFullDisk) {
               LeaseTable table(folder_);
               static_cast<void>(table.acquire(Names{"GPU-a"}, Purpose{"before"}));
               mounted ? run_out_of_space(folder_) : forbid_writing();
-              auto lease = table.acquire(Names{"GPU-a"}, Purpose{"on the full disk"});
+              auto lease = table.acquire(Names{"GPU-a"}, Purpose{"on-the-full-disk"});
               if (!lease) return to_string(lease.error());
               lease->record_memory_before("GPU-a", mebibytes(5));
               const auto holder = table.holder_of("GPU-a");
               if (!holder || holder->pid != ::getpid()) return "the holder is lost";
               // The record's space was there before the disk was full.
-              if (mounted && (holder->command != "on the full disk" || holder->memory_before != mebibytes(5)))
+              if (mounted && (holder->command != "on-the-full-disk" || holder->memory_before != mebibytes(5)))
                 return "the record is lost";
               if (take(table, {"GPU-a"})) return "granted twice";
               const auto unrecorded = take(table, {"GPU-b"});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "testing/scratch_folder.hpp"
 
@@ -30,6 +31,17 @@ TEST(KernelLocks, NameTheTakerOfAnExclusiveFlock) {
   EXPECT_EQ(locks.taker(file(0, 0x1a, 9)), 80);
   EXPECT_FALSE(locks.taker(file(0xfe, 1, 2146454)));
   for (const ino_t inode : {5U, 6U, 7U, 8U}) EXPECT_FALSE(locks.taker(file(0xfe, 0, inode))) << inode;
+}
+
+TEST(KernelLocks, NameThoseWhoShareALockApartFromItsTaker) {
+  const testing::ScratchFolder proc;
+  proc.write("locks", "1: FLOCK  ADVISORY  WRITE 4912 fe:00:5 0 EOF\n2: FLOCK  ADVISORY  READ 78 fe:00:6 0 EOF\n3: FLOCK  "
+                      "ADVISORY  READ " +
+                          std::to_string(::getpid()) + " fe:00:7 0 EOF\n");
+  const auto locks = KernelLocks::read(proc.path());
+  EXPECT_EQ(locks.sharer(file(0xfe, 0, 6)), 78);
+  EXPECT_FALSE(locks.sharer(file(0xfe, 0, 5))) << "it is exclusive";
+  EXPECT_FALSE(locks.sharer(file(0xfe, 0, 7))) << "it is a look of this process";
 }
 
 TEST(KernelLocks, AreEmptyWhereTheKernelHasNoList) {

@@ -21,11 +21,11 @@ TEST_F(NestedLease, WorksInsideTheOneAroundIt) {
   LeaseTable second(folder_);
   EXPECT_FALSE(first.holder_of("GPU-a"));
   {
-    const auto inner = first.acquire(Names{"GPU-a"}, Purpose{"a trial"});
+    const auto inner = first.acquire(Names{"GPU-a"}, Purpose{"a-trial"});
     ASSERT_TRUE(inner);
     EXPECT_EQ(word(take(second, {"GPU-a"})), "refused");
     EXPECT_EQ(word(take(second, {"GPU-b"})), "granted");
-    EXPECT_EQ(second.holder_of("GPU-a")->command, "a trial");
+    EXPECT_EQ(second.holder_of("GPU-a")->command, "a-trial");
     // Those outside see the one around it.
     EXPECT_EQ(table_.holder_of("GPU-a")->command, "test");
   }

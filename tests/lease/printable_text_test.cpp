@@ -14,6 +14,12 @@ TEST(PrintableText, TakesTheSecretsOfATerminalAway) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\x7f\xc2\x9b", 100), "a [2Jb   ");
 }
 
+TEST(PrintableText, ShowsCharactersThatTurnTheDirectionOfWritingOrAreNotSeen) {
+  for (const char* hidden : {"\u202e", "\u202a", "\u2066", "\u2069", "\u200b", "\u200f", "\u061c", "\ufeff", "\u2028"})
+    EXPECT_EQ(printable(std::string("a") + hidden + "b", 10), "a\uFFFDb");
+  EXPECT_EQ(printable("naïve – 漢字 עברית", 40), "naïve – 漢字 עברית");
+}
+
 TEST(PrintableText, ReplacesBrokenBytes) {
   EXPECT_EQ(printable("\xff", 9), "\uFFFD");
   EXPECT_EQ(printable("a\xe2\x82", 9), "a\uFFFD\uFFFD");                    // cut short

@@ -23,7 +23,7 @@ class Waiting : public LeaseTest {
           if (occupancy.holder_of(name)) return Error{Error::Kind::refused, name + " is held", ""};
         return names;
       };
-      const auto lease = table.acquire(names, choose, Purpose{"wait for " + names.front()}, patient,
+      const auto lease = table.acquire(names, choose, Purpose{"wait-for-" + names.front()}, patient,
                                        [&](const Error&) { talk.say("waiting"); });
       if (lease && when_granted) when_granted(talk);
       talk.say(word(lease));
@@ -131,7 +131,7 @@ TEST_F(Waiting, ShowsTheChooserWhoCameEarlier) {
   EXPECT_TRUE(table_.acquire(Names{"GPU-b", "GPU-c"}, choose, Purpose{}));
   ASSERT_TRUE(earlier);
   EXPECT_EQ(earlier->pid, waiter.pid());
-  EXPECT_EQ(earlier->command, "wait for GPU-a");
+  EXPECT_EQ(earlier->command, "wait-for-GPU-a");
 }
 
 TEST_F(Waiting, EndsWithTheLastRefusalWhenTheSpanIsOver) {
@@ -188,6 +188,40 @@ TEST_F(Waiting, StandsForEveryResourceWhenItsTicketCannotBeRead) {
   odd.kill_now();
   EXPECT_EQ(word(take(table_, {"GPU-a"})), "granted");
   EXPECT_EQ(tickets(), 0U);
+}
+
+TEST_F(Waiting, IsPossibleBehindTicketsThatWereMadeByHand) {
+  ASSERT_TRUE(table_.check());
+  for (const char* planted : {"04611686018427387904", "04611686018427387903", "00000000000000000001"})
+    std::ofstream(folder_ / "waiting" / planted) << "planted";
+  Child holder([&](const Talk& talk) {
+    LeaseTable table(folder_);
+    const auto lease = take(table, {"GPU-a"});
+    talk.say(word(lease));
+    talk.listen();
+  });
+  ASSERT_EQ(holder.hear(), "granted");
+  Child first = wait_for({"GPU-a"});
+  ASSERT_EQ(first.hear(), "waiting");
+  Child second = wait_for({"GPU-a"});
+  ASSERT_EQ(second.hear(), "waiting");
+  holder.kill_now();
+  EXPECT_EQ(first.hear(), "granted") << "the order is kept";
+  first.kill_now();
+  EXPECT_EQ(second.hear(), "granted");
+}
+
+TEST_F(Waiting, SaysWhoseTicketNobodyCanWaitBehind) {
+  ASSERT_TRUE(table_.check());
+  const auto last = folder_ / "waiting" / "04611686018427387904";
+  std::ofstream(last) << "planted";
+  const FileDescriptor planted(::open(last.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(planted.number(), LOCK_EX | LOCK_NB), 0);
+  const auto lease = take(table_, {"GPU-a"});
+  ASSERT_FALSE(lease) << "it comes first: what it wants cannot be read";
+  const auto refused = take(table_, {"GPU-a"}, patient);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find(last.string()), std::string::npos) << refused.error().what;
 }
 
 TEST_F(Waiting, IgnoresWhatIsNoTicket) {

@@ -122,6 +122,25 @@ TEST(InferencePlan, WithRoomEnoughInHostMemoryEverySplitFits) {
   EXPECT_GT(split, 50);
 }
 
+TEST(InferencePlan, WhereNoMemoryIsKnownTheLayersAreSharedOutEvenly) {
+  for (const spec::MapRule rule : {spec::MapRule::balanced, spec::MapRule::balanced_low_0}) {
+    Draw draw(7);
+    Question question = random_question(draw, Work::inference);
+    question.devices = gpus({unknown_limit, unknown_limit});
+    question.map = spec::DeviceMap{rule};
+    question.as_stages = true;
+    question.detail = Detail::plan;
+    const auto plan = plan_inference(question);
+    ASSERT_TRUE(plan) << plan.error().what;
+    EXPECT_TRUE(plan->fits());
+    for (const RankPlan& rank : plan->ranks) EXPECT_FALSE(rank.limit_is_known());
+    if (rule == spec::MapRule::balanced) {
+      EXPECT_GT(plan->ranks[0].layers->end_block, 0U);
+      EXPECT_GT(plan->ranks[1].layers->end_block, plan->ranks[1].layers->first_block);
+    }
+  }
+}
+
 TEST(InferencePlan, ATiedEmbeddingIsThereOnceOnOneDeviceAndTwiceOnTwo) {
   int apart = 0;
   for (unsigned seed = 0; seed < rounds; ++seed) {

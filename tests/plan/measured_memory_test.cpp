@@ -124,6 +124,28 @@ TEST(MeasuredMemory, EveryShardedCellIsWithinFivePercent) {
   expect_every_cell_within_the_bound("memory_h200_sharded.jsonl", 22);
 }
 
+// Beside the smallest limit under which PyTorch still ran each cell (bench/memory/measure.py --limits): never short of
+// it by more than the peak may be off, and not far above.
+TEST(MeasuredMemory, NeedsAreThoseUnderWhichCellsStillRan) {
+  int cells = 0;
+  for (const Json& row : rows_of("memory_h200_limits.jsonl")) {
+    if (!row.contains("smallest_limit")) continue;
+    ++cells;
+    const spec::ModelConfig& config = measured_models().at(row.at("model"));
+    Workload work = workload_of(row);
+    work.expandable_segments = row.value("allocator", "") == "expandable";
+    const auto held = work.weights == WeightType::float32 ? spec::ElementType::float32 : spec::ElementType::bfloat16;
+    const ModelWeight weight = weigh(spec::build_shape(config, held), work.weights);
+    const DeviceMemory memory =
+        device_memory(config, weight, work, Layout{}, whole_model(config, weight), MemoryConstants{});
+    const auto predicted = static_cast<double>(memory.peak() + memory[Component::slack]);
+    const double measured = row.at("smallest_limit").get<double>() * row.at("peak").get<double>();
+    EXPECT_GE(predicted, 0.95 * measured) << predicted / measured << " " << row.dump();
+    EXPECT_LE(predicted, 1.3 * measured) << predicted / measured << " " << row.dump();
+  }
+  EXPECT_EQ(cells, 26);
+}
+
 // How bench/train laid a model over ranks.
 Layout own_layout(const Json& row) {
   Layout layout;

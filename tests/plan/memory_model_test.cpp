@@ -79,6 +79,46 @@ TEST(MemoryModel, NothingShrinksWithBatchSequenceOrLayers) {
   }
 }
 
+// Each optimizer holds no more than the one before it, and needs no more for a moment.
+TEST(MemoryModel, AnOptimizerThatHoldsNoMoreAtAnyMomentNeedsNoMore) {
+  using enum spec::OptimizerKind;
+  int decided_by_passes = 0;
+  for (unsigned seed = 0; seed < rounds; ++seed) {
+    Draw draw(seed);
+    Case drawn = random_case(draw);
+    drawn.work.work = Work::training;
+    drawn.layout.scheme = drawn.layout.world > 1 ? draw.one_of({Scheme::ddp, Scheme::fsdp}) : Scheme::single;
+    drawn.layout.offload = drawn.layout.scheme == Scheme::fsdp && draw.maybe(0.3);
+    std::optional<DeviceMemory> before;
+    for (const spec::OptimizerKind optimizer : {adamw, adamw_fused, sgd_momentum, sgd}) {
+      drawn.work.optimizer = optimizer;
+      const DeviceMemory memory = drawn.memory();
+      if (before) {
+        EXPECT_LE(memory.peak(), before->peak()) << seed;
+        EXPECT_LE(memory.total(), before->total()) << seed;
+        if (before->moment == "optimizer step" && (*before)[Component::slack] > 0) ++decided_by_passes;
+      }
+      before = memory;
+    }
+  }
+  EXPECT_GT(decided_by_passes, 5) << "cases in which the peak is at the optimizer step, and the passes need more";
+}
+
+// The peak is at the optimizer step, without slack; what the backward pass needs with its slack is more.
+TEST(MemoryModel, NeedsAreTheMostOverAllMomentsEachWithItsSlack) {
+  Case large{spec::typical_config(70'000'000'000), {}, {Scheme::fsdp, ShardingStrategy::full_shard, false, 8, 8}};
+  large.work.work = Work::training;
+  large.work.recomputation = spec::Recomputation::full;
+  for (const std::int64_t sequence : {1024, 2048, 4096, 8192}) {
+    large.work.sequence = sequence;
+    large.work.optimizer = spec::OptimizerKind::adamw_fused;
+    const DeviceMemory fused = large.memory();
+    large.work.optimizer = spec::OptimizerKind::adamw;
+    EXPECT_GE(large.memory().total(), fused.total()) << sequence;
+    EXPECT_GE(large.memory().peak(), fused.peak()) << sequence;
+  }
+}
+
 TEST(MemoryModel, ShardsShrinkWithEveryRank) {
   for (unsigned seed = 0; seed < rounds; ++seed) {
     Draw draw(seed);

@@ -6,9 +6,12 @@
 #include "plan/plan_parts.hpp"
 #include "plan/remedy_changes.hpp"
 #include "random_questions.hpp"
+#include "testing/contains.hpp"
 
 namespace muster::plan {
 namespace {
+
+using muster::testing::contains;
 
 Question training_of(std::int64_t parameters, std::vector<PlanDevice> devices) {
   Question question;
@@ -76,6 +79,98 @@ TEST(Remedies, AreCombinedWhereNoneAloneIsEnough) {
   const auto plan = make_plan(training_of(70'000'000'000, gpus({80 * gibibyte, 80 * gibibyte})));
   ASSERT_TRUE(plan && plan->refusal);
   ASSERT_GE(plan->refusal->remedies.size(), 2U);
+}
+
+std::vector<Remedy> remedies_of_70b(std::size_t count, std::int64_t sequence) {
+  Question question = training_of(70'000'000'000, gpus(std::vector<std::int64_t>(count, 80 * gibibyte)));
+  question.workload.sequence = sequence;
+  const auto plan = make_plan(question);
+  if (!plan || !plan->refusal) return {};
+  return plan->refusal->remedies;
+}
+
+// The remedy that changes these options and no others.
+const Remedy* find(const std::vector<Remedy>& remedies, const std::set<std::string>& options) {
+  const auto found = std::ranges::find_if(remedies, [&](const Remedy& remedy) {
+    std::set<std::string> changed;
+    for (const OptionChange& change : remedy.options) changed.insert(change.option);
+    return changed == options;
+  });
+  return found == remedies.end() ? nullptr : &*found;
+}
+
+TEST(Remedies, OfSeventyBillionParametersOnFourGpusAreAdaptersAndRecomputation) {
+  for (const std::int64_t sequence : {1024, 2048}) {
+    const auto remedies = remedies_of_70b(4, sequence);
+    const Remedy* remedy = find(remedies, {"--lora", "--dtype", "--checkpointing"});
+    ASSERT_NE(remedy, nullptr) << sequence;
+    EXPECT_EQ(remedy->missing, std::vector<std::string>{"LoRA"});
+    EXPECT_TRUE(contains(remedy->change, "muster itself has no LoRA yet"));
+  }
+}
+
+TEST(Remedies, OfSeventyBillionParametersOnEightGpusTrainAllOfThemInNarrowStates) {
+  const auto remedies = remedies_of_70b(8, 2048);
+  const Remedy* remedy = find(remedies, {"--checkpointing", "--optimizer", "--dtype", "--mixed-precision"});
+  ASSERT_NE(remedy, nullptr);
+  EXPECT_EQ(remedy->missing, std::vector<std::string>{"8-bit Adam"});
+}
+
+TEST(Remedies, NeverAskForMoreHostsThanPeopleHave) {
+  for (const std::int64_t parameters : {70'000'000'000, 405'000'000'000, 1'000'000'000'000})
+    for (const std::int64_t size : {24, 80}) {
+      const auto plan = make_plan(training_of(parameters, gpus({size * gibibyte})));
+      ASSERT_TRUE(plan && plan->refusal);
+      for (const Remedy& remedy : plan->refusal->remedies) {
+        for (const OptionChange& change : remedy.options)
+          if (change.option == "--nodes") {
+            EXPECT_LE(std::stoll(change.value), 8) << remedy.change;
+          }
+        EXPECT_LE(remedy.host, std::int64_t{2} << 40) << remedy.change;
+      }
+    }
+  const auto hopeless = make_plan(training_of(1'000'000'000'000, gpus({24 * gibibyte})));
+  ASSERT_TRUE(hopeless && hopeless->refusal);
+  EXPECT_TRUE(hopeless->refusal->remedies.empty()) << hopeless->refusal->remedies.front().change;
+}
+
+TEST(Remedies, KeepShardsInHostMemoryOnlyWhereThereIsEnough) {
+  Question question = training_of(8'000'000'000, gpus({80 * gibibyte}));
+  const auto offered = [&] {
+    const auto plan = make_plan(question);
+    const auto found = std::ranges::find_if(plan->refusal->remedies, [](const Remedy& remedy) {
+      return has({remedy}, "--offload", "");
+    });
+    return found == plan->refusal->remedies.end() ? std::nullopt : std::optional(*found);
+  };
+  const std::int64_t states = 16 * std::int64_t{8'000'000'000};
+  question.host_memory = 2 * states;
+  const auto enough = offered();
+  ASSERT_TRUE(enough);
+  EXPECT_GE(enough->host, states);
+  EXPECT_TRUE(contains(enough->change, "of host memory"));
+  EXPECT_FALSE(contains(enough->change, "not known"));
+  question.host_memory = states / 2;
+  const auto small = offered();
+  EXPECT_TRUE(!small || small->host <= states / 2);
+  question.host_memory.reset();
+  if (const auto unknown = offered()) {
+    EXPECT_TRUE(contains(unknown->change, "how much is free there is not known"));
+  }
+}
+
+TEST(Remedies, LayModulesInHostMemoryOnlyWhereThereIsEnough) {
+  Question question;
+  question.model = std::make_shared<const spec::ModelDescription>(
+      spec::model_of_size(70'000'000'000, spec::ElementType::bfloat16).value());
+  question.devices = gpus({24 * gibibyte});
+  question.cpu_limit = 200 * gibibyte;
+  question.host_memory = 150 * gibibyte;
+  EXPECT_TRUE(make_plan(question)->fits());
+  question.host_memory = 50 * gibibyte;
+  const auto plan = make_plan(question);
+  ASSERT_FALSE(plan->fits());
+  EXPECT_TRUE(contains(plan->refusal->reason, "of host memory", "50.0 GiB are free"));
 }
 
 TEST(Remedies, SmallerMicroBatchesKeepTheBatch) {

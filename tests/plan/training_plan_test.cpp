@@ -197,7 +197,11 @@ TEST(TrainingPlan, ABatchThatRanksDoNotDivideIsBadInput) {
   question.devices = gpus({gibibyte, gibibyte, gibibyte});
   question.micro_batch.reset();
   question.batch = 7;
-  EXPECT_EQ(plan_training(question).error().remedy, "--batch 9");
+  EXPECT_EQ(plan_training(question).error().remedy, "--batch 6, or 9");
+  question.batch = 8;
+  EXPECT_EQ(plan_training(question).error().remedy, "--batch 9, or 6");
+  question.batch = 2;
+  EXPECT_EQ(plan_training(question).error().remedy, "--batch 3");
   question.batch = 12;
   question.micro_batch = 3;
   EXPECT_EQ(plan_training(question).error().remedy, "--batch 18");

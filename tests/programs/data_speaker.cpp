@@ -1,6 +1,7 @@
 // Prepares data as it is told, one JSON object a line: data_speaker.
 //   {"write_byte_tokenizer": "folder"}                                        answered with {}
-//   {"model": "folder" or "bytes", "data": "path", "cache": "folder", "sequence_length": 64, "threads": 2}
+//   {"model": "folder" or "bytes", "data": "path", "cache": "folder", "sequence_length": 64, "threads": 2,
+//    "train_on": "all" or "last"}
 // The second is answered with {"samples": [{"tokens": […], "mask": [0, 1, …]}, …], "counts": {…}} or {"error": "…"}.
 // With "steps": 3, "batch_size": 4, "seed": 42, "packing": false also with the samples that these steps of a training
 // take: "batches": [[[0, 1], [2]], …], the units of each step.
@@ -55,6 +56,7 @@ json prepared(const json& order) {
   DataWish wish;
   wish.path = order.at("data");
   wish.sequence_length = order.value("sequence_length", 1024);
+  if (order.value("train_on", "all") == "last") wish.train_on = spec::TrainedAnswers::last;
   const auto done = prepare_data(wish, *text, order.at("cache").get<std::string>(), order.value("threads", 2));
   if (!done) return error_of(done.error());
   const auto dataset = Dataset::open(done->training.path, Verification::everything);
@@ -70,7 +72,9 @@ json prepared(const json& order) {
             {"tokens", counts.tokens},
             {"trained_tokens", counts.trained_tokens},
             {"cut", counts.cut},
-            {"dropped", counts.dropped}}}};
+            {"dropped", counts.dropped},
+            {"conversations", counts.conversations},
+            {"split", counts.split}}}};
 }
 
 }  // namespace

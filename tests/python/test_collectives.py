@@ -314,7 +314,7 @@ def test_without_a_launch_everything_is_identity_on_copies():
     "call, error, words",
     [
         (lambda: muster.all_reduce_scalar(1.0, op="median"), ValueError, "sum, mean, min, max, product"),
-        (lambda: muster.all_reduce_scalar("1"), TypeError, "no number"),
+        (lambda: muster.all_reduce_scalar("1"), TypeError, "not a number"),
         (lambda: muster.all_reduce_scalar(2**53 + 1), ValueError, "does not fit into a float"),
         (lambda: muster.all_reduce_sum(1.0), TypeError, "all_reduce_scalar"),
         (lambda: muster.reduce_dict({"loss": "low"}), TypeError, "loss='low' is neither a number nor a tensor"),

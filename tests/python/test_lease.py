@@ -55,7 +55,7 @@ def test_two_processes_never_hold_the_same_gpu(machine):
         with pytest.raises(muster.RefusedError, match=f"GPU 1: leased by pid {other.process.pid}"):
             with muster.lease_gpus(gpu_ids=[1]):
                 pass
-        with pytest.raises(muster.RefusedError, match="2 GPUs asked for, 1 can be had"):
+        with pytest.raises(muster.RefusedError, match="2 GPUs asked for, 1 available"):
             with muster.lease_gpus(num_gpus=2):
                 pass
     with muster.lease_gpus(num_gpus=3) as held:

@@ -34,12 +34,17 @@ def test_the_configuration_takes_what_the_guide_writes():
     assert config.use_gradient_checkpointing is True
 
 
+def test_what_needs_a_model_and_is_harmless_is_left_to_the_caller_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING, logger="muster"):
+        muster.setup_multi_gpu(muster.MultiGPUConfig(use_gradient_checkpointing=True, find_unused_parameters=True))
+    assert "use_gradient_checkpointing=True is left to you: model.gradient_checkpointing_enable()" in caplog.text
+    assert "find_unused_parameters=True is left to you: DistributedDataParallel(" in caplog.text
+
+
 def test_what_cannot_be_honoured_is_refused_by_name_all_at_once():
     config = muster.MultiGPUConfig(
         tensor_parallel=True,
         pipeline_parallel=True,
-        use_gradient_checkpointing=True,
-        find_unused_parameters=True,
         auto_device_map=False,
     )
     with pytest.raises(ValueError) as failure:
@@ -47,8 +52,6 @@ def test_what_cannot_be_honoured_is_refused_by_name_all_at_once():
     for words in (
         "tensor_parallel=True\n  try: ",
         "pipeline_parallel=True\n  try: ",
-        "use_gradient_checkpointing=True\n  try: model.gradient_checkpointing_enable()",
-        "find_unused_parameters=True\n  try: DistributedDataParallel(",
         "auto_device_map=False\n  try: ",
     ):
         assert words in str(failure.value)

@@ -160,7 +160,8 @@ def test_the_command_of_a_remedy_fits(work):
     plan = muster.plan("llama-8b", train=True, num_gpus=1, strategy="ddp", gpus_from="one.json", max_memory={0: "20 GiB"})
     assert plan.refusal["remedies"]
     for remedy in plan.refusal["remedies"]:
-        assert remedy["command"].startswith("muster plan llama-8b --train --max-memory '0=20 GiB' --gpus-from one.json --num-gpus 1 ")
+        assert remedy["command"].startswith("muster plan llama-8b --train ")
+        assert " --gpus-from one.json --num-gpus 1 " in remedy["command"]
         assert command(*shlex.split(remedy["command"])[2:]).returncode == 0, remedy
 
 
@@ -170,7 +171,7 @@ def test_the_command_of_a_remedy_fits(work):
         ({}, ValueError, "no model is named"),
         ({"model": "llama-8b", "params": "8B"}, ValueError, "--params is given, and the model llama-8b"),
         ({"model": "there-is-none"}, ValueError, "there-is-none"),
-        ({"params": "many"}, ValueError, "'many' is no count of parameters"),
+        ({"params": "many"}, ValueError, "'many' is not a number of parameters"),
         ({"params": "8B", "dtype": "float7"}, ValueError, "float7"),
         ({"params": "8B", "planner": "best"}, ValueError, '--planner is "best"'),
         ({"params": "8B", "strategy": "zero"}, ValueError, "zero"),
@@ -178,12 +179,12 @@ def test_the_command_of_a_remedy_fits(work):
         ({"params": "8B", "max_memory": {0: "much"}}, ValueError, "much"),
         ({"params": "8B", "max_memory": {9: "1GB"}}, ValueError, "max_memory names GPU 9"),
         ({"params": "8B", "max_memory": {}}, ValueError, "max_memory={} names no device"),
-        ({"params": "8B", "max_memory": 10}, TypeError, "max_memory=10 is no dict"),
-        ({"params": "8B", "batch": 1.5}, TypeError, "batch=1.5 is no whole number"),
+        ({"params": "8B", "max_memory": 10}, TypeError, "max_memory=10 is not a dict"),
+        ({"params": "8B", "batch": 1.5}, TypeError, "batch=1.5 is not a whole number"),
         ({"params": "8B", "seq_len": 0}, ValueError, "sequence_length"),
         ({"params": "8B", "train": "yes"}, TypeError, "train='yes' is neither True nor False"),
         ({"params": "8B", "checkpointing": 1}, TypeError, "checkpointing=1 is neither True nor False"),
-        ({"params": "8B", "strategy": 3}, TypeError, "strategy=3 is no text"),
+        ({"params": "8B", "strategy": 3}, TypeError, "strategy=3 is not text"),
         ({"params": "8B", "gpu_ids": [9]}, ValueError, "9"),
         ({"params": "8B", "num_gpus": 0}, ValueError, "num_gpus=0"),
         ({"params": "8B", "num_gpus": 9}, muster.RefusedError, "9"),

@@ -48,6 +48,13 @@ def test_without_a_launch_this_process_is_the_first_and_only():
     assert helpers() == (False, 0, 1, 0, True)
 
 
+def test_several_visible_gpus_make_distributed_work_possible_without_a_launch(machine):
+    machine.has_a100s(4)
+    assert helpers() == (True, 0, 1, 0, True)
+    machine.has_a100s(1)
+    assert not muster.is_distributed_available()
+
+
 def test_below_a_launcher_the_environment_is_read_anew_on_each_call():
     os.environ.update(RANK="5", WORLD_SIZE="8", LOCAL_RANK="1")
     assert helpers() == (True, 5, 8, 1, False)

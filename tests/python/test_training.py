@@ -136,7 +136,7 @@ def test_an_object_gives_its_defaults_too_and_what_is_not_known_counts_only_wher
         ({"learning_rat": 1e-4}, "learning_rate"),
         ({"lr_scheduler_type": "polynomial"}, "lr_scheduler_type"),
         ({"optim": "lion"}, "optim"),
-        ({"num_train_epochs": 1.5}, "no whole number"),
+        ({"num_train_epochs": 1.5}, "not a whole number"),
         ({"fp16": True, "bf16": True}, "both True"),
         ({"warmup_ratio": 0.1}, "warmup_steps"),
         ({"save_strategy": "epoch"}, "save_strategy"),
@@ -195,7 +195,6 @@ def test_a_model_that_is_not_there_is_said_at_once():
     [
         MultiGPUConfig(tensor_parallel=True),
         MultiGPUConfig(pipeline_parallel=True),
-        MultiGPUConfig(find_unused_parameters=True),
         MultiGPUConfig(init_method="tcp://127.0.0.1:1"),
     ],
 )
@@ -214,7 +213,7 @@ def test_the_program_gets_all_settings_and_the_rows(fake):
         tokenizer=tokenizer,
         train_dataset=[{"text": "a", "source": "b"}, {"messages": [{"role": "user", "content": "c"}]}],
         args={"max_steps": 2, "output_dir": "out"},
-        multi_gpu_config=MultiGPUConfig(backend="gloo", timeout_minutes=9.5, use_gradient_checkpointing=True),
+        multi_gpu_config=MultiGPUConfig(backend="gloo", timeout_minutes=9.5, use_gradient_checkpointing=True, find_unused_parameters=True),
     )
     output = made.train()
     assert (output.global_step, output.training_loss, output.exit_code) == (2, 1.25, 0)
@@ -223,7 +222,7 @@ def test_the_program_gets_all_settings_and_the_rows(fake):
     assert call["settings"] == {
         "model": {"path": "builtin:llama-0.6m", "max_memory": {"0": "10GB"}},
         "training": {"sequence_length": 64, "max_steps": 2, "gradient_checkpointing": "full"},
-        "distributed": {"ranks": 1, "timeout_minutes": 10, "backend": "gloo"},
+        "distributed": {"enabled": False, "timeout_minutes": 10, "backend": "gloo", "find_unused_parameters": True},
         "experiment": {"output": "out"},
         "data": {"path": data},
     }
@@ -336,6 +335,16 @@ def test_a_script_trains_a_model_and_sees_its_memory(tmp_path, monkeypatch, capf
         assert 0 < numbers["allocated"] <= numbers["max_allocated"] < 8
     made.print_memory_stats()
     shown = capfd.readouterr()
-    assert "no memory is known before train()" in shown.out
+    assert "no GPU is visible; CPU ranks report their memory while they train" in shown.out
     assert "CPU rank 1: 0." in shown.out
     assert "step 3/3" in shown.err
+
+
+def test_before_training_no_gpu_holds_anything_of_the_trainer(machine, capsys):
+    machine.has_a100s(2, used=[1234])
+    made = trainer()
+    assert made.get_model_memory_usage() == {
+        gpu: {"allocated": 0.0, "cached": 0.0, "max_allocated": 0.0} for gpu in ("gpu_0", "gpu_1")
+    }
+    made.print_memory_stats()
+    assert capsys.readouterr().out.splitlines()[1] == "GPU 1: 0.00 GiB allocated, 0.00 GiB cached, 0.00 GiB at most"

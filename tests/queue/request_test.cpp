@@ -98,6 +98,8 @@ TEST(Request, IsNotHandedInWhereTheCounterOfAQueueIsGone) {
 TEST(Command, IsSpokenAsItWasTyped) {
   EXPECT_EQ(spoken_command(shell_command("a | b")), "a | b");
   EXPECT_EQ(spoken_command({"python", "train.py"}), "python train.py");
+  EXPECT_EQ(spoken_command({"python", "train.py", "--name", "a run", "x=$HOME", ""}),
+            "python train.py --name 'a run' 'x=$HOME' ''");
   EXPECT_EQ(spoken_command({"/bin/sh", "-c"}), "/bin/sh -c");
 }
 

@@ -22,26 +22,42 @@ class AgentLinkTest : public ::testing::Test {
     other_end_ = FileDescriptor(ends[0]);
     Join join;
     join.host = "node-1";
-    link_.emplace(FileDescriptor(ends[1]), join, now_);
+    link_.emplace(FileDescriptor(ends[1]), join, "the secret of the run", now_);
+  }
+  void SetUp() override {
+    if (!shakes_hands_) return;
+    for (int i = 0; i < 3 && !(other_.established() && messages_.size() == 1); ++i) {
+      read();
+      ASSERT_TRUE(link_->receive(now_));
+    }
+    read();
+    ASSERT_TRUE(other_.established());
   }
 
-  void say(const CoordinatorMessage& message) { say_bytes(encode(message)); }
+  std::string sealed(const CoordinatorMessage& message) { return other_.seal(encode(message)); }
+  void say(const CoordinatorMessage& message) { say_bytes(sealed(message)); }
   void say_bytes(std::string_view bytes) {
     ASSERT_EQ(::send(other_end_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // All that the link has written so far.
+  // All that the link has written so far and was not asked for yet.
   std::vector<AgentMessage> heard() {
+    read();
+    return std::exchange(messages_, {});
+  }
+  void read() {
     std::array<char, 1 << 16> buffer;
     ssize_t count = 0;
     while ((count = ::recv(other_end_.number(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0)
       unread_.append(buffer.data(), static_cast<std::size_t>(count));
-    std::vector<AgentMessage> messages;
     for (auto end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
-      messages.push_back(decode_agent_message(unread_.substr(0, end)).value());
+      const std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
+      const auto taken = other_.hear(line);
+      if (!taken.reply.empty()) say_bytes(taken.reply);
+      if (taken.message) messages_.push_back(decode_agent_message(*taken.message).value());
+      ++lines_;
     }
-    return messages;
   }
   // Time goes by while the link is looked at often enough.
   bool looks_for(Clock::duration span) {
@@ -60,10 +76,63 @@ class AgentLinkTest : public ::testing::Test {
   Clock::time_point now_ = Clock::time_point(1000h);
   FileDescriptor other_end_;
   std::optional<AgentLink> link_;
+  SealedChannel other_{SealedChannel::Side::coordinator, "the secret of the run"};
   std::string unread_;
+  std::vector<AgentMessage> messages_;
+  int lines_ = 0;
+  bool shakes_hands_ = true;
 };
 
-TEST_F(AgentLinkTest, JoinsAtOnce) {
+// Before the handshake.
+class AgentLinkGreetingTest : public AgentLinkTest {
+ protected:
+  AgentLinkGreetingTest() { shakes_hands_ = false; }
+};
+
+TEST_F(AgentLinkGreetingTest, SaysNothingAboutTheRunToWhatDoesNotKnowTheSecret) {
+  other_ = SealedChannel(SealedChannel::Side::coordinator, "a guess");
+  for (int i = 0; i < 3; ++i) {
+    read();
+    const auto received = link_->receive(now_);
+    if (received && !received->empty()) {
+      EXPECT_TRUE(contains(std::get<Refuse>(received->at(0)).reason, "secret", "--insecure"));
+      EXPECT_FALSE(std::get<Refuse>(received->at(0)).retry);
+    }
+  }
+  EXPECT_EQ(lines_, 2);  // the greeting and the proof
+  EXPECT_TRUE(messages_.empty());
+}
+
+TEST_F(AgentLinkGreetingTest, TakesNoOrderThatIsNotSealed) {
+  read();
+  ASSERT_TRUE(link_->receive(now_));
+  say_bytes(encode(CoordinatorMessage(Start{})));
+  EXPECT_TRUE(contains(failure(), "coordinator"));
+}
+
+TEST_F(AgentLinkGreetingTest, CleansTheWordsOfACoordinatorThatRefuses) {
+  say_bytes("{\"message\":\"refuse\",\"reason\":\"\\u001b]0;owned\\u0007\",\"retry\":true}\n");
+  const auto received = link_->receive(now_);
+  ASSERT_TRUE(received);
+  EXPECT_EQ(std::get<Refuse>(received->at(0)).reason.find('\x1b'), std::string::npos);
+}
+
+TEST_F(AgentLinkTest, BreaksOnALineWithTheWrongSeal) {
+  std::string line = sealed(Stop{0, "node-4 joined"});
+  line[0] = line[0] == '0' ? '1' : '0';
+  say_bytes(line);
+  EXPECT_TRUE(contains(failure(), "seal"));
+}
+
+TEST_F(AgentLinkTest, BreaksOnALineThatComesASecondTime) {
+  const std::string line = sealed(Stop{0, "node-4 joined"});
+  say_bytes(line);
+  ASSERT_TRUE(link_->receive(now_));
+  say_bytes(line);
+  EXPECT_TRUE(contains(failure(), "seal"));
+}
+
+TEST_F(AgentLinkTest, JoinsAfterTheHandshake) {
   const auto messages = heard();
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_EQ(std::get<Join>(messages[0]).host, "node-1");
@@ -76,7 +145,8 @@ TEST_F(AgentLinkTest, NeverWaits) {
 }
 
 TEST_F(AgentLinkTest, BringsMessagesInTheirOrder) {
-  say_bytes(encode(CoordinatorMessage(Welcome{})) + encode(CoordinatorMessage(Start{})));
+  const std::string welcome = sealed(Welcome{});
+  say_bytes(welcome + sealed(Start{}));
   say(Stop{0, "node-4 joined"});
   const auto received = link_->receive(now_);
   ASSERT_TRUE(received);
@@ -87,7 +157,7 @@ TEST_F(AgentLinkTest, BringsMessagesInTheirOrder) {
 }
 
 TEST_F(AgentLinkTest, PutsAMessageTogetherThatComesInPieces) {
-  const std::string line = encode(CoordinatorMessage(Stop{7, "node-4 joined"}));
+  const std::string line = sealed(Stop{7, "node-4 joined"});
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {
     say_bytes(line.substr(i, 1));
     ASSERT_TRUE(link_->receive(now_)->empty());
@@ -205,13 +275,13 @@ TEST_F(AgentLinkTest, BreaksWhenTheCoordinatorReadsNothingAtAll) {
 }
 
 TEST_F(AgentLinkTest, BreaksOnJunk) {
-  say_bytes("HTTP/1.1 400 Bad Request\n");
+  say_bytes(other_.seal("HTTP/1.1 400 Bad Request\n"));
   EXPECT_TRUE(contains(failure(), "cannot be read"));
 }
 
 TEST_F(AgentLinkTest, BreaksOnAMessageWithoutAnEnd) {
   const std::string junk(64 * 1024, '{');
-  for (std::size_t sent = 0; sent <= longest_message; sent += junk.size()) {
+  for (std::size_t sent = 0; sent <= longest_message + seal_size; sent += junk.size()) {
     say_bytes(junk);
     if (!link_->receive(now_)) break;
   }

@@ -201,5 +201,18 @@ TEST(AgentMessage, SurvivesMutatedLines) {
   EXPECT_GT(read, 1000);
 }
 
+TEST(AgentMessage, CleansWhatIsShownToPeople) {
+  Join join;
+  join.host = "node\x1b]0;owned\x07\n1";
+  join.role = "a\trole";
+  std::string line = encode(AgentMessage(join));
+  const auto back = std::get<Join>(decode_agent_message(std::string_view(line).substr(0, line.size() - 1)).value());
+  EXPECT_EQ(back.host, "node\\x1b]0;owned\\x07\\n1");
+  EXPECT_EQ(back.role, "a\\trole");
+  line = encode(CoordinatorMessage(Stop{1, "\x1b[2J joined"}));
+  const auto stop = decode_coordinator_message(std::string_view(line).substr(0, line.size() - 1)).value();
+  EXPECT_EQ(std::get<Stop>(stop).reason, "\\x1b[2J joined");
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

@@ -15,6 +15,9 @@ class CollectingOutbox final : public Outbox {
   void send(ConnectionId connection, std::string_view bytes) override { said_[connection].append(bytes); }
   void close(ConnectionId connection) override { closed_.insert(connection); }
 
+  void trust(ConnectionId connection) override { trusted_.insert(connection); }
+
+  bool trusted(ConnectionId connection) const { return trusted_.contains(connection); }
   // What was said to it since the last call.
   std::string take(ConnectionId connection) { return std::exchange(said_[connection], std::string()); }
   void forget(ConnectionId connection) { said_.erase(connection); }
@@ -23,6 +26,7 @@ class CollectingOutbox final : public Outbox {
  private:
   std::map<ConnectionId, std::string> said_;
   std::set<ConnectionId> closed_;
+  std::set<ConnectionId> trusted_;
 };
 
 }  // namespace muster::rendezvous

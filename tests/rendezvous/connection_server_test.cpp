@@ -54,7 +54,8 @@ class LineHandler final : public ConnectionHandler {
   LineHandler(std::string prefix, Outbox& outbox, Record& record)
       : prefix_(std::move(prefix)), outbox_(outbox), record_(record) {}
 
-  void opened(ConnectionId, const std::string& peer) override {
+  void opened(ConnectionId connection, const std::string& peer) override {
+    if (trusts) outbox_.trust(connection);
     record_.note(prefix_ + "opened");
     record_.note(prefix_ + "opened by " + peer.substr(0, peer.rfind(':')));
   }
@@ -86,6 +87,7 @@ class LineHandler final : public ConnectionHandler {
     return std::nullopt;
   }
   std::optional<Clock::time_point> tick_at;
+  bool trusts = true;
 
  private:
   std::string prefix_;
@@ -218,6 +220,60 @@ TEST_F(ConnectionServerTest, DropsAConnectionWhoseMessageIsTooLong) {
   start({.received_bytes = 1000});
   EXPECT_EQ(Client(*address).say("a" + std::string(2000, 'y')).rest(), "");
   EXPECT_TRUE(record.comes("Aclosed"));
+}
+
+TEST_F(ConnectionServerTest, DropsAStrangerWhoseFirstMessageIsNotShort) {
+  start({.stranger_bytes = 1000});
+  server->run([&] { handlers['a']->trusts = false; });
+  EXPECT_EQ(Client(*address).say("a" + std::string(2000, 'y')).rest(), "");
+  EXPECT_TRUE(record.comes("Aclosed"));
+}
+
+TEST_F(ConnectionServerTest, DropsAStrangerThatSpeaksButIsNeverTrusted) {
+  start({.silence = 20ms});
+  server->run([&] { handlers['a']->trusts = false; });
+  Client stranger(*address);
+  EXPECT_EQ(stranger.ask("a\n"), "Aa\n");
+  EXPECT_EQ(stranger.rest(), "");
+  EXPECT_TRUE(record.comes("Aclosed"));
+}
+
+TEST_F(ConnectionServerTest, KeepsAllUnfinishedMessagesTogetherWithinTheirBound) {
+  start({.received_bytes = 10'000'000, .all_received_bytes = 1'000'000});
+  Client small(*address);
+  small.say("a small");
+  EXPECT_TRUE(record.comes("Areceived"));
+  // Each alone is allowed. The one that holds most goes.
+  std::vector<Client> greedy;
+  for (int i = 0; i < 8; ++i) greedy.emplace_back(*address);
+  for (Client& client : greedy) client.say("a" + std::string(200'000, 'y'));
+  EXPECT_TRUE(record.comes("Aclosed", 4));
+  EXPECT_EQ(small.say(" message\n").hear(17), "Aa small message\n");
+}
+
+TEST_F(ConnectionServerTest, KeepsAllUnsentAnswersTogetherWithinTheirBound) {
+  start({.all_queued_bytes = std::size_t{16} << 20});
+  std::vector<Client> deaf;
+  for (int i = 0; i < 8; ++i) deaf.emplace_back(*address);
+  for (Client& client : deaf) {
+    client.say("a flood\n");
+    for (int i = 0; i < 20; ++i) client.say("flood\n");
+  }
+  EXPECT_TRUE(record.comes("Aclosed"));
+  EXPECT_EQ(Client(*address).ask("b\n"), "Bb\n");
+}
+
+TEST_F(ConnectionServerTest, AsksWhetherAConnectionMayComeInButNotAboutItsOwn) {
+  FileDescriptor listener = listen_on(resolve("127.0.0.1", 0).value().front()).value();
+  address = local_address(listener);
+  const auto make = [this](char, Outbox& outbox) { return std::make_unique<LineHandler>("A", outbox, record); };
+  server = ConnectionServer::start(std::move(listener), make, "ab", {},
+                                   [](char first_byte, const FileDescriptor&) { return first_byte == 'b'; })
+               .value();
+  EXPECT_EQ(Client(*address).say("a\n").rest(), "");
+  EXPECT_EQ(record.count("Aopened"), 0);
+  EXPECT_EQ(Client(*address).ask("b\n"), "Ab\n");
+  EXPECT_EQ(adopt().ask("a\n"), "Aa\n");
 }
 
 TEST_F(ConnectionServerTest, DropsAPeerThatNeverReads) {

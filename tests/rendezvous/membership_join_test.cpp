@@ -27,7 +27,7 @@ TEST_F(MembershipJoin, RefusesAnotherProtocol) {
   Join stranger = join_of(0);
   stranger.protocol = 7;
   say(0, stranger);
-  EXPECT_TRUE(contains(refusal_of(0), "version 7", "version 1"));
+  EXPECT_TRUE(contains(refusal_of(0), "version 7", "version 2"));
 }
 
 TEST_F(MembershipJoin, RefusesAnotherRun) {
@@ -35,7 +35,7 @@ TEST_F(MembershipJoin, RefusesAnotherRun) {
   Join stranger = join_of(0);
   stranger.run_id = "walk";
   say(0, stranger);
-  EXPECT_TRUE(contains(refusal_of(0), "node-0", "\"walk\"", "\"run\""));
+  EXPECT_TRUE(contains(refusal_of(0), "node-0", "\"walk\"", "--rdzv-id"));
 }
 
 TEST_F(MembershipJoin, RefusesANodeRankOutsideTheRun) {

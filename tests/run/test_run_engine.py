@@ -45,3 +45,14 @@ def test_two_families_learn_sums_in_two_rounds(laboratory):
     start, trained = (laboratory.read("own", "sft_grown_d_r1", name) for name in ("start.json", "train.json"))
     assert start["sha256"] == laboratory.read("sums", "sft_small_sums_r2", "train.json")["sha256"] != trained["sha256"]
     assert any(word.endswith("sft_grown_d_r1/data.jsonl") for word in trained["command"])
+
+
+def test_on_gpus_of_a_file_jobs_take_turns_and_the_cpu_computes(laboratory):
+    done = laboratory.run("run", "experiment.name=first", "rounds_of_training=1", *TINY)
+    assert "gpus.yaml are not in this machine" in done.stderr and "stages compute on the CPU" in done.stderr
+    assert done.stdout.count("EVAL_COMPLETED") == 2
+    for family in ("small", "large"):
+        for stage in ("train", "evaluate"):
+            record = laboratory.read("first", f"sft_{family}_sums_r1", f"{stage}.json")
+            assert record["status"] == "done" and "distributed.device=cpu" in record["command"], record
+            assert record["gpus"] in ("0", "1"), "the queue gave it a GPU of the file"

@@ -108,7 +108,7 @@ def test_an_interrupt_stops_the_jobs_and_says_how_to_go_on(laboratory):
     laboratory.until(lambda: sum(note.what == "begin" for note in laboratory.journal()) == 4)
     follower.send_signal(signal.SIGINT)
     _, errors = follower.communicate(timeout=60)
-    assert follower.returncode == 130 and "stopping the jobs" in errors and "--resume goes on with what is left" in errors
+    assert follower.returncode == 130 and "stopping the jobs" in errors and "--resume resumes it" in errors
     assert set(laboratory.statuses().values()) == {"DATA_GENERATED", "NOT_STARTED"}
     laboratory.run("run", file, "--resume")
     assert sorted(laboratory.ended()) == sorted(all_stages())

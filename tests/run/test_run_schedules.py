@@ -84,12 +84,12 @@ def test_settings_are_checked_as_the_commands_would(laboratory):
     done = laboratory.run("run", "wrong.yaml", status=2)
     for part in ("wrong.yaml:3:20: training.max_step: no such setting", "did you mean training.max_steps?",
                  "training.save_at_end is nothing, and the stages of an experiment hand on models",
-                 "mine is no algorithm that muster train knows", "data set d has no prompts", "there is no ${modle}; did you mean ${model}?"):  # fmt: skip
+                 "mine is not an algorithm that muster train knows", "data set d has no prompts", "there is no ${modle}; did you mean ${model}?"):  # fmt: skip
         assert part in done.stderr, (part, done.stderr)
 
 
 def test_a_later_round_never_begins_with_the_base_model_in_silence(laboratory):
-    file = laboratory.write(train=["train", "${model}"], generate="none", evaluate="none")
+    file = laboratory.write(train=["true", "${model}"], generate="none", evaluate="none")
     done = laboratory.run("run", file, status=2)
     assert "train uses ${model}, from round 2 on the model of the round before" in done.stderr
     laboratory.run("run", file, "rounds_of_training=1", "--dry-run")

@@ -93,5 +93,49 @@ TEST(SchedulePicture, HasABoxForEveryRunAndAnArrowForEveryChangeOfGpu) {
   EXPECT_EQ(count("c &lt;&amp;&gt;"), 2);  // to be read, and to be pointed at
 }
 
+// x and y of every box, and where it ends.
+struct Box {
+  double x = 0, y = 0, width = 0, height = 0;
+};
+std::vector<Box> boxes_of(const std::string& svg) {
+  std::vector<Box> boxes;
+  const std::string begin = "<rect class=\"box";
+  for (std::size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+    const auto number = [&](const std::string& key) {
+      return std::stod(svg.substr(svg.find(" " + key + "=\"", at) + key.size() + 3));
+    };
+    boxes.push_back({number("x"), number("y"), number("width"), number("height")});
+  }
+  return boxes;
+}
+
+TEST(SchedulePicture, PaintsNoJobOverAnother) {
+  Simulation simulation(with_gpus(2), as_predicted(seconds(60)));
+  std::vector<Job> jobs;
+  for (int i = 0; i < 20; ++i) jobs.push_back(lasting(job("none" + std::to_string(i), 0), 30 + i * 17 % 50));
+  for (int i = 0; i < 6; ++i) jobs.push_back(lasting(job("one" + std::to_string(i)), 20 + i));
+  simulation.at(at(0), Submitted{jobs});
+  simulation.run();
+  const auto boxes = boxes_of(schedule_svg("many", simulation.scheduler(), simulation.runs()));
+  ASSERT_EQ(boxes.size(), 26u);
+  for (std::size_t i = 0; i < boxes.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      constexpr double rounding = 0.2;
+      const bool beside = boxes[i].x + boxes[i].width <= boxes[j].x + rounding ||
+                          boxes[j].x + boxes[j].width <= boxes[i].x + rounding;
+      const bool above = boxes[i].y + boxes[i].height <= boxes[j].y || boxes[j].y + boxes[j].height <= boxes[i].y;
+      EXPECT_TRUE(beside || above) << i << " and " << j;
+    }
+}
+
+TEST(SchedulePicture, HasTicksAtRoundTimes) {
+  Simulation simulation(with_gpus(1), as_predicted());
+  simulation.at(at(0), Submitted{{lasting(job("a"), 47 * 60 + 13)}});
+  simulation.run();
+  const std::string svg = schedule_svg("one", simulation.scheduler(), simulation.runs());
+  for (const char* tick : {">0<", ">5 min<", ">10 min<", ">45 min<"}) EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  EXPECT_EQ(svg.find(">11 min"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace muster::schedule

@@ -35,6 +35,7 @@ Snapshot full_snapshot() {
   full.rank.left = 3;
   full.lane = LengthStep{17};
   full.failures = 1;
+  full.postponed = 3;
   full.attempts = 2;
   full.avoided = {GpuNumber{0}};
   full.gpus = {GpuNumber{1}};
@@ -50,6 +51,7 @@ Snapshot full_snapshot() {
   plain.job = job("plain");
   snapshot.jobs = {full, plain};
   snapshot.reserved = JobIndex{1};
+  snapshot.pauses = {StartPause{at(7), "No space left on device"}, StartPause{at(8), "the lease table is in use"}};
   snapshot.lengths = {{"train", seconds(1), seconds(2), 3, LengthStep{40}}};
   return snapshot;
 }
@@ -64,6 +66,8 @@ TEST(JournalLine, IsReadBackAsItWasWritten) {
                                    Submitted{},
                                    Cancelled{{"a"}},
                                    StartFailed{{"a"}, "no such file"},
+                                   Postponed{{"a"}, "No space left on device"},
+                                   Postponed{{"a"}, "the lease table is in use", Shortage::gpus},
                                    Heartbeat{{"a"}},
                                    Heartbeat{{"a"}, at(1'769'868'130)},
                                    GpusLinked{{{GpuNumber{0}, GpuNumber{2}, 12}}},
@@ -71,7 +75,7 @@ TEST(JournalLine, IsReadBackAsItWasWritten) {
                                    Ended{{"a"}, Ended::How::out_of_memory, 0},
                                    Tick{},
                                    full_snapshot()};
-  EXPECT_EQ(std::variant_size_v<Happening>, 13u) << "a kind of event was added: add it here too";
+  EXPECT_EQ(std::variant_size_v<Happening>, 14u) << "a kind of event was added: add it here too";
   for (const Happening& what : all) {
     const Event event{at(1'769'868'131), what};
     const std::string line = to_line(event);
@@ -84,7 +88,28 @@ TEST(JournalLine, IsReadBackAsItWasWritten) {
 
 TEST(JournalLine, LooksLikeThis) {
   EXPECT_EQ(to_line({at(2), Submitted{{lasting(job("a", 4), 60)}}}),
-            R"({"time_ms":2000,"event":"submitted","jobs":[{"id":"a","gpus":4,"gpus_most":4,"prediction_ms":60000}]})");
+            R"({"time_ms":2000,"event":"submitted","jobs":[{"id":"a","gpus":4,"gpus_most":4,"prediction_ms":60000}],)"
+            R"("crc":"59897d69"})");
+}
+
+TEST(JournalLine, WithoutAChecksumIsReadAsEarlierVersionsWroteIt) {
+  EXPECT_EQ(read_line(R"({"time_ms":2000,"event":"tick"})", "journal").value(), (Event{at(2), Tick{}}));
+}
+
+TEST(JournalLine, WithAnyFlippedBitIsRefusedOrSaysTheSame) {
+  const Event event{at(2), Submitted{{lasting(job("a", 4), 60)}}};
+  const std::string line = to_line(event);
+  int refused = 0;
+  for (std::size_t bit = 0; bit < line.size() * 8; ++bit) {
+    std::string damaged = line;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const auto read = read_line(damaged, "journal");
+    refused += read ? 0 : 1;
+    if (read) {
+      EXPECT_EQ(*read, event) << damaged;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(line.size() * 8) / 2);
 }
 
 TEST(JournalLine, ThatIsDamagedIsRefusedWithItsPlace) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "machine.hpp"
+#include "schedule/journal.hpp"
 #include "schedule/summary.hpp"
 
 namespace muster::schedule {
@@ -380,6 +381,89 @@ TEST(Retry, FollowsAFailedStartToo) {
   const auto decisions = machine.tell(0, StartFailed{{"a"}, "no such program"});
   EXPECT_EQ(only<Retry>(decisions)[0].reason, "it could not be started: no such program");
   EXPECT_EQ(machine.gpus("a"), Numbers{1});
+}
+
+TEST(Postponed, JobKeepsItsPlaceItsRetriesAndItsSuccessors) {
+  Machine machine(1);
+  Job next = job("next");
+  next.after_ok = {{"a"}};
+  machine.submit(0, {job("a"), next, job("b")});
+  EXPECT_EQ(started(machine.tell(0, Postponed{{"a"}, "No space left on device"})), Ids{});
+  EXPECT_EQ(machine.state("a"), JobState::ready);
+  EXPECT_EQ(machine.state("next"), JobState::waiting);
+  EXPECT_EQ(machine.scheduler.jobs().at(*machine.scheduler.jobs().find({"a"})).attempts, 0);
+  EXPECT_EQ(machine.scheduler.next_deadline(), at(0) + pause_after(1));
+  const auto decisions = machine.tell(1, Tick{});
+  EXPECT_EQ(started(decisions), Ids{"a"}) << "it was first, and is first";
+  EXPECT_EQ(only<Start>(decisions)[0].attempt, 1);
+  EXPECT_EQ(started(machine.succeed(2, "a")), Ids{"next"});
+}
+
+TEST(Postponed, StartsWaitLongerEachTimeUntilOneBegan) {
+  Machine machine(1);
+  machine.submit(0, {job("a")});
+  Time now = at(0);
+  Duration before{0};
+  for (int times = 1; times <= 12; ++times) {
+    ASSERT_TRUE(machine.scheduler.apply({now, Postponed{{"a"}, "Too many open files"}}));
+    const Duration pause = *machine.scheduler.next_deadline() - now;
+    EXPECT_GE(pause, before);
+    EXPECT_LE(pause, seconds(30));
+    before = pause;
+    now += pause;
+    EXPECT_EQ(started(*machine.scheduler.apply({now, Tick{}})), Ids{"a"});
+  }
+  EXPECT_EQ(before, seconds(30));
+  ASSERT_TRUE(machine.scheduler.apply({now, Ended{{"a"}, Ended::How::exited, 1}}));
+  EXPECT_EQ(machine.scheduler.jobs().at(*machine.scheduler.jobs().find({"a"})).postponed, 0);
+}
+
+TEST(Postponed, NothingElseIsTriedMeanwhileWhereTheMachineIsShort) {
+  Machine machine(8);
+  std::vector<Job> jobs{job("none", 0)};
+  for (int i = 0; i < 100; ++i) jobs.push_back(job("j" + std::to_string(i)));
+  EXPECT_EQ(started(machine.submit(0, jobs)).size(), 9u);
+  EXPECT_EQ(started(machine.tell(0, Postponed{{"none"}, "Resource temporarily unavailable"})), Ids{});
+  EXPECT_EQ(started(machine.tell(0, Postponed{{"j0"}, "Resource temporarily unavailable"})), Ids{});
+  EXPECT_EQ(started(machine.succeed(0, "j1")), Ids{});
+  EXPECT_EQ(started(machine.tell(1, Tick{})), (Ids{"none", "j0", "j8"}));
+}
+
+TEST(Postponed, JobsWithoutGpusBeginWhereOnlyGpusCannotBeLeased) {
+  Machine machine(1);
+  machine.submit(0, {job("a")});
+  machine.tell(0, Postponed{{"a"}, "the lease table is in use", Shortage::gpus});
+  EXPECT_EQ(started(machine.submit(0, {job("none", 0), job("b")})), Ids{"none"});
+  EXPECT_EQ(started(machine.tell(1, Tick{})), Ids{"a"});
+}
+
+TEST(Postponed, JobThatWasCancelledMeanwhileIsCancelled) {
+  Machine machine(1);
+  machine.submit(0, {job("a")});
+  machine.tell(0, Cancelled{{"a"}});
+  machine.tell(0, Postponed{{"a"}, "No space left on device"});
+  EXPECT_EQ(machine.state("a"), JobState::cancelled);
+  EXPECT_EQ(machine.scheduler.next_deadline(), std::nullopt) << "nobody waits for the end of the pause";
+  EXPECT_TRUE(machine.scheduler.is_idle());
+}
+
+TEST(Postponed, SchedulerIsTheSameFromItsJournalAndFromASnapshot) {
+  Machine machine(2);
+  std::vector<Event> events{{at(0), Rules{}}, {at(0), GpuFound{"0"}}, {at(0), GpuFound{"1"}}};
+  const auto tell = [&](std::int64_t second, Happening what) {
+    events.push_back({at(second), what});
+    return machine.tell(second, std::move(what));
+  };
+  tell(0, Submitted{{job("a"), job("b"), job("c")}});
+  tell(0, Postponed{{"a"}, "No space left on device"});
+  tell(0, Postponed{{"b"}, "the lease table is in use", Shortage::gpus});
+  const Scheduler replayed = replay(events).value();
+  EXPECT_EQ(replayed.snapshot(), machine.scheduler.snapshot());
+  Scheduler restored;
+  ASSERT_TRUE(restored.apply({at(0), machine.scheduler.snapshot()}));
+  EXPECT_EQ(restored.snapshot(), machine.scheduler.snapshot());
+  EXPECT_EQ(restored.next_deadline(), machine.scheduler.next_deadline());
+  EXPECT_EQ(started(*restored.apply({at(1), Tick{}})), started(machine.tell(1, Tick{})));
 }
 
 TEST(Lost, GpusEndTheirJobAndItBeginsElsewhereWithoutARetry) {

@@ -14,14 +14,14 @@ TEST(Why, NamesWhoHoldsTheGpusAndWhoGoesFirst) {
   EXPECT_EQ(to_text(why(machine.scheduler, {"gang"}).value()),
             "gang is ready\n"
             "wants 4 GPUs; 1 of 4 free\n"
-            "  running has 0, 1, 2, for 1 min more\n"
+            "  running has GPUs 0-2, for 1 min more\n"
             "first in the line\n"
             "free GPUs are kept for it; only jobs that end before it begins, or use what it leaves, go first\n"
             "expected to begin in 1 min\n");
   EXPECT_EQ(to_text(why(machine.scheduler, {"behind"}).value()),
             "behind is ready\n"
             "wants 2 GPUs; 1 of 4 free\n"
-            "  running has 0, 1, 2, for 1 min more\n"
+            "  running has GPUs 0-2, for 1 min more\n"
             "1 before it in the line: gang\n"
             "free GPUs are kept for gang, which begins in 1 min\n"
             "expected to begin in 2 min\n");
@@ -54,7 +54,7 @@ TEST(Why, NamesGpusThatOthersHoldOrThatAreLost) {
   machine.tell(0, GpuLost{GpuNumber{2}, "Xid 79"});
   machine.submit(1, {job("pair", 2)});
   const std::string text = to_text(why(machine.scheduler, {"pair"}).value());
-  EXPECT_NE(text.find("  1 is held by pid 4711 (alice)\n  2 is lost: Xid 79\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  GPU 1 is held by pid 4711 (alice)\n  GPU 2 is lost: Xid 79\n"), std::string::npos) << text;
 }
 
 TEST(Why, SaysHowManyMustComeBackWhereTooFewGpusAreLeft) {
@@ -74,13 +74,24 @@ TEST(Why, SaysHowManyJobsWithoutGpusRunAtATimeAndBlamesNoneThatHasAGpu) {
   EXPECT_EQ(to_text(why(machine.scheduler, {"count8"}).value()),
             "count8 is ready\n"
             "wants no GPU; 8 such jobs run at a time, and others began before it\n"
-            "nobody knows when it begins: count0, count1, count2, count3, count4 have no prediction\n");
+            "start time unknown: count0, count1, count2, count3, count4 have no prediction\n");
   EXPECT_EQ(to_text(why(machine.scheduler, {"next"}).value()),
             "next is ready\n"
             "wants 1 GPU; 0 of 1 free\n"
-            "  training has 0, nobody knows until when\n"
+            "  training has GPU 0, end time unknown\n"
             "first in the line\n"
-            "nobody knows when it begins: training has no prediction\n");
+            "start time unknown: training has no prediction\n");
+}
+
+TEST(Why, SaysWhatIsShortAndWhenItIsTriedAgain) {
+  Machine machine(1);
+  machine.submit(0, {job("a"), job("none", 0)});
+  machine.tell(0, Postponed{{"a"}, "cannot write /q/attempt-1.jsonl: No space left on device"});
+  const std::string text = to_text(why(machine.scheduler, {"a"}).value());
+  EXPECT_NE(text.find("it could not be started, and is tried again in less than 1 s: cannot write /q/attempt-1.jsonl: No space "
+                      "left on device\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Why, BlamesTheJobsItComesAfter) {

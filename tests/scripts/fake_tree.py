@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 120
 
 # What every machine has; nothing else of the real machine is on the fake one's PATH.
-ORDINARY_COMMANDS = """bash cat chmod cp date dirname echo env find flock id kill ln ls mkdir mkfifo mv readlink rm sed
+ORDINARY_COMMANDS = """bash cat chmod cp date dirname echo env find flock id kill ln ls mkdir mkfifo mv nproc readlink rm sed
 sha256sum sleep stty tail tee touch true""".split()
 
 FAKE_CMAKE = """#!/usr/bin/env bash
@@ -89,8 +89,9 @@ class FakeTree:
         for name in ("muster", "test"):
             shutil.copy2(REPOSITORY / name, self.root / name)
         shutil.copytree(REPOSITORY / "scripts", self.root / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("src", "apps", "cmake"):
+        for name in ("src", "apps", "cmake", "tests"):
             (self.root / name).mkdir()
+        shutil.copy2(REPOSITORY / "tests/conftest.py", self.root / "tests")
         for name in ("CMakeLists.txt", "CMakePresets.json", "src/layer.cpp", "src/forgotten.cpp"):
             (self.root / name).touch()
         write_command(self.root / "src/program", FAKE_PROGRAM)

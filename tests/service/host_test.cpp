@@ -85,12 +85,12 @@ TEST_F(HostTest, HoldsVisibleGpusAsTheyAreAndNoMoreThanThereAre) {
 
 TEST_F(HostTest, NamesTheHolderOfAVisibleGpuThatIsTaken) {
   Host mine = host(four_), theirs = host(four_);
-  const auto grant = mine.hold_visible(1, 1, {.command = "the first run"});
+  const auto grant = mine.hold_visible(1, 1, {.command = "first-run"});
   ASSERT_TRUE(grant) << grant.error().what;
   const auto refused = theirs.hold_visible(0, 2, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Error::Kind::refused);
-  EXPECT_NE(refused.error().what.find("the first run"), std::string::npos);
+  EXPECT_NE(refused.error().what.find("first-run"), std::string::npos);
 }
 
 TEST_F(HostTest, SharesKnowinglyWithoutALease) {
@@ -105,10 +105,66 @@ TEST_F(HostTest, SharesKnowinglyWithoutALease) {
 
 TEST_F(HostTest, TellsOfProgramsThatUseAGpuWithoutALease) {
   Host shared = host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}]\n");
-  const auto grant = shared.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  const auto grant = shared.hold({.count = 1, .minimum_free = gibibytes(1)}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
-  EXPECT_EQ(grant->notes,
-            std::vector<std::string>{"GPU 0 is in use by alice (pid 41877, 31.0 GiB), who holds no lease"});
+  EXPECT_EQ(grant->notes, std::vector<std::string>{"GPU 0 is in use by alice (pid 41877, 31.0 GiB), without a lease"});
+}
+
+TEST_F(HostTest, LeavesAGpuAloneThatAProcessWithoutALeaseComputesOn) {
+  const std::string one_busy =
+      "gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}, {memory_total: 40GiB}]\n";
+  Host mine = host(one_busy);
+  EXPECT_EQ(mine.pick({}).value(), std::vector{gpu::VisibleIndex{1}});
+  const auto grant = mine.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  EXPECT_EQ(grant->mask, "1");
+  for (const auto& refused : {mine.hold({.ids = {"0"}}, {}, gpu::MaskForm::as_inherited), mine.hold_visible(0, 1, {})}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, Error::Kind::refused);
+    EXPECT_NE(refused.error().what.find("in use by alice (pid 41877, 31.0 GiB), without a lease"), std::string::npos)
+        << refused.error().what;
+  }
+  const auto shared = mine.hold({.ids = {"0"}}, {.share = true}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(shared) << shared.error().what;
+  EXPECT_EQ(shared->mask, "0");
+}
+
+TEST_F(HostTest, UsesAGpuThatOnlyDrawsAScreenOrHasAnIdleServer) {
+  Host mine = host(
+      "gpus: [{memory_total: 40GiB, processes: [{pid: 900, user: root, command: Xorg, memory: 600MiB, graphics: true},"
+      " {pid: 901, user: root, command: nvidia-cuda-mps-server, memory: 30MiB}]}]\n");
+  const auto grant = mine.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  EXPECT_TRUE(grant->notes.empty());
+}
+
+TEST_F(HostTest, TakesAProcessForBusyWhoseMemoryIsNotKnown) {
+  EXPECT_FALSE(host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877}]}]\n").pick({.count = 1}));
+}
+
+TEST_F(HostTest, CountsNoProcessOfTheLeaseItRunsInAsAStranger) {
+  const std::string busy = "gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}]\n";
+  Host outer = host(four_);
+  auto grant = outer.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  const auto [name, value] = grant->lease->pass_on_exec();
+  EXPECT_FALSE(host(busy).pick({.count = 1})) << "outside of the lease it is leased";
+  const EnvironmentVariable inside(name.c_str(), value);
+  EXPECT_TRUE(host(busy).pick({.count = 1}));
+  EXPECT_TRUE(host(busy).hold({.count = 1}, {}, gpu::MaskForm::as_inherited));
+}
+
+TEST_F(HostTest, WaitsUntilAProcessWithoutALeaseIsGone) {
+  Host waiting = host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}]\n");
+  LeaseWish wish;
+  wish.wait = std::chrono::minutes(5);
+  std::string reason;
+  wish.on_waiting = [&](const std::string& text) {
+    reason = text;
+    folder_.write("gpus.yaml", "gpus: [{memory_total: 40GiB}]\n");
+  };
+  EXPECT_TRUE(waiting.hold({.count = 1}, wish, gpu::MaskForm::as_inherited));
+  EXPECT_NE(reason.find("alice"), std::string::npos) << reason;
 }
 
 TEST_F(HostTest, StopsWaitingWhenAsked) {

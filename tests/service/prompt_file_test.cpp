@@ -75,7 +75,7 @@ TEST_F(PromptFileTest, EveryWrongRowIsNamedWithItsLine) {
                                  "{\"prompt\": \"a\", \"id\": [1]}\n"
                                  "{\"prompt\": \"\xff\"}\n"
                                  "{\"prompt\": \"cut\n");
-  const auto checked = check_prompts(path, PromptUse::prompts);
+  const auto checked = check_prompts(PromptFile::open(path, PromptUse::prompts).value());
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().kind, Error::Kind::bad_input);
   const std::string& what = checked.error().what;
@@ -104,22 +104,22 @@ TEST_F(PromptFileTest, ScoringNeedsCompletionsAndDecodingTokens) {
                                   {PromptUse::decoding, "{\"prompt\": \"a\"}\n"},
                                   {PromptUse::decoding, "{\"tokens\": [1, -2]}\n"},
                                   {PromptUse::decoding, "{\"tokens\": 3}\n"}})
-    EXPECT_FALSE(check_prompts(write("wrong.jsonl", text), use)) << text;
-  EXPECT_FALSE(check_prompts(write("wrong.txt", "text\n"), PromptUse::scores));
+    EXPECT_FALSE(check_prompts(PromptFile::open(write("wrong.jsonl", text), use).value())) << text;
+  EXPECT_FALSE(check_prompts(PromptFile::open(write("wrong.txt", "text\n"), PromptUse::scores).value()));
 }
 
 TEST_F(PromptFileTest, CountsThePromptsOfAFileAndRefusesOneWithoutAny) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "prompt " + std::to_string(i) + "\n";
-  EXPECT_EQ(*check_prompts(write("many.txt", text), PromptUse::prompts), 5000);
-  EXPECT_FALSE(check_prompts(write("none.txt", "\n\n"), PromptUse::prompts));
+  EXPECT_EQ(*check_prompts(PromptFile::open(write("many.txt", text), PromptUse::prompts).value()), 5000);
+  EXPECT_FALSE(check_prompts(PromptFile::open(write("none.txt", "\n\n"), PromptUse::prompts).value()));
 }
 
 TEST_F(PromptFileTest, AMissingFileIsToldWithHowAPromptItselfIsGiven) {
   const auto file = PromptFile::open("What is the capital of France?", PromptUse::prompts);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().kind, Error::Kind::bad_input);
-  EXPECT_NE(file.error().remedy.find("-p -"), std::string::npos);
+  EXPECT_NE(file.error().remedy.find("takes a prompt itself without -p"), std::string::npos);
   EXPECT_FALSE(PromptFile::open(folder_.path().string(), PromptUse::prompts));
 }
 

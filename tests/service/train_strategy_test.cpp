@@ -35,7 +35,7 @@ class TrainStrategy : public ::testing::Test {
     sources.inventory_file = folder_.write("gpus.yaml", fmt::format("gpus: {}\n", gpus_.value_or(gpus)));
     sources.lease_folder = folder_.path() / "leases";
     Host host(std::move(sources));
-    return plan_training(host, {std::move(*settled)}, {});
+    return plan_training(host, {std::move(*settled), Purpose::plan}, {});
   }
 
   wire::ShardingWish sharding(std::vector<std::string> settings, std::optional<std::int64_t> memory = std::nullopt) {
@@ -84,6 +84,27 @@ TEST_F(TrainStrategy, HowToShardIsHeededWhereTheStrategyIsLeftOpen) {
 TEST_F(TrainStrategy, OneRankMayBeCalledDdp) {
   EXPECT_EQ(sharding({"distributed.strategy=ddp", "distributed.ranks=1"}), wire::ShardingWish{});
   EXPECT_EQ(sharding({"distributed.strategy=ddp", "distributed.num_gpus=1"}, roomy), wire::ShardingWish{});
+}
+
+TEST_F(TrainStrategy, WhatIsNotDistributedIsOneRankOnOneDevice) {
+  const auto on_gpus = plan({"distributed.enabled=false"}, roomy), on_cpu = plan({"distributed.enabled=false"});
+  ASSERT_TRUE(on_gpus && on_cpu);
+  EXPECT_EQ(on_gpus->job.ranks, 1);
+  EXPECT_EQ(on_gpus->job.selection->ids.size(), 1u);
+  EXPECT_EQ(on_cpu->job.ranks, 1);  // where the built-in job would have two
+  const auto chosen = plan({"use_multi_gpu=False", "distributed.gpu_ids=[2]"}, roomy);
+  ASSERT_TRUE(chosen) << chosen.error().what;
+  EXPECT_EQ(chosen->job.selection->ids, std::vector<std::string>{"2"});
+  const auto many = plan({"distributed.enabled=false", "distributed.ranks=2"});
+  ASSERT_FALSE(many);
+  EXPECT_NE(many.error().what.find("distributed.enabled is false, but 2 ranks are asked for"), std::string::npos);
+}
+
+TEST_F(TrainStrategy, TheRanksOfOneHostMeetWhereTheyAreTold) {
+  const auto made = plan({"distributed.master_port=29501", "distributed.ranks=2"});
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_EQ(made->job.store.port, 29501);
+  EXPECT_FALSE(made->job.store.address);
 }
 
 TEST_F(TrainStrategy, OfMoreGpusThanAreNeededTheEmptiestAreTaken) {

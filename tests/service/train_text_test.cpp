@@ -90,7 +90,7 @@ TEST(MemoryWarning, ComesAboveNinetyPerCentOfADevice) {
   EXPECT_TRUE(memory_warnings({reading(0, 0, 10, 72.0, 80)}).empty());
   const auto warnings = memory_warnings({reading(0, 0, 10, 72.08, 80), reading(1, 1, 10, 20, 80)});
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_TRUE(contains(warnings[0], "GPU 0 has 90.1 % of its memory taken (72.1 of 80.0 GiB)", "micro_batch_size"));
+  EXPECT_TRUE(contains(warnings[0].text, "GPU 0 has 90.1 % of its memory taken (72.1 of 80.0 GiB)", "micro_batch_size"));
 }
 
 TEST(MemoryWarning, CountsEveryRankOfADeviceAndWhatOthersTake) {

@@ -88,11 +88,11 @@ TEST(GgufHeader, RefusesClaimsBeyondTheFile) {
 }
 
 TEST(GgufHeader, RefusesValuesThatCannotBe) {
-  EXPECT_TRUE(contains(refused(GgufBytes().value("k", 13, "").file()), "13", "no type of a value"));
-  EXPECT_TRUE(contains(refused(GgufBytes().value("k", 7, "\2").file()), "no boolean"));
+  EXPECT_TRUE(contains(refused(GgufBytes().value("k", 13, "").file()), "13", "not a type of value"));
+  EXPECT_TRUE(contains(refused(GgufBytes().value("k", 7, "\2").file()), "not a boolean"));
   EXPECT_TRUE(contains(refused(GgufBytes().value("k", 10, little_endian(~0ull)).file()), "beyond 63 bits"));
-  EXPECT_TRUE(contains(refused(GgufBytes().word("k", "\xff").file()), "no UTF-8"));
-  EXPECT_TRUE(contains(refused(GgufBytes().word("\xc3", "v").file()), "no UTF-8"));
+  EXPECT_TRUE(contains(refused(GgufBytes().word("k", "\xff").file()), "not UTF-8"));
+  EXPECT_TRUE(contains(refused(GgufBytes().word("\xc3", "v").file()), "not UTF-8"));
   EXPECT_TRUE(contains(refused(GgufBytes().number("k", 1).number("k", 2).file()), "\"k\" is there twice"));
   const std::string nested = little_endian<std::uint32_t>(9) + little_endian<std::uint64_t>(1) + std::string(12, '\0');
   EXPECT_TRUE(contains(refused(GgufBytes().value("k", 9, nested).file()), "a list of lists"));

@@ -137,7 +137,7 @@ TEST(ModelConfig, RefusesOtherFamiliesByName) {
 
 TEST(ModelConfig, RefusesModelsThatAreNoCausalLanguageModel) {
   EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]})"),
-                       "LlamaForSequenceClassification", "no causal language model", "LlamaForCausalLM"));
+                       "LlamaForSequenceClassification", "not a causal language model", "LlamaForCausalLM"));
   EXPECT_TRUE(contains(refused(R"({"model_type": "gpt2", "add_cross_attention": true})"), "add_cross_attention"));
 }
 

@@ -144,7 +144,7 @@ TEST_F(ModelSource, IsToldFromTheTensorsWithoutAConfig) {
     EXPECT_FALSE(model.config.tied);
     EXPECT_EQ(model.dtype, ElementType::float16);
     ASSERT_EQ(model.notes.size(), 2u);
-    EXPECT_TRUE(contains(model.notes[0], "size of heads cannot be told", "128 is assumed"));
+    EXPECT_TRUE(contains(model.notes[0], "size of heads is not known", "128 is assumed"));
   }
 }
 
@@ -179,18 +179,18 @@ TEST_F(ModelSource, IsToldFromTheTensorsOfEveryFamily) {
 
 TEST_F(ModelSource, IsNotGuessedWhereTensorsLeaveADoubt) {
   const auto write = [&](const Sizes& sizes) { return folder_.write("x.safetensors", safetensors_of(sizes)); };
-  EXPECT_TRUE(contains(refused(write({{"bert.embeddings.weight", {4, 4}}})), "no config.json", "no family"));
+  EXPECT_TRUE(contains(refused(write({{"bert.embeddings.weight", {4, 4}}})), "no config.json", "known family"));
   EXPECT_TRUE(
       contains(refused(write({{"model.embed_tokens.weight", {4, 4}}})), "without layers.0.self_attn.q_proj.weight"));
   Sizes sizes = tensors_of(tiny_config);
   sizes.emplace_back("model.layers.0.mlp.experts.0.weight", std::vector<std::int64_t>{2});
-  EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.0.mlp.experts.0.weight\" is of no family"));
+  EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.0.mlp.experts.0.weight\" is not of a known family"));
   sizes = tensors_of(tiny_config);
   sizes.emplace_back("model.layers.8190.mlp.up_proj.weight", std::vector<std::int64_t>{2});
   EXPECT_TRUE(contains(refused(write(sizes)), "model.layers.1.self_attn.q_proj.weight", "more"));
   const std::string odd = R"({"model_type": "llama", "vocab_size": 4, "hidden_size": 20, "intermediate_size": 4,
                               "num_hidden_layers": 1, "num_attention_heads": 2})";
-  EXPECT_TRUE(contains(refused(write(tensors_of(odd))), "size of heads is none of the usual ones", "config.json"));
+  EXPECT_TRUE(contains(refused(write(tensors_of(odd))), "size of the heads is not one of the usual ones", "config.json"));
 }
 
 TEST_F(ModelSource, RefusesQuantisedCheckpointsByTheirMethod) {

@@ -92,11 +92,11 @@ TEST(SafetensorsHeader, RefusesSizesThatDoNotMatchTheirLength) {
 }
 
 TEST(SafetensorsHeader, RefusesHeadersThatAreNoSuchObject) {
-  EXPECT_TRUE(contains(refused("[]", 0), "no JSON object"));
+  EXPECT_TRUE(contains(refused("[]", 0), "not a JSON object"));
   EXPECT_TRUE(contains(refused("{\"a\": ", 0), "no valid JSON"));
   EXPECT_TRUE(contains(refused("{\"a\": {}}", 0), "lacks dtype"));
   EXPECT_TRUE(contains(refused("{\"\xff\": {}}", 0), "no valid JSON"));
-  EXPECT_TRUE(contains(refused(R"({"__metadata__": {"a": 1}})", 0), "__metadata__ \"a\" is no text"));
+  EXPECT_TRUE(contains(refused(R"({"__metadata__": {"a": 1}})", 0), "__metadata__ \"a\" is not text"));
   EXPECT_TRUE(contains(refused(R"({"__metadata__": 1})", 0), "__metadata__"));
   const std::string twice =
       R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}})";
@@ -110,10 +110,10 @@ TEST(SafetensorsHeader, ReadsOnlyTheHeaderOfAFile) {
   ASSERT_TRUE(header) << to_string(header.error());
   EXPECT_EQ(header->tensors.at(0).name, "w");
   EXPECT_TRUE(contains(read_safetensors_header(folder.path() / "none").error().what, "none", "No such file"));
-  EXPECT_TRUE(contains(read_safetensors_header(folder.path()).error().what, "no regular file"));
+  EXPECT_TRUE(contains(read_safetensors_header(folder.path()).error().what, "not a regular file"));
   const auto pipe = folder.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(contains(read_safetensors_header(pipe).error().what, "no regular file"));
+  EXPECT_TRUE(contains(read_safetensors_header(pipe).error().what, "not a regular file"));
 }
 
 TEST(SafetensorsHeader, OfASparseGiantAllocatesNothingByItsClaims) {
@@ -170,7 +170,7 @@ TEST_F(CheckpointFolder, RefusesAnIndexThatPointsOutOfItsFolder) {
   for (const char* file :
        {"../one.safetensors", "/etc/one.safetensors", "sub/one.safetensors", "/etc/passwd", "..", ""}) {
     write_index(fmt::format(R"({{"a": "{}"}})", file));
-    EXPECT_TRUE(contains(refused(), "\"a\" lies in", file, "no .safetensors file beside it"));
+    EXPECT_TRUE(contains(refused(), "\"a\" lies in", file, "not a .safetensors file beside it"));
   }
 }
 

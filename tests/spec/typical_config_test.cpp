@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <map>
 
+#include "base/files.hpp"
 #include "spec/model_source.hpp"
+#include "spec/published_models.hpp"
 #include "testing/contains.hpp"
 
 namespace muster::spec {
@@ -19,28 +23,63 @@ TEST(TypicalModel, HasAtMostTheAskedParametersAndAtLeastNinetySevenPercent) {
     EXPECT_TRUE(contradictions(config).empty()) << asked;
     EXPECT_LE(count(config), asked);
     EXPECT_GE(static_cast<double>(count(config)), 0.97 * static_cast<double>(asked)) << asked;
-    EXPECT_EQ(config.hidden % 128, 0) << asked;
+    EXPECT_EQ(config.hidden % 64, 0) << asked;
     EXPECT_GT(config.intermediate, config.hidden) << asked;
-    EXPECT_LT(config.intermediate, 5 * config.hidden) << asked;
+    EXPECT_LT(config.intermediate, 8 * config.hidden) << asked;
   }
 }
 
-TEST(TypicalModel, LooksLikePublicModelsOfItsSize) {
-  const ModelConfig seven = typical_config(7'000'000'000);
-  EXPECT_EQ(seven.hidden, 4096);
-  EXPECT_NEAR(static_cast<double>(seven.layers), 32, 3);
-  EXPECT_EQ(seven.kv_heads, seven.heads);
-  EXPECT_EQ(seven.vocabulary, 32000);
-  const ModelConfig seventy = typical_config(70'000'000'000);
-  EXPECT_EQ(seventy.hidden, 8192);
-  EXPECT_NEAR(static_cast<double>(seventy.layers), 80, 6);
-  EXPECT_EQ(seventy.kv_heads, 8);
-  EXPECT_EQ(seventy.vocabulary, 128256);
-  const ModelConfig large = typical_config(405'000'000'000);
-  EXPECT_EQ(large.hidden, 16384);
-  EXPECT_NEAR(static_cast<double>(large.layers), 126, 10);
-  EXPECT_EQ(typical_config(1'000'000'000).head_size, 64);
-  EXPECT_EQ(typical_config(2'000'000'000).head_size, 128);
+TEST(TypicalModel, LooksLikeThePublishedModelOfItsSize) {
+  struct Expected {
+    std::int64_t parameters, hidden, layers, heads, kv_heads, vocabulary;
+    bool tied;
+  };
+  for (const Expected& expected : {Expected{500'000'000, 896, 24, 14, 2, 151936, true},       // Qwen2.5 0.5B
+                                   Expected{1'500'000'000, 1536, 28, 12, 2, 151936, true},    // Qwen2.5 1.5B
+                                   Expected{3'000'000'000, 3072, 28, 24, 8, 128256, true},    // Llama 3.2 3B
+                                   Expected{7'000'000'000, 3584, 28, 28, 4, 152064, false},   // Qwen2.5 7B
+                                   Expected{8'000'000'000, 4096, 32, 32, 8, 128256, false},   // Llama 3.1 8B
+                                   Expected{13'000'000'000, 5120, 40, 40, 40, 32000, false},  // Llama 2 13B
+                                   Expected{32'000'000'000, 5120, 64, 40, 8, 152064, false},  // Qwen2.5 32B
+                                   Expected{70'000'000'000, 8192, 80, 64, 8, 128256, false},  // Llama 3.1 70B
+                                   Expected{405'000'000'000, 16384, 126, 128, 8, 128256, false}}) {
+    const ModelConfig config = typical_config(expected.parameters);
+    EXPECT_EQ(config.hidden, expected.hidden) << expected.parameters;
+    EXPECT_NEAR(static_cast<double>(config.layers), static_cast<double>(expected.layers), 3) << expected.parameters;
+    EXPECT_EQ(config.heads, expected.heads) << expected.parameters;
+    EXPECT_EQ(config.kv_heads, expected.kv_heads) << expected.parameters;
+    EXPECT_EQ(config.vocabulary, expected.vocabulary) << expected.parameters;
+    EXPECT_EQ(config.tied, expected.tied) << expected.parameters;
+  }
+}
+
+TEST(TypicalModel, OfThePublishedSizeIsThePublishedModel) {
+  const std::filesystem::path models = std::filesystem::path(MUSTER_FIXTURES) / "models";
+  const std::map<std::string_view, std::string> known{
+      {"SmolLM2 135M", "SmolLM2-135M"},   {"Qwen2.5 0.5B", "Qwen2-0.5B"},     {"Llama 3.2 1B", "Llama-3.2-1B"},
+      {"Qwen2.5 1.5B", "Qwen2-1.5B"},     {"Qwen2.5 7B", "Qwen2.5-7B"},       {"Llama 3.1 8B", "Llama-3.1-8B"},
+      {"Llama 3.1 70B", "Llama-3.1-70B"}, {"Llama 3.1 405B", "Llama-3.1-405B"}};
+  std::size_t compared = 0;
+  for (const PublishedModel& model : published_models()) {
+    EXPECT_EQ(nearest_published(model.parameters).name, model.name);
+    const auto found = known.find(model.name);
+    if (found == known.end()) continue;
+    ++compared;
+    const std::filesystem::path file = models / found->second / "config.json";
+    const ModelConfig published = parse_model_config(*read_file(file), file.string()).value();
+    EXPECT_EQ(model.parameters, count(published)) << model.name;
+    const ModelConfig typical = typical_config(model.parameters);
+    EXPECT_EQ(typical.hidden, published.hidden) << model.name;
+    EXPECT_EQ(typical.layers, published.layers) << model.name;
+    EXPECT_EQ(typical.heads, published.heads) << model.name;
+    EXPECT_EQ(typical.kv_heads, published.kv_heads) << model.name;
+    EXPECT_EQ(typical.head_size, published.head_size) << model.name;
+    EXPECT_EQ(typical.vocabulary, published.vocabulary) << model.name;
+    EXPECT_EQ(typical.tied, published.tied) << model.name;
+    EXPECT_NEAR(static_cast<double>(typical.intermediate), static_cast<double>(published.intermediate), 128)
+        << model.name;
+  }
+  EXPECT_EQ(compared, known.size());
 }
 
 TEST(TypicalModel, CountsExactlyTheAskedParameters) {

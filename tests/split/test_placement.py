@@ -26,7 +26,7 @@ def map_of(**changes: str | None) -> tuple[str, str]:
 
 
 def test_a_model_that_fits_is_whole_on_every_rank(generate: Generate):
-    for asked in ((), ("--device-map", "auto")):
+    for asked in ((), ("--device-map", "auto"), ("model.auto_device_map=true",)):
         assert layers(plan_of(generate, *BASE, "--ranks", "3", *asked)) == [None] * 3
 
 

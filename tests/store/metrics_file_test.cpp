@@ -86,6 +86,20 @@ TEST_F(Metrics, FillsTheLastRowWithWhatIsMeasuredAfterIt) {
   EXPECT_EQ(text(), "step,loss,eval_loss\n1,0.5,\n2,0.25,0.75\n3,0.125,\n");
 }
 
+TEST_F(Metrics, ReplacesWhatIsMeasuredAgain) {
+  MetricsFile file = create();
+  add(file, 1, 0.5);
+  add(file, 2, 0.25);
+  for (const double value : {0.75, 0.75, 0.123456789012345, 0.5}) {  // as long, longer, shorter
+    const std::vector<Measured> evaluation{{"eval_loss", value}};
+    ASSERT_TRUE(file.fill(2, evaluation));
+    EXPECT_EQ(file.last_cell("eval_loss"), value);
+    EXPECT_EQ(read_metrics(path_)->last("eval_loss"), value);
+  }
+  add(file, 3, 0.125);
+  EXPECT_EQ(text(), "step,loss,eval_loss\n1,0.5,\n2,0.25,0.5\n3,0.125,\n");
+}
+
 TEST_F(Metrics, FillsTheLastRowOfARunThatGoesOn) {
   {
     MetricsFile file = create();
@@ -187,7 +201,7 @@ TEST(MetricsTable, NamesTheLineThatIsNoRow) {
   EXPECT_TRUE(contains(problem("step,loss\n1,2\n2\n"), "metrics.csv:3: 1 cells where 2 columns are"));
   EXPECT_TRUE(contains(problem("step,loss\n2,1\n2,1\n"), "metrics.csv:3: step 2 after step 2"));
   EXPECT_TRUE(contains(problem("step,loss\n1,high\n"), "metrics.csv:2: loss is \"high\", no number"));
-  EXPECT_TRUE(contains(problem("step,loss\nx,1\n"), "metrics.csv:2: \"x\" is no step"));
+  EXPECT_TRUE(contains(problem("step,loss\nx,1\n"), "metrics.csv:2: \"x\" is not a step"));
 }
 
 }  // namespace

@@ -62,6 +62,21 @@ TEST_F(Recorder, GoesOnInAnotherProcessWithColumnsThatAreNew) {
             "step,loss,exact_match\n1,1,\n2,0.5,\n3,0.3333333333333333,\n4,0.25,0.5\n");
 }
 
+TEST_F(Recorder, RecordsAnEvaluationThatIsRepeatedOnce) {
+  RunRecorder recorder = begin(0, {"loss", "exact_match"});
+  add(recorder, 1);
+  const std::vector<Measured> evaluation{{"exact_match", 0.5}}, other{{"exact_match", 0.75}};
+  ASSERT_TRUE(recorder.add_to_step(noon, 1, evaluation));
+  const auto size = [&] { return fs::file_size(held_.folder.path() / tensorboard_files().back()); };
+  const auto before = size();
+  ASSERT_TRUE(recorder.add_to_step(noon, 1, evaluation));
+  EXPECT_EQ(size(), before);
+  ASSERT_TRUE(recorder.add_to_step(noon, 1, other));
+  EXPECT_GT(size(), before);
+  EXPECT_EQ(read_metrics(held_.folder.metrics())->last("exact_match"), 0.75);
+  EXPECT_FALSE(recorder.add_to_step(noon, 2, other));
+}
+
 TEST_F(Recorder, BeginsAgainWhereItsFirstWriteWasTorn) {
   std::ofstream(held_.folder.metrics()) << "step,lo";
   RunRecorder recorder = begin();

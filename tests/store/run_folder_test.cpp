@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <set>
 #include <thread>
 
 #include "base/files.hpp"
+#include "store/events_file.hpp"
 #include "store/find_run.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"
@@ -36,6 +38,7 @@ TEST_F(Runs, AreCalledByNameAndTime) {
   const RunFolder run = made("sums");
   EXPECT_EQ(run.name(), "sums-" + folder_time(noon));
   EXPECT_TRUE(fs::is_directory(run.logs()) && fs::is_directory(run.checkpoints()));
+  EXPECT_EQ(fs::status(run.logs()).permissions(), fs::perms::owner_all) << "what ranks print is their user's alone";
   EXPECT_EQ(run.created(), noon);
   EXPECT_TRUE(run.looks_like_a_run());
 }
@@ -56,6 +59,13 @@ TEST_F(Runs, OfTheSameSecondInManyThreadsGetFoldersOfTheirOwn) {
   }
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), count);
   EXPECT_EQ(folders_in(output_).size(), count);
+}
+
+TEST_F(Runs, HaveTheFilesThatTheyAreMadeWith) {
+  const std::array files{FirstFile{"identity", "abc"}};
+  const auto held = RunFolder::create(output_, "sums", noon, files);
+  ASSERT_TRUE(held);
+  EXPECT_EQ(*read_file(held->folder.path() / "identity"), "abc");
 }
 
 TEST_F(Runs, LeaveNoStagingFolderBehind) {
@@ -99,7 +109,7 @@ TEST_F(Runs, StayLockedWhileAProcessOfTheirHolderLives) {
   EXPECT_FALSE(is_locked(run.path()));
 }
 
-TEST_F(Runs, ForgetTheResultOfAnEarlierAttemptWhenTheyGoOn) {
+TEST_F(Runs, KeepTheResultOfAnEarlierAttemptUntilItIsRemoved) {
   const RunFolder run = made("sums");
   RunResult result{Ending::interrupted, 70, 0.1, {}, 0.9781, 12.5, 2, "SIGTERM"};
   ASSERT_TRUE(run.write_result(result));
@@ -113,7 +123,35 @@ TEST_F(Runs, ForgetTheResultOfAnEarlierAttemptWhenTheyGoOn) {
   EXPECT_EQ((*read)->error, "SIGTERM");
   const auto held = run.hold();
   ASSERT_TRUE(held);
+  EXPECT_TRUE(*run.read_result());
+  ASSERT_TRUE(run.remove_result());
   EXPECT_FALSE(*run.read_result());
+  EXPECT_TRUE(run.remove_result());
+}
+
+TEST_F(Runs, KnowWhereTheyWereStartedAndHowLongTheyWorked) {
+  const RunFolder run = made("sums");
+  EXPECT_FALSE(read_record(run.path())->start);
+  const Moment later = noon + std::chrono::hours(1);
+  const RunStart start{later, "host7", "0.1.0", 2, {{4, "NVIDIA H200", "GPU-1"}, {6, "NVIDIA H200", "GPU-2"}}, 30.5};
+  ASSERT_TRUE(run.write_start(start));
+  const auto record = read_record(run.path());
+  ASSERT_TRUE(record);
+  EXPECT_EQ(*record, (RunRecord{"sums", noon, start}));
+  EXPECT_EQ(run.created(), noon);
+  EXPECT_EQ(run.seconds_worked(later + std::chrono::seconds(10)), 40.5);
+  EXPECT_FALSE(run.seconds_worked({}));  // no event says when it was killed
+  auto events = EventsFile::open(run.events());
+  ASSERT_TRUE(events->append(later + std::chrono::seconds(2), "step"));
+  EXPECT_EQ(run.seconds_worked({}), 32.5);
+}
+
+TEST_F(Runs, AcceptARecordWithoutAStart) {
+  const RunFolder run = made("sums");
+  ASSERT_TRUE(write_file_atomically(run.path() / "run.json",
+                                    R"({"version": 1, "name": "sums", "created": "2026-08-01T12:00:00.000Z"})"));
+  EXPECT_EQ(run.created(), noon);
+  EXPECT_EQ(run.seconds_worked(noon + std::chrono::seconds(3)), 3);
 }
 
 TEST_F(Runs, HaveAResultThatSaysWhatIsWrongWithIt) {
@@ -154,7 +192,7 @@ TEST_F(Runs, ThatAreNotThereAreRefusedWithTheNearestName) {
   EXPECT_TRUE(contains(problem("arithmatic"), "there is no run \"arithmatic\"", "try: " + run.name()));
   EXPECT_TRUE(contains(problem("zzz"), "there is no run \"zzz\"", "muster runs lists the runs"));
   EXPECT_TRUE(contains(problem("su"), "2 runs begin with \"su\"", "sums-"));
-  EXPECT_TRUE(contains(problem("./none"), "./none is no folder"));
+  EXPECT_TRUE(contains(problem("./none"), "./none is not a folder"));
   EXPECT_TRUE(contains(to_string(find_run(scratch_.path() / "empty", "latest").error()), "there is no run in"));
 }
 

@@ -145,6 +145,15 @@ TEST(Parameter, WithAStepHasItsMultiplesWithoutRoundingErrors) {
                      from_unit(parameter, to_unit(parameter, value_at_index(parameter, i)).value())));
 }
 
+TEST(Parameter, OnALogarithmicScaleGivesNumbersWithoutRoundingNoise) {
+  const Parameter rate{.path = "rate", .distribution = Distribution::log_uniform, .min = 1e-5, .max = 1e-1};
+  for (const double value : {0.002, 3e-4, 0.05, 0.0123}) {
+    const auto unit = to_unit(rate, value);
+    ASSERT_TRUE(unit);
+    EXPECT_EQ(number_of(from_unit(rate, *unit)), value);
+  }
+}
+
 TEST(Space, CountsAndListsTheProductOfItsValues) {
   Space space;
   space.parameters.push_back(
@@ -181,6 +190,15 @@ TEST(NormalCurve, ExpectsImprovementWithoutAGapWhereItsFormulaChanges) {
     ASSERT_LT(now, last);
     last = now;
   }
+}
+
+TEST(FromUnit, GivesNumbersAsPeopleWriteThem) {
+  Parameter parameter;
+  parameter.distribution = Distribution::log_normal;
+  parameter.min = 1e-4;
+  parameter.max = 2e-2;
+  for (const auto& [number, text] : {std::pair{2e-3, "0.002"}, std::pair{3e-4, "0.0003"}, std::pair{0.0123, "0.0123"}})
+    EXPECT_EQ(to_text(from_unit(parameter, to_unit(parameter, number).value())), text);
 }
 
 }  // namespace

@@ -113,11 +113,11 @@ command: [run, "${arguments}"]
                                       "a: distribution is \"gaussian\"",
                                       "uniform_pow2",
                                       "b: min is 3 and max is 2",
-                                      "c: 100 is no power of two",
+                                      "c: 100 is not a power of two",
                                       "the nearest are 64 and 128",
                                       "d: min is 0",
                                       "e: min is 0.5 and max is 1",
-                                      "f: 0.5 is no whole number",
+                                      "f: 0.5 is not a whole number",
                                       "g: mean is 2",
                                       "h: what it may be is not said",
                                       "i: unknown key \"minimum\"",
@@ -255,7 +255,7 @@ TEST(WandbFile, RefusesByNameWhatItCannotMeanExactly) {
     EXPECT_SAYS(said, "log_uniform_values");
   }
   EXPECT_SAYS(refused(wandb_with("{distribution: q_uniform, min: 0, max: 1, q: 0.3}")),
-              "1 is no multiple of the step 0.3");
+              "1 is not a multiple of the step 0.3");
   EXPECT_SAYS(refused(wandb_with("{values: [1], probabilities: [1]}")), "p: probabilities is not accepted");
   EXPECT_SAYS(refused(wandb_with("{mu: 0, sigma: 1}")), "p: mu is not accepted");
   EXPECT_SAYS(refused(wandb_with("{value: 1, min: 0}")), "p: min beside value");

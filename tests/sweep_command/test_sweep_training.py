@@ -62,6 +62,16 @@ def test_a_training_that_was_cut_off_goes_on_from_its_checkpoint(training):
     assert steps(run) == list(range(1, 121)) and one["score"] == json.loads((run / "result.json").read_text())["final_loss"]
 
 
+def test_trials_on_gpus_of_a_file_compute_on_the_cpu(training):
+    training.inventory("gpus:\n  - {count: 2, name: GPU of a file, memory_total: 80GiB}\n")
+    done = training.run("sweep", "s.yaml", "training.max_steps=3")
+    assert "gpus.yaml are not in this machine: trials of muster train compute on the CPU" in done.stderr
+    assert len(training.observations()) == 2
+    for trial in ("s.r.0", "s.r.1"):
+        (run,) = runs(training, trial)
+        assert steps(run) == [1, 2, 3]
+
+
 def test_the_example_is_a_sweep_of_the_builtin_job(training):
     shown = training.run("sweep", ROOT / "examples/sweep.yaml", "--name", "add", "--dry-run").stdout
     assert "eval_loss (minimize)" in shown and "command   muster train training.learning_rate=" in shown

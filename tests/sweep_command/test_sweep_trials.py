@@ -139,7 +139,7 @@ def test_words_change_the_sweep_or_every_trial(sweeps):
     sweeps.run("sweep", sweeps.spec(), "--name", "n", "method=grid", "x=1,3", "y=word", "limits.trials=1", "--device", "cpu")
     (one,) = sweeps.observations("n")
     assert one["parameters"] == {"x": 1, "y": "word"} and one["score"] == 0
-    assert "no key=value" in sweeps.run("sweep", "run=m", "=3", status=2).stderr
+    assert "is not key=value" in sweeps.run("sweep", "run=m", "=3", status=2).stderr
 
 
 def test_a_setting_that_no_training_has_is_refused_before_anything_starts(sweeps):
@@ -155,7 +155,7 @@ def test_a_metric_that_no_training_measures_is_refused_before_anything_starts(sw
 
 def test_an_empty_place_in_a_list_of_gpus_is_refused(sweeps):
     for given in ("gpu_list=", "gpu_list=0,,1"):
-        assert "is no list of GPUs" in sweeps.run("sweep", sweeps.spec(), given, status=2).stderr
+        assert "is not a list of GPUs" in sweeps.run("sweep", sweeps.spec(), given, status=2).stderr
 
 
 def test_interrupting_twice_is_interrupting(sweeps):
@@ -168,7 +168,7 @@ def test_interrupting_twice_is_interrupting(sweeps):
     sweep.send_signal(signal.SIGINT)
     (sweeps.folder / "go").touch()
     out, _ = sweep.communicate()
-    assert sweep.returncode == 130 and "muster sweep run=s goes on" in out and "no trial succeeded" not in out
+    assert sweep.returncode == 130 and "muster sweep run=s resumes it" in out and "no trial succeeded" not in out
 
 
 def test_an_interrupted_trial_leaves_nothing_false(sweeps):
@@ -177,7 +177,13 @@ def test_an_interrupted_trial_leaves_nothing_false(sweeps):
     notes = sweeps.until(lambda: len(sweeps.notes()) == 2 and sweeps.notes())
     sweep.send_signal(signal.SIGINT)
     out, _ = sweep.communicate()
-    assert sweep.returncode == 130 and "muster sweep run=s goes on" in out
+    assert sweep.returncode == 130 and "muster sweep run=s resumes it" in out
     assert sweeps.observations() == [] and not any(sweeps.alive(note["pid"]) for note in notes)
     text = sweeps.run("sweep", "run=s", "--dry-run").stdout
     assert "x=1 forever=true" in text
+
+
+def test_the_reason_of_a_failed_trial_is_the_cause_and_not_what_to_try(sweeps):
+    script = "printf 'muster: 3 GPUs wanted, 2 visible\\n  try: --num-gpus 2\\n' >&2; exit 3"
+    sweeps.run("sweep", sweeps.spec(limits={"trials": 1}, command=["sh", "-c", script]), "--device", "cpu", status=1)
+    assert sweeps.observations()[0]["reason"] == "training: exit status 3: muster: 3 GPUs wanted, 2 visible"

@@ -68,9 +68,13 @@ TEST_P(TokenChoices, AtTemperatureZeroAreTheLowestOfTheMostLikely) {
   EXPECT_EQ(choose_one(greedy(), {1, 3}).log_probability, 0);  // nobody asked
 }
 
-TEST_P(TokenChoices, OfARowWithoutNumbersAreAnError) {
-  EXPECT_THROW(choose_one(greedy(), {nan, nan}), std::exception);
-  EXPECT_THROW(choose_one({}, {nan, nan, nan}), std::exception);
+TEST_P(TokenChoices, OfARowWithANaNAreMarkedByTheirLogProbability) {
+  for (const SamplingRules& rules : {greedy(), SamplingRules{}}) {
+    EXPECT_TRUE(std::isnan(choose_one(rules, {nan, nan, nan}).log_probability));
+    EXPECT_TRUE(std::isnan(choose_one(rules, {1, 2, nan}).log_probability));
+    EXPECT_TRUE(std::isnan(choose_one(rules, {1, 2, nan}, {0, 1}).log_probability));  // of a given token, too
+    EXPECT_EQ(choose_one(rules, {1, 2, -infinity}).log_probability, 0);
+  }
 }
 
 TEST_P(TokenChoices, AreNeverANaNOrAnImpossibleToken) {

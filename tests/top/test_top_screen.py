@@ -48,7 +48,7 @@ def test_a_job_that_is_stopped_by_its_key_really_ends(desk):
     desk.keys("j")
     desk.until(lambda: desk.selected() == ends)
     desk.keys("s")
-    desk.shows(f"stop {ends} (sh -c echo $$; exec sleep 1000)? y/n")
+    desk.shows(f"stop {ends} (sh -c 'echo $$; exec sleep 1000')? y/n")
     desk.keys("n")
     desk.shows("q quit")
     assert os.path.exists(f"/proc/{pid}")
@@ -61,7 +61,7 @@ def test_a_job_that_is_stopped_by_its_key_really_ends(desk):
     desk.shows("▸ " + ends + "  cancelled")
     desk.keys("k")
     desk.until(lambda: desk.selected() == waits)
-    desk.shows("wants 8 GPUs; 7 of 8 free", f"{keeps} has GPU 0, nobody knows until when")
+    desk.shows("wants 8 GPUs; 7 of 8 free", f"{keeps} has GPU 0, end time unknown")
     desk.keys("s", "y", "q")
     desk.is_restored()
     desk.until(lambda: desk.states()[waits] == "cancelled")
@@ -176,9 +176,10 @@ def test_ctrl_z_gives_the_terminal_back_for_a_while(desk):
 
 
 def test_a_source_of_gpus_that_hangs_stops_nobody(desk):
-    os.mkfifo(desk.folder / "hangs.yaml")  # whoever reads it waits for a writer
     desk.submit("sleep", "1000", options=["-n", 0, "--label", "patient"])
-    desk.environment["MUSTER_GPUS"] = str(desk.folder / "hangs.yaml")
+    del desk.environment["MUSTER_GPUS"]
+    desk.environment["MUSTER_NVML_LIBRARY"] = str(desk.program.parents[2] / "nvml_stub/new/libnvidia-ml.so.1")
+    desk.environment["MUSTER_NVML_STUB_FAIL"] = "hang"
     desk.open()
     desk.shows("patient", "running")
     desk.shows("the driver has not answered for")
@@ -197,7 +198,7 @@ def test_colour_is_left_out_where_it_is_not_wanted(desk):
 
 def test_what_has_no_screen_is_told_of_once(desk):
     piped = desk.run("top", status=3)
-    assert "standard output is no terminal" in piped.stderr and "muster top --once" in piped.stderr
+    assert "standard output is not a terminal" in piped.stderr and "muster top --once" in piped.stderr
     desk.open_terminal()
     desk.keys(f"TERM=dumb {desk.program} top", "Enter")
     desk.shows("TERM=dumb)", "muster top --once")

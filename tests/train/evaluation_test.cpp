@@ -32,7 +32,7 @@ std::string some_samples(const muster::testing::ScratchFolder& folder) {
     sample.trained.push_back({1, static_cast<std::uint32_t>(length)});
     EXPECT_TRUE(writer.add(sample));
   }
-  EXPECT_TRUE(writer.commit(0, 0));
+  EXPECT_TRUE(writer.commit({}));
   return place.string();
 }
 

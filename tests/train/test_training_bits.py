@@ -77,10 +77,10 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(classroom, rows):
     train_runs.assert_same_bits(runs[0], runs[2])
 
 
-def test_a_batch_that_ranks_cannot_share_is_refused_with_one_that_they_can(classroom, rows):
+def test_a_batch_that_ranks_cannot_share_is_refused_with_the_nearest_that_they_can(classroom, rows):
     run = classroom.start(classroom.model("llama-tied"), rows, ranks=3, max_steps=1, batch_size=8)
     assert run.code == 2 and "a batch of 8 sequences cannot be shared evenly by 3 ranks" in run.text
-    assert "training.batch_size=9" in run.text
+    assert "training.batch_size=9, or 6" in run.text
 
 
 def test_nccl_is_refused_to_cpu_ranks_before_anything_is_written(classroom, rows):

@@ -148,7 +148,7 @@ def assert_stopped(run, step, words):
     """One line says step, rank and tensor; nothing was tried again."""
     assert run.code == 1, run.text
     assert f"muster: step {step}: " in run.text and words in run.text, run.text
-    assert "starting again" not in run.text
+    assert "restarting" not in run.text
     result = run.result()
     assert result["status"] == "failed" and result["restarts"] == 0 and result["steps"] == step - 1
     assert f"step {step}: " in result["error"]

@@ -88,6 +88,6 @@ def test_what_four_shards_saved_any_layout_goes_on_from(classroom, rows, alone, 
     begun = classroom.train(model, rows, 4, save_steps=5, **SETTINGS | of_mode("full_shard", 4))
     checkpoint = {"experiment.resume": begun.folder / "checkpoints" / "step-5"}
     gone_on = classroom.start(model, rows, ranks, save_steps=5, **SETTINGS | of_mode(mode, ranks, offload) | checkpoint)
-    assert gone_on.code == 0 and "going on after step 5" in gone_on.text, gone_on.text
+    assert gone_on.code == 0 and "resuming after step 5" in gone_on.text, gone_on.text
     assert [event["after_step"] for event in begun.events("attempt")] == [0, 5]
     train_runs.assert_same_bits(alone, begun)

@@ -1,4 +1,4 @@
-"""A run that is killed goes on as if nothing had happened."""
+"""A run that is killed is resumed as if nothing had happened."""
 
 import os
 import random
@@ -32,7 +32,7 @@ class TestDyingRanks:
         os.kill(training.rank(1), signal.SIGKILL)
         ended = finish(process)
         assert ended.returncode == 0, ended.stderr
-        assert "rank 1" in ended.stderr and "SIGKILL" in ended.stderr and "starting again from the last checkpoint (1 of at most 3 times" in ended.stderr
+        assert "rank 1" in ended.stderr and "SIGKILL" in ended.stderr and "restarting from the last checkpoint (restart 1 of at most 3" in ended.stderr
         run.assert_equal(whole)
         assert run.result()["restarts"] == 1
         story = [event["event"] for event in run.events("attempt", "attempt_failed")]
@@ -72,7 +72,7 @@ class TestDyingRanks:
                 victims.append(rank)
         ended = finish(process)
         assert ended.returncode == 1 and len(victims) == 3
-        assert training.run().result()["restarts"] == 2 and "2 of at most 2 times" in ended.stderr
+        assert training.run().result()["restarts"] == 2 and "restart 2 of at most 2" in ended.stderr
         assert training("--resume", "auto").returncode == 0
         training.run().assert_equal(whole)
 
@@ -91,7 +91,7 @@ class TestDyingRanks:
         os.kill(training.rank(0), signal.SIGSTOP)
         ended = finish(process, 60)
         assert ended.returncode == 0, ended.stderr
-        assert "no rank has said anything for" in ended.stderr and run.result()["restarts"] == 1
+        assert "no rank has reported anything for" in ended.stderr and run.result()["restarts"] == 1
 
 
 class TestKeeper:
@@ -115,11 +115,11 @@ def test_a_signal_to_the_launcher_saves_and_the_run_can_go_on(training: Training
     assert ended.returncode == 128 + number, ended.stderr
     result = run.result()
     assert result["status"] == "interrupted" and run.checkpoints() == [result["steps"]] and 9 <= result["steps"] < 40
-    assert f"goes on after step {result['steps']}" in ended.stderr and run.leftovers() == []
+    assert f"continues after step {result['steps']}" in ended.stderr and run.leftovers() == []
     assert [event["signal"] for event in run.events("interrupted")] == [number]
     training.assert_nothing_lives()
     resumed = training("--resume", "auto", "training.save_steps=1000")
-    assert resumed.returncode == 0 and f"going on after step {result['steps']}" in resumed.stderr
+    assert resumed.returncode == 0 and f"resuming after step {result['steps']}" in resumed.stderr
     training.run().assert_equal(whole)
 
 
@@ -142,4 +142,4 @@ def test_a_signal_before_the_first_step_is_no_failure(training: Training):
     process.send_signal(signal.SIGTERM)
     ended = finish(process)
     assert ended.returncode == 128 + signal.SIGTERM, ended.stderr
-    assert training.run().result()["status"] == "interrupted" and "starting again" not in ended.stderr
+    assert training.run().result()["status"] == "interrupted" and "restarting" not in ended.stderr

@@ -1,4 +1,4 @@
-"""What --resume goes on with, and what it refuses."""
+"""What --resume continues, and what it refuses."""
 
 import os
 import pathlib
@@ -43,7 +43,7 @@ def longer(done: Training, tmp_path_factory: pytest.TempPathFactory, cache: path
 def test_what_four_ranks_saved_goes_on_with_the_same_bits_on_others(saved: Training, longer: Run, ranks: int):
     resumed = saved("--resume", "auto", "training.max_steps=20", f"distributed.ranks={ranks}", "training.micro_batch_size=2")
     assert resumed.returncode == 0, resumed.stderr
-    assert "going on after step 10" in resumed.stderr
+    assert "resuming after step 10" in resumed.stderr
     saved.run().assert_equal(longer)
 
 
@@ -54,10 +54,10 @@ def test_a_run_that_is_done_has_nothing_to_do(saved: Training):
     assert (saved.run().folder / "result.json").read_bytes() == before
 
 
-def test_a_checkpoint_can_be_gone_on_from(saved: Training, longer: Run):
+def test_a_run_can_be_resumed_from_a_checkpoint_that_is_named(saved: Training, longer: Run):
     run = saved.run()
     ended = saved("--resume", str(run.checkpoint(5)), "training.max_steps=20")
-    assert ended.returncode == 0 and "going on after step 5" in ended.stderr
+    assert ended.returncode == 0 and "resuming after step 5" in ended.stderr
     run.assert_equal(longer)
     assert (run.folder / "checkpoints/step-10.set-aside").is_dir() and 10 in run.checkpoints()
 
@@ -96,23 +96,36 @@ def test_another_model_is_refused(saved: Training):
 
 def test_what_is_no_run_is_refused(saved: Training):
     assert "there is no such folder" in saved("--resume", "nowhere").stderr
-    assert "is no run of muster train" in saved("--resume", str(saved.folder)).stderr
+    assert "is not a run of muster train" in saved("--resume", str(saved.folder)).stderr
     assert len(saved.runs()) == 1
 
 
 def test_auto_without_a_run_begins_one_and_says_so(training: Training):
     ended = training("--resume", "auto", "training.max_steps=3")
-    assert ended.returncode == 0 and "no run in runs is of these settings: a new one begins" in ended.stderr
+    assert ended.returncode == 0 and "no run in runs has these settings: a new one begins" in ended.stderr
     assert training.run().result()["steps"] == 3
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew_in_its_folder(training: Training, whole: Run):
+def test_auto_resumes_a_run_of_the_name_that_is_given_only(training: Training):
+    short = "training.max_steps=3"
+    assert training("--name", "first", short).returncode == 0
+    ended = training("--name", "second", short, "--resume", "auto")
+    assert ended.returncode == 0 and "no run called second in runs has these settings: a new one begins" in ended.stderr
+    assert sorted(run.record()["name"] for run in training.runs()) == ["first", "second"]
+    for name in ("first", "second"):
+        again = training("--name", name, short, "--resume", "auto")
+        assert again.returncode == 0 and f"runs/{name}-" in again.stderr and "nothing to do" in again.stderr
+    assert "nothing to do" in training(short, "--resume", "auto").stderr  # no name: the newest of any
+    assert len(training.runs()) == 2
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over_in_its_folder(training: Training, whole: Run):
     process = training.start("training.save_steps=1000")
     training.at_step(4)
     process.kill()
     finish(process)
     ended = training("--resume")
-    assert ended.returncode == 0 and "there is no checkpoint to go on from: the run begins anew" in ended.stderr
+    assert ended.returncode == 0 and "there is no checkpoint to resume from: the run starts from the beginning" in ended.stderr
     training.run().assert_equal(whole)
 
 
@@ -153,7 +166,7 @@ def test_steps_that_were_saved_and_not_written_down_come_from_the_checkpoint(tra
     lines = (run.folder / "metrics.csv").read_text().splitlines(keepends=True)
     (run.folder / "metrics.csv").write_text("".join(lines[: newest - 2]) + lines[newest - 2][:9])  # and torn
     ended = training("--resume", "training.save_total_limit=1")
-    assert ended.returncode == 0 and f"going on after step {newest}" in ended.stderr
+    assert ended.returncode == 0 and f"resuming after step {newest}" in ended.stderr
     run.assert_equal(whole)
     assert run.checkpoints() == [40]
 

@@ -1,6 +1,7 @@
-"""muster train as a user runs it, in a folder of its own: started, killed, gone on with, and looked at."""
+"""muster train as a user runs it, in a folder of its own: started, killed, resumed, and looked at."""
 
 import csv
+import datetime
 import json
 import os
 import pathlib
@@ -11,12 +12,16 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
-COMPARED = ("step", "loss", "learning_rate", "gradient_norm")
+COMPARED = ("step", "loss", "learning_rate", "gradient_norm", "eval_loss", "exact_match")
+RESULTS = ("status", "steps", "final_loss", "eval_loss", "exact_match")
 LEFTOVERS = (".partial", ".part-", ".removed", ".next")
 
 # Two-digit sums on the built-in model: 20 ms a step.
 JOB = {"training.max_steps": 40, "training.batch_size": 12, "training.save_steps": 5, "training.save_total_limit": 2,
        "training.warmup_steps": 5, "data.held_out": 0, "distributed.device": "cpu", "distributed.ranks": 2}
+
+# A short one that evaluates, also after its last step: one-digit sums, some of them held out.
+EVALUATED = {"training.max_steps": 12, "training.save_steps": 4, "training.eval_steps": 4, "data.digits": 1, "data.held_out": 0.15}
 
 
 def await_(condition, what: str, patience: float = 60):
@@ -48,6 +53,9 @@ class Run:
         except (OSError, ValueError, IndexError):
             return 0
 
+    def record(self) -> dict:
+        return json.loads((self.folder / "run.json").read_text())
+
     def result(self) -> dict:
         return json.loads((self.folder / "result.json").read_text())
 
@@ -69,11 +77,13 @@ class Run:
         return [str(path) for path in self.folder.rglob("*") if any(part in path.name for part in LEFTOVERS)]
 
     def assert_equal(self, whole: "Run"):
-        """Curve and weights, bit for bit, each step once; nothing half-made."""
+        """Curve, evaluations, weights and result, bit for bit, each step once; nothing half-made."""
         assert self.rows() == whole.rows()
         assert self.weights() == whole.weights()
-        assert self.result()["status"] == "done" and self.result()["steps"] == whole.result()["steps"]
-        assert self.leftovers() == []
+        mine, others = self.result(), whole.result()
+        assert mine["status"] == "done" and {key: mine[key] for key in RESULTS} == {key: others[key] for key in RESULTS}
+        assert self.leftovers() == [], self.leftovers()
+        assert (self.folder / "loss.svg").exists(), sorted(path.name for path in self.folder.iterdir())
 
 
 class Training:
@@ -105,6 +115,12 @@ class Training:
     def run(self) -> Run:
         assert len(self.runs()) == 1, [run.folder.name for run in self.runs()]
         return self.runs()[0]
+
+    def listed(self) -> dict:
+        """The one run as `muster runs` has it."""
+        listed = subprocess.run([str(PROGRAM), "runs", "--json"], env=self.environment, cwd=self.folder, capture_output=True, timeout=60)
+        (found,) = json.loads(listed.stdout)["runs"]
+        return found
 
     def at_step(self, step: int) -> Run:
         """When this step of the newest run is written down."""
@@ -151,13 +167,21 @@ def finish(process: subprocess.Popen, patience: float = 120) -> subprocess.Compl
 
 
 class Chaos:
-    """Kills ranks and launchers at random moments, goes on, and checks every run that comes to its end."""
+    """Kills ranks and launchers at random moments, resumes, and checks every run that comes to its end.
 
-    def __init__(self, training: Training, whole: Run, chance: random.Random):
-        self.training, self.whole, self.chance = training, whole, chance
+    endings: the share of kills that wait for the last step, to fall into the last evaluation, the last checkpoint, the export
+    or what muster writes after them."""
+
+    def __init__(self, training: Training, whole: Run, chance: random.Random, endings: float = 0):
+        self.training, self.whole, self.chance, self.endings = training, whole, chance, endings
         self.kills = {"rank": 0, "launcher": 0}
+        self.after_last_step = 0  # of these kills
         self.finished = 0
-        self.resumed = set()  # attempts that went on from a checkpoint
+        self.resumed = set()  # attempts that began from a checkpoint
+        self.last_step = int(whole.rows()[-1][0])
+        times = [datetime.datetime.fromisoformat(event["time"]) for event in whole.events()]
+        last = next(event for event in whole.events("step") if event["step"] == self.last_step)
+        self.ending_seconds = (times[-1] - datetime.datetime.fromisoformat(last["time"])).total_seconds()
 
     def carry_out(self, kills: int):
         process = self.training.start()
@@ -165,27 +189,41 @@ class Chaos:
             if not self.lives_until_its_moment(process):
                 process = self.next_run(process)
                 continue
+            self.after_last_step += self.newest_step() == self.last_step
             # By turns, in an order of chance.
             ahead = self.kills["launcher"] - self.kills["rank"]
             if ahead < 0 or (ahead == 0 and self.chance.random() < 0.5):
                 process.kill()
                 finish(process)
                 self.kills["launcher"] += 1
-                process = self.training.start("--resume", "auto")
+                process = self.training.start(*self.ways_on())
             elif ranks := self.training.ranks():
                 os.kill(self.chance.choice(sorted(ranks.values())), signal.SIGKILL)
                 self.kills["rank"] += 1
         self.check(finish(process))
 
     def lives_until_its_moment(self, process: subprocess.Popen) -> bool:
-        """Some time from now, whatever is done then, or so many steps further, however long they take."""
-        wanted = self.newest_step() + self.chance.randint(1, 12) if self.chance.random() < 0.5 else None
-        moment = time.monotonic() + self.chance.uniform(0, 0.02 if wanted else 1.5)
-        while time.monotonic() < moment or (wanted and self.newest_step() < wanted):
+        """Some time from now, whatever is done then, or so many steps further, however long they take, or after the last one."""
+        wanted, longest = None, 1.5
+        if self.chance.random() < self.endings:
+            wanted, longest = self.last_step, 1.5 * self.ending_seconds
+        elif self.chance.random() < 0.5:
+            wanted, longest = self.newest_step() + self.chance.randint(1, 12), 0.02
+        pause = self.chance.uniform(0, longest)
+        while wanted and self.newest_step() < wanted:
             if process.poll() is not None:
                 return False
             time.sleep(0.002)
-        return process.poll() is None
+        try:
+            process.wait(pause)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def ways_on(self) -> list[str]:
+        """A run that was killed before it had its identity is not found by --resume: another one begins."""
+        newest = self.training.runs()[-1:]
+        return [] if newest and not (newest[0].folder / "identity").exists() else ["--resume", "auto"]
 
     def newest_step(self) -> int:
         return max((run.step() for run in self.training.runs()[-1:]), default=0)

@@ -40,12 +40,12 @@ struct Record {
   at::Tensor logits;   // a view: the memory is the pool's, and all records write their logits there
 };
 
-// Of what cannot be recorded to its end: the stream and the allocator go on without it.
+// For what cannot be recorded to its end: the stream and the allocator continue without it.
 void end_recording(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
   } catch (const c10::Error&) {
-    // What went wrong is being told already.
+    // What went wrong is being reported already.
   }
 }
 

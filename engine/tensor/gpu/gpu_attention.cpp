@@ -23,7 +23,7 @@ at::Tensor gathered(const AttentionShape& shape, const AttentionPart& part, cons
   return joined.narrow(0, first, length).transpose(0, 1).unsqueeze(0);
 }
 
-// Which keys a query may see: [rows, length]; undefined where the causal rule or none says it.
+// Which keys a query may see: [rows, length]; undefined where the causal rule, or no rule at all, is enough.
 at::Tensor visibility(const AttentionShape& shape, const AttentionPart& part, std::int64_t first, std::int64_t length,
                       at::Device device) {
   const bool slides = shape.window && *shape.window < part.position + part.rows;
@@ -201,7 +201,7 @@ bool GpuAttention::cudnn_parts(const AttentionShape& shape, std::int64_t sequenc
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error&) {
-    cudnn_refuses_ = true;  // what it does not know it says before it computes anything
+    cudnn_refuses_ = true;  // it rejects what it does not support before it computes anything
     return false;
   }
 }
@@ -259,7 +259,7 @@ at::Tensor attend_plainly(const AttentionShape& shape, const AttentionPart& part
                                              0.0, causal, std::nullopt, shape.scale, shape.heads != shape.kv_heads));
 }
 
-// Autograd over this one operation, computed once more.
+// Autograd over this one operation, computed again.
 AttentionGradient library_attention_gradient(const AttentionShape& shape, const AttentionTables& tables,
                                              const HeadRows& heads, const at::Tensor& output_gradient,
                                              bool deterministic) {
@@ -284,7 +284,7 @@ AttentionGradient library_attention_gradient(const AttentionShape& shape, const 
   return gradient;
 }
 
-// Torch's packed attention adds up the gradients of queries in an order that changes from run to run, unless told.
+// Torch's packed attention adds up query gradients in an order that changes from run to run, unless told otherwise.
 class FixedOrder {
  public:
   explicit FixedOrder(bool wanted)
@@ -339,7 +339,7 @@ AttentionGradient GpuAttention::backward(const AttentionShape& shape, const Atte
                              std::get<2>(found).reshape({count, -1})};
   };
   if (!deterministic) return gradient_of(tables.parts, 0, rows.size(0));
-  // How many sequences there are decides in how many pieces it adds up.
+  // The number of sequences decides in how many pieces it adds up.
   AttentionGradient gradient{at::empty_like(rows), at::empty_like(heads.keys), at::empty_like(heads.values)};
   for (const AttentionPart& part : tables.parts) {
     if (part.rows == 0) continue;

@@ -33,16 +33,16 @@ class GpuAttention {
                     at::Tensor& output, at::Tensor* log_sums);
   // Note [When cuDNN attends]
   // On Hopper cuDNN's kernels take about half the time of torch's packed ones. They want sequences of one length, and
-  // are made anew for each length and number of them, which takes longer than a step: the first few layouts that have
+  // are made again for each length and number of them, which takes longer than a step: the first few layouts that have
   // come often enough are left to them.
   bool cudnn_takes(const AttentionShape& shape, const std::vector<AttentionPart>& parts, const at::Tensor& queries);
-  // Both: nothing, where it would not.
+  // Both return nothing where cuDNN declines.
   bool cudnn_parts(const AttentionShape& shape, std::int64_t sequences, const HeadRows& heads, at::Tensor& output,
                    at::Tensor& log_sums);
   std::optional<AttentionGradient> cudnn_backward(const AttentionShape& shape, const HeadRows& heads,
                                                   const at::Tensor& output, const at::Tensor& log_sums,
                                                   const at::Tensor& output_gradient);
-  // Where sequences of so many rows begin, and the last one ends: int32 on the device. Kept for the next layer.
+  // Where the sequences of these parts begin, and the last one ends: int32 on the device. Kept for the next layer.
   at::Tensor begins_of(const std::vector<AttentionPart>& parts, at::Device device);
 
   spec::Attention wish_;
@@ -51,7 +51,7 @@ class GpuAttention {
   std::map<std::pair<std::int64_t, std::int64_t>, int> layouts_seen_;  // of sequences and rows of each
   std::vector<std::int32_t> known_begins_;
   at::Tensor begins_;
-  // The last one is used, 0 between calls. Steps that were recorded with an earlier one go on with that.
+  // The last one is used, 0 between calls. Steps that were recorded with an earlier one keep using that.
   std::vector<at::Tensor> counters_;
 };
 

@@ -148,7 +148,7 @@ class GpuLearning final : public Learning {
       at::mm_out(product, left, right, at::kFloat);
   }
 
-  // sum += left · right. Of the versions of torch that muster takes, some add to float32 only what is float32; these
+  // sum += left · right. Some of the torch versions that muster supports can add only float32 to float32; these
   // say so before they compute anything.
   void add_whole_product(at::Tensor sum, const at::Tensor& left, const at::Tensor& right) {
     if (right.scalar_type() == sum.scalar_type()) {

@@ -13,7 +13,7 @@ namespace {
 // one filled up with zeros, so that the choice and with it the order of a row's sum is always the same.
 constexpr std::int64_t fixed_rows = 512;
 
-// Of products with few rows cuBLASLt knows faster ones. For as long as this lives, torch multiplies with it.
+// For products with few rows cuBLASLt has faster kernels. As long as this lives, torch multiplies with it.
 class FewRows {
  public:
   explicit FewRows(std::int64_t rows) : before_(at::globalContext().blasPreferredBackend()) {

@@ -1,4 +1,4 @@
-// What muster's own kernels are told of a tensor.
+// What muster's own kernels need to know about a tensor.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>

@@ -1,4 +1,4 @@
-// What muster's own kernels are told of a sum.
+// What muster's own kernels need to know about a sum.
 #pragma once
 
 #include "cuda/learning_kernels.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 
 #include "tensor/gpu/gpu_primitives.hpp"
@@ -49,7 +50,8 @@ class GpuTokenChoice final : public TokenChoice {
                         std::ranges::none_of(queries, [](const TokenQuery& query) { return query.given.has_value(); });
     at::Tensor judged;
     if (!greedy) judged = at::empty({count, rows.size(1)}, rows.options().dtype(at::kFloat));
-    at::Tensor results = at::empty({2 * count}, rows.options().dtype(at::kLong));
+    at::Tensor results = at::empty({3 * count}, rows.options().dtype(at::kLong));
+    results.narrow(0, 2 * count, count).copy_(rows.isnan().any(1));
     auto* tokens = results.mutable_data_ptr<std::int64_t>();
     const cuda::ChoiceRows kernel_rows{rows.const_data_ptr(), count,
                                        rows.size(1),          reinterpret_cast<const double*>(data),
@@ -70,7 +72,7 @@ class GpuTokenChoice final : public TokenChoice {
     return host.to(device, true);
   }
 
-  // So many numbers of memory that is kept for the next time.
+  // This many numbers of pinned memory, which is kept for the next time.
   static at::Tensor pinned(at::Tensor& kept, std::int64_t count) {
     if (!kept.defined() || kept.numel() < count)
       kept = at::empty({2 * count}, at::TensorOptions().dtype(at::kLong).pinned_memory(true));
@@ -85,11 +87,10 @@ class GpuTokenChoice final : public TokenChoice {
     const auto* found = reinterpret_cast<const float*>(tokens + count);
     std::vector<ChosenToken> chosen;
     chosen.reserve(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (tokens[i] < 0)
-        throw std::runtime_error("no logit of the model is a number: its weights, or its numbers' range, are broken");
-      chosen.push_back({static_cast<std::int32_t>(tokens[i]), found[i]});
-    }
+    // A row without a single number has no token.
+    for (std::int64_t i = 0; i < count; ++i)
+      chosen.push_back({static_cast<std::int32_t>(std::max<std::int64_t>(tokens[i], 0)),
+                        tokens[2 * count + i] != 0 ? std::numeric_limits<float>::quiet_NaN() : found[i]});
     return chosen;
   }
 

@@ -25,7 +25,7 @@ using Statement = std::unique_ptr<sqlite3_stmt, EndStatement>;
 
 // Which file was read, and how far.
 struct Progress {
-  std::string file;  // device, inode and first bytes: an archive that was written anew is another
+  std::string file;  // device, inode and first bytes: an archive that was written again is another
   std::int64_t read = 0;
 };
 
@@ -45,7 +45,7 @@ class SqliteArchive : public ArchiveIndex {
     for (int tries = 2; tries > 0; --tries) {
       if (!bring_up_to_date()) break;
       if (auto found = find_indexed(ids)) return std::move(*found);
-      run("DELETE FROM progress");  // it told a wrong place: it is made anew
+      run("DELETE FROM progress");  // it gave a wrong place: it is made again
     }
     return scanned_.find(ids);
   }
@@ -109,7 +109,7 @@ class SqliteArchive : public ArchiveIndex {
   }
 
   bool read_on(const FileDescriptor& archive, const std::string& file, std::int64_t size) {
-    Progress known = progress();  // once more: somebody else may have been faster
+    Progress known = progress();  // once more: another process may have been faster
     if (known.file != file || known.read > size) {
       if (!run("DELETE FROM jobs")) return false;
       known = {file, 0};

@@ -44,4 +44,5 @@ with open(f"weights-{rank}.bin", "wb") as file:
     file.write(weights.numpy().tobytes())
 with open(f"first-{rank}", "a") as file:
     file.write(f"{first}\n")
-torch.distributed.destroy_process_group()
+torch.distributed.barrier()
+os._exit(0)  # torch's threads of gloo now and then abort a process that takes its group down

@@ -52,4 +52,5 @@ with open(f"result-{os.environ['RANK']}.json", "w") as file:
         },
         file,
     )
+torch.distributed.barrier()  # every rank has written its result before the first one takes its group down
 torch.distributed.destroy_process_group()

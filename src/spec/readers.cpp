@@ -1,0 +1,201 @@
+#include "spec/readers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+#include "spec/capability_command.hpp"
+
+namespace muster::spec {
+namespace {
+
+using enum Command;
+
+struct CommandName {
+  Command command;
+  std::string_view name;
+};
+constexpr std::array command_names{
+    CommandName{train, "muster train"},
+    CommandName{generate, "muster generate"},
+    CommandName{evaluate, "muster evaluate"},
+    CommandName{plan_training, "muster plan --train"},
+    CommandName{plan_inference, "muster plan --infer"},
+    CommandName{run, "muster run"},
+    CommandName{sweep, "muster sweep"},
+};
+
+struct Row {
+  std::string_view key;  // of one setting, or a section with its dot
+  std::vector<Command> readers;
+};
+
+// The longest key that matches a setting counts.
+const std::vector<Row>& reader_table() {
+  static const std::vector<Command> everyone{train, generate, evaluate, plan_training, plan_inference};
+  static const std::vector<Command> jobs{train, generate, evaluate};
+  static const std::vector<Command> plans_of_training{train, plan_training};
+  static const std::vector<Row> rows{
+      {"experiment.", {train}},
+      {"experiment.seed", jobs},
+      {"experiment.resume", {train, generate}},
+      {"experiment.rounds_of_training", {run}},
+
+      {"distributed.", {train}},
+      {"distributed.enabled", everyone},
+      {"distributed.device", everyone},
+      {"distributed.num_gpus", everyone},
+      {"distributed.gpu_ids", everyone},
+      {"distributed.ranks", jobs},
+      {"distributed.strategy", {train, plan_training, plan_inference}},
+      {"distributed.backend", jobs},
+      {"distributed.num_nodes", {train, plan_training, plan_inference}},
+      {"distributed.timeout_minutes", jobs},
+      {"distributed.fsdp_sharding_strategy", plans_of_training},
+      {"distributed.fsdp_cpu_offload", plans_of_training},
+      {"distributed.fsdp_group_size", plans_of_training},
+      {"distributed.tensor_parallel", everyone},
+      {"distributed.pipeline_parallel", everyone},
+
+      {"model.", everyone},
+      {"model.tokenizer", jobs},
+      {"model.init", jobs},
+      {"model.use_lora", plans_of_training},
+      {"model.lora_r", plans_of_training},
+      {"model.lora_alpha", {train}},
+      {"model.lora_dropout", plans_of_training},
+      {"model.lora_target_modules", {train}},
+
+      {"training.", {train}},
+      {"training.batch_size", plans_of_training},
+      {"training.micro_batch_size", plans_of_training},
+      {"training.gradient_accumulation_steps", plans_of_training},
+      {"training.sequence_length", {train, evaluate, plan_training}},
+      {"training.optimizer", plans_of_training},
+      {"training.mixed_precision", plans_of_training},
+      {"training.fp16", plans_of_training},
+      {"training.bf16", plans_of_training},
+      {"training.gradient_checkpointing", plans_of_training},
+      {"training.deterministic", plans_of_training},
+
+      {"generation.", {generate}},
+      {"generation.max_new_tokens", {generate, plan_inference}},
+      {"generation.sequence_length", {generate, plan_inference}},
+      {"generation.batch_size", {generate, plan_inference}},
+
+      {"data.", {train, evaluate}},
+      {"data_collection.", {run}},
+      {"algos.", {run}},
+
+      {"system.", {train}},
+      {"system.attn_impl", everyone},
+      {"system.deterministic", jobs},
+      {"system.use_parallel_execution", {run}},
+
+      {"sweep.", {sweep}},
+  };
+  return rows;
+}
+
+// What to do instead, if a command has its own answer.
+struct Hint {
+  Command command;
+  std::string_view key, remedy;
+};
+constexpr std::array hints{
+    Hint{generate, "experiment.name", "muster generate makes no run folder: the file for the answers is -o FILE"},
+    Hint{generate, "experiment.output", "muster generate makes no run folder: the file for the answers is -o FILE"},
+    Hint{generate, "distributed.strategy",
+         "leave it out: each rank has the whole model, or layers by a device map (--device-map auto)"},
+    Hint{generate, "distributed.num_nodes",
+         "leave it out: generation is one host's work; share the prompts among the hosts, a file each"},
+    Hint{evaluate, "distributed.num_nodes", "leave it out: an evaluation is one host's work"},
+};
+
+const Row* row_of(std::string_view key) {
+  const Row* found = nullptr;
+  for (const Row& row : reader_table()) {
+    const bool fits = row.key.ends_with('.') ? key.starts_with(row.key) : key == row.key;
+    if (fits && (found == nullptr || row.key.size() > found->key.size())) found = &row;
+  }
+  return found;
+}
+
+Problem refuse(const Field& field, Command command, const ResolvedSpec& resolved, const Origin& origin) {
+  const auto other = field.capability ? command_of(*field.capability) : std::nullopt;
+  if (other)
+    return {origin.where, fmt::format("{}: {} is for {}", field.key, field.write(resolved.spec), other->command),
+            fmt::format("use that, whose file is another ({}), or remove the key", other->page)};
+  const auto hint = std::ranges::find_if(
+      hints, [&](const Hint& row) { return row.command == command && row.key == field.key; });
+  return {origin.where, fmt::format("{} is not read by {}", field.key, name(command)),
+          hint != hints.end() ? std::string(hint->remedy)
+                              : fmt::format("leave it out; it is read by {}", readers_in_words(field.key))};
+}
+
+// A plan is a question about a run, in the run's own words: those that do not affect memory are skipped.
+bool passes_over(Command command, std::string_view key) {
+  return (command == plan_training && reads(train, key)) || (command == plan_inference && reads(generate, key));
+}
+
+// Whole sections by their name, single keys otherwise; the first few of many.
+std::string in_words(const Schema& schema, Command command, const std::vector<std::string>& keys) {
+  constexpr std::size_t most = 6;
+  std::vector<std::string> words;
+  for (const std::string& key : keys) {
+    const std::string section = key.substr(0, key.find('.'));
+    const bool whole = std::ranges::none_of(schema.fields(), [&](const Field& field) {
+      return field.key.starts_with(section + ".") && reads(command, field.key);
+    });
+    const std::string& word = whole ? section : key;
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  }
+  if (words.size() <= most + 1) return join(words, ", ");
+  const std::size_t left_out = words.size() - most;
+  words.resize(most);
+  return fmt::format("{} and {} more", join(words, ", "), left_out);
+}
+
+}  // namespace
+
+std::string_view name(Command command) {
+  return std::ranges::find(command_names, command, &CommandName::command)->name;
+}
+
+std::vector<Command> readers_of(std::string_view key) {
+  const Row* row = row_of(key);
+  return row == nullptr ? std::vector<Command>{} : row->readers;
+}
+
+bool reads(Command command, std::string_view key) {
+  const Row* row = row_of(key);
+  return row != nullptr && std::ranges::find(row->readers, command) != row->readers.end();
+}
+
+std::string readers_in_words(std::string_view key) {
+  std::vector<std::string> words;
+  for (const Command command : readers_of(key)) words.emplace_back(name(command));
+  return join(words, ", ");
+}
+
+std::vector<Problem> find_unread(const Schema& schema, Command command, ResolvedSpec& resolved) {
+  std::vector<Problem> problems;
+  std::vector<std::string> left;
+  for (const auto& [key, origin] : resolved.origins) {
+    if (reads(command, key)) continue;
+    const Field& field = *schema.find(key);
+    const bool typed = origin.kind == Origin::Kind::command_line;
+    if (typed && !passes_over(command, key))
+      problems.push_back(refuse(field, command, resolved, origin));
+    else if (typed || field.write(resolved.spec) != field.fallback)  // a run's spec.yaml names everything
+      left.push_back(key);
+  }
+  if (!left.empty())
+    resolved.notes.push_back(
+        fmt::format("{} does not read {}: left to other commands", name(command), in_words(schema, command, left)));
+  return problems;
+}
+
+}  // namespace muster::spec

@@ -1,0 +1,3 @@
+"""What one user writes into commands and variables, and the other must not be able to read."""
+
+SECRET = "hf_aSecretThatNobodyElseMayRead"
