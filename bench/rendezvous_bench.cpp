@@ -30,7 +30,7 @@ using namespace muster;
 using namespace muster::rendezvous;
 using namespace std::chrono_literals;
 
-struct Wish {
+struct Options {
   int agents = 4000;
   int client_threads = 1;
   int repeats = 5;
@@ -135,19 +135,19 @@ std::unique_ptr<ConnectionServer> serve(FileDescriptor listener, int agents) {
   return *std::move(server);
 }
 
-void measure(const Wish& wish) {
+void measure(const Options& options) {
   auto listener = listen_on(resolve("127.0.0.1", 0).value().front());
   if (!listener) throw std::runtime_error(to_string(listener.error()));
   const SocketAddress address = local_address(*listener);
-  const auto server = serve(*std::move(listener), wish.agents);
+  const auto server = serve(*std::move(listener), options.agents);
 
   std::vector<Clock::time_point> times{Clock::now()};
-  std::barrier everyone(wish.client_threads, [&]() noexcept { times.push_back(Clock::now()); });
+  std::barrier everyone(options.client_threads, [&]() noexcept { times.push_back(Clock::now()); });
   std::vector<std::jthread> threads;
-  for (int i = 0; i < wish.client_threads; ++i) {
+  for (int i = 0; i < options.client_threads; ++i) {
     threads.emplace_back([&, i] {
       try {
-        Agents agents(address, wish.agents * i / wish.client_threads, wish.agents * (i + 1) / wish.client_threads);
+        Agents agents(address, options.agents * i / options.client_threads, options.agents * (i + 1) / options.client_threads);
         agents.connect();
         agents.wait_for_starts(0);
         everyone.arrive_and_wait();
@@ -169,36 +169,36 @@ void measure(const Wish& wish) {
   fmt::print(
       "{{\"benchmark\": \"rendezvous\", \"agents\": {}, \"client_threads\": {}, \"seconds_to_start\": {:.3f}, "
       "\"seconds_to_restart\": {:.3f}, \"seconds_to_finish\": {:.3f}}}\n",
-      wish.agents, wish.client_threads, seconds(0), seconds(1), seconds(2));
+      options.agents, options.client_threads, seconds(0), seconds(1), seconds(2));
   std::fflush(stdout);
 }
 
-bool parse_arguments(int count, char** arguments, Wish& wish) {
+bool parse_arguments(int count, char** arguments, Options& options) {
   for (int at = 1; at < count; at += 2) {
     const std::string_view name = arguments[at];
     const auto number = at + 1 < count ? parse_number<int>(arguments[at + 1]) : std::nullopt;
     if (!number || *number < 1) return false;
     if (name == "--agents")
-      wish.agents = *number;
+      options.agents = *number;
     else if (name == "--client-threads")
-      wish.client_threads = *number;
+      options.client_threads = *number;
     else if (name == "--repeats")
-      wish.repeats = *number;
+      options.repeats = *number;
     else
       return false;
   }
-  return wish.client_threads <= wish.agents;
+  return options.client_threads <= options.agents;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  Wish wish;
-  if (!parse_arguments(count, arguments, wish)) {
+  Options options;
+  if (!parse_arguments(count, arguments, options)) {
     fmt::print(stderr, "usage: rendezvous_bench [--agents N] [--client-threads N] [--repeats N]\n");
     return 2;
   }
   raise_open_file_limit();  // two an agent
-  for (int repeat = 0; repeat < wish.repeats; ++repeat) measure(wish);
+  for (int repeat = 0; repeat < options.repeats; ++repeat) measure(options);
   return 0;
 }

@@ -10,7 +10,7 @@ ninja -C build/control >/tmp/muster-build.log 2>&1 || { tail -40 /tmp/muster-bui
 program=build/control/apps/cli/muster
 status=0
 ctest --preset control -j8 >/tmp/muster-ctest.log 2>&1 || { status=1; tail -60 /tmp/muster-ctest.log; }
-python3 -m pytest -q tests/cli >/tmp/muster-pytest.log 2>&1 || { status=1; tail -40 /tmp/muster-pytest.log; }
+python3 -m pytest -q tests/command/cli >/tmp/muster-pytest.log 2>&1 || { status=1; tail -40 /tmp/muster-pytest.log; }
 
 $program gpus
 $program gpus --topology

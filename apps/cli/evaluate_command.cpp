@@ -27,12 +27,12 @@ struct EvaluateCommand {
   bool json = false;
 };
 
-Result<service::EvaluateWish> wish_of(const EvaluateCommand& given) {
+Result<service::EvaluateRequest> request_of(const EvaluateCommand& given) {
   service::GivenConfiguration configuration = *given.configuration;
   if (given.data) configuration.overrides.push_back({"data.eval_path", *given.data, "--data"});
   auto resolved = service::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
-  return service::EvaluateWish{std::move(*resolved), given.exact_match, given.questions,
+  return service::EvaluateRequest{std::move(*resolved), given.exact_match, given.questions,
                                given.dry_run ? service::Purpose::plan : service::Purpose::compute};
 }
 
@@ -65,16 +65,16 @@ int finish(const EvaluateCommand& given, const service::EvaluatePlan& plan, cons
 }
 
 int run_evaluate(const EvaluateCommand& given) {
-  const auto wish = wish_of(given);
-  if (!wish) return report(wish.error());
+  const auto request = request_of(given);
+  if (!request) return report(request.error());
   if (given.configuration->print) {
-    print_resolved(spec::Schema(), wish->settings, given.json);
+    print_resolved(spec::Schema(), request->settings, given.json);
     return 0;
   }
-  for (const std::string& text : wish->settings.notes) note(text);
+  for (const std::string& text : request->settings.notes) note(text);
   service::Host host = open_host(*given.inventory);
   StatusLine line;
-  const auto plan = service::plan_evaluation(host, *wish, show_preparation(line));
+  const auto plan = service::plan_evaluation(host, *request, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
   if (given.dry_run) return show_plan(*plan, given.json);

@@ -107,7 +107,7 @@ void take_bare_resume(service::GivenConfiguration& configuration) {
   if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
 }
 
-Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
+Result<service::GenerateRequest> request_of(const GenerateCommand& given) {
   service::GivenConfiguration configuration = *given.configuration;
   std::erase_if(configuration.settings, [](const std::string& word) { return !is_setting(word); });
   take_bare_resume(configuration);
@@ -122,22 +122,22 @@ Result<service::GenerateWish> wish_of(const GenerateCommand& given) {
   if (!resolved) return resolved.error();
   if (!given.score)
     if (auto added = service::add_generation_defaults(*resolved); !added) return added.error();
-  service::GenerateWish wish;
-  wish.settings = std::move(*resolved);
-  wish.mode = given.score         ? service::GenerateMode::score
+  service::GenerateRequest request;
+  request.settings = std::move(*resolved);
+  request.mode = given.score         ? service::GenerateMode::score
               : given.interactive ? service::GenerateMode::converse
                                   : service::GenerateMode::answer;
-  wish.log_probabilities = given.log_probabilities;
-  wish.prompts = given.prompts.value_or("-");
-  wish.texts = typed_prompts(given);
-  wish.output = given.output.value_or("-");
-  wish.purpose = given.dry_run ? service::Purpose::plan : service::Purpose::compute;
-  const auto resume = wish.settings.origins.find("experiment.resume");
-  const bool typed = resume != wish.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
+  request.log_probabilities = given.log_probabilities;
+  request.prompts = given.prompts.value_or("-");
+  request.texts = typed_prompts(given);
+  request.output = given.output.value_or("-");
+  request.purpose = given.dry_run ? service::Purpose::plan : service::Purpose::compute;
+  const auto resume = request.settings.origins.find("experiment.resume");
+  const bool typed = resume != request.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
   // In a file or the environment it may be meant for a run of another kind, and says how where it fits.
-  const bool fits = wish.settings.spec.experiment.resume == "auto" && wish.output != "-" && (wish.prompts != "-" || !wish.texts.empty());
-  wish.resume = typed || fits;
-  return wish;
+  const bool fits = request.settings.spec.experiment.resume == "auto" && request.output != "-" && (request.prompts != "-" || !request.texts.empty());
+  request.resume = typed || fits;
+  return request;
 }
 
 // The same question for `muster plan`, from which remedies are made.
@@ -163,17 +163,17 @@ int show_plan(const service::GeneratePlan& plan, bool json) {
 }
 
 int run_conversation(service::Host& host, const service::GeneratePlan& plan, const GenerateCommand& given) {
-  service::ConversationWish wish;
-  wish.system = given.system;
-  wish.prompting = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
-  if (wish.prompting) wish.history = service::TypedHistory::usual();
-  const auto code = service::converse(host, plan, wish, note);
+  service::ConversationRequest request;
+  request.system = given.system;
+  request.prompting = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  if (request.prompting) request.history = service::TypedHistory::usual();
+  const auto code = service::converse(host, plan, request, note);
   if (!code) return report(code.error());
-  if (*code != 0 && wish.prompting) fmt::print("\n");
+  if (*code != 0 && request.prompting) fmt::print("\n");
   return *code;
 }
 
-int run_prompts(service::Host& host, const service::GenerateWish& wish, const service::GeneratePlan& plan, bool json) {
+int run_prompts(service::Host& host, const service::GenerateRequest& request, const service::GeneratePlan& plan, bool json) {
   StatusLine line;
   service::GenerateListener listener;
   listener.note = [&](const std::string& text) {
@@ -184,7 +184,7 @@ int run_prompts(service::Host& host, const service::GenerateWish& wish, const se
     listener.progress = [&](const service::GenerateProgress& progress) {
       line.show(service::progress_text(progress), progress.elapsed);
     };
-  const auto summary = service::generate(host, wish, plan, listener);
+  const auto summary = service::generate(host, request, plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
   for (const std::string& text : summary->notes) note(text);
@@ -207,17 +207,17 @@ int tell_complete(const service::GeneratePlan& plan, const GenerateCommand& give
 
 int run_generate(const GenerateCommand& given) {
   if (given.configuration->print) {
-    const auto wish = wish_of(given);
-    if (!wish) return report(wish.error());
-    print_resolved(spec::Schema(), wish->settings, given.json);
+    const auto request = request_of(given);
+    if (!request) return report(request.error());
+    print_resolved(spec::Schema(), request->settings, given.json);
     return 0;
   }
   if (const auto wrong = contradiction(given)) return report(*wrong);
-  const auto wish = wish_of(given);
-  if (!wish) return report(wish.error());
-  for (const std::string& text : wish->settings.notes) note(text);
+  const auto request = request_of(given);
+  if (!request) return report(request.error());
+  for (const std::string& text : request->settings.notes) note(text);
   service::Host host = open_host(*given.inventory);
-  const auto plan = service::plan_generation(host, *wish);
+  const auto plan = service::plan_generation(host, *request);
   if (!plan) return report(plan.error());
   if (given.dry_run) return show_plan(*plan, given.json);
   for (const std::string& text : plan->question.model->notes) note(text);
@@ -225,7 +225,7 @@ int run_generate(const GenerateCommand& given) {
   if (plan->complete()) return tell_complete(*plan, given);
   if (!plan->plan.fits()) return report(service::refusal_of(*plan));
   ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is reported as an error of writing
-  return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *wish, *plan, given.json);
+  return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *request, *plan, given.json);
 }
 
 }  // namespace

@@ -117,10 +117,10 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
   request->offered.wait = request->offered.share = true;
-  const auto wish = lease_wish(*options.lease, join(command, " "));
-  if (!wish) return report(wish.error());
+  const auto lease_request = lease_wish(*options.lease, join(command, " "));
+  if (!lease_request) return report(lease_request.error());
   service::Host host = open_host(*options.inventory);
-  auto grant = host.hold(*request, *wish, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+  auto grant = host.hold(*request, *lease_request, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
   if (!grant) return report(grant.error());
   for (const std::string& text : grant->notes) note(text);
   for (const auto& [name, value] : grant->environment) ::setenv(name.c_str(), value.c_str(), 1);

@@ -12,7 +12,7 @@ namespace {
 
 using launch::Contract;
 using launch::LaunchRequest;
-using launch::Meeting;
+using launch::RendezvousPoint;
 using service::LaunchPlan;
 
 // What is known about a rank before the hosts have met: with places by rank and equal hosts, everything.
@@ -25,9 +25,9 @@ struct RankLine {
 };
 
 std::optional<int> first_rank(const LaunchRequest& request) {
-  if (request.meeting.kind == Meeting::Kind::alone) return 0;
-  if (!request.meeting.node_rank) return std::nullopt;
-  return *request.meeting.node_rank * request.local_ranks;
+  if (request.rendezvous_point.kind == RendezvousPoint::Kind::alone) return 0;
+  if (!request.rendezvous_point.node_rank) return std::nullopt;
+  return *request.rendezvous_point.node_rank * request.local_ranks;
 }
 
 std::vector<RankLine> rank_lines(const LaunchPlan& plan) {
@@ -61,20 +61,20 @@ std::optional<int> world_size(const LaunchRequest& request) {
 }
 
 std::string meeting_text(const LaunchRequest& request) {
-  const Meeting& meeting = request.meeting;
-  switch (meeting.kind) {
-    case Meeting::Kind::alone:
-      return meeting.endpoint.port.value_or(0) != 0 ? to_string(meeting.endpoint)
-                                                    : fmt::format("{}, a free port", meeting.endpoint.host);
-    case Meeting::Kind::by_rank:
-      return fmt::format("{}, served by host 0; this is host {}", to_string(meeting.endpoint), *meeting.node_rank);
-    case Meeting::Kind::by_endpoint:
-      return fmt::format("{}, served by the host with that address", to_string(meeting.endpoint));
+  const RendezvousPoint& rendezvous_point = request.rendezvous_point;
+  switch (rendezvous_point.kind) {
+    case RendezvousPoint::Kind::alone:
+      return rendezvous_point.endpoint.port.value_or(0) != 0 ? to_string(rendezvous_point.endpoint)
+                                                    : fmt::format("{}, a free port", rendezvous_point.endpoint.host);
+    case RendezvousPoint::Kind::by_rank:
+      return fmt::format("{}, served by host 0; this is host {}", to_string(rendezvous_point.endpoint), *rendezvous_point.node_rank);
+    case RendezvousPoint::Kind::by_endpoint:
+      return fmt::format("{}, served by the host with that address", to_string(rendezvous_point.endpoint));
   }
   return "";
 }
 
-std::string log_text(const launch::LogWish& logs) {
+std::string log_text(const launch::LogOptions& logs) {
   if (!logs.folder) return "a temporary folder, kept if the run fails";
   return logs.folder->string() == "/dev/null" ? "none" : logs.folder->string();
 }
@@ -148,9 +148,9 @@ std::string launch_plan_json(const LaunchPlan& plan) {
   json["hosts"] = {{"minimum", request.hosts.minimum}, {"maximum", request.hosts.maximum}};
   json["local_world_size"] = request.place ? request.place->local_world_size : request.local_ranks;
   json["world_size"] = maybe(world_size(request));
-  json["node_rank"] = maybe(request.meeting.node_rank);
-  json["master_addr"] = request.meeting.endpoint.host;
-  json["master_port"] = request.meeting.endpoint.port.value_or(0) == 0 ? Json() : Json(*request.meeting.endpoint.port);
+  json["node_rank"] = maybe(request.rendezvous_point.node_rank);
+  json["master_addr"] = request.rendezvous_point.endpoint.host;
+  json["master_port"] = request.rendezvous_point.endpoint.port.value_or(0) == 0 ? Json() : Json(*request.rendezvous_point.endpoint.port);
   json["run_id"] = request.run_id;
   json["contract"] = to_word(request.contract);
   json["policy"] = request.independent ? "independent" : "collective";

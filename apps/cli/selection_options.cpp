@@ -79,18 +79,18 @@ std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   return options;
 }
 
-Result<service::LeaseWish> lease_wish(const LeaseOptions& options, std::string command) {
-  service::LeaseWish wish;
-  wish.command = std::move(command);
-  wish.share = options.share;
+Result<service::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command) {
+  service::LeaseRequest lease_request;
+  lease_request.command = std::move(command);
+  lease_request.share = options.share;
   auto wait = options.wait->span_or(std::chrono::hours(24 * 365));
   if (!wait) return wait.error();
-  wish.wait = *wait;
+  lease_request.wait = *wait;
   auto reclaim = parse_duration(options.reclaim);
   if (!reclaim) return Error{reclaim.error().kind, "--reclaim: " + reclaim.error().what, reclaim.error().remedy};
-  wish.reclaim = *reclaim;
-  wish.on_waiting = [](const std::string& reason) { note("waiting: " + reason); };
-  return wish;
+  lease_request.reclaim = *reclaim;
+  lease_request.on_waiting = [](const std::string& reason) { note("waiting: " + reason); };
+  return lease_request;
 }
 
 }  // namespace muster::cli

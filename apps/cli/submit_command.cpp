@@ -47,30 +47,30 @@ Result<int> read_gpus(const std::string& text) {
                fmt::format("-n is {}: a number from 0 to {}, or plan, is accepted", text, schedule::most_gpus), "-n 1"};
 }
 
-Result<service::SubmitWish> read_wish(const SubmitOptions& options, const Tail& tail) {
-  service::SubmitWish wish;
-  wish.by_plan = options.gpus == "plan";
-  if (!wish.by_plan) {
+Result<service::SubmitRequest> read_wish(const SubmitOptions& options, const Tail& tail) {
+  service::SubmitRequest request;
+  request.by_plan = options.gpus == "plan";
+  if (!request.by_plan) {
     const auto gpus = read_gpus(options.gpus);
     if (!gpus) return gpus.error();
-    wish.job.gpus = schedule::GpuWish::exactly(*gpus);
+    request.job.gpus = schedule::GpuRequest::exactly(*gpus);
   }
-  wish.job.label = options.label;
-  wish.job.priority = options.priority;
-  wish.job.retries = options.retries;
-  if (auto read = read_span("--timeout", options.timeout, wish.job.timeout); !read) return read.error();
-  if (auto read = read_span("--heartbeat", options.heartbeat, wish.job.heartbeat); !read) return read.error();
-  if (auto read = read_span("--expect", options.expect, wish.job.prediction); !read) return read.error();
+  request.job.label = options.label;
+  request.job.priority = options.priority;
+  request.job.retries = options.retries;
+  if (auto read = read_span("--timeout", options.timeout, request.job.timeout); !read) return read.error();
+  if (auto read = read_span("--heartbeat", options.heartbeat, request.job.heartbeat); !read) return read.error();
+  if (auto read = read_span("--expect", options.expect, request.job.prediction); !read) return read.error();
   auto after = service::read_job_ids(options.after);
   if (!after) return Error{after.error().kind, "--after: " + after.error().what, after.error().remedy};
   auto after_ok = service::read_job_ids(options.after_ok);
   if (!after_ok) return Error{after_ok.error().kind, "--after-ok: " + after_ok.error().what, after_ok.error().remedy};
-  wish.job.after = std::move(*after);
-  wish.job.after_ok = std::move(*after_ok);
+  request.job.after = std::move(*after);
+  request.job.after_ok = std::move(*after_ok);
   if (tail.separated) {
     if (tail.words.empty()) return Error{Error::Kind::bad_input, "nothing follows --", "muster submit -- COMMAND"};
-    wish.commands = {tail.words};
-    return wish;
+    request.commands = {tail.words};
+    return request;
   }
   if (::isatty(STDIN_FILENO) != 0)
     return Error{Error::Kind::bad_input, "there is no command", "muster submit -- COMMAND, or muster submit < FILE"};
@@ -79,19 +79,19 @@ Result<service::SubmitWish> read_wish(const SubmitOptions& options, const Tail& 
   if (!commands) return commands.error();
   if (commands->empty())
     return Error{Error::Kind::bad_input, "there is no command on standard input", "muster submit -- COMMAND"};
-  wish.commands = std::move(*commands);
-  return wish;
+  request.commands = std::move(*commands);
+  return request;
 }
 
 int submit(const SubmitOptions& options, const Tail& tail) {
-  const auto wish = read_wish(options, tail);
-  if (!wish) return report(wish.error());
+  const auto request = read_wish(options, tail);
+  if (!request) return report(request.error());
   service::HostSources sources = service::sources_from_environment();
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   auto queue = service::Queue::open(std::move(sources));
   if (!queue) return report(queue.error());
   queue->on_note([](const std::string& text) { note(text); });
-  const auto ids = queue->submit(*wish);
+  const auto ids = queue->submit(*request);
   if (!ids) return report(ids.error());
   for (const schedule::JobId& id : *ids) fmt::print("{}\n", id.text);
   return 0;

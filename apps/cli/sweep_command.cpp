@@ -55,58 +55,58 @@ Result<std::vector<std::string>> ids_of(const std::string& list) {
 
 // run=NAME, gpu_list=0,1 and sweep=FILE are this command's; a word without = is the file; the rest belongs to the
 // sweep.
-Result<void> take_word(const std::string& word, service::SweepWish& wish) {
+Result<void> take_word(const std::string& word, service::SweepRequest& request) {
   const auto value_of = [&](std::string_view key) -> std::optional<std::string> {
     if (!word.starts_with(std::string(key) + "=")) return std::nullopt;
     return word.substr(key.size() + 1);
   };
   if (const auto name = value_of("run")) {
-    wish.name = *name;
+    request.name = *name;
   } else if (const auto list = value_of("gpu_list")) {
     auto ids = ids_of(*list);
     if (!ids) return ids.error();
-    wish.slots.ids = std::move(*ids);
-    wish.slots.one_trial_on_all = true;
+    request.slots.ids = std::move(*ids);
+    request.slots.one_trial_on_all = true;
   } else if (word.find('=') != std::string::npos && !value_of("sweep")) {
-    wish.words.push_back(word);
+    request.words.push_back(word);
   } else {
     std::string file = value_of("sweep").value_or(word);
-    if (wish.file) return bad_input(fmt::format("two sweep files: {} and {}", *wish.file, file), "name one");
-    wish.file = std::move(file);
+    if (request.file) return bad_input(fmt::format("two sweep files: {} and {}", *request.file, file), "name one");
+    request.file = std::move(file);
   }
   return {};
 }
 
-Result<service::SweepWish> read_wish(const SweepOptions& options, const std::string& command) {
-  service::SweepWish wish;
-  wish.name = options.name;
-  wish.output = options.output;
-  wish.slots.gpus = options.gpus;
-  wish.slots.per_trial = options.per_trial;
-  wish.slots.runs = options.runs;
-  wish.slots.without_gpus = options.device == "cpu";
+Result<service::SweepRequest> read_wish(const SweepOptions& options, const std::string& command) {
+  service::SweepRequest request;
+  request.name = options.name;
+  request.output = options.output;
+  request.slots.gpus = options.gpus;
+  request.slots.per_trial = options.per_trial;
+  request.slots.runs = options.runs;
+  request.slots.without_gpus = options.device == "cpu";
   // Words that follow --gpu-ids 0 1 are ids as long as they look like ids.
   for (const std::string& word : options.gpu_ids) {
     const bool is_id = word.find_first_not_of("0123456789,") == std::string::npos || word.starts_with("GPU-") ||
                        word.starts_with("MIG-");
     if (!is_id) {
-      if (auto taken = take_word(word, wish); !taken) return taken.error();
+      if (auto taken = take_word(word, request); !taken) return taken.error();
       continue;
     }
     auto ids = ids_of(word);
     if (!ids) return ids.error();
-    std::ranges::move(*ids, std::back_inserter(wish.slots.ids));
+    std::ranges::move(*ids, std::back_inserter(request.slots.ids));
   }
   for (const std::string& word : options.words)
-    if (auto taken = take_word(word, wish); !taken) return taken.error();
+    if (auto taken = take_word(word, request); !taken) return taken.error();
   const char* list = std::getenv("GPU_LIST");
-  const bool nothing_said = wish.slots.ids.empty() && !options.gpus && !options.runs && !wish.slots.without_gpus;
+  const bool nothing_said = request.slots.ids.empty() && !options.gpus && !options.runs && !request.slots.without_gpus;
   if (list != nullptr && *list != '\0' && nothing_said)
-    if (auto taken = take_word(fmt::format("gpu_list={}", list), wish); !taken) return taken.error();
+    if (auto taken = take_word(fmt::format("gpu_list={}", list), request); !taken) return taken.error();
   auto lease = lease_wish(*options.lease, command);
   if (!lease) return lease.error();
-  wish.lease = std::move(*lease);
-  return wish;
+  request.lease = std::move(*lease);
+  return request;
 }
 
 std::string progress_text(const service::SweepProgress& progress) {
@@ -115,13 +115,13 @@ std::string progress_text(const service::SweepProgress& progress) {
                      progress.best ? fmt::format("{:.6g}", *progress.best) : "none", join(progress.running, "; "));
 }
 
-int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, bool dry_run) {
-  const auto plan = service::plan_sweep(wish);
+int carry_out(const service::SweepRequest& request, const InventoryOption& inventory, bool dry_run) {
+  const auto plan = service::plan_sweep(request);
   if (!plan) return report(plan.error());
   for (const std::string& text : plan->notes) note(text);
   service::Host host = open_host(inventory);
   if (dry_run) {
-    const auto slots = service::plan_slots(host, wish.slots, wish.lease);
+    const auto slots = service::plan_slots(host, request.slots, request.lease);
     if (!slots) return report(slots.error());
     show(service::describe_sweep(*plan, *slots));
     return 0;
@@ -141,7 +141,7 @@ int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, 
   listener.progress = [&line](const service::SweepProgress& progress) {
     line.show(progress_text(progress), std::chrono::hours(1));
   };
-  const auto summary = service::run_sweep(host, wish, *plan, listener);
+  const auto summary = service::run_sweep(host, request, *plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
   show(service::summary_text(*plan, *summary));
@@ -149,18 +149,18 @@ int carry_out(const service::SweepWish& wish, const InventoryOption& inventory, 
 }
 
 int serve(const SweepOptions& options) {
-  service::SweepWish wish;
-  wish.name = options.name;
-  wish.output = options.output;
+  service::SweepRequest request;
+  request.name = options.name;
+  request.output = options.output;
   for (const std::string& word : options.words)
-    if (auto taken = take_word(word, wish); !taken) return report(taken.error());
+    if (auto taken = take_word(word, request); !taken) return report(taken.error());
   // An existing sweep may be named without its file.
-  if (wish.file && !wish.name && !std::filesystem::exists(*wish.file) && sweep::check_sweep_name(*wish.file) &&
-      sweep::SweepFolder(wish.output, *wish.file).exists()) {
-    wish.name = wish.file;
-    wish.file.reset();
+  if (request.file && !request.name && !std::filesystem::exists(*request.file) && sweep::check_sweep_name(*request.file) &&
+      sweep::SweepFolder(request.output, *request.file).exists()) {
+    request.name = request.file;
+    request.file.reset();
   }
-  const auto plan = service::plan_sweep(wish);
+  const auto plan = service::plan_sweep(request);
   if (!plan) return report(plan.error());
   for (const std::string& text : plan->notes) note(text);
   const auto done = service::serve_sweep(*plan, note);
@@ -197,7 +197,7 @@ int best(const BestOptions& options) {
 
 constexpr int usual_runs = 4;  // of sweep-multi
 
-Result<service::SweepWish> read_multi(const MultiOptions& multi, const SweepOptions& options) {
+Result<service::SweepRequest> read_multi(const MultiOptions& multi, const SweepOptions& options) {
   SweepOptions rest = options;
   std::vector<int> numbers;
   for (const std::string& word : multi.words) {
@@ -211,13 +211,13 @@ Result<service::SweepWish> read_multi(const MultiOptions& multi, const SweepOpti
                        "muster sweep-multi NAME [GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]");
   }
   rest.name = multi.name;
-  auto wish = read_wish(rest, "muster sweep-multi " + multi.name);
-  if (!wish) return wish;
-  wish->slots.per_trial = numbers.empty() ? 1 : numbers[0];
-  wish->slots.runs = numbers.size() > 1 ? numbers[1] : usual_runs;
-  if (numbers.size() > 2) wish->slots.total = numbers[2];
-  wish->slots.first_gpus = true;
-  return wish;
+  auto request = read_wish(rest, "muster sweep-multi " + multi.name);
+  if (!request) return request;
+  request->slots.per_trial = numbers.empty() ? 1 : numbers[0];
+  request->slots.runs = numbers.size() > 1 ? numbers[1] : usual_runs;
+  if (numbers.size() > 2) request->slots.total = numbers[2];
+  request->slots.first_gpus = true;
+  return request;
 }
 
 void add_run_options(CLI::App& command, SweepOptions& options) {
@@ -275,9 +275,9 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->callback([&action, options, command] {
     if (!command->get_subcommands().empty()) return;
     action.run = [options](const Tail&) {
-      auto wish = read_wish(*options, "muster sweep " + join(options->words, " "));
-      if (!wish) return report(wish.error());
-      return carry_out(*wish, *options->inventory, options->dry_run);
+      auto request = read_wish(*options, "muster sweep " + join(options->words, " "));
+      if (!request) return report(request.error());
+      return carry_out(*request, *options->inventory, options->dry_run);
     };
   });
   add_best(*command, action);
@@ -297,9 +297,9 @@ void add_sweep_multi_command(CLI::App& program, Action& action) {
   add_run_options(*command, *options);
   command->callback([&action, options, multi] {
     action.run = [options, multi](const Tail&) {
-      auto wish = read_multi(*multi, *options);
-      if (!wish) return report(wish.error());
-      return carry_out(*wish, *options->inventory, options->dry_run);
+      auto request = read_multi(*multi, *options);
+      if (!request) return report(request.error());
+      return carry_out(*request, *options->inventory, options->dry_run);
     };
   });
 }

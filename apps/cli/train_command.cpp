@@ -175,10 +175,10 @@ int run_train(const TrainCommand& given) {
     print_resolved(spec::Schema(), *settled, given.json);
     return 0;
   }
-  service::TrainWish wish{std::move(*settled), given.dry_run ? service::Purpose::plan : service::Purpose::compute};
+  service::TrainRequest request{std::move(*settled), given.dry_run ? service::Purpose::plan : service::Purpose::compute};
   service::Host host = open_host(*given.inventory);
   StatusLine line;
-  const auto plan = service::plan_training(host, wish, show_preparation(line));
+  const auto plan = service::plan_training(host, request, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
   for (const std::string& text : plan->question.model->notes) note(text);
@@ -196,12 +196,12 @@ int run_train(const TrainCommand& given) {
                    count_of((task.batch_size + of_pass - 1) / of_pass, "pass", "passes"), count_of(ranks, "rank")));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
-                                          : std::max<std::int64_t>(wish.settings.spec.training.logging_steps, 1));
-  const auto summary = service::train(host, wish, *plan, screen.listener());
+                                          : std::max<std::int64_t>(request.settings.spec.training.logging_steps, 1));
+  const auto summary = service::train(host, request, *plan, screen.listener());
   line.clear();
   if (!summary) return report(summary.error());
   if (summary->was_complete) return tell_finished(*plan, given.json);
-  return finish(*plan, *summary, *wish.settings.spec.data.path, given.json);
+  return finish(*plan, *summary, *request.settings.spec.data.path, given.json);
 }
 
 }  // namespace

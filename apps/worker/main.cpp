@@ -8,7 +8,7 @@
 #include "communicate/place.hpp"
 #include "wire/control_server.hpp"
 #include "wire/worker_channel.hpp"
-#include "worker/processor.hpp"
+#include "worker/cpu_isa_cap.hpp"
 #include "worker/run_worker.hpp"
 
 namespace {

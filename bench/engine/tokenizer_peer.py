@@ -19,7 +19,7 @@ from pathlib import Path
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/tokenizers"))
+sys.path.insert(0, str(ROOT / "tests/peer/tokenizers"))
 
 DOCUMENT = 8_000  # bytes, about
 

@@ -28,13 +28,13 @@ class BenchModel {
   BenchModel(const std::vector<std::string>& words, bool deterministic)
       : device_(words.at(2)),
         threads_(std::stoi(words.at(3))),
-        arithmetic_(need(tensor::make_arithmetic({device_, threads_, spec::Attention::sdpa, deterministic}))),
+        ops_(need(tensor::make_device_ops({device_, threads_, spec::Attention::sdpa, deterministic}))),
         model_(load(words)) {
     if (device_.is_cpu()) at::set_num_threads(1);
   }
 
   const at::Device& device() const { return device_; }
-  tensor::Arithmetic& arithmetic() { return arithmetic_; }
+  tensor::DeviceOps& ops() { return ops_; }
   model::CausalModel& model() { return model_; }
   std::int64_t vocabulary() const { return model_.config().vocabulary; }
 
@@ -43,13 +43,13 @@ class BenchModel {
     const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
     const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
     const auto source = model::make_random_source(description.config, 1);
-    return need(model::CausalModel::load(description.config, *source, arithmetic_,
+    return need(model::CausalModel::load(description.config, *source, ops_,
                                          {types.at(words.at(1)), std::nullopt, threads_, {}}));
   }
 
   at::Device device_;
   int threads_;
-  tensor::Arithmetic arithmetic_;
+  tensor::DeviceOps ops_;
   model::CausalModel model_;
 };
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "spec/model_source.hpp"
-#include "tensor/arithmetic.hpp"
+#include "tensor/device_ops.hpp"
 
 #ifdef MUSTER_CUDA
 
@@ -49,9 +49,9 @@ class DeviceBench {
  public:
   DeviceBench(const spec::ModelConfig& config, std::int64_t batch, std::int64_t context)
       : config_(config), batch_(batch), context_(context) {
-    auto made = tensor::make_arithmetic({at::Device(at::kCUDA, 0), 1, spec::Attention::sdpa, false});
+    auto made = tensor::make_device_ops({at::Device(at::kCUDA, 0), 1, spec::Attention::sdpa, false});
     if (!made) throw std::runtime_error(made.error().what);
-    arithmetic_ = std::move(*made);
+    ops_ = std::move(*made);
   }
 
   void run() {
@@ -63,10 +63,10 @@ class DeviceBench {
     product("down", hidden, config_.intermediate, false, true);
     product("head", config_.vocabulary, hidden, false, false, 2);
     const at::Tensor rows = random({batch_, hidden}), norm = random({hidden});
-    print("norm", microseconds([&](int) { arithmetic_.pointwise->rms_norm(rows, norm, 1e-6); }));
+    print("norm", microseconds([&](int) { ops_.rows->rms_norm(rows, norm, 1e-6); }));
     const at::Tensor gate = random({batch_, 2 * config_.intermediate});
     print("activation", microseconds([&](int) {
-            arithmetic_.pointwise->activate(config_.activation, gate.narrow(1, 0, config_.intermediate),
+            ops_.rows->activate(config_.activation, gate.narrow(1, 0, config_.intermediate),
                                             gate.narrow(1, config_.intermediate, config_.intermediate));
           }));
     heads_and_attention();
@@ -95,7 +95,7 @@ class DeviceBench {
     for (int i = 0; i < copies; ++i) weights.push_back({outputs, inputs, at::kBFloat16, random({outputs, inputs})});
     const at::Tensor input = random({batch_, inputs}), bias = biased ? random({outputs}) : at::Tensor();
     at::Tensor sum = random({batch_, outputs});
-    auto& primitives = *arithmetic_.primitives;
+    auto& primitives = *ops_.primitives;
     const double time = microseconds([&](int turn) {
       const tensor::Weight& weight = weights[static_cast<std::size_t>(turn % copies)];
       if (adds)
@@ -111,7 +111,7 @@ class DeviceBench {
     std::vector<tensor::Weight> weights;
     for (int i = 0; i < turns; ++i) weights.push_back({outputs, inputs, at::kBFloat16, random({outputs, inputs})});
     const at::Tensor input = random({batch_, inputs});
-    auto& primitives = *arithmetic_.primitives;
+    auto& primitives = *ops_.primitives;
     if (!primitives.gated_linear(config_.activation, weights[0], {}, input).defined()) return;
     const double time = microseconds([&](int turn) {
       primitives.gated_linear(config_.activation, weights[static_cast<std::size_t>(turn)], {}, input);
@@ -145,11 +145,11 @@ class DeviceBench {
     const auto angles = at::ones({batch_, shape.head_size / 2}, options().dtype(at::kFloat));
     const tensor::HeadSplit split{shape, {}, {}, 1e-6, angles, angles};
     print("heads", microseconds([&](int turn) {
-            arithmetic_.pointwise->split_heads(split, joined, tables.slots, caches[static_cast<std::size_t>(turn)]);
+            ops_.rows->split_heads(split, joined, tables.slots, caches[static_cast<std::size_t>(turn)]);
           }));
-    const tensor::HeadRows heads = arithmetic_.pointwise->split_heads(split, joined, tables.slots, caches[0]);
+    const tensor::HeadRows heads = ops_.rows->split_heads(split, joined, tables.slots, caches[0]);
     print("attention", microseconds([&](int turn) {
-            arithmetic_.primitives->attention(shape, tables, heads, caches[static_cast<std::size_t>(turn)], nullptr);
+            ops_.primitives->attention(shape, tables, heads, caches[static_cast<std::size_t>(turn)], nullptr);
           }));
     block(split, tables, caches);
   }
@@ -172,8 +172,8 @@ class DeviceBench {
     const at::Tensor any_joined = random({batch_, joined_width}),
                      any_attended = random({batch_, config_.query_width()}),
                      any_activated = random({batch_, config_.intermediate});
-    auto& primitives = *arithmetic_.primitives;
-    auto& pointwise = *arithmetic_.pointwise;
+    auto& primitives = *ops_.primitives;
+    auto& pointwise = *ops_.rows;
     tensor::HeadRows any_heads = pointwise.split_heads(split, any_joined, tables.slots, caches[0]);
     const auto measure = [&](const std::string& without) {
       const double time = microseconds([&](int turn) {
@@ -210,17 +210,17 @@ class DeviceBench {
   // With the host's part: what is asked goes down, what was chosen comes up.
   void choose(const std::string& name, const tensor::SamplingRules& rules, const at::Tensor& logits,
               const std::vector<tensor::TokenQuery>& queries) {
-    arithmetic_.token_choice->choose(rules, logits, queries);
+    ops_.token_choice->choose(rules, logits, queries);
     constexpr int calls = 50;
     const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) arithmetic_.token_choice->choose(rules, logits, queries);
+    for (int i = 0; i < calls; ++i) ops_.token_choice->choose(rules, logits, queries);
     print(name, std::chrono::duration<double>(Clock::now() - start).count() / calls * 1e6);
   }
 
   spec::ModelConfig config_;
   std::int64_t batch_;
   std::int64_t context_;
-  tensor::Arithmetic arithmetic_;
+  tensor::DeviceOps ops_;
 };
 
 }  // namespace

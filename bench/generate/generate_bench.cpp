@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   for (const Length& length : lengths) longest = std::max(longest, length.prompt + length.answer);
   const std::int64_t blocks = batch * ((longest + block_tokens - 1) / block_tokens);
   model::KeyValueCache cache(bench.model().cache_shape(blocks, block_tokens));
-  generate::LocalRunner runner(bench.model(), bench.arithmetic(), cache, {.temperature = 0}, longest);
+  generate::LocalRunner runner(bench.model(), bench.ops(), cache, {.temperature = 0}, longest);
   generate::BlockPool pool(blocks, block_tokens);
   const generate::GeneratorSettings settings{.most_sequences = batch, .prefill_patience = on_gpu ? 0.25 : 0.0};
   run(runner, pool, settings, lengths, bench.vocabulary());  // warm

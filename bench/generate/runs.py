@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/generate"), str(ROOT / "tests/cli")]
+sys.path[:0] = [str(ROOT / "tests/command/generate"), str(ROOT / "tests/command/cli")]
 
 from generate_runs import Generate  # noqa: E402, F401
 

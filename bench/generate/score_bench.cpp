@@ -42,9 +42,9 @@ void prefill(model::CausalModel& model, const std::vector<generate::ScoredText>&
   model.logits(hidden.index_select(0, at::tensor(last, at::kLong).to(hidden.device()))).to(at::kCPU);
 }
 
-void score(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+void score(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
            const std::vector<generate::ScoredText>& texts) {
-  generate::LocalRunner runner(model, arithmetic, cache, {}, cache.shape().blocks * cache.shape().block_tokens);
+  generate::LocalRunner runner(model, ops, cache, {}, cache.shape().blocks * cache.shape().block_tokens);
   generate::BlockPool pool(cache.shape().blocks, cache.shape().block_tokens);
   generate::GeneratorSettings settings;
   settings.most_sequences = static_cast<std::int64_t>(texts.size());
@@ -77,6 +77,6 @@ int main(int argc, char** argv) {
   const auto texts = make_texts(batch, length, bench.vocabulary());
   model::KeyValueCache cache(model.cache_shape(batch * ((length + 63) / 64), 64));
   const double read = best_rate(batch * length, repeats, [&] { prefill(model, texts); });
-  const double scored = best_rate(batch * length, repeats, [&] { score(model, bench.arithmetic(), cache, texts); });
+  const double scored = best_rate(batch * length, repeats, [&] { score(model, bench.ops(), cache, texts); });
   fmt::print("{}\n", nlohmann::json{{"prefill", read}, {"scoring", scored}}.dump());
 }

@@ -4,7 +4,7 @@
 
 Without files: every memory_*.jsonl in bench/results. An error is (predicted - measured) / measured of the peak of
 allocated bytes; worst is the one farthest from zero, with its cell. Cells of scoring (no new tokens) are left out: a plan
-tells the batch of them that fits, not their peak; tests/plan compares those too. Needs no GPU.
+tells the batch of them that fits, not their peak; tests/unit/plan compares those too. Needs no GPU.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """The models whose memory is measured: public shapes, as AutoConfig.for_model takes them. shapes.json is the one list of
-them, which tests/plan reads too."""
+them, which tests/unit/plan reads too."""
 
 import json
 import pathlib

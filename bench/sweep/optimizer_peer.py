@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/sweep_peer"))
+sys.path.insert(0, str(ROOT / "tests/peer/search"))
 
 from search_problems import BUDGET_PROBLEM, PROBLEMS, Sweep, flat, median_regrets, spec_of  # noqa: E402
 

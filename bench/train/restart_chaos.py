@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/train_restart"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/command/restart"))
 from training_runs import EVALUATED, Chaos, Training  # noqa: E402
 
 

@@ -31,7 +31,7 @@ bool is_attempt(std::string_view word) {
 // One save of one rank, carried out in a thread of its own.
 class Save {
  public:
-  Save(SaverPlace place, std::vector<LogicalTensor> tensors, TrainingState state, std::shared_ptr<const HostCopy> copy,
+  Save(SaverContext place, std::vector<LogicalTensor> tensors, TrainingState state, std::shared_ptr<const HostCopy> copy,
        std::atomic<std::uint64_t>& written, std::function<void(const std::string&)> on_shortage)
       : place_(std::move(place)),
         tensors_(std::move(tensors)),
@@ -182,7 +182,7 @@ class Save {
     return write_file_atomically(staging_ / manifest_name, *text);
   }
 
-  SaverPlace place_;
+  SaverContext place_;
   std::vector<LogicalTensor> tensors_;
   TrainingState state_;
   std::shared_ptr<const HostCopy> copy_;

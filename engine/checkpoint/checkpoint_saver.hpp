@@ -20,7 +20,7 @@
 
 namespace muster::checkpoint {
 
-struct SaverPlace {
+struct SaverContext {
   std::filesystem::path folder;  // runs/NAME/checkpoints, the same for all ranks
   std::string attempt;           // letters, digits, - and _: the same for all ranks of one start, new for every start
   int rank = 0;
@@ -44,7 +44,7 @@ struct SaveReport {
 class CheckpointSaver {
  public:
   // tensors: all that the ranks save together.
-  CheckpointSaver(SaverPlace place, std::vector<LogicalTensor> tensors)
+  CheckpointSaver(SaverContext place, std::vector<LogicalTensor> tensors)
       : place_(std::move(place)), tensors_(std::move(tensors)) {}
   // Gives up a save that is under way; wait() first where it matters.
   ~CheckpointSaver() = default;
@@ -69,7 +69,7 @@ class CheckpointSaver {
  private:
   Result<void> check_begin(const TrainingState& state) const;
 
-  SaverPlace place_;
+  SaverContext place_;
   std::vector<LogicalTensor> tensors_;
   std::optional<std::int64_t> step_;  // that was begun last
   std::atomic<std::uint64_t> written_ = 0;

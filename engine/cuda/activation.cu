@@ -3,7 +3,7 @@
 
 #include "cuda/dispatch.cuh"
 #include "cuda/gate.cuh"
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 #include "cuda/pack.cuh"
 
 namespace muster::cuda {

@@ -1,6 +1,6 @@
 // The loss of tokens and its gradient: one block of threads for each row, which stays in the cache from sweep to sweep.
 #include "cuda/dispatch.cuh"
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 

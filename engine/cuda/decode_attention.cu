@@ -6,7 +6,7 @@
 #include "cuda/decode_cores.cuh"
 #include "cuda/decode_stretch.cuh"
 #include "cuda/dispatch.cuh"
-#include "cuda/overlap.cuh"
+#include "cuda/dependent_launch.cuh"
 
 namespace muster::cuda {
 namespace {

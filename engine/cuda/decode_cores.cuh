@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cuda/decode_stretch.cuh"
-#include "cuda/overlap.cuh"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace muster::cuda {

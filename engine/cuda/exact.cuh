@@ -1,7 +1,7 @@
 // Terms of exact sums: whole multiples of 2^-44, as kernels/sum.hpp has them.
 #pragma once
 
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 
 namespace muster::cuda {
 

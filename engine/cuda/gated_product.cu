@@ -7,7 +7,7 @@
 
 #include "cuda/dispatch.cuh"
 #include "cuda/gate.cuh"
-#include "cuda/overlap.cuh"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/tensor_core.cuh"
 #include "cuda/warp.cuh"
 

@@ -3,8 +3,8 @@
 #include <initializer_list>
 
 #include "cuda/dispatch.cuh"
-#include "cuda/learning_kernels.hpp"
-#include "cuda/overlap.cuh"
+#include "cuda/training_kernels.hpp"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cuda/dispatch.cuh"
-#include "cuda/overlap.cuh"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 

@@ -2,7 +2,7 @@
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 #include "cuda/pack.cuh"
 #include "cuda/warp.cuh"
 

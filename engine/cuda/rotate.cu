@@ -1,6 +1,6 @@
 // Rotary position embedding of whole rows: one thread for each pair.
 #include "cuda/dispatch.cuh"
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 
 namespace muster::cuda {
 namespace {

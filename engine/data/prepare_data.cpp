@@ -43,7 +43,7 @@ struct Source {
 
 // What every part of the work needs.
 struct Work {
-  const DataWish& wish;
+  const DataRequest& request;
   const chat::ModelText& text;
   fs::path folder;
   int threads;
@@ -134,7 +134,7 @@ class PieceTaker {
 };
 
 Result<SampleCounts> make_file(const Work& work, const Source& source, const fs::path& place) {
-  const auto encoder = SampleEncoder::make(work.text, work.wish.sequence_length, work.wish.train_on);
+  const auto encoder = SampleEncoder::make(work.text, work.request.sequence_length, work.request.train_on);
   if (!encoder) return encoder.error();
   const auto before = stamp_of(source.files);
   if (!before) return before.error();
@@ -163,7 +163,7 @@ Result<SampleCounts> make_file(const Work& work, const Source& source, const fs:
 Result<PreparedFile> prepare(const Work& work, const Source& source) {
   Sha256 digest;
   const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", sample_rules,
-                                      work.wish.sequence_length, work.text.identity(), source.key);
+                                      work.request.sequence_length, work.text.identity(), source.key);
   digest.add(std::as_bytes(std::span(key)));
   const fs::path place = work.folder / (digest.finish().substr(0, 40) + ".tokens");
   const auto lock = lock_for(work, place);
@@ -186,7 +186,7 @@ Result<Source> file_source(const Work& work, const std::string& path) {
   const auto digest = remembered_digest(*files, work.folder, work.threads,
                                         [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
   if (!digest) return digest.error();
-  std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.wish.train_on));
+  std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.request.train_on));
   return Source{source_of_files(*files), std::move(key), path, *files};
 }
 
@@ -200,7 +200,7 @@ Result<Source> question_source(const ArithmeticSettings& settings, bool held_out
 }
 
 Result<Source> source_of(const Work& work, const std::string& path, bool held_out) {
-  if (path == arithmetic_name) return question_source(work.wish.arithmetic, held_out);
+  if (path == arithmetic_name) return question_source(work.request.arithmetic, held_out);
   if (path.starts_with("builtin:"))
     return Error{Error::Kind::bad_input, fmt::format("{} is not known", path), "built in: builtin:arithmetic"};
   return file_source(work, path);
@@ -227,25 +227,25 @@ fs::path cache_folder_from_environment() {
   return fs::path(environment("HOME")) / ".cache" / "muster";
 }
 
-Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const fs::path& cache, int threads,
+Result<PreparedData> prepare_data(const DataRequest& request, const chat::ModelText& text, const fs::path& cache, int threads,
                                   const OnPreparation& progress) {
-  const Work work{wish, text, cache / "data", threads, progress};
+  const Work work{request, text, cache / "data", threads, progress};
   if (auto made = make_folder(work); !made) return made.error();
-  auto training = prepare(work, wish.path, false);
+  auto training = prepare(work, request.path, false);
   if (!training) return training.error();
   PreparedData prepared{std::move(*training), std::nullopt};
-  if (!wish.evaluation) return prepared;
-  auto evaluation = prepare(work, *wish.evaluation, true);
+  if (!request.evaluation) return prepared;
+  auto evaluation = prepare(work, *request.evaluation, true);
   if (!evaluation) return evaluation.error();
   prepared.evaluation = std::move(*evaluation);
   return prepared;
 }
 
-Result<PreparedFile> prepare_evaluation(const DataWish& wish, const chat::ModelText& text, const fs::path& cache,
+Result<PreparedFile> prepare_evaluation(const DataRequest& request, const chat::ModelText& text, const fs::path& cache,
                                         int threads, const OnPreparation& progress) {
-  const Work work{wish, text, cache / "data", threads, progress};
+  const Work work{request, text, cache / "data", threads, progress};
   if (auto made = make_folder(work); !made) return made.error();
-  return prepare(work, wish.path, true);
+  return prepare(work, request.path, true);
 }
 
 }  // namespace muster::data

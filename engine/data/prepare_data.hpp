@@ -17,7 +17,7 @@ namespace muster::data {
 
 constexpr const char* arithmetic_name = "builtin:arithmetic";
 
-struct DataWish {
+struct DataRequest {
   std::string path;                       // a file, a folder, or builtin:arithmetic
   std::optional<std::string> evaluation;  // the same for evaluation; builtin:arithmetic evaluates on its held-out ones
   ArithmeticSettings arithmetic;
@@ -55,11 +55,11 @@ std::filesystem::path cache_folder_from_environment();
 // train_on; one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line.
 // Of several processes that want the same one makes it, and the others wait. Memory does not grow with the data.
 // progress: called from this thread, often.
-Result<PreparedData> prepare_data(const DataWish& wish, const chat::ModelText& text, const std::filesystem::path& cache,
+Result<PreparedData> prepare_data(const DataRequest& request, const chat::ModelText& text, const std::filesystem::path& cache,
                                   int threads, const OnPreparation& progress = {});
 
-// The same for data that is only evaluated on: wish.path, or the held-out questions of builtin:arithmetic.
-Result<PreparedFile> prepare_evaluation(const DataWish& wish, const chat::ModelText& text,
+// The same for data that is only evaluated on: request.path, or the held-out questions of builtin:arithmetic.
+Result<PreparedFile> prepare_evaluation(const DataRequest& request, const chat::ModelText& text,
                                         const std::filesystem::path& cache, int threads,
                                         const OnPreparation& progress = {});
 

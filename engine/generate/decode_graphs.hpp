@@ -18,7 +18,7 @@ class DecodeGraphs {
 
 // nullptr where steps cannot be recorded: no GPU, or rotary angles that depend on more than positions. All must outlive
 // the result. longest: the most tokens of a sequence.
-std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel& model, const tensor::Arithmetic& arithmetic,
+std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel& model, const tensor::DeviceOps& ops,
                                                  model::KeyValueCache& cache, std::int64_t longest);
 
 }  // namespace muster::generate

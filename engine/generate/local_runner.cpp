@@ -25,10 +25,10 @@ bool only_writes(const Step& step) {
 
 }  // namespace
 
-std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::DeviceOps& ops,
                                              const tensor::SamplingRules& rules, const at::Tensor& hidden,
                                              const std::vector<Draw>& draws) {
-  const model::HeadStay stay = model.stay_at_head();
+  const model::HeadGuard guard = model.use_head();
   std::vector<tensor::ChosenToken> drawn;
   drawn.reserve(draws.size());
   for (std::size_t first = 0; first < draws.size(); first += rows_at_once) {
@@ -36,7 +36,7 @@ std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::
     std::vector<std::int64_t> rows;
     for (const Draw& draw : some) rows.push_back(draw.row);
     const at::Tensor logits = model.logits(hidden.index_select(0, at::tensor(rows, at::kLong).to(hidden.device())));
-    const auto part = arithmetic.token_choice->choose(rules, logits, queries_of(some));
+    const auto part = ops.token_choice->choose(rules, logits, queries_of(some));
     drawn.insert(drawn.end(), part.begin(), part.end());
   }
   return drawn;
@@ -45,12 +45,12 @@ std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::
 void LocalRunner::begin(const Step& step) {
   cache_.move(step.moves);
   if (graphs_ && only_writes(step)) {
-    done_.push_back(arithmetic_.token_choice->choose(rules_, graphs_->logits(step.batch), queries_of(step.draws)));
+    done_.push_back(ops_.token_choice->choose(rules_, graphs_->logits(step.batch), queries_of(step.draws)));
     return;
   }
   const model::Pass pass = model_.prepare(step.batch, &cache_);
   const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
-  done_.push_back(draw_tokens(model_, arithmetic_, rules_, hidden, step.draws));
+  done_.push_back(draw_tokens(model_, ops_, rules_, hidden, step.draws));
 }
 
 std::vector<tensor::ChosenToken> LocalRunner::finish() {

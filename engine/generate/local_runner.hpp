@@ -13,13 +13,13 @@ class LocalRunner final : public StepRunner {
  public:
   // All must outlive this.
   // longest: the most tokens of a sequence.
-  LocalRunner(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+  LocalRunner(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
               const tensor::SamplingRules& rules, std::int64_t longest)
       : model_(model),
-        arithmetic_(arithmetic),
+        ops_(ops),
         cache_(cache),
         rules_(rules),
-        graphs_(model.is_resident() ? make_decode_graphs(model, arithmetic, cache, longest) : nullptr) {}
+        graphs_(model.is_resident() ? make_decode_graphs(model, ops, cache, longest) : nullptr) {}
 
   int depth() const override { return 1; }
   void begin(const Step& step) override;
@@ -27,7 +27,7 @@ class LocalRunner final : public StepRunner {
 
  private:
   model::CausalModel& model_;
-  tensor::Arithmetic& arithmetic_;
+  tensor::DeviceOps& ops_;
   model::KeyValueCache& cache_;
   tensor::SamplingRules rules_;
   std::unique_ptr<DecodeGraphs> graphs_;  // nullptr: steps are not recorded
@@ -35,7 +35,7 @@ class LocalRunner final : public StepRunner {
 };
 
 // The draws of a step from the hidden rows of its batch: final norm, head, choice. On the rank with the last layer.
-std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+std::vector<tensor::ChosenToken> draw_tokens(model::CausalModel& model, tensor::DeviceOps& ops,
                                              const tensor::SamplingRules& rules, const at::Tensor& hidden,
                                              const std::vector<Draw>& draws);
 

@@ -1,4 +1,4 @@
-// How numbers are stored. Arithmetic is always float32: values are widened when read and rounded, to the nearest and to
+// How numbers are stored. DeviceOps is always float32: values are widened when read and rounded, to the nearest and to
 // even on ties, when written.
 #pragma once
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "model/pass.hpp"
-#include "model/residence.hpp"
-#include "tensor/arithmetic.hpp"
+#include "model/parameter_access.hpp"
+#include "tensor/device_ops.hpp"
 
 namespace muster::model {
 
@@ -20,14 +20,14 @@ class Block {
  public:
   virtual ~Block() = default;
   // hidden: [rows, hidden] → the same shape. tape: filled where a backward will come; without one hidden is changed.
-  virtual at::Tensor forward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden,
+  virtual at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& hidden,
                              Tape* tape) const = 0;
   // Lets go of what restore() computes again without a product.
   virtual void thin(Tape& tape) const = 0;
-  virtual void restore(tensor::Arithmetic& arithmetic, const Pass& pass, Tape& tape) const = 0;
+  virtual void restore(tensor::DeviceOps& ops, const Pass& pass, Tape& tape) const = 0;
   // Needs a tape that holds everything. Returns the gradient of hidden.
-  virtual at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                              const at::Tensor& output_gradient, Residence& residence) const = 0;
+  virtual at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const Tape& tape,
+                              const at::Tensor& output_gradient, ParameterAccess& access) const = 0;
 };
 
 }  // namespace muster::model

@@ -70,30 +70,30 @@ std::unique_ptr<Block> declare_gpt2(const spec::ModelConfig& config, std::int64_
 
 }  // namespace
 
-CausalModel::CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers,
+CausalModel::CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers,
                          at::ScalarType type)
-    : config_(config), arithmetic_(&arithmetic), layers_(layers), type_(type) {
+    : config_(config), ops_(&ops), layers_(layers), type_(type) {
   if (config.family != spec::Family::gpt2)
-    rotary_.emplace(config.rope, config.head_size, config.positions, arithmetic.device);
+    rotary_.emplace(config.rope, config.head_size, config.positions, ops.device);
 }
 
 Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
-                                      tensor::Arithmetic& arithmetic, const LoadWish& wish) {
-  CausalModel model(config, arithmetic, wish.layers.value_or(LayerRange{0, config.layers}), wish.type);
-  ParameterLoader loader(source, arithmetic, wish.type);
-  model.declare(loader, wish);
+                                      tensor::DeviceOps& ops, const LoadOptions& options) {
+  CausalModel model(config, ops, options.layers.value_or(LayerRange{0, config.layers}), options.type);
+  ParameterLoader loader(source, ops, options.type);
+  model.declare(loader, options);
   model.parameters_ = loader.parameters();
-  if (auto loaded = loader.run(wish.threads, wish.progress); !loaded) return loaded.error();
+  if (auto loaded = loader.run(options.threads, options.progress); !loaded) return loaded.error();
   return model;
 }
 
-void CausalModel::declare(ParameterLoader& loader, const LoadWish& wish) {
+void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
   const bool gpt2 = config_.family == spec::Family::gpt2;
   const std::int64_t hidden = config_.hidden, vocabulary = config_.vocabulary;
   const bool embeds = layers_.first == 0;
   embedding_name_ = gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
-  for (const OffloadedParts& parts : wish.offloaded) {
-    const ParameterVisits visits(*parts.source, *arithmetic_, type_, wish.threads);
+  for (const OffloadedParts& parts : options.offloaded) {
+    const ParameterVisits visits(*parts.source, *ops_, type_, options.threads);
     if (parts.embedding && embeds) embedding_visits_ = visits;
     if (parts.head && has_head()) head_visits_ = visits;
   }
@@ -110,7 +110,7 @@ void CausalModel::declare(ParameterLoader& loader, const LoadWish& wish) {
     positions_ = weight;
     positions_id_ = id;
   }
-  declare_blocks(loader, wish);
+  declare_blocks(loader, options);
   if (!has_head()) return;
   loader.begin_unit(last_unit());
   final_norm_ = loader.norm(gpt2 ? "transformer.ln_f" : "model.norm", hidden, gpt2);
@@ -121,35 +121,35 @@ void CausalModel::declare(ParameterLoader& loader, const LoadWish& wish) {
   }
 }
 
-void CausalModel::declare_blocks(ParameterLoader& loader, const LoadWish& wish) {
+void CausalModel::declare_blocks(ParameterLoader& loader, const LoadOptions& options) {
   const auto declare = config_.family == spec::Family::gpt2 ? declare_gpt2 : declare_rotary;
   for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
     const std::int64_t held = layer - layers_.first;
     loader.begin_unit(block_unit(static_cast<std::size_t>(held)));
-    const auto off = std::ranges::find_if(wish.offloaded, [layer](const OffloadedParts& parts) {
+    const auto off = std::ranges::find_if(options.offloaded, [layer](const OffloadedParts& parts) {
       return std::ranges::find(parts.layers, layer) != parts.layers.end();
     });
-    if (off == wish.offloaded.end()) {
+    if (off == options.offloaded.end()) {
       blocks_.push_back(declare(config_, layer, held, loader));
       continue;
     }
     is_resident_ = false;
     blocks_.push_back(make_offloaded_block(
         [config = config_, declare, layer, held](ParameterLoader& from) { return declare(config, layer, held, from); },
-        ParameterVisits(*off->source, *arithmetic_, type_, wish.threads)));
+        ParameterVisits(*off->source, *ops_, type_, options.threads)));
   }
 }
 
 CacheShape CausalModel::cache_shape(std::int64_t blocks, std::int64_t block_tokens) const {
   return {layers_.last - layers_.first, config_.kv_heads, config_.head_size, blocks, block_tokens, type_,
-          arithmetic_->device};
+          ops_->device};
 }
 
 Pass CausalModel::prepare(const Batch& batch, KeyValueCache* cache) {
   const PassNumbers numbers(batch, cache == nullptr ? 0 : cache->shape().block_tokens);
-  const bool on_gpu = arithmetic_->device.is_cuda();  // which the host need not wait for
+  const bool on_gpu = ops_->device.is_cuda();  // which the host need not wait for
   const at::Tensor values = on_gpu ? numbers.values().pin_memory() : numbers.values();
-  Pass pass = numbers.pass(values.to(arithmetic_->device, on_gpu), cache);
+  Pass pass = numbers.pass(values.to(ops_->device, on_gpu), cache);
   if (rotary_) pass.rotary = rotary_->rows(batch, pass.tables.positions);
   return pass;
 }
@@ -164,7 +164,7 @@ bool CausalModel::reserve_positions(std::int64_t positions) { return !rotary_ ||
 
 at::Tensor CausalModel::embed(const Pass& pass) {
   home_->begin_pass(PassKind::measure);
-  const Stay stay(*home_, UnitId{0});
+  const UnitGuard guard(*home_, UnitId{0});
   return embedded(pass);
 }
 
@@ -175,31 +175,31 @@ at::Tensor CausalModel::embedded(const Pass& pass) {
     if (!learnt_positions) return tokens;
     return tokens + embedding_visits_->rows("transformer.wpe.weight", pass.tables.positions, config_.hidden);
   }
-  const at::Tensor tokens = arithmetic_->primitives->take_rows(embedding_, pass.tokens);
+  const at::Tensor tokens = ops_->primitives->take_rows(embedding_, pass.tokens);
   if (!learnt_positions) return tokens;
-  return tokens + arithmetic_->primitives->take_rows(*positions_, pass.tables.positions);
+  return tokens + ops_->primitives->take_rows(*positions_, pass.tables.positions);
 }
 
 at::Tensor CausalModel::forward(const Pass& pass, at::Tensor hidden, ModelTape* tape) {
   if (tape != nullptr) tape->blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const Stay stay(*home_, block_unit(i));
-    hidden = blocks_[i]->forward(*arithmetic_, pass, hidden, tape == nullptr ? nullptr : &tape->blocks[i]);
+    const UnitGuard guard(*home_, block_unit(i));
+    hidden = blocks_[i]->forward(*ops_, pass, hidden, tape == nullptr ? nullptr : &tape->blocks[i]);
   }
   if (tape != nullptr) tape->last_hidden = hidden;
   return hidden;
 }
 
-HeadStay CausalModel::stay_at_head(Residence& residence) const {
-  HeadStay stay{Stay(residence, last_unit()), std::nullopt};
-  if (config_.tied) stay.embedding.emplace(residence, UnitId{0});
-  return stay;
+HeadGuard CausalModel::use_head(ParameterAccess& access) const {
+  HeadGuard guard{UnitGuard(access, last_unit()), std::nullopt};
+  if (config_.tied) guard.embedding.emplace(access, UnitId{0});
+  return guard;
 }
 
 at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
   if (final_norm_.bias.defined())
-    return arithmetic_->pointwise->layer_norm(hidden, final_norm_.weight, final_norm_.bias, config_.norm_epsilon);
-  return arithmetic_->pointwise->rms_norm(hidden, final_norm_.weight, config_.norm_epsilon);
+    return ops_->rows->layer_norm(hidden, final_norm_.weight, final_norm_.bias, config_.norm_epsilon);
+  return ops_->rows->rms_norm(hidden, final_norm_.weight, config_.norm_epsilon);
 }
 
 at::Tensor CausalModel::logits(const at::Tensor& hidden) {
@@ -208,9 +208,9 @@ at::Tensor CausalModel::logits(const at::Tensor& hidden) {
       return loader.weight(config_.tied ? embedding_name_ : "lm_head.weight", config_.vocabulary, config_.hidden)
           .weight;
     });
-    return arithmetic_->primitives->linear(head, {}, final_norm(hidden));
+    return ops_->primitives->linear(head, {}, final_norm(hidden));
   }
-  return arithmetic_->primitives->linear(head(), {}, final_norm(hidden));
+  return ops_->primitives->linear(head(), {}, final_norm(hidden));
 }
 
 }  // namespace muster::model

@@ -21,7 +21,7 @@ struct LayerRange {
   std::int64_t last = 0;
 };
 
-struct LoadWish {
+struct LoadOptions {
   at::ScalarType type = at::kFloat;
   std::optional<LayerRange> layers;  // absent: all
   int threads = 1;
@@ -44,16 +44,16 @@ struct ModelTape {
 };
 
 // The units that final norm and head read.
-struct HeadStay {
-  Stay last;
-  std::optional<Stay> embedding;  // of a tied model
+struct HeadGuard {
+  UnitGuard last;
+  std::optional<UnitGuard> embedding;  // of a tied model
 };
 
 class CausalModel {
  public:
   // source must have the tensors of the configuration's shape. arithmetic must outlive the model.
   static Result<CausalModel> load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
-                                  tensor::Arithmetic& arithmetic, const LoadWish& wish);
+                                  tensor::DeviceOps& ops, const LoadOptions& options);
 
   const spec::ModelConfig& config() const { return config_; }
   at::ScalarType type() const { return type_; }
@@ -80,51 +80,51 @@ class CausalModel {
   at::Tensor forward(const Pass& pass, at::Tensor hidden, ModelTape* tape = nullptr);
   // Final norm and head of any rows that forward returned: [rows, vocabulary]. Only during a stay at the head.
   at::Tensor logits(const at::Tensor& hidden);
-  HeadStay stay_at_head() const { return stay_at_head(*home_); }
+  HeadGuard use_head() const { return use_head(*home_); }
 
   // ---- training, of a whole model ----
 
   // A model whose parameters have no numbers yet (assign() provides them), or not even memory (a residence does).
-  static CausalModel unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type,
+  static CausalModel unfilled(const spec::ModelConfig& config, tensor::DeviceOps& ops, at::ScalarType type,
                               Memory memory = Memory::now);
   // Where its parameters come from whenever they are read, in passes without gradients, too. It must outlive the model.
-  void live_in(Residence& home) { home_ = &home; }
-  Residence& home() const { return *home_; }
+  void use_parameters(ParameterAccess& home) { home_ = &home; }
+  ParameterAccess& home() const { return *home_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::size_t units() const { return blocks_.size() + 2; }
   // values: float32 or of the model's type, of the parameter's shape, on the device.
   void assign(ParameterId parameter, const at::Tensor& values);
   // As assign(), for a parameter without memory, with values of the model's type. Where weights are plain
-  // (tensor::Learning::has_plain_weights) it shares their memory from then on.
+  // (tensor::TrainingOps::has_plain_weights) it shares their memory from then on.
   void adopt(ParameterId parameter, const at::Tensor& values);
 
   // Embedding and blocks: the hidden rows before the final norm. The residence's pass has begun.
-  at::Tensor forward(const Pass& pass, ModelTape& tape, Residence& residence);
+  at::Tensor forward(const Pass& pass, ModelTape& tape, ParameterAccess& access);
   // What final norm and head read; they are called during such a stay.
-  HeadStay stay_at_head(Residence& residence) const;
+  HeadGuard use_head(ParameterAccess& access) const;
   // The final norm of any of these rows, and the head's logits of the result.
   at::Tensor final_norm(const at::Tensor& hidden) const;
   at::Tensor head_logits(const at::Tensor& normed) const;
   // sequence_rows: how many of normed's rows each sequence has. Returns the gradient of normed.
   at::Tensor head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
-                           std::span<const std::int64_t> sequence_rows, Residence& residence) const;
+                           std::span<const std::int64_t> sequence_rows, ParameterAccess& access) const;
   // The gradient of the hidden rows, from that of all normed ones; nothing more comes for the head.
-  at::Tensor final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient, Residence& residence) const;
+  at::Tensor final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient, ParameterAccess& access) const;
   // Blocks and embedding. The tape is emptied.
-  void backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, Residence& residence);
+  void backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, ParameterAccess& access);
 
  private:
-  CausalModel(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, LayerRange layers, at::ScalarType type);
-  void declare(ParameterLoader& loader, const LoadWish& wish);
-  void declare_blocks(ParameterLoader& loader, const LoadWish& wish);
+  CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers, at::ScalarType type);
+  void declare(ParameterLoader& loader, const LoadOptions& options);
+  void declare_blocks(ParameterLoader& loader, const LoadOptions& options);
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   UnitId block_unit(std::size_t block) const { return UnitId{1 + block}; }
   UnitId last_unit() const { return UnitId{1 + blocks_.size()}; }
   at::Tensor embedded(const Pass& pass);
-  void embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const;
+  void embed_backward(const Pass& pass, const at::Tensor& gradient, ParameterAccess& access) const;
 
   spec::ModelConfig config_;
-  tensor::Arithmetic* arithmetic_;
+  tensor::DeviceOps* ops_;
   LayerRange layers_;
   at::ScalarType type_;
   std::string embedding_name_;
@@ -135,7 +135,7 @@ class CausalModel {
   Norm final_norm_;
   tensor::Weight head_;
   bool is_resident_ = true;
-  Residence* home_ = &always_there();
+  ParameterAccess* home_ = &resident();
   std::optional<ParameterVisits> embedding_visits_;  // it does not stay here
   std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;

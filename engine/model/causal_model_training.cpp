@@ -20,11 +20,11 @@ class NoSource final : public checkpoint::TensorSource {
 
 }  // namespace
 
-CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Arithmetic& arithmetic, at::ScalarType type,
+CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::DeviceOps& ops, at::ScalarType type,
                                   Memory memory) {
-  CausalModel model(config, arithmetic, {0, config.layers}, type);
+  CausalModel model(config, ops, {0, config.layers}, type);
   const NoSource nothing;
-  ParameterLoader loader(nothing, arithmetic, type, memory);
+  ParameterLoader loader(nothing, ops, type, memory);
   model.declare(loader, {});
   model.parameters_ = loader.parameters();
   return model;
@@ -33,7 +33,7 @@ CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Arith
 void CausalModel::assign(ParameterId id, const at::Tensor& values) {
   const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
   if (parameter.columns)
-    arithmetic_->learning->assign(parameter.weight, values);
+    ops_->training->assign(parameter.weight, values);
   else
     parameter.vector.copy_(values);
 }
@@ -41,22 +41,22 @@ void CausalModel::assign(ParameterId id, const at::Tensor& values) {
 void CausalModel::adopt(ParameterId id, const at::Tensor& values) {
   const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
   if (parameter.columns)
-    arithmetic_->learning->adopt(parameter.weight, values);
+    ops_->training->adopt(parameter.weight, values);
   else
-    parameter.vector.set_(arithmetic_->learning->has_plain_weights() ? values : values.clone());
+    parameter.vector.set_(ops_->training->has_plain_weights() ? values : values.clone());
 }
 
-at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& residence) {
+at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, ParameterAccess& access) {
   at::Tensor hidden;
   {
-    const Stay stay(residence, UnitId{0});
+    const UnitGuard guard(access, UnitId{0});
     hidden = embedded(pass);
   }
   tape.blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const Stay stay(residence, block_unit(i));
+    const UnitGuard guard(access, block_unit(i));
     Tape& kept = tape.blocks[i];
-    at::Tensor output = blocks_[i]->forward(*arithmetic_, pass, hidden, &kept);
+    at::Tensor output = blocks_[i]->forward(*ops_, pass, hidden, &kept);
     if (tape.recompute == Recompute::cheap) blocks_[i]->thin(kept);
     if (tape.recompute == Recompute::blocks) kept.tensors = {hidden};
     hidden = std::move(output);
@@ -66,57 +66,57 @@ at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, Residence& re
 }
 
 at::Tensor CausalModel::head_logits(const at::Tensor& normed) const {
-  return arithmetic_->primitives->linear(head(), {}, normed);
+  return ops_->primitives->linear(head(), {}, normed);
 }
 
 at::Tensor CausalModel::head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
-                                      std::span<const std::int64_t> sequence_rows, Residence& residence) const {
+                                      std::span<const std::int64_t> sequence_rows, ParameterAccess& access) const {
   const ParameterId id = config_.tied ? embedding_id_ : head_id_;
-  if (const auto sum = residence.gradient(id); sum.wanted())
-    arithmetic_->learning->add_product(sum, logits_gradient, normed, sequence_rows);
-  return arithmetic_->primitives->linear_input_gradient(head(), logits_gradient);
+  if (const auto sum = access.gradient(id); sum.wanted())
+    ops_->training->add_product(sum, logits_gradient, normed, sequence_rows);
+  return ops_->primitives->linear_input_gradient(head(), logits_gradient);
 }
 
 at::Tensor CausalModel::final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient,
-                                            Residence& residence) const {
+                                            ParameterAccess& access) const {
   const at::Tensor hidden = std::move(tape.last_hidden);
-  const tensor::GradientSum weight = residence.gradient(final_norm_.weight_id);
+  const tensor::GradientSum weight = access.gradient(final_norm_.weight_id);
   at::Tensor gradient;
   if (final_norm_.bias.defined())
     gradient =
-        arithmetic_->pointwise->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, normed_gradient,
-                                                    weight, residence.gradient(final_norm_.bias_id), {});
+        ops_->rows->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, normed_gradient,
+                                                    weight, access.gradient(final_norm_.bias_id), {});
   else
-    gradient = arithmetic_->pointwise->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon,
+    gradient = ops_->rows->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon,
                                                          normed_gradient, weight, {});
-  residence.gradients_complete(last_unit());
+  access.gradients_complete(last_unit());
   return gradient;
 }
 
-void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, Residence& residence) const {
-  tensor::Learning& learning = *arithmetic_->learning;
-  if (const auto sum = residence.gradient(embedding_id_); sum.wanted())
+void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, ParameterAccess& access) const {
+  tensor::TrainingOps& learning = *ops_->training;
+  if (const auto sum = access.gradient(embedding_id_); sum.wanted())
     learning.add_rows_at(sum, pass.tokens, gradient);
   if (!positions_) return;
-  if (const auto sum = residence.gradient(positions_id_); sum.wanted())
+  if (const auto sum = access.gradient(positions_id_); sum.wanted())
     learning.add_rows_at(sum, pass.tables.positions, gradient);
 }
 
-void CausalModel::backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, Residence& residence) {
+void CausalModel::backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, ParameterAccess& access) {
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const Stay stay(residence, block_unit(i));
+    const UnitGuard guard(access, block_unit(i));
     const Block& block = *blocks_[i];
     Tape kept = std::move(tape.blocks[i]);
-    if (tape.recompute == Recompute::cheap) block.restore(*arithmetic_, pass, kept);
+    if (tape.recompute == Recompute::cheap) block.restore(*ops_, pass, kept);
     if (tape.recompute == Recompute::blocks) {
       const at::Tensor input = kept.tensors.at(0);
-      block.forward(*arithmetic_, pass, input, &kept);
+      block.forward(*ops_, pass, input, &kept);
     }
-    gradient = block.backward(*arithmetic_, pass, kept, gradient, residence);
-    residence.gradients_complete(block_unit(i));
+    gradient = block.backward(*ops_, pass, kept, gradient, access);
+    access.gradients_complete(block_unit(i));
   }
-  embed_backward(pass, gradient, residence);
-  residence.gradients_complete(UnitId{0});
+  embed_backward(pass, gradient, access);
+  access.gradients_complete(UnitId{0});
   tape.blocks.clear();
 }
 

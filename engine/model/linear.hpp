@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/pass.hpp"
-#include "model/residence.hpp"
-#include "tensor/arithmetic.hpp"
+#include "model/parameter_access.hpp"
+#include "tensor/device_ops.hpp"
 
 namespace muster::model {
 
@@ -28,13 +28,13 @@ struct Linear {
     return primitives.linear_input_gradient(weight, output_gradient);
   }
   // Adds the gradients of weight and bias to their sums.
-  void add_gradients(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
-                     const at::Tensor& output_gradient, Residence& residence) const;
+  void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+                     const at::Tensor& output_gradient, ParameterAccess& access) const;
   // Both; returns the gradient of the input.
-  at::Tensor backward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& input,
-                      const at::Tensor& output_gradient, Residence& residence) const {
-    add_gradients(arithmetic, pass, input, output_gradient, residence);
-    return input_gradient(*arithmetic.primitives, output_gradient);
+  at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+                      const at::Tensor& output_gradient, ParameterAccess& access) const {
+    add_gradients(ops, pass, input, output_gradient, access);
+    return input_gradient(*ops.primitives, output_gradient);
   }
 };
 

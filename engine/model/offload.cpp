@@ -15,16 +15,16 @@ class OffloadedBlock : public Block {
   OffloadedBlock(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare, ParameterVisits visits)
       : declare_(std::move(declare)), visits_(visits) {}
 
-  at::Tensor forward(tensor::Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden,
+  at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& hidden,
                      Tape* tape) const override {
-    return visits_.bring(declare_)->forward(arithmetic, pass, hidden, tape);
+    return visits_.bring(declare_)->forward(ops, pass, hidden, tape);
   }
   // Models with parts elsewhere are not trained.
   void thin(Tape&) const override { throw std::logic_error("an offloaded block has no tape"); }
-  void restore(tensor::Arithmetic&, const Pass&, Tape&) const override {
+  void restore(tensor::DeviceOps&, const Pass&, Tape&) const override {
     throw std::logic_error("an offloaded block has no tape");
   }
-  at::Tensor backward(tensor::Arithmetic&, const Pass&, const Tape&, const at::Tensor&, Residence&) const override {
+  at::Tensor backward(tensor::DeviceOps&, const Pass&, const Tape&, const at::Tensor&, ParameterAccess&) const override {
     throw std::logic_error("an offloaded block has no gradients");
   }
 
@@ -48,7 +48,7 @@ at::Tensor ParameterVisits::rows(const std::string& name, const at::Tensor& indi
     const checkpoint::TensorSlice row{.first_row = wanted.const_data_ptr<std::int64_t>()[i], .rows = 1};
     if (auto read = source_->read(name, row, tensor::from_torch(type_), {out, row_bytes}); !read) fail(read.error());
   }
-  return rows.to(arithmetic_->device);
+  return rows.to(ops_->device);
 }
 
 std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare,

@@ -23,15 +23,15 @@ struct OffloadedParts {
 class ParameterVisits {
  public:
   // Both must outlive this.
-  ParameterVisits(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type,
+  ParameterVisits(const checkpoint::TensorSource& source, tensor::DeviceOps& ops, at::ScalarType type,
                   int threads)
-      : source_(&source), arithmetic_(&arithmetic), type_(type), threads_(threads) {}
+      : source_(&source), ops_(&ops), type_(type), threads_(threads) {}
 
   // What declare(loader) gives, with its parameters read. Throws where the source cannot be read any more: nothing was
   // wrong with it when the model was loaded.
   template <class Declare>
   auto bring(const Declare& declare) const {
-    ParameterLoader loader(*source_, *arithmetic_, type_);
+    ParameterLoader loader(*source_, *ops_, type_);
     auto declared = declare(loader);
     finish(loader);
     return declared;
@@ -43,7 +43,7 @@ class ParameterVisits {
   void finish(ParameterLoader& loader) const;
 
   const checkpoint::TensorSource* source_;
-  tensor::Arithmetic* arithmetic_;
+  tensor::DeviceOps* ops_;
   at::ScalarType type_;
   int threads_;
 };

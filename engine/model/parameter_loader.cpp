@@ -36,8 +36,8 @@ ParameterId ParameterLoader::number(Parameter parameter) {
 }
 
 tensor::Weight ParameterLoader::new_weight(std::int64_t outputs, std::int64_t inputs) {
-  tensor::Weight weight = arithmetic_.primitives->new_weight(outputs, inputs, type_);
-  if (memory_ == Memory::later) tensor::Learning::release(weight);
+  tensor::Weight weight = ops_.primitives->new_weight(outputs, inputs, type_);
+  if (memory_ == Memory::later) tensor::TrainingOps::release(weight);
   return weight;
 }
 
@@ -65,7 +65,7 @@ void ParameterLoader::add_rows(const std::string& name, const tensor::Weight& we
                                                   bytes_of(slice));
                          if (!read) return read;
                          tensor::Weight target = weight;  // shares its storage
-                         arithmetic_.primitives->fill_rows(target, first_row + first, slice);
+                         ops_.primitives->fill_rows(target, first_row + first, slice);
                          return {};
                        }});
   }
@@ -85,7 +85,7 @@ void ParameterLoader::add_transposed(const std::string& name, const tensor::Weig
                source_.read(name, {.first_column = first, .columns = count}, tensor::from_torch(type_), bytes_of(band));
            if (!read) return read;
            tensor::Weight target = weight;
-           arithmetic_.primitives->fill_rows(target, first_row + first, band.t().contiguous());
+           ops_.primitives->fill_rows(target, first_row + first, band.t().contiguous());
            return {};
          }});
   }
@@ -97,7 +97,7 @@ at::Tensor ParameterLoader::vector(const std::vector<Parameter::Piece>& pieces, 
   id = number(std::move(parameter));
   Parameter& made = parameters_.back();
   made.vector =
-      at::empty({memory_ == Memory::now ? made.rows : 0}, at::TensorOptions().dtype(type_).device(arithmetic_.device));
+      at::empty({memory_ == Memory::now ? made.rows : 0}, at::TensorOptions().dtype(type_).device(ops_.device));
   if (memory_ == Memory::later) return made.vector;
   std::int64_t first = 0;
   for (const auto& [name, rows] : pieces) {

@@ -11,7 +11,7 @@
 #include "model/linear.hpp"
 #include "model/norm.hpp"
 #include "model/parameter.hpp"
-#include "tensor/arithmetic.hpp"
+#include "tensor/device_ops.hpp"
 
 namespace muster::model {
 
@@ -29,9 +29,9 @@ enum class Memory {
 class ParameterLoader {
  public:
   // All must outlive this.
-  ParameterLoader(const checkpoint::TensorSource& source, tensor::Arithmetic& arithmetic, at::ScalarType type,
+  ParameterLoader(const checkpoint::TensorSource& source, tensor::DeviceOps& ops, at::ScalarType type,
                   Memory memory = Memory::now)
-      : source_(source), arithmetic_(arithmetic), type_(type), memory_(memory) {}
+      : source_(source), ops_(ops), type_(type), memory_(memory) {}
 
   // What is declared from now on belongs to this unit.
   void begin_unit(UnitId unit) { unit_ = unit; }
@@ -67,7 +67,7 @@ class ParameterLoader {
   at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
 
   const checkpoint::TensorSource& source_;
-  tensor::Arithmetic& arithmetic_;
+  tensor::DeviceOps& ops_;
   at::ScalarType type_;
   Memory memory_;
   std::deque<Piece> pieces_;

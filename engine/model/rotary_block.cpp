@@ -7,7 +7,7 @@
 namespace muster::model {
 namespace {
 
-using tensor::Arithmetic;
+using tensor::DeviceOps;
 
 // What the tape holds, in order.
 enum Saved : std::size_t {
@@ -34,26 +34,26 @@ class RotaryBlock final : public Block {
  public:
   explicit RotaryBlock(RotaryBlockParts parts) : parts_(std::move(parts)) {}
 
-  at::Tensor forward(Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden, Tape* tape) const override;
+  at::Tensor forward(DeviceOps& ops, const Pass& pass, const at::Tensor& hidden, Tape* tape) const override;
   void thin(Tape& tape) const override;
-  void restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) const override;
-  at::Tensor backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& output_gradient,
-                      Residence& residence) const override;
+  void restore(DeviceOps& ops, const Pass& pass, Tape& tape) const override;
+  at::Tensor backward(DeviceOps& ops, const Pass& pass, const Tape& tape, const at::Tensor& output_gradient,
+                      ParameterAccess& access) const override;
 
  private:
   tensor::HeadSplit head_split(const Pass& pass) const;
-  at::Tensor norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm, const at::Tensor& heads,
-                                 const at::Tensor& gradient, Residence& residence) const;
-  at::Tensor norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
-                           const at::Tensor& gradient, const at::Tensor& residual, Residence& residence) const;
+  at::Tensor norm_heads_backward(DeviceOps& ops, const std::optional<Norm>& norm, const at::Tensor& heads,
+                                 const at::Tensor& gradient, ParameterAccess& access) const;
+  at::Tensor norm_backward(DeviceOps& ops, const Norm& norm, const at::Tensor& input,
+                           const at::Tensor& gradient, const at::Tensor& residual, ParameterAccess& access) const;
   // The gradient of the joined rows of queries, keys and values.
-  at::Tensor heads_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                            const tensor::AttentionGradient& found, Residence& residence) const;
+  at::Tensor heads_backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                            const tensor::AttentionGradient& found, ParameterAccess& access) const;
   // Includes the residual stream's own: gradient is that of the sum.
-  at::Tensor attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
-                                Residence& residence) const;
-  at::Tensor feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                   const at::Tensor& gradient, Residence& residence) const;
+  at::Tensor attention_backward(DeviceOps& ops, const Pass& pass, const Tape& tape, const at::Tensor& gradient,
+                                ParameterAccess& access) const;
+  at::Tensor feed_forward_backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                                   const at::Tensor& gradient, ParameterAccess& access) const;
 
   RotaryBlockParts parts_;
 };
@@ -65,9 +65,9 @@ tensor::HeadSplit RotaryBlock::head_split(const Pass& pass) const {
   return split;
 }
 
-at::Tensor RotaryBlock::forward(Arithmetic& arithmetic, const Pass& pass, const at::Tensor& hidden, Tape* tape) const {
-  auto& primitives = *arithmetic.primitives;
-  auto& pointwise = *arithmetic.pointwise;
+at::Tensor RotaryBlock::forward(DeviceOps& ops, const Pass& pass, const at::Tensor& hidden, Tape* tape) const {
+  auto& primitives = *ops.primitives;
+  auto& pointwise = *ops.rows;
   const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
   const at::Tensor normed = pointwise.rms_norm(hidden, parts_.input_norm.weight, parts_.epsilon);
   const at::Tensor joined = parts_.joined.forward(primitives, normed);  // [rows, (heads + 2 kv_heads) * head_size]
@@ -100,8 +100,8 @@ void RotaryBlock::thin(Tape& tape) const {
     tape.tensors[cheap].reset();
 }
 
-void RotaryBlock::restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) const {
-  auto& pointwise = *arithmetic.pointwise;
+void RotaryBlock::restore(DeviceOps& ops, const Pass& pass, Tape& tape) const {
+  auto& pointwise = *ops.rows;
   auto& saved = tape.tensors;
   if (saved[saved_normed].defined()) return;
   saved[saved_normed] = pointwise.rms_norm(saved[saved_input], parts_.input_norm.weight, parts_.epsilon);
@@ -112,70 +112,70 @@ void RotaryBlock::restore(Arithmetic& arithmetic, const Pass& pass, Tape& tape) 
   saved[saved_middle_normed] = pointwise.rms_norm(saved[saved_middle], parts_.output_norm.weight, parts_.epsilon);
 }
 
-at::Tensor RotaryBlock::norm_backward(Arithmetic& arithmetic, const Norm& norm, const at::Tensor& input,
+at::Tensor RotaryBlock::norm_backward(DeviceOps& ops, const Norm& norm, const at::Tensor& input,
                                       const at::Tensor& gradient, const at::Tensor& residual,
-                                      Residence& residence) const {
-  return arithmetic.pointwise->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
-                                                 residence.gradient(norm.weight_id), residual);
+                                      ParameterAccess& access) const {
+  return ops.rows->rms_norm_gradient(input, norm.weight, parts_.epsilon, gradient,
+                                                 access.gradient(norm.weight_id), residual);
 }
 
-at::Tensor RotaryBlock::norm_heads_backward(Arithmetic& arithmetic, const std::optional<Norm>& norm,
+at::Tensor RotaryBlock::norm_heads_backward(DeviceOps& ops, const std::optional<Norm>& norm,
                                             const at::Tensor& heads, const at::Tensor& gradient,
-                                            Residence& residence) const {
+                                            ParameterAccess& access) const {
   if (!norm) return gradient;
   const std::array<std::int64_t, 2> rows{-1, parts_.shape.head_size};
-  return norm_backward(arithmetic, *norm, heads.reshape(rows), gradient.reshape(rows), {}, residence)
+  return norm_backward(ops, *norm, heads.reshape(rows), gradient.reshape(rows), {}, access)
       .view(gradient.sizes());
 }
 
-at::Tensor RotaryBlock::feed_forward_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                              const at::Tensor& gradient, Residence& residence) const {
+at::Tensor RotaryBlock::feed_forward_backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                                              const at::Tensor& gradient, ParameterAccess& access) const {
   const auto& saved = tape.tensors;
   const auto [gate, up] = halves(saved[saved_gate_and_up]);
-  tensor::GatedGradient gated = arithmetic.pointwise->activate_gradient(
-      parts_.activation, gate, up, parts_.down.input_gradient(*arithmetic.primitives, gradient));
-  parts_.down.add_gradients(arithmetic, pass, gated.activated, gradient, residence);
+  tensor::GatedGradient gated = ops.rows->activate_gradient(
+      parts_.activation, gate, up, parts_.down.input_gradient(*ops.primitives, gradient));
+  parts_.down.add_gradients(ops, pass, gated.activated, gradient, access);
   gated.activated.reset();
-  const at::Tensor normed = parts_.gate_and_up.backward(arithmetic, pass, saved[saved_middle_normed],
-                                                        tensor::side_by_side({gated.gate, gated.up}), residence);
-  return norm_backward(arithmetic, parts_.output_norm, saved[saved_middle], normed, gradient, residence);
+  const at::Tensor normed = parts_.gate_and_up.backward(ops, pass, saved[saved_middle_normed],
+                                                        tensor::side_by_side({gated.gate, gated.up}), access);
+  return norm_backward(ops, parts_.output_norm, saved[saved_middle], normed, gradient, access);
 }
 
-at::Tensor RotaryBlock::heads_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                       const tensor::AttentionGradient& found, Residence& residence) const {
-  if (!parts_.query_norm && !parts_.key_norm) return arithmetic.pointwise->join_gradients(head_split(pass), found);
+at::Tensor RotaryBlock::heads_backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                                       const tensor::AttentionGradient& found, ParameterAccess& access) const {
+  if (!parts_.query_norm && !parts_.key_norm) return ops.rows->join_gradients(head_split(pass), found);
   const tensor::AttentionShape& shape = parts_.shape;
   const at::Tensor& joined = tape.tensors[saved_joined];
   const std::int64_t query_width = shape.heads * shape.head_size, kv_width = shape.kv_heads * shape.head_size;
   const auto turn_back = [&](const at::Tensor& rotated) {
-    return arithmetic.pointwise->rotate_back(rotated, pass.rotary.cosines, pass.rotary.sines);
+    return ops.rows->rotate_back(rotated, pass.rotary.cosines, pass.rotary.sines);
   };
-  const at::Tensor query = norm_heads_backward(arithmetic, parts_.query_norm, joined.narrow(1, 0, query_width),
-                                               turn_back(found.queries), residence);
-  const at::Tensor key = norm_heads_backward(arithmetic, parts_.key_norm, joined.narrow(1, query_width, kv_width),
-                                             turn_back(found.keys), residence);
+  const at::Tensor query = norm_heads_backward(ops, parts_.query_norm, joined.narrow(1, 0, query_width),
+                                               turn_back(found.queries), access);
+  const at::Tensor key = norm_heads_backward(ops, parts_.key_norm, joined.narrow(1, query_width, kv_width),
+                                             turn_back(found.keys), access);
   return tensor::side_by_side({query, key, found.values});
 }
 
-at::Tensor RotaryBlock::attention_backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                           const at::Tensor& gradient, Residence& residence) const {
-  auto& primitives = *arithmetic.primitives;
+at::Tensor RotaryBlock::attention_backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                                           const at::Tensor& gradient, ParameterAccess& access) const {
+  auto& primitives = *ops.primitives;
   const auto& saved = tape.tensors;
-  const at::Tensor attended = parts_.output.backward(arithmetic, pass, saved[saved_attended], gradient, residence);
+  const at::Tensor attended = parts_.output.backward(ops, pass, saved[saved_attended], gradient, access);
   const tensor::AttentionShape& shape = parts_.shape;
   const tensor::HeadRows heads{saved[saved_queries], saved[saved_keys], saved[saved_values]};
   const tensor::AttentionGradient found =
       primitives.attention_gradient(shape, pass.tables, heads, saved[saved_attended], saved[saved_log_sums], attended);
-  const at::Tensor normed = parts_.joined.backward(arithmetic, pass, saved[saved_normed],
-                                                   heads_backward(arithmetic, pass, tape, found, residence), residence);
-  return norm_backward(arithmetic, parts_.input_norm, saved[saved_input], normed, gradient, residence);
+  const at::Tensor normed = parts_.joined.backward(ops, pass, saved[saved_normed],
+                                                   heads_backward(ops, pass, tape, found, access), access);
+  return norm_backward(ops, parts_.input_norm, saved[saved_input], normed, gradient, access);
 }
 
-at::Tensor RotaryBlock::backward(Arithmetic& arithmetic, const Pass& pass, const Tape& tape,
-                                 const at::Tensor& output_gradient, Residence& residence) const {
+at::Tensor RotaryBlock::backward(DeviceOps& ops, const Pass& pass, const Tape& tape,
+                                 const at::Tensor& output_gradient, ParameterAccess& access) const {
   TORCH_INTERNAL_ASSERT(tape.tensors.size() == saved_count);
-  const at::Tensor middle = feed_forward_backward(arithmetic, pass, tape, output_gradient, residence);
-  return attention_backward(arithmetic, pass, tape, middle, residence);
+  const at::Tensor middle = feed_forward_backward(ops, pass, tape, output_gradient, access);
+  return attention_backward(ops, pass, tape, middle, access);
 }
 
 }  // namespace

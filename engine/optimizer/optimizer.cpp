@@ -13,7 +13,7 @@ OptimizerState zeros_beside(const parallel::Strategy& strategy, std::string name
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(const OptimizerSettings& settings, tensor::Learning& learning, const parallel::Strategy& strategy)
+  AdamW(const OptimizerSettings& settings, tensor::TrainingOps& learning, const parallel::Strategy& strategy)
       : settings_(settings),
         learning_(learning),
         strategy_(strategy),
@@ -38,14 +38,14 @@ class AdamW final : public Optimizer {
 
  private:
   OptimizerSettings settings_;
-  tensor::Learning& learning_;
+  tensor::TrainingOps& learning_;
   const parallel::Strategy& strategy_;
   std::vector<OptimizerState> states_;
 };
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerSettings& settings, tensor::Learning& learning, const parallel::Strategy& strategy)
+  Sgd(const OptimizerSettings& settings, tensor::TrainingOps& learning, const parallel::Strategy& strategy)
       : settings_(settings), learning_(learning), strategy_(strategy) {
     if (has_momentum()) states_.push_back(zeros_beside(strategy, "momentum"));
   }
@@ -66,14 +66,14 @@ class Sgd final : public Optimizer {
   bool has_momentum() const { return settings_.kind == spec::OptimizerKind::sgd_momentum; }
 
   OptimizerSettings settings_;
-  tensor::Learning& learning_;
+  tensor::TrainingOps& learning_;
   const parallel::Strategy& strategy_;
   std::vector<OptimizerState> states_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::Learning& learning,
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& learning,
                                           const parallel::Strategy& strategy) {
   switch (settings.kind) {
     case spec::OptimizerKind::adamw:

@@ -9,7 +9,7 @@
 
 #include "parallel/strategy.hpp"
 #include "spec/values.hpp"
-#include "tensor/learning.hpp"
+#include "tensor/training_ops.hpp"
 
 namespace muster::optimizer {
 
@@ -37,7 +37,7 @@ class Optimizer {
 };
 
 // Both must outlive it.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::Learning& learning,
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& learning,
                                           const parallel::Strategy& strategy);
 
 }  // namespace muster::optimizer

@@ -11,20 +11,20 @@ using model::UnitId;
 
 class Replicas final : public Strategy {
  public:
-  Replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic, communicate::Communicator& ranks, bool exact,
+  Replicas(model::CausalModel& model, tensor::DeviceOps& ops, communicate::Communicator& ranks, bool exact,
            at::ScalarType state)
       : model_(model),
-        learning_(*arithmetic.learning),
+        learning_(*ops.training),
         ranks_(ranks),
         state_(state),
-        shares_masters_(replicas_share_masters(arithmetic, state)),
+        shares_masters_(replicas_share_masters(ops, state)),
         sums_(model.parameters().size()),
         masters_(model.parameters().size()) {
-    const auto on_device = at::TensorOptions().device(arithmetic.device);
+    const auto on_device = at::TensorOptions().device(ops.device);
     const at::Tensor overflow = exact ? at::zeros({1}, on_device.dtype(at::kLong)) : at::Tensor();
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit}, on_device, overflow);
     overflow_ = overflow;
-    if (ranks.size() > 1) queue_.emplace(arithmetic.device);
+    if (ranks.size() > 1) queue_.emplace(ops.device);
   }
 
   void enter(UnitId) override {}
@@ -93,7 +93,7 @@ class Replicas final : public Strategy {
   }
 
   model::CausalModel& model_;
-  tensor::Learning& learning_;
+  tensor::TrainingOps& learning_;
   communicate::Communicator& ranks_;
   at::ScalarType state_;
   bool shares_masters_;
@@ -109,13 +109,13 @@ class Replicas final : public Strategy {
 
 }  // namespace
 
-bool replicas_share_masters(const tensor::Arithmetic& arithmetic, at::ScalarType state) {
-  return state == at::kBFloat16 && arithmetic.learning->has_plain_weights();
+bool replicas_share_masters(const tensor::DeviceOps& ops, at::ScalarType state) {
+  return state == at::kBFloat16 && ops.training->has_plain_weights();
 }
 
-std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::DeviceOps& ops,
                                         communicate::Communicator& ranks, bool exact, at::ScalarType state) {
-  return std::make_unique<Replicas>(model, arithmetic, ranks, exact, state);
+  return std::make_unique<Replicas>(model, ops, ranks, exact, state);
 }
 
 }  // namespace muster::parallel

@@ -27,24 +27,24 @@ std::size_t number(ParameterId parameter) { return static_cast<std::size_t>(para
 
 class Shards final : public Strategy {
  public:
-  Shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks, const ShardWish& wish)
+  Shards(model::CausalModel& model, tensor::DeviceOps& ops, ShardRanks ranks, const ShardOptions& shard_options)
       : model_(model),
-        learning_(*arithmetic.learning),
+        learning_(*ops.training),
         ranks_(ranks),
-        wish_(wish),
-        device_(arithmetic.device),
-        in_host_memory_(wish.offload && device_.is_cuda()),
+        shard_options_(shard_options),
+        device_(ops.device),
+        in_host_memory_(shard_options.offload && device_.is_cuda()),
         entries_(model.parameters().size()) {
-    if (wish.exact) {
+    if (shard_options.exact) {
       overflow_ = at::zeros({1}, on_device(at::kLong));
       home_overflow_ = in_host_memory_ ? at::zeros({1}, at::kLong) : overflow_;
     }
     for (std::size_t unit = 0; unit < model.units(); ++unit) add_unit(UnitId{unit});
     if (in_host_memory_) staging_ = make_staging();
     queue_.emplace(device_);
-    model.live_in(*this);
+    model.use_parameters(*this);
   }
-  ~Shards() override { model_.live_in(model::always_there()); }
+  ~Shards() override { model_.use_parameters(model::resident()); }
 
   bool is_whole() const override { return false; }
 
@@ -184,15 +184,15 @@ class Shards final : public Strategy {
     unit.part = layout.part_elements(ranks_.of_copy.size());
     const auto zeros = [&](at::ScalarType type) { return zeros_at_home(unit.part, type); };
     Shard shard;
-    shard.master = zeros(wish_.state);
+    shard.master = zeros(shard_options_.state);
     shard.gradient = {zeros(sum_type()), home_overflow_};
     shard.pieces = layout.pieces(ranks_.of_copy.rank() * unit.part, unit.part);
-    unit.own = model_.type() == wish_.state ? shard.master : zeros(model_.type());
+    unit.own = model_.type() == shard_options_.state ? shard.master : zeros(model_.type());
     shards_.push_back(std::move(shard));
     units_.push_back(std::move(unit));
   }
 
-  at::ScalarType sum_type() const { return wish_.exact ? at::kLong : wish_.state; }
+  at::ScalarType sum_type() const { return shard_options_.exact ? at::kLong : shard_options_.state; }
   at::TensorOptions on_device(at::ScalarType type) const { return at::TensorOptions().dtype(type).device(device_); }
   // Shards in host memory are pinned, and exactly as large as they must be.
   at::Tensor zeros_at_home(std::int64_t count, at::ScalarType type) const {
@@ -223,7 +223,7 @@ class Shards final : public Strategy {
   bool is_wanted_again(UnitId unit) const {
     const auto from = visits_.begin() + static_cast<std::ptrdiff_t>(next_);
     const auto again = std::find(from, visits_.end(), unit);
-    return again != visits_.end() && (wish_.keeps_parameters || unit == UnitId{0} || again - from <= 2);
+    return again != visits_.end() && (shard_options_.keeps_parameters || unit == UnitId{0} || again - from <= 2);
   }
 
   void fetch(UnitId id) {
@@ -265,7 +265,7 @@ class Shards final : public Strategy {
       const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
       at::Tensor vector = parameter.vector;
       if (parameter.columns)
-        tensor::Learning::release(parameter.weight);
+        tensor::TrainingOps::release(parameter.weight);
       else
         vector.set_(at::empty({0}, vector.options()));
     }
@@ -297,9 +297,9 @@ class Shards final : public Strategy {
   }
 
   model::CausalModel& model_;
-  tensor::Learning& learning_;
+  tensor::TrainingOps& learning_;
   ShardRanks ranks_;
-  ShardWish wish_;
+  ShardOptions shard_options_;
   at::Device device_;
   bool in_host_memory_;                // shards, while the model is on a GPU
   std::vector<FlatLayout> layouts_;    // by unit
@@ -321,9 +321,9 @@ class Shards final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks,
-                                      const ShardWish& wish) {
-  return std::make_unique<Shards>(model, arithmetic, ranks, wish);
+std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::DeviceOps& ops, ShardRanks ranks,
+                                      const ShardOptions& shard_options) {
+  return std::make_unique<Shards>(model, ops, ranks, shard_options);
 }
 
 }  // namespace muster::parallel

@@ -7,7 +7,7 @@
 
 #include "communicate/communicator.hpp"
 #include "model/causal_model.hpp"
-#include "model/residence.hpp"
+#include "model/parameter_access.hpp"
 #include "parallel/collective_queue.hpp"
 #include "parallel/flat_layout.hpp"
 
@@ -29,7 +29,7 @@ struct ShardPlace {
   int copies = 1;
 };
 
-class Strategy : public model::Residence {
+class Strategy : public model::ParameterAccess {
  public:
   virtual ShardPlace place() const = 0;
   // How the whole units are laid out, by unit.
@@ -55,12 +55,12 @@ class Strategy : public model::Residence {
 // Every rank holds everything, and gradients are summed over ranks while the backward pass goes on. With one rank there
 // is nothing to sum. exact: sums are exact ones (tensor/gradient_sum.hpp). state: type of masters, and of sums that are
 // not exact; float32 or bfloat16. All must outlive the strategy.
-std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+std::unique_ptr<Strategy> make_replicas(model::CausalModel& model, tensor::DeviceOps& ops,
                                         communicate::Communicator& ranks, bool exact,
                                         at::ScalarType state = at::kFloat);
 // Whether masters of such replicas are the parameters that the model computes with, which then needs no memory of its
 // own for these.
-bool replicas_share_masters(const tensor::Arithmetic& arithmetic, at::ScalarType state);
+bool replicas_share_masters(const tensor::DeviceOps& ops, at::ScalarType state);
 
 // The ranks that a sharded state is laid over.
 struct ShardRanks {
@@ -68,7 +68,7 @@ struct ShardRanks {
   communicate::Communicator* of_part = nullptr;  // those that hold the same part of other copies; nullptr: none do
 };
 
-struct ShardWish {
+struct ShardOptions {
   bool keeps_parameters = false;      // a unit that was gathered stays until its last visit of a pass (shard_grad_op)
   bool offload = false;               // shards lie in the host's memory
   bool exact = false;                 // sums are exact ones
@@ -79,7 +79,7 @@ struct ShardWish {
 // unit before it is computed, and let go of afterwards; its gradients are whole on a rank until the unit is complete,
 // and then each rank gets the sum of its part. The model, which needs no memory of its own for parameters, lives in the
 // strategy from then on. All must outlive it.
-std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::Arithmetic& arithmetic, ShardRanks ranks,
-                                      const ShardWish& wish);
+std::unique_ptr<Strategy> make_shards(model::CausalModel& model, tensor::DeviceOps& ops, ShardRanks ranks,
+                                      const ShardOptions& options);
 
 }  // namespace muster::parallel

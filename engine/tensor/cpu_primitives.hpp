@@ -4,16 +4,16 @@
 #include <memory>
 
 #include "kernels/thread_team.hpp"
-#include "tensor/learning.hpp"
-#include "tensor/pointwise.hpp"
+#include "tensor/training_ops.hpp"
+#include "tensor/row_ops.hpp"
 #include "tensor/primitives.hpp"
 #include "tensor/token_choice.hpp"
 
 namespace muster::tensor {
 
 std::unique_ptr<Primitives> make_cpu_primitives(std::shared_ptr<kernels::ThreadTeam> team);
-std::unique_ptr<Pointwise> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<RowOps> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
 std::unique_ptr<TokenChoice> make_cpu_token_choice(std::shared_ptr<kernels::ThreadTeam> team);
-std::unique_ptr<Learning> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<TrainingOps> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team);
 
 }  // namespace muster::tensor

@@ -29,7 +29,7 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 bool is_given(const TokenQuery& query) { return query.given.has_value(); }
 
 // What one thread draws with, from row to row.
-struct Draughtsman {
+struct TokenDrawer {
   std::vector<float> judged;
   std::vector<std::uint64_t> weights;
   RowCut cut;
@@ -105,7 +105,7 @@ class CpuTokenChoice final : public TokenChoice {
     const float* const values = floats.const_data_ptr<float>();
     const auto count = static_cast<std::int64_t>(queries.size());
     team_->split(count, (count + team_->size() - 1) / team_->size(), [&](std::int64_t begin, std::int64_t end) {
-      Draughtsman draughtsman;
+      TokenDrawer draughtsman;
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
         if (!queries[i].given) tokens[i] = draughtsman.draw(*team_, rules, {values + i * width, width}, queries[i]);
     });

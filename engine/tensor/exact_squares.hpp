@@ -17,7 +17,7 @@ inline constexpr int square_digits = 5;
 inline constexpr int square_unit_bits = 88;  // the lowest digit counts multiples of 2^-88
 inline constexpr int square_digit_bits = 32;
 
-// blocks: Learning::square_blocks of an exact sum → int64 [square_digits], the highest digit first.
+// blocks: TrainingOps::square_blocks of an exact sum → int64 [square_digits], the highest digit first.
 inline at::Tensor exact_squares(const at::Tensor& blocks) {
   at::Tensor rest = blocks * std::ldexp(1.0, square_unit_bits - (square_digits - 1) * square_digit_bits);
   std::vector<at::Tensor> digits;

@@ -91,7 +91,7 @@ class Primitives {
   // sum: [rows, outputs], contiguous, becomes base + the product. base: the same, and may be sum.
   virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                           at::Tensor& sum) = 0;
-  // output_gradient: [rows, outputs] → [rows, inputs]. The weight's own gradient is Learning::add_product.
+  // output_gradient: [rows, outputs] → [rows, inputs]. The weight's own gradient is TrainingOps::add_product.
   virtual at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) = 0;
 
   // heads: the batch's rows; what the cache is to have of them is in it already. Returns [rows, heads * head_size].

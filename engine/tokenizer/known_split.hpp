@@ -1,5 +1,5 @@
 // The patterns that nearly every byte-level tokenizer splits by, written out by hand: many times faster than a regular
-// expression. tests/tokenizer/known_split_test.cpp compares them with the expressions.
+// expression. tests/unit/tokenizer/known_split_test.cpp compares them with the expressions.
 #pragma once
 
 #include <cstddef>

@@ -7,13 +7,13 @@
 
 namespace muster::train {
 
-void abandon_pass(model::Residence& residence, at::Device device) {
+void abandon_pass(model::ParameterAccess& access, at::Device device) {
   constexpr int tries = 100;
   constexpr auto between = std::chrono::milliseconds(50);
   for (int i = 1;; ++i) {
     release_cached_memory(device);
     try {
-      return residence.abandon_pass();
+      return access.abandon_pass();
     } catch (const c10::OutOfMemoryError&) {
       if (i == tries) throw;
     }
@@ -21,12 +21,12 @@ void abandon_pass(model::Residence& residence, at::Device device) {
   }
 }
 
-void stand_by(model::Residence& residence, model::PassKind kind, at::Device device) {
+void stand_by(model::ParameterAccess& access, model::PassKind kind, at::Device device) {
   try {
-    return residence.idle_pass(kind);
+    return access.idle_pass(kind);
   } catch (const c10::OutOfMemoryError&) {
   }
-  abandon_pass(residence, device);
+  abandon_pass(access, device);
 }
 
 }  // namespace muster::train

@@ -10,8 +10,8 @@
 namespace muster::train {
 namespace {
 
-checkpoint::SaverPlace saver_place(const wire::TrainTask& task, int rank, int savers) {
-  checkpoint::SaverPlace place;
+checkpoint::SaverContext saver_place(const wire::TrainTask& task, int rank, int savers) {
+  checkpoint::SaverContext place;
   place.folder = std::filesystem::path(task.run_folder) / "checkpoints";
   place.attempt = task.attempt;
   place.rank = rank;

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationPlace place) {
+Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationContext place) {
   Evaluation made(std::move(place));
   made.micro_batch_ = source.micro_batch;
   if (source.data) {
@@ -30,13 +30,13 @@ Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationPl
                                opened->counts().token_limit - 1, vocabulary),
                    "use the model's own tokenizer"};
     made.dataset_.emplace(std::move(*opened));
-    made.objective_ = make_supervised(made.place_.model, made.place_.arithmetic, true);
+    made.objective_ = make_supervised(made.place_.model, made.place_.ops, true);
   }
   if (source.questions) {
     auto read = read_questions(*source.questions, made.place_.text);
     if (!read) return read.error();
     auto questions = QuestionEvaluation::make(std::move(*read), made.place_.text, made.place_.model,
-                                              made.place_.arithmetic, source.question_batch);
+                                              made.place_.ops, source.question_batch);
     if (!questions) return questions.error();
     made.questions_.emplace(std::move(*questions));
   }
@@ -49,9 +49,9 @@ wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
 }
 
 bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
-  model::Residence& home = place_.model.home();
+  model::ParameterAccess& home = place_.model.home();
   if (batch.trained_rows.empty()) {
-    stand_by(home, model::PassKind::measure, place_.arithmetic.device);
+    stand_by(home, model::PassKind::measure, place_.ops.device);
     return true;
   }
   try {
@@ -61,12 +61,12 @@ bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
   } catch (const c10::OutOfMemoryError&) {
     // First release what the pass held.
   }
-  abandon_pass(home, place_.arithmetic.device);
+  abandon_pass(home, place_.ops.device);
   return false;
 }
 
 at::Tensor Evaluation::measure_passes() {
-  at::Tensor sums = at::zeros({loss_parts + 2}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
+  at::Tensor sums = at::zeros({loss_parts + 2}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
   const std::int64_t stride = place_.ranks.size() * micro_batch_;
   ProgressSign sign(place_.tell, "measuring the loss",
                     (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
@@ -92,7 +92,7 @@ at::Tensor Evaluation::measure_passes() {
 // Smaller passes change no bit of it.
 at::Tensor Evaluation::measure_loss() {
   if (!dataset_)
-    return at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.arithmetic.device));
+    return at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
   for (;;) {
     const at::Tensor sums = measure_passes();
     place_.ranks.all_reduce(sums);
@@ -101,7 +101,7 @@ at::Tensor Evaluation::measure_loss() {
     if (out_of_memory == 0) return sums.narrow(0, 0, loss_parts + 1);
     TORCH_CHECK_WITH(OutOfMemoryError, micro_batch_ > 1, "one sample of the evaluation at a time runs out of memory");
     micro_batch_ = (micro_batch_ + 1) / 2;
-    release_cached_memory(place_.arithmetic.device);
+    release_cached_memory(place_.ops.device);
   }
 }
 

@@ -22,10 +22,10 @@ struct EvaluationSource {
 };
 
 // What an evaluation has around it; all must outlive it.
-struct EvaluationPlace {
+struct EvaluationContext {
   const chat::ModelText& text;
   model::CausalModel& model;
-  tensor::Arithmetic& arithmetic;
+  tensor::DeviceOps& ops;
   communicate::Communicator& ranks;
   std::function<void(const wire::EventBody&)> tell;  // reports progress
 };
@@ -39,7 +39,7 @@ struct EvaluationResult {
 class Evaluation {
  public:
   // Refused: what does not fit the model.
-  static Result<Evaluation> make(const EvaluationSource& source, EvaluationPlace place);
+  static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place);
 
   // Neither data nor questions.
   bool empty() const { return !dataset_ && !questions_; }
@@ -51,7 +51,7 @@ class Evaluation {
   EvaluationResult measure();
 
  private:
-  explicit Evaluation(EvaluationPlace place) : place_(std::move(place)) {}
+  explicit Evaluation(EvaluationContext place) : place_(std::move(place)) {}
   // Over all ranks: parts of the exact sum, followed by its tokens.
   at::Tensor measure_loss();
   // The same for this rank alone, followed by whether memory ran out.
@@ -59,7 +59,7 @@ class Evaluation {
   // Adds to the sums. False: memory ran out; what other ranks wait for is done.
   bool measure_pass(const data::MicroBatch& batch, at::Tensor& sums);
 
-  EvaluationPlace place_;
+  EvaluationContext place_;
   std::int64_t micro_batch_ = 1;
   std::optional<data::Dataset> dataset_;
   std::unique_ptr<Objective> objective_;

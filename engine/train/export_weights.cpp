@@ -11,7 +11,7 @@ namespace {
 
 // Later, when the other ranks take part, a full disk can no longer be waited for.
 Result<void> await_room(const checkpoint::ExportRequest& request, const wire::TrainTask& task,
-                        const ExportPlace& place) {
+                        const ExportContext& place) {
   ByteCount needed = mebibytes(1);  // for headers
   for (const checkpoint::TensorDeclaration& tensor : request.tensors)
     needed.value += tensor.dimensions.elements() * spec::bytes_per_element(tensor.type);
@@ -23,7 +23,7 @@ Result<void> await_room(const checkpoint::ExportRequest& request, const wire::Tr
 }  // namespace
 
 Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            const ExportPlace& place) {
+                            const ExportContext& place) {
   const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
   checkpoint::ExportRequest request;
   request.tensors = checkpoint::tensors_to_export(shape, type);

@@ -10,13 +10,13 @@
 
 namespace muster::train {
 
-struct ExportPlace {
+struct ExportContext {
   int rank = 0;
   std::function<void(const wire::EventBody&)> tell;  // reports rank 0's progress
 };
 
 // Rank 0 writes; all ranks of the first copy call it.
 Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            const ExportPlace& place);
+                            const ExportContext& place);
 
 }  // namespace muster::train

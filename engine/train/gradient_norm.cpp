@@ -6,7 +6,7 @@
 
 namespace muster::train {
 
-double squared_norm(parallel::Strategy& strategy, tensor::Learning& learning) {
+double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& learning) {
   at::Tensor own;
   const auto add = [&own](const at::Tensor& more) { own = own.defined() ? own + more : more; };
   for (const parallel::Shard& shard : strategy.shards()) {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "parallel/strategy.hpp"
-#include "tensor/learning.hpp"
+#include "tensor/training_ops.hpp"
 
 namespace muster::train {
 
 // Its square, after finish_gradients(). For exact sums it is the same however they are cut. learning: of the device
 // where the shards lie. All ranks call it.
-double squared_norm(parallel::Strategy& strategy, tensor::Learning& learning);
+double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& learning);
 
 }  // namespace muster::train

@@ -24,9 +24,9 @@ Error bad_row(const std::filesystem::path& path, std::size_t line, const std::st
           R"(a row of questions is {"prompt": "12+34=", "answer": "46"})"};
 }
 
-class InStep final : public generate::StepRunner {
+class LockstepRunner final : public generate::StepRunner {
  public:
-  InStep(generate::StepRunner& steps, PassPace& pace) : steps_(steps), pace_(pace) {}
+  LockstepRunner(generate::StepRunner& steps, LockstepPasses& pace) : steps_(steps), pace_(pace) {}
 
   int depth() const override { return steps_.depth(); }
   void begin(const generate::Step& step) override {
@@ -36,7 +36,7 @@ class InStep final : public generate::StepRunner {
 
  private:
   generate::StepRunner& steps_;
-  PassPace& pace_;
+  LockstepPasses& pace_;
 };
 
 }  // namespace
@@ -69,9 +69,9 @@ Result<std::vector<Question>> read_questions(const std::filesystem::path& path, 
 }
 
 Result<QuestionEvaluation> QuestionEvaluation::make(std::vector<Question> questions, const chat::ModelText& text,
-                                                    model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                                    model::CausalModel& model, tensor::DeviceOps& ops,
                                                     std::int64_t most_sequences) {
-  QuestionEvaluation made(std::move(questions), text, model, arithmetic, most_sequences);
+  QuestionEvaluation made(std::move(questions), text, model, ops, most_sequences);
   const std::int64_t positions = model.config().positions;
   std::int64_t number = 0;
   for (Question& question : made.questions_) {
@@ -92,15 +92,15 @@ bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
   return trim(answer.text) == trim(questions_[answer.question].answer);
 }
 
-QuestionEvaluation::Answers QuestionEvaluation::generate_answers(PassPace& pace, communicate::Communicator& ranks,
+QuestionEvaluation::Answers QuestionEvaluation::generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
                                                                  const std::function<void(std::int64_t done)>& done) {
   const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
   const std::int64_t blocks = most_sequences_ * ((longest_ + block_tokens - 1) / block_tokens);
   model::KeyValueCache cache(model_.cache_shape(blocks, block_tokens));
   tensor::SamplingRules rules;
   rules.temperature = 0;
-  generate::LocalRunner local(model_, arithmetic_, cache, rules, longest_);
-  InStep runner(local, pace);
+  generate::LocalRunner local(model_, ops_, cache, rules, longest_);
+  LockstepRunner runner(local, pace);
   generate::BlockPool pool(blocks, block_tokens);
   generate::GeneratorSettings settings;
   settings.end_tokens = text_.end_tokens();
@@ -123,14 +123,14 @@ std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& r
                                                     const std::function<void(std::int64_t done)>& done) {
   Answers tokens;
   const auto answered = [&] {
-    PassPace pace(model_.home(), ranks, arithmetic_.device);
+    LockstepPasses pace(model_.home(), ranks, ops_.device);
     return pace.run([&] { tokens = generate_answers(pace, ranks, done); });
   };
   while (!answered()) {
     TORCH_CHECK_WITH(OutOfMemoryError, most_sequences_ > 1,
                      "one question of the evaluation at a time runs out of memory");
     most_sequences_ = (most_sequences_ + 1) / 2;
-    release_cached_memory(arithmetic_.device);
+    release_cached_memory(ops_.device);
   }
   std::vector<GivenAnswer> answers;
   for (const auto& [question, given] : tokens)

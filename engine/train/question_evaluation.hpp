@@ -13,7 +13,7 @@
 #include "chat/model_text.hpp"
 #include "communicate/communicator.hpp"
 #include "model/causal_model.hpp"
-#include "train/pass_pace.hpp"
+#include "train/lockstep_passes.hpp"
 
 namespace muster::train {
 
@@ -37,7 +37,7 @@ class QuestionEvaluation {
  public:
   // All must outlive this. Refused: a question that does not fit the model. most_sequences: answered at once.
   static Result<QuestionEvaluation> make(std::vector<Question> questions, const chat::ModelText& text,
-                                         model::CausalModel& model, tensor::Arithmetic& arithmetic,
+                                         model::CausalModel& model, tensor::DeviceOps& ops,
                                          std::int64_t most_sequences);
 
   const std::vector<Question>& questions() const { return questions_; }
@@ -49,21 +49,21 @@ class QuestionEvaluation {
 
  private:
   QuestionEvaluation(std::vector<Question> questions, const chat::ModelText& text, model::CausalModel& model,
-                     tensor::Arithmetic& arithmetic, std::int64_t most_sequences)
+                     tensor::DeviceOps& ops, std::int64_t most_sequences)
       : questions_(std::move(questions)),
         text_(text),
         model_(model),
-        arithmetic_(arithmetic),
+        ops_(ops),
         most_sequences_(most_sequences) {}
 
   using Answers = std::map<std::int64_t, std::vector<std::int32_t>>;  // by question
-  Answers generate_answers(PassPace& pace, communicate::Communicator& ranks,
+  Answers generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
                            const std::function<void(std::int64_t)>& done);
 
   std::vector<Question> questions_;
   const chat::ModelText& text_;
   model::CausalModel& model_;
-  tensor::Arithmetic& arithmetic_;
+  tensor::DeviceOps& ops_;
   std::int64_t most_sequences_;
   std::int64_t longest_ = 0;  // prompt and answer together
 };

@@ -54,36 +54,36 @@ model::Batch model_batch(const data::MicroBatch& batch) {
 
 class Supervised final : public Objective {
  public:
-  Supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic, bool pinned)
+  Supervised(model::CausalModel& model, tensor::DeviceOps& ops, bool pinned)
       : model_(model),
-        arithmetic_(arithmetic),
-        pinned_(pinned && arithmetic.device.is_cuda()),
-        head_rows_(arithmetic.device.is_cuda() ? 2048 : 256) {}
+        ops_(ops),
+        pinned_(pinned && ops.device.is_cuda()),
+        head_rows_(ops.device.is_cuda() ? 2048 : 256) {}
 
-  at::Tensor learn(const data::MicroBatch& batch, const PassWish& wish, model::Residence& residence) override {
-    residence.begin_pass(model::PassKind::learn);
+  at::Tensor learn(const data::MicroBatch& batch, const PassOptions& options, model::ParameterAccess& access) override {
+    access.begin_pass(model::PassKind::learn);
     const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
     model::ModelTape tape;
-    tape.recompute = wish.recompute;
-    const at::Tensor hidden = model_.forward(pass, tape, residence);
+    tape.recompute = options.recompute;
+    const at::Tensor hidden = model_.forward(pass, tape, access);
     const Targets targets = place(batch);
     std::vector<at::Tensor> losses;
-    at::Tensor gradient = head_backward(batch, targets, wish, hidden, tape, residence, losses);
-    model_.backward(pass, tape, std::move(gradient), residence);
+    at::Tensor gradient = head_backward(batch, targets, options, hidden, tape, access, losses);
+    model_.backward(pass, tape, std::move(gradient), access);
     return exact_sum(at::cat(losses));
   }
 
   at::Tensor measure(const data::MicroBatch& batch) override {
     const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
     const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
-    const model::HeadStay stay = model_.stay_at_head();
+    const model::HeadGuard guard = model_.use_head();
     const Targets targets = place(batch);
     const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
     std::vector<at::Tensor> losses;
     for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
       at::Tensor logits = model_.head_logits(normed.narrow(0, rows.first, rows.count));
       losses.push_back(
-          arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count), 0));
+          ops_.training->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count), 0));
     }
     return exact_sum(at::cat(losses));
   }
@@ -95,43 +95,43 @@ class Supervised final : public Objective {
   };
 
   // Forward and backward of final norm and head: the gradient of all hidden rows.
-  at::Tensor head_backward(const data::MicroBatch& batch, const Targets& targets, const PassWish& wish,
-                           const at::Tensor& hidden, model::ModelTape& tape, model::Residence& residence,
+  at::Tensor head_backward(const data::MicroBatch& batch, const Targets& targets, const PassOptions& options,
+                           const at::Tensor& hidden, model::ModelTape& tape, model::ParameterAccess& access,
                            std::vector<at::Tensor>& losses) {
-    const model::HeadStay stay = model_.stay_at_head(residence);
+    const model::HeadGuard guard = model_.use_head(access);
     const at::Tensor normed = model_.final_norm(hidden.index_select(0, targets.rows));
     at::Tensor normed_gradient = at::empty_like(normed);
     for (const HeadRows& rows : cut_for_head(trained_per_sequence(batch), head_rows_)) {
       const at::Tensor part = normed.narrow(0, rows.first, rows.count);
       at::Tensor logits = model_.head_logits(part);
-      losses.push_back(arithmetic_.learning->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count),
-                                                           wish.gradient_scale));
+      losses.push_back(ops_.training->cross_entropy(logits, targets.tokens.narrow(0, rows.first, rows.count),
+                                                           options.gradient_scale));
       normed_gradient.narrow(0, rows.first, rows.count)
-          .copy_(model_.head_backward(part, logits, rows.pieces, residence));
+          .copy_(model_.head_backward(part, logits, rows.pieces, access));
     }
     at::Tensor gradient = at::zeros_like(hidden);
     gradient.index_copy_(0, targets.rows, normed_gradient);
-    return model_.final_norm_backward(tape, gradient, residence);
+    return model_.final_norm_backward(tape, gradient, access);
   }
 
   Targets place(const data::MicroBatch& batch) const {
     const auto bring = [this](const std::vector<std::int64_t>& values) {
       const at::Tensor host = at::tensor(values, at::kLong);
-      return (pinned_ ? host.pin_memory() : host).to(arithmetic_.device, pinned_);
+      return (pinned_ ? host.pin_memory() : host).to(ops_.device, pinned_);
     };
     return {bring(batch.trained_rows), bring(batch.targets)};
   }
 
   model::CausalModel& model_;
-  tensor::Arithmetic& arithmetic_;
+  tensor::DeviceOps& ops_;
   bool pinned_;
   std::int64_t head_rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::Arithmetic& arithmetic, bool pinned) {
-  return std::make_unique<Supervised>(model, arithmetic, pinned);
+std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::DeviceOps& ops, bool pinned) {
+  return std::make_unique<Supervised>(model, ops, pinned);
 }
 
 }  // namespace muster::train

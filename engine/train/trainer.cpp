@@ -23,13 +23,13 @@
 #include "train/evaluation.hpp"
 #include "train/exact_loss.hpp"
 #include "train/export_weights.hpp"
-#include "train/first_bad.hpp"
+#include "train/find_nonfinite.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
 #include "train/objective.hpp"
 #include "train/pass_size.hpp"
 #include "train/progress_sign.hpp"
-#include "train/same_task.hpp"
+#include "train/task_agreement.hpp"
 #include "train/step_clock.hpp"
 
 namespace muster::train {
@@ -46,8 +46,8 @@ model::Recompute recompute_of(spec::Recomputation asked) {
   return asked == spec::Recomputation::selective ? model::Recompute::cheap : model::Recompute::nothing;
 }
 
-optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerWish& wish) {
-  return {wish.kind, wish.weight_decay, wish.beta1, wish.beta2, wish.epsilon, wish.momentum};
+optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& options) {
+  return {options.kind, options.weight_decay, options.beta1, options.beta2, options.epsilon, options.momentum};
 }
 
 // What a step left behind, after the sums over ranks.
@@ -62,24 +62,24 @@ struct StepOutcome {
 class Loop final : public Trainer {
  public:
   // host: where shards are kept in the host's memory, what steps them there.
-  Loop(const TrainTask& task, TrainerPlace place, StateRanks ranks, spec::ModelDescription description,
-       chat::ModelText text, tensor::Arithmetic arithmetic, std::optional<tensor::Arithmetic> host,
+  Loop(const TrainTask& task, TrainerContext place, StateRanks ranks, spec::ModelDescription description,
+       chat::ModelText text, tensor::DeviceOps ops, std::optional<tensor::DeviceOps> host,
        data::Dataset dataset)
       : task_(task),
         place_(std::move(place)),
         state_ranks_(std::move(ranks)),
         description_(std::move(description)),
         text_(std::move(text)),
-        arithmetic_(std::move(arithmetic)),
+        ops_(std::move(ops)),
         host_(std::move(host)),
         dataset_(std::move(dataset)),
-        model_(model::CausalModel::unfilled(description_.config, arithmetic_, tensor::to_torch(task.compute),
-                                            state_ranks_.parameter_memory(arithmetic_, tensor::to_torch(task.state)))),
-        strategy_(state_ranks_.make_strategy(model_, arithmetic_, task.exact, tensor::to_torch(task.state))),
+        model_(model::CausalModel::unfilled(description_.config, ops_, tensor::to_torch(task.compute),
+                                            state_ranks_.parameter_memory(ops_, tensor::to_torch(task.state)))),
+        strategy_(state_ranks_.make_strategy(model_, ops_, task.exact, tensor::to_torch(task.state))),
         optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), shard_learning(), *strategy_)),
         state_(*strategy_, *optimizer_),
         transfer_(place_.ranks, place_.device, static_cast<int>(task.saving_ranks), state_),
-        objective_(make_supervised(model_, arithmetic_, task.pinned)),
+        objective_(make_supervised(model_, ops_, task.pinned)),
         checkpoints_(task, {place_.ranks.rank(), place_.tell}, state_, transfer_),
         schedule_{task.optimizer.schedule, task.optimizer.rate, task.optimizer.warmup_steps, task.optimizer.decay_steps,
                   task.steps},
@@ -91,7 +91,7 @@ class Loop final : public Trainer {
 
  private:
   // The operations of the device that the shards are on.
-  tensor::Learning& shard_learning() { return host_ ? *host_->learning : *arithmetic_.learning; }
+  tensor::TrainingOps& shard_learning() { return host_ ? *host_->training : *ops_.training; }
   bool scales_loss() const { return task_.compute == spec::ElementType::float16; }
   data::BatchSchedule batches() const {
     return {dataset_.lengths(), {place_.seed, true, task_.packing, task_.sequence_length}, task_.batch_size};
@@ -116,7 +116,7 @@ class Loop final : public Trainer {
   // Forward and backward of all passes of this rank, and the sums over ranks; with plain gradients, without these.
   at::Tensor compute(const data::LoadedStep& loaded, PlainGradients* plain = nullptr);
   // Adds to the losses. False: memory ran out, and the pass was abandoned.
-  bool learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses);
+  bool learn(const data::MicroBatch& pass, const PassOptions& options, model::ParameterAccess& access, at::Tensor& losses);
   Result<void> shrink();
   StepOutcome outcome(const data::LoadedStep& loaded, const at::Tensor& loss_sum);
   void update(const StepOutcome& outcome, double rate);
@@ -134,12 +134,12 @@ class Loop final : public Trainer {
   void tell_memory(bool now);
 
   TrainTask task_;
-  TrainerPlace place_;
+  TrainerContext place_;
   StateRanks state_ranks_;
   spec::ModelDescription description_;
   chat::ModelText text_;
-  tensor::Arithmetic arithmetic_;
-  std::optional<tensor::Arithmetic> host_;
+  tensor::DeviceOps ops_;
+  std::optional<tensor::DeviceOps> host_;
   data::Dataset dataset_;
   model::CausalModel model_;
   std::unique_ptr<parallel::Strategy> strategy_;
@@ -169,7 +169,7 @@ Result<void> Loop::begin() {
                              description_.config.vocabulary),
                  "use the model's own tokenizer"};
   auto evaluation = Evaluation::make({task_.evaluation.data, task_.evaluation.questions, task_.micro_batch},
-                                     {text_, model_, arithmetic_, place_.ranks, place_.tell});
+                                     {text_, model_, ops_, place_.ranks, place_.tell});
   if (!evaluation) return evaluation.error();
   evaluation_.emplace(std::move(*evaluation));
   if (auto filled = fill_state(); !filled) return filled;
@@ -266,29 +266,29 @@ at::Tensor Loop::compute(const data::LoadedStep& loaded, PlainGradients* plain) 
   strategy_->begin_step();
   ran_out_ = false;
   const double scale = scales_loss() ? scaler_.scale() : 1;
-  const PassWish wish{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
+  const PassOptions options{scale / static_cast<double>(std::max<std::int64_t>(loaded.trained_tokens, 1)),
                       recompute_of(pass_size_.recompute)};
   at::Tensor sum = no_losses(place_.device);
-  model::Residence& residence = plain ? static_cast<model::Residence&>(*plain) : *strategy_;
+  model::ParameterAccess& access = plain ? static_cast<model::ParameterAccess&>(*plain) : *strategy_;
   for (const data::MicroBatch& pass : loaded.passes) {
     if (!plain && &pass == &loaded.passes.back()) strategy_->begin_last_pass();
     if (ran_out_ || pass.trained_rows.empty())
-      stand_by(residence, model::PassKind::learn, place_.device);
+      stand_by(access, model::PassKind::learn, place_.device);
     else
-      ran_out_ = !learn(pass, wish, residence, sum);
+      ran_out_ = !learn(pass, options, access, sum);
   }
   if (!plain) strategy_->finish_gradients();
   return sum;
 }
 
-bool Loop::learn(const data::MicroBatch& pass, const PassWish& wish, model::Residence& residence, at::Tensor& losses) {
+bool Loop::learn(const data::MicroBatch& pass, const PassOptions& options, model::ParameterAccess& access, at::Tensor& losses) {
   try {
-    losses += objective_->learn(pass, wish, residence);
+    losses += objective_->learn(pass, options, access);
     return true;
   } catch (const c10::OutOfMemoryError&) {
     // First release what the pass held.
   }
-  abandon_pass(residence, place_.device);
+  abandon_pass(access, place_.device);
   return false;
 }
 
@@ -298,7 +298,7 @@ Result<void> Loop::shrink() {
         Error::Kind::refused,
         fmt::format("step {}: one sequence at a time, with everything computed again, runs out of memory", step_ + 1),
         "shorten training.sequence_length, or spread the state over more GPUs (--strategy fsdp)"};
-  if (ran_out_) place_.tell(wire::Shrunk{step_ + 1, pass_size_.micro_batch, pass_size_.recompute});
+  if (ran_out_) place_.tell(wire::PassReduced{step_ + 1, pass_size_.micro_batch, pass_size_.recompute});
   evaluation_->take_at_once(pass_size_.micro_batch);
   release_cached_memory(place_.device);
   return {};
@@ -346,7 +346,7 @@ void Loop::update(const StepOutcome& outcome, double rate) {
 Error Loop::explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome) {
   PlainGradients gradients(*strategy_, place_.device);
   const at::Tensor loss = compute(loaded, &gradients);
-  const BadTensor own = first_bad(state_, *strategy_, loss_of(loss).bad > 0, gradients);
+  const BadTensor own = find_nonfinite(state_, *strategy_, loss_of(loss).bad > 0, gradients);
   const auto found = agree_on_bad(own, place_.ranks, place_.device);
   const std::string where =
       found ? fmt::format("on rank {}: {}", found->rank, describe(found->bad, state_)) : "on no rank by itself";
@@ -482,28 +482,28 @@ Result<void> Loop::finish() {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& given, TrainerPlace place) {
+Result<std::unique_ptr<Trainer>> Trainer::make(const TrainTask& given, TrainerContext place) {
   TrainTask task = given;
-  if (auto settled = settle_task(task, place.seed, place.ranks, place.device); !settled) return settled.error();
+  if (auto settled = agree_on_task(task, place.seed, place.ranks, place.device); !settled) return settled.error();
   const spec::ModelSearch search = spec::model_search_from_environment();
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();
   auto text = chat::read_model_text(task.model, search);
   if (!text) return text.error();
-  auto arithmetic = tensor::make_arithmetic({place.device, place.threads, task.attention, task.deterministic});
-  if (!arithmetic) return arithmetic.error();
+  auto ops = tensor::make_device_ops({place.device, place.threads, task.attention, task.deterministic});
+  if (!ops) return ops.error();
   auto dataset = data::Dataset::open(task.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto ranks = StateRanks::join(task.sharding, place.ranks, place.join_some);
   if (!ranks) return ranks.error();
-  std::optional<tensor::Arithmetic> host;
+  std::optional<tensor::DeviceOps> host;
   if (ranks->in_host_memory(place.device)) {
-    auto made = tensor::make_arithmetic({.threads = place.threads});
+    auto made = tensor::make_device_ops({.threads = place.threads});
     if (!made) return made.error();
     host.emplace(std::move(*made));
   }
   auto loop = std::make_unique<Loop>(task, std::move(place), std::move(*ranks), std::move(*description),
-                                     std::move(*text), std::move(*arithmetic), std::move(host), std::move(*dataset));
+                                     std::move(*text), std::move(*ops), std::move(host), std::move(*dataset));
   if (auto begun = loop->begin(); !begun) return begun.error();
   return std::unique_ptr<Trainer>(std::move(loop));
 }

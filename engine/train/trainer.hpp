@@ -13,7 +13,7 @@
 namespace muster::train {
 
 // What a trainer has around it.
-struct TrainerPlace {
+struct TrainerContext {
   communicate::Communicator& ranks;
   at::Device device;
   int threads = 1;  // that compute
@@ -28,7 +28,7 @@ enum class Ending { done, left };
 class Trainer {
  public:
   // Everything that a run holds: model, masters, optimizer, data, where it stands.
-  static Result<std::unique_ptr<Trainer>> make(const wire::TrainTask& task, TrainerPlace place);
+  static Result<std::unique_ptr<Trainer>> make(const wire::TrainTask& task, TrainerContext place);
   virtual ~Trainer() = default;
 
   // To the last step, or until a rank was asked to leave. Every rank returns from the same step.

@@ -41,7 +41,7 @@ Result<void> run_task(const wire::EvaluateTask& task, Job& job) {
   const auto ranks = job.join_ranks();
   if (!ranks) return ranks.error();
   auto evaluation = train::Evaluation::make({task.data, task.questions, task.micro_batch, task.question_batch},
-                                            {*(*loaded)->text, *(*loaded)->model, (*loaded)->arithmetic, **ranks,
+                                            {*(*loaded)->text, *(*loaded)->model, (*loaded)->ops, **ranks,
                                              [&job](const wire::EventBody& event) { job.channel.tell(event); }});
   if (!evaluation) return evaluation.error();
   job.ready();

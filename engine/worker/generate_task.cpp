@@ -68,19 +68,19 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const auto shape = cache_shape(task, **loaded);
   if (!shape) return shape.error();
   model::CausalModel& model = *(*loaded)->model;
-  tensor::Arithmetic& arithmetic = (*loaded)->arithmetic;
+  tensor::DeviceOps& ops = (*loaded)->ops;
   model::KeyValueCache cache(*shape);
   const tensor::SamplingRules rules = sampling_rules(task);
   job.ready();
   if (stages == nullptr) {
-    generate::LocalRunner runner(model, arithmetic, cache, rules, (*loaded)->longest);
+    generate::LocalRunner runner(model, ops, cache, rules, (*loaded)->longest);
     return answer_or_score(task, job, **loaded, runner, *shape);
   }
   if (!stages->is_first()) {
-    stages->serve(model, arithmetic, cache, rules);
+    stages->serve(model, ops, cache, rules);
     return {};
   }
-  auto done = answer_or_score(task, job, **loaded, stages->start(model, arithmetic, cache, rules), *shape);
+  auto done = answer_or_score(task, job, **loaded, stages->start(model, ops, cache, rules), *shape);
   if (done) stages->end();
   return done;
 }

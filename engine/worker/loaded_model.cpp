@@ -53,18 +53,18 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
   if (!text) return text.error();
   loaded->text.emplace(std::move(*text));
   const bool all_stays = task.in_host_memory.empty() && task.on_disk.empty();
-  auto arithmetic =
-      tensor::make_arithmetic({job.device, assignment.threads, task.attention, task.deterministic, all_stays});
-  if (!arithmetic) return arithmetic.error();
-  loaded->arithmetic = std::move(*arithmetic);
+  auto ops =
+      tensor::make_device_ops({job.device, assignment.threads, task.attention, task.deterministic, all_stays});
+  if (!ops) return ops.error();
+  loaded->ops = std::move(*ops);
   auto source = open_weights(task, *description, search, assignment.seed);
   if (!source) return source.error();
   loaded->source = std::move(*source);
   loaded->in_host_memory = model::make_host_source(*loaded->source);
   const spec::ElementType usual =
-      loaded->arithmetic.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
+      loaded->ops.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   auto model =
-      model::CausalModel::load(description->config, *loaded->source, loaded->arithmetic,
+      model::CausalModel::load(description->config, *loaded->source, loaded->ops,
                                {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads),
                                 tell_loading(job), offloaded_parts(task, *loaded)});
   if (!model) return model.error();

@@ -13,7 +13,7 @@ namespace muster::worker {
 struct LoadedModel {
   std::unique_ptr<checkpoint::TensorSource> source;          // read from again where parts of the model do not stay
   std::unique_ptr<checkpoint::TensorSource> in_host_memory;  // the same, of what is kept there
-  tensor::Arithmetic arithmetic;
+  tensor::DeviceOps ops;
   std::optional<model::CausalModel> model;
   std::optional<chat::ModelText> text;
   std::int64_t longest = 0;  // prompt and answer together, in tokens

@@ -32,21 +32,21 @@ Result<std::unique_ptr<Pipeline>> Pipeline::join(const Job& job, const std::vect
   return pipeline;
 }
 
-void Pipeline::connect(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+void Pipeline::connect(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                        const tensor::SamplingRules& rules) {
-  stage_.emplace(model, arithmetic, cache, rules);
+  stage_.emplace(model, ops, cache, rules);
   link_.emplace(PipelineRanks{*messages_, rows_.get()}, silence_);
 }
 
-generate::StepRunner& Pipeline::start(model::CausalModel& model, tensor::Arithmetic& arithmetic,
+generate::StepRunner& Pipeline::start(model::CausalModel& model, tensor::DeviceOps& ops,
                                       model::KeyValueCache& cache, const tensor::SamplingRules& rules) {
-  connect(model, arithmetic, cache, rules);
+  connect(model, ops, cache, rules);
   return runner_.emplace(*stage_, *link_, link_->stages());
 }
 
-void Pipeline::serve(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+void Pipeline::serve(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                      const tensor::SamplingRules& rules) {
-  connect(model, arithmetic, cache, rules);
+  connect(model, ops, cache, rules);
   run_stage(*stage_, *link_);
 }
 

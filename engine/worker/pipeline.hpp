@@ -22,17 +22,17 @@ class Pipeline {
   bool is_first() const { return messages_->rank() == 0; }
 
   // The first stage: what carries out steps over all of them. All must outlive this.
-  generate::StepRunner& start(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+  generate::StepRunner& start(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                               const tensor::SamplingRules& rules);
   // The first stage, when there are no more steps.
   void end() { link_->end(); }
   // The other stages: carries out steps until there are no more.
-  void serve(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+  void serve(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
              const tensor::SamplingRules& rules);
 
  private:
   Pipeline() = default;
-  void connect(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+  void connect(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                const tensor::SamplingRules& rules);
 
   std::unique_ptr<communicate::Communicator> messages_;

@@ -11,11 +11,11 @@ at::Tensor ModelStage::forward(const generate::Step& step, const at::Tensor& bef
 }
 
 std::vector<tensor::ChosenToken> ModelStage::draw(const generate::Step& step, const at::Tensor& hidden) {
-  return generate::draw_tokens(model_, arithmetic_, rules_, hidden, step.draws);
+  return generate::draw_tokens(model_, ops_, rules_, hidden, step.draws);
 }
 
 at::Tensor ModelStage::empty_rows(std::int64_t rows) const {
-  return at::empty({rows, model_.config().hidden}, at::TensorOptions().dtype(model_.type()).device(arithmetic_.device));
+  return at::empty({rows, model_.config().hidden}, at::TensorOptions().dtype(model_.type()).device(ops_.device));
 }
 
 void run_stage(StageWork& work, PipelineLink& link) {

@@ -26,9 +26,9 @@ class StageWork {
 class ModelStage final : public StageWork {
  public:
   // All must outlive this.
-  ModelStage(model::CausalModel& model, tensor::Arithmetic& arithmetic, model::KeyValueCache& cache,
+  ModelStage(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
              const tensor::SamplingRules& rules)
-      : model_(model), arithmetic_(arithmetic), cache_(cache), rules_(rules) {}
+      : model_(model), ops_(ops), cache_(cache), rules_(rules) {}
 
   at::Tensor forward(const generate::Step& step, const at::Tensor& before) override;
   std::vector<tensor::ChosenToken> draw(const generate::Step& step, const at::Tensor& hidden) override;
@@ -36,7 +36,7 @@ class ModelStage final : public StageWork {
 
  private:
   model::CausalModel& model_;
-  tensor::Arithmetic& arithmetic_;
+  tensor::DeviceOps& ops_;
   model::KeyValueCache& cache_;
   tensor::SamplingRules rules_;
 };

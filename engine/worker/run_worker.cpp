@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "worker/door.hpp"
+#include "worker/failure_boundary.hpp"
 #include "worker/job.hpp"
 #include "worker/task.hpp"
 
@@ -69,7 +69,7 @@ Result<std::unique_ptr<communicate::Communicator>> Job::join(const communicate::
 }
 
 int run_worker(wire::WorkerChannel& channel, const communicate::Place& place) {
-  const auto failed = through_the_door([&] { return carry_out(channel, place); });
+  const auto failed = catch_failures([&] { return carry_out(channel, place); });
   if (failed) return tell_failure(channel, *failed);
   channel.tell(wire::Done{});
   return 0;

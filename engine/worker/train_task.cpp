@@ -8,7 +8,7 @@
 
 #include "tensor/torch.hpp"
 #include "train/trainer.hpp"
-#include "worker/door.hpp"
+#include "worker/failure_boundary.hpp"
 #include "worker/task.hpp"
 
 namespace muster::worker {
@@ -34,7 +34,7 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
   leave_when_asked();
   const auto ranks = job.join_ranks();
   if (!ranks) return ranks.error();
-  train::TrainerPlace place{**ranks,
+  train::TrainerContext place{**ranks,
                             job.device,
                             job.assignment().threads,
                             job.assignment().seed,
@@ -42,7 +42,7 @@ Result<void> run_task(const wire::TrainTask& task, Job& job) {
                             [] { return asked_to_leave.load(); },
                             [&job](int first, int size, int stride) { return job.join_some(first, size, stride); }};
   std::unique_ptr<train::Trainer> trainer;
-  const auto failed = through_the_door([&]() -> Result<void> {
+  const auto failed = catch_failures([&]() -> Result<void> {
     auto made = train::Trainer::make(task, std::move(place));
     if (!made) return made.error();
     trainer = std::move(*made);

@@ -29,11 +29,11 @@ std::vector<int> pick(Host& host, const gpu::SelectionRequest& request) {
 
 service::Grant hold(const Host& host, const gpu::SelectionRequest& request, const std::string& command, bool share,
                     std::optional<std::int64_t> wait, const OnWaiting& on_waiting) {
-  service::LeaseWish wish;
-  wish.command = command;
-  wish.share = share;
-  if (wait) wish.wait = std::chrono::milliseconds(*wait);
-  return value_or_raise(hold_interruptibly(host.sources(), request, std::move(wish), on_waiting));
+  service::LeaseRequest lease_request;
+  lease_request.command = command;
+  lease_request.share = share;
+  if (wait) lease_request.wait = std::chrono::milliseconds(*wait);
+  return value_or_raise(hold_interruptibly(host.sources(), request, std::move(lease_request), on_waiting));
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ struct Progress {
 };
 
 void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& request,
-         const service::LeaseWish& wish) {
+         const service::LeaseRequest& lease_request) {
   std::optional<Result<service::Grant>> outcome;
   std::exception_ptr bug;
   try {
-    outcome = host.hold(request, wish, gpu::MaskForm::as_inherited);
+    outcome = host.hold(request, lease_request, gpu::MaskForm::as_inherited);
   } catch (...) {
     bug = std::current_exception();
   }
@@ -40,20 +40,20 @@ void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& r
 }  // namespace
 
 Result<service::Grant> hold_interruptibly(const service::HostSources& sources, gpu::SelectionRequest request,
-                                          service::LeaseWish wish,
+                                          service::LeaseRequest lease_request,
                                           const std::function<void(const std::string&)>& on_waiting) {
   constexpr std::chrono::milliseconds between_signal_checks(50);
   Progress progress;
   service::Host host(sources);
-  wish.on_waiting = [&](const std::string& reason) {
+  lease_request.on_waiting = [&](const std::string& reason) {
     const std::lock_guard lock(progress.mutex);
     progress.reason = reason;
     progress.changed.notify_one();
   };
   // An exception that leaves this function stops the thread and joins it: its place in the line is given up.
   const std::jthread thread([&](std::stop_token stop) {
-    wish.stop = std::move(stop);
-    run(progress, host, request, wish);
+    lease_request.stop = std::move(stop);
+    run(progress, host, request, lease_request);
   });
   while (true) {
     std::optional<std::string> reason;

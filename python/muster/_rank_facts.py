@@ -10,7 +10,7 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What a launcher set. launch/rank.hpp is the same in C++: tests/launch/fixtures/rank_environments.json."""
+    """What a launcher set. launch/rank.hpp is the same in C++: tests/unit/launch/fixtures/rank_environments.json."""
 
     rank: int = 0
     world_size: int = 1

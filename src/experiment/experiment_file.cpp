@@ -60,7 +60,7 @@ std::optional<schedule::Duration> read_span(NodeReader& reader, const Node& node
 }
 
 // "2", "0", "1-8", "1-all".
-std::optional<schedule::GpuWish> read_wish(NodeReader& reader, const Node& node) {
+std::optional<schedule::GpuRequest> read_wish(NodeReader& reader, const Node& node) {
   if (node.kind == Node::Kind::scalar) {
     const auto dash = node.text.find('-');
     const std::string last = dash == std::string::npos ? "" : node.text.substr(dash + 1);
@@ -70,7 +70,7 @@ std::optional<schedule::GpuWish> read_wish(NodeReader& reader, const Node& node)
                                                    : parse_number<int>(last);
     if (minimum && maximum && *minimum >= 0 && *maximum >= *minimum && *maximum <= schedule::most_gpus &&
         (*minimum > 0 || *maximum == 0))
-      return schedule::GpuWish{*minimum, *maximum};
+      return schedule::GpuRequest{*minimum, *maximum};
   }
   reader.refuse_value(node, "a number of GPUs, as in 1, 0, 1-8 or 1-all");
   return std::nullopt;

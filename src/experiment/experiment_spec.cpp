@@ -20,23 +20,23 @@ const Named* find(const std::vector<Named>& all, const std::string& name) {
 }
 
 // Samples can be spread over any number of GPUs, so generation takes those that no other job can use.
-schedule::GpuWish usual_wish(StageKind kind) {
+schedule::GpuRequest usual_wish(StageKind kind) {
   if (kind == StageKind::generate) return {1, schedule::most_gpus};
-  return schedule::GpuWish::exactly(1);
+  return schedule::GpuRequest::exactly(1);
 }
 
-schedule::GpuWish wish_of(const ExperimentSpec& spec, StageKind kind, std::size_t gpus,
+schedule::GpuRequest request_of(const ExperimentSpec& spec, StageKind kind, std::size_t gpus,
                           std::vector<Problem>& problems) {
   const Stage& stage = spec.stage(kind);
   const bool may_do_without = !stage.gpus || (stage.is_own() && spec.device != spec::Device::cuda);
-  if (gpus == 0 && may_do_without) return schedule::GpuWish::exactly(0);
-  const schedule::GpuWish wish = stage.gpus.value_or(usual_wish(kind));
-  if (static_cast<std::size_t>(wish.minimum) > gpus)
+  if (gpus == 0 && may_do_without) return schedule::GpuRequest::exactly(0);
+  const schedule::GpuRequest request = stage.gpus.value_or(usual_wish(kind));
+  if (static_cast<std::size_t>(request.minimum) > gpus)
     problems.push_back(
         {stage.where,
-         fmt::format("{}: {} GPU{} wanted, {} visible", name(kind), wish.minimum, wish.minimum == 1 ? "" : "s", gpus),
+         fmt::format("{}: {} GPU{} wanted, {} visible", name(kind), request.minimum, request.minimum == 1 ? "" : "s", gpus),
          fmt::format("{}.gpus={}; muster doctor says why no more are seen", name(kind), gpus)});
-  return wish;
+  return request;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Result<std::vector<ExperimentJob>> jobs_of(const ExperimentSpec& spec, std::size
   std::vector<Problem> problems;
   const std::vector<StageKind> wanted = spec.wanted_stages();
   for (const StageKind kind : wanted)
-    matrix.stages.push_back({std::string(name(kind)), wish_of(spec, kind, gpus, problems), spec.stage(kind).predicted});
+    matrix.stages.push_back({std::string(name(kind)), request_of(spec, kind, gpus, problems), spec.stage(kind).predicted});
   if (!problems.empty()) {
     Error error = to_error(problems);
     error.kind = Error::Kind::refused;

@@ -33,7 +33,7 @@ struct Stage {
   bool wanted = true;
   std::vector<std::string> command;       // empty: muster's own
   Settings settings;                      // of muster's own
-  std::optional<schedule::GpuWish> gpus;  // absent: the default for the stage
+  std::optional<schedule::GpuRequest> gpus;  // absent: the default for the stage
   std::optional<schedule::Duration> predicted, timeout, heartbeat;
   int retries = 0;
   std::string where;

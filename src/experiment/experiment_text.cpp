@@ -29,17 +29,17 @@ void add_settings(ordered_json& table, const Settings& settings) {
   for (const Setting& setting : settings) table[setting.key] = setting.value;
 }
 
-std::string wish_text(const schedule::GpuWish& wish) {
-  if (!wish.is_elastic()) return std::to_string(wish.minimum);
-  if (wish.most() == schedule::most_gpus) return fmt::format("{}-all", wish.minimum);
-  return fmt::format("{}-{}", wish.minimum, wish.most());
+std::string request_text(const schedule::GpuRequest& request) {
+  if (!request.is_elastic()) return std::to_string(request.minimum);
+  if (request.most() == schedule::most_gpus) return fmt::format("{}-all", request.minimum);
+  return fmt::format("{}-{}", request.minimum, request.most());
 }
 
 ordered_json stage_json(const Stage& stage) {
   if (!stage.wanted) return "none";
   ordered_json table = ordered_json::object();
   if (!stage.command.empty()) table["command"] = stage.command;
-  if (stage.gpus) table["gpus"] = wish_text(*stage.gpus);
+  if (stage.gpus) table["gpus"] = request_text(*stage.gpus);
   const auto span = [&](const char* key, const std::optional<schedule::Duration>& value) {
     if (value) table[key] = fmt::format("{}ms", value->count());
   };

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/process_handle.hpp"
-#include "launch/apart.hpp"
+#include "launch/detached_process.hpp"
 
 namespace muster::launch {
 namespace {
@@ -45,7 +45,7 @@ void Ending::note(std::set<ProcessIdentity>& reached, const ProcessStatus& statu
 void Ending::ask_everyone(const Workers& workers) {
   everyone_asked_ = true;
   for (const Descendant& found : find_descendants(::getpid())) {
-    if (is_apart(found.top)) continue;
+    if (is_detached(found.top)) continue;
     note(asked_, found.status, workers.contains(found.top));
     signal_process(found.handle, SIGTERM);
     signal_process(found.handle, SIGCONT);
@@ -57,7 +57,7 @@ void Ending::ask_everyone(const Workers& workers) {
 void Ending::ask_orphans(const Workers& workers) {
   for (const pid_t child : children_of_this_process()) {
     const auto status = read_process_status(child);
-    if (!status || workers.contains(child) || asked_.contains(status->identity) || is_apart(child)) continue;
+    if (!status || workers.contains(child) || asked_.contains(status->identity) || is_detached(child)) continue;
     note(asked_, *status, false);
     ::kill(child, SIGTERM);
     ::kill(child, SIGCONT);
@@ -78,7 +78,7 @@ void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
   std::vector<Descendant> descendants;
   if (const Clock::time_point now = Clock::now(); now >= next_scan_) {
     descendants = find_descendants(::getpid());
-    std::erase_if(descendants, [](const Descendant& found) { return is_apart(found.top); });
+    std::erase_if(descendants, [](const Descendant& found) { return is_detached(found.top); });
     next_scan_ = now + between_scans;
   }
   // Who still has its rank is noted before that rank dies.
@@ -87,7 +87,7 @@ void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
   for (const Descendant& found : descendants) signal_process(found.handle, SIGKILL);
   if (group != nullptr) group->kill();
   for (const pid_t child : children_of_this_process())
-    if (is_apart(child))
+    if (is_detached(child))
       continue;
     else if (const auto status = kill_child_with_group(child))
       note(killed_, *status, workers.contains(child));

@@ -15,45 +15,45 @@ namespace {
 
 // Words that give a failure away. Both have to be there where there are two; the first row that fits counts, so that
 // NCCL's "out of memory" is the memory's fault and not the network's.
-struct Clue {
+struct FailurePattern {
   FailureKind kind;
   std::string_view word;
   std::string_view with = "";
 };
 constexpr std::array clues{
-    Clue{FailureKind::gpu_memory, "OutOfMemoryError"},
-    Clue{FailureKind::gpu_memory, "CUDA out of memory"},
-    Clue{FailureKind::gpu_memory, "HIP out of memory"},
-    Clue{FailureKind::gpu_memory, "CUDA error: out of memory"},
-    Clue{FailureKind::gpu_memory, "CUDA_ERROR_OUT_OF_MEMORY"},
-    Clue{FailureKind::gpu_memory, "cudaErrorMemoryAllocation"},
-    Clue{FailureKind::gpu_memory, "CUBLAS_STATUS_ALLOC_FAILED"},
-    Clue{FailureKind::gpu_memory, "CUDNN_STATUS_ALLOC_FAILED"},
-    Clue{FailureKind::gpu_memory, "Cuda failure", "out of memory"},
-    Clue{FailureKind::host_memory, "MemoryError"},
-    Clue{FailureKind::host_memory, "DefaultCPUAllocator", "allocate memory"},
-    Clue{FailureKind::host_memory, "Cannot allocate memory"},
-    Clue{FailureKind::host_memory, "std::bad_alloc"},
-    Clue{FailureKind::import_error, "ModuleNotFoundError"},
-    Clue{FailureKind::import_error, "ImportError"},
-    Clue{FailureKind::communication, "DistBackendError"},
-    Clue{FailureKind::communication, "DistNetworkError"},
-    Clue{FailureKind::communication, "DistStoreError"},
-    Clue{FailureKind::communication, "NCCL error"},
-    Clue{FailureKind::communication, "NCCL Error"},
-    Clue{FailureKind::communication, "ncclSystemError"},
-    Clue{FailureKind::communication, "ncclRemoteError"},
-    Clue{FailureKind::communication, "ncclInternalError"},
-    Clue{FailureKind::communication, "Watchdog caught collective operation timeout"},
-    Clue{FailureKind::communication, "Socket Timeout"},
-    Clue{FailureKind::communication, "Connection closed by peer", "gloo"},
-    Clue{FailureKind::communication, "Connection reset by peer", "gloo"},
-    Clue{FailureKind::communication, "Connection refused", "gloo"},
-    Clue{FailureKind::communication, "Broken pipe", "gloo"},
-    Clue{FailureKind::communication, "Timed out waiting", "gloo"},
-    Clue{FailureKind::communication, "Connection closed by peer", "Store"},
-    Clue{FailureKind::communication, "Connection reset by peer", "Store"},
-    Clue{FailureKind::communication, "Connection reset by peer", "NCCL"},
+    FailurePattern{FailureKind::gpu_memory, "OutOfMemoryError"},
+    FailurePattern{FailureKind::gpu_memory, "CUDA out of memory"},
+    FailurePattern{FailureKind::gpu_memory, "HIP out of memory"},
+    FailurePattern{FailureKind::gpu_memory, "CUDA error: out of memory"},
+    FailurePattern{FailureKind::gpu_memory, "CUDA_ERROR_OUT_OF_MEMORY"},
+    FailurePattern{FailureKind::gpu_memory, "cudaErrorMemoryAllocation"},
+    FailurePattern{FailureKind::gpu_memory, "CUBLAS_STATUS_ALLOC_FAILED"},
+    FailurePattern{FailureKind::gpu_memory, "CUDNN_STATUS_ALLOC_FAILED"},
+    FailurePattern{FailureKind::gpu_memory, "Cuda failure", "out of memory"},
+    FailurePattern{FailureKind::host_memory, "MemoryError"},
+    FailurePattern{FailureKind::host_memory, "DefaultCPUAllocator", "allocate memory"},
+    FailurePattern{FailureKind::host_memory, "Cannot allocate memory"},
+    FailurePattern{FailureKind::host_memory, "std::bad_alloc"},
+    FailurePattern{FailureKind::import_error, "ModuleNotFoundError"},
+    FailurePattern{FailureKind::import_error, "ImportError"},
+    FailurePattern{FailureKind::communication, "DistBackendError"},
+    FailurePattern{FailureKind::communication, "DistNetworkError"},
+    FailurePattern{FailureKind::communication, "DistStoreError"},
+    FailurePattern{FailureKind::communication, "NCCL error"},
+    FailurePattern{FailureKind::communication, "NCCL Error"},
+    FailurePattern{FailureKind::communication, "ncclSystemError"},
+    FailurePattern{FailureKind::communication, "ncclRemoteError"},
+    FailurePattern{FailureKind::communication, "ncclInternalError"},
+    FailurePattern{FailureKind::communication, "Watchdog caught collective operation timeout"},
+    FailurePattern{FailureKind::communication, "Socket Timeout"},
+    FailurePattern{FailureKind::communication, "Connection closed by peer", "gloo"},
+    FailurePattern{FailureKind::communication, "Connection reset by peer", "gloo"},
+    FailurePattern{FailureKind::communication, "Connection refused", "gloo"},
+    FailurePattern{FailureKind::communication, "Broken pipe", "gloo"},
+    FailurePattern{FailureKind::communication, "Timed out waiting", "gloo"},
+    FailurePattern{FailureKind::communication, "Connection closed by peer", "Store"},
+    FailurePattern{FailureKind::communication, "Connection reset by peer", "Store"},
+    FailurePattern{FailureKind::communication, "Connection reset by peer", "NCCL"},
 };
 
 // What a signal mostly means, and what to look at.
@@ -80,12 +80,12 @@ constexpr std::array meanings{
 std::string name_of(int signal) { return signal_name(signal).value_or(fmt::format("signal {}", signal)); }
 
 // What the rank itself said of its end: its error file, else its last exception, else its last words.
-struct Testimony {
+struct FailureEvidence {
   std::string text;
   bool certain = true;  // an exception; last words may be anything
 };
 
-Testimony testimony_of(const WorkerFailure& failure) {
+FailureEvidence testimony_of(const WorkerFailure& failure) {
   constexpr std::size_t last_words = 5;
   if (failure.error_file) return {failure.error_file->message};
   if (std::string exception = last_exception(failure.last_lines); !exception.empty()) return {std::move(exception)};
@@ -95,7 +95,7 @@ Testimony testimony_of(const WorkerFailure& failure) {
 }
 
 std::optional<FailureKind> kind_by_words(std::string_view text) {
-  const auto fits = [&](const Clue& clue) {
+  const auto fits = [&](const FailurePattern& clue) {
     return text.find(clue.word) != std::string_view::npos && text.find(clue.with) != std::string_view::npos;
   };
   const auto* found = std::ranges::find_if(clues, fits);
@@ -109,7 +109,7 @@ bool was_killed_for_memory(const WorkerFailure& failure, std::string_view said) 
          said.find("killed by signal: Killed") != std::string_view::npos;
 }
 
-FailureKind kind_of(const WorkerFailure& failure, const Testimony& said) {
+FailureKind kind_of(const WorkerFailure& failure, const FailureEvidence& said) {
   if (failure.not_started) return FailureKind::not_started;
   if (was_killed_for_memory(failure, said.text)) return FailureKind::host_memory;
   // What ends a process by another signal than SIGABRT gives it no time to say why.
@@ -120,7 +120,7 @@ FailureKind kind_of(const WorkerFailure& failure, const Testimony& said) {
 }
 
 // The first line, or the last of mere words; not longer than a reader takes in.
-std::string gist(const Testimony& said) {
+std::string gist(const FailureEvidence& said) {
   constexpr std::size_t most = 300;
   const std::string_view text = trim(said.text);
   std::string_view line = said.certain ? text.substr(0, text.find('\n')) : text.substr(text.rfind('\n') + 1);
@@ -170,7 +170,7 @@ std::string explain(const WorkerFailure& failure, const std::string& gist) {
 }  // namespace
 
 void classify(WorkerFailure& failure) {
-  const Testimony said = testimony_of(failure);
+  const FailureEvidence said = testimony_of(failure);
   failure.kind = kind_of(failure, said);
   failure.explanation = fmt::format("rank {} {}", failure.rank, explain(failure, gist(said)));
 }

@@ -13,7 +13,7 @@
 #include "base/process.hpp"
 #include "base/process_handle.hpp"
 #include "base/signals.hpp"
-#include "launch/fallen.hpp"
+#include "launch/orphans.hpp"
 #include "launch/keeper_connection.hpp"
 #include "launch/keeper_process.hpp"
 #include "launch/keeper_protocol.hpp"
@@ -52,7 +52,7 @@ struct Keeper::State {
     if (!wait_for_end(handle, deadline)) return;
     int status = 0;
     const bool reaped = ::waitpid(identity.pid, &status, 0) == identity.pid;
-    if (!reaped || !WIFEXITED(status)) kill_fallen(identity, sessions, deadline);
+    if (!reaped || !WIFEXITED(status)) kill_orphans(identity, sessions, deadline);
   }
 
   void lose_keeper() {

@@ -16,7 +16,7 @@
 
 #include "base/open_descriptors.hpp"
 #include "base/signals.hpp"
-#include "launch/apart.hpp"
+#include "launch/detached_process.hpp"
 #include "launch/descendants.hpp"
 #include "launch/keeper_mark.hpp"
 
@@ -208,7 +208,7 @@ bool KeeperProcess::reap_orphans() {
     if (::waitid(P_ALL, 0, &facts, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != ECHILD;
     // A rank's end stands in epoll's list, and after it we come back.
     if (facts.si_pid != 0 && workers_.contains(facts.si_pid)) return true;
-    if (facts.si_pid == 0) return !std::ranges::all_of(children_of_this_process(), is_apart);
+    if (facts.si_pid == 0) return !std::ranges::all_of(children_of_this_process(), is_detached);
     ::waitpid(facts.si_pid, nullptr, WNOHANG);
   }
 }

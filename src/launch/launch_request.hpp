@@ -23,7 +23,7 @@ struct HostRange {
 };
 
 // How the agents of the hosts find each other.
-struct Meeting {
+struct RendezvousPoint {
   enum class Kind {
     alone,        // one host: a free port of the loopback interface, unless one is named
     by_rank,      // each host knows its place; the first one serves at the endpoint
@@ -54,7 +54,7 @@ struct HostPlace {
   int host_count = 1;
 };
 
-struct MeetingTimes {
+struct RendezvousTimes {
   std::chrono::milliseconds join{600000};      // until the minimum of hosts is there
   std::chrono::milliseconds last_call{30000};  // after that, for more to come
   std::chrono::milliseconds alive_interval{1000};
@@ -78,8 +78,8 @@ struct LaunchRequest {
   std::string run_id;
   std::string role = "default";
   HostRange hosts;
-  Meeting meeting;
-  MeetingTimes times;
+  RendezvousPoint rendezvous_point;
+  RendezvousTimes times;
   SecretSource secret;
   int local_ranks = 1;
   std::optional<HostPlace> place;
@@ -88,7 +88,7 @@ struct LaunchRequest {
   bool own_exit_code = false;  // end with the first failing rank's own code in place of 1
   Contract contract = Contract::collective;
   SignalRules signals;
-  LogWish logs;
+  LogOptions logs;
 };
 
 // Facts about this host that shape what ranks get.

@@ -17,7 +17,7 @@
 #include "launch/failure.hpp"
 #include "launch/keeper.hpp"
 #include "launch/log_pump.hpp"
-#include "launch/memory_kills.hpp"
+#include "launch/oom_kills.hpp"
 #include "launch/rank_streams.hpp"
 #include "launch/signal_name.hpp"
 #include "launch/supervisor.hpp"
@@ -73,12 +73,12 @@ int exit_code_of(const ProcessEnd& end) { return end.signal ? 128 + *end.signal 
 
 class Launcher {
  public:
-  Launcher(const LaunchRequest& request, const RankResources& resources, MeetingPoint meeting, const LaunchHooks& hooks,
+  Launcher(const LaunchRequest& request, const RankResources& resources, BoundRendezvous rendezvous_point, const LaunchHooks& hooks,
            SignalInbox signals, Keeper keeper)
       : request_(request),
         resources_(resources),
         hooks_(hooks),
-        meeting_(std::move(meeting)),
+        meeting_(std::move(rendezvous_point)),
         leads_(meeting_.serves()),
         supervisor_(rules()),
         signals_(std::move(signals)),
@@ -120,7 +120,7 @@ class Launcher {
   const LaunchRequest& request_;
   const RankResources& resources_;
   const LaunchHooks& hooks_;
-  MeetingPoint meeting_;
+  BoundRendezvous meeting_;
   bool leads_;
   std::string secret_;  // of the run; empty where it is insecure
   bool waits_for_secret_ = false;
@@ -133,7 +133,7 @@ class Launcher {
   std::optional<LogFolder> logs_;
   AttemptLogs attempt_;
   Environment inherited_ = current_environment();
-  std::uint64_t memory_kills_before_ = 0;
+  std::uint64_t oom_kills_before_ = 0;
   std::optional<Clock::time_point> gpus_deadline_;  // while GPUs are waited for
   Clock::time_point looking_since_ = Clock::now();  // for the coordinator; starts again with every round
   std::optional<Clock::time_point> look_again_;     // for a coordinator that is gone or had no place
@@ -210,7 +210,7 @@ void Launcher::pause() {
 Error Launcher::no_answer() const {
   return {
       Error::Kind::failed,
-      fmt::format("no answer from {} within {}", to_string(request_.meeting.endpoint), to_string(request_.times.join)),
+      fmt::format("no answer from {} within {}", to_string(request_.rendezvous_point.endpoint), to_string(request_.times.join)),
       "check that the launcher of the leading host has been started, and that no firewall is between"};
 }
 
@@ -231,7 +231,7 @@ Result<void> Launcher::join() {
   join.pid = ::getpid();
   join.role = request_.role;
   join.local_world_size = request_.local_ranks;
-  join.node_rank = request_.meeting.node_rank;
+  join.node_rank = request_.rendezvous_point.node_rank;
   join.leads = leads_;
   waits_for_secret_ = false;
   link_.emplace(std::move(*socket), join, secret_, Clock::now());
@@ -284,7 +284,7 @@ void Launcher::take_signals() {
 }
 
 void Launcher::take_keeper_events() {
-  for (const KeeperEvent& event : keeper_.receive()) carry_out(supervisor_.happened(event, Clock::now()));
+  for (const KeeperEvent& event : keeper_.receive()) carry_out(supervisor_.on_event(event, Clock::now()));
 }
 
 void Launcher::take_messages() {
@@ -316,7 +316,7 @@ void Launcher::look_again() {
   look_again_.reset();
   if (Clock::now() >= looking_since_ + request_.times.join) {
     failed_ = Error{Error::Kind::failed,
-                    fmt::format("no place in the run at {} within {}", to_string(request_.meeting.endpoint),
+                    fmt::format("no place in the run at {} within {}", to_string(request_.rendezvous_point.endpoint),
                                 to_string(request_.times.join)),
                     "give the run more hosts (--nnodes), or wait until it has ended"};
     return;
@@ -339,9 +339,9 @@ void Launcher::say_what_is_waited_for() {
   else if (coordinator_)
     hooks_.note("waiting: " + coordinator_->describe());
   else if (link_)
-    hooks_.note(fmt::format("waiting for the other hosts ({} leads)", to_string(request_.meeting.endpoint)));
+    hooks_.note(fmt::format("waiting for the other hosts ({} leads)", to_string(request_.rendezvous_point.endpoint)));
   else
-    hooks_.note(fmt::format("waiting for {} to answer", to_string(request_.meeting.endpoint)));
+    hooks_.note(fmt::format("waiting for {} to answer", to_string(request_.rendezvous_point.endpoint)));
 }
 
 void Launcher::carry_out(std::vector<Action> actions) {
@@ -405,7 +405,7 @@ Result<void> Launcher::start_ranks(const rendezvous::Start& round) {
                                   round.first_rank + local_rank, local_rank));
   const auto streams = open_rank_streams(attempt_, request_.logs, prefixes, *pump_);
   if (!streams) return streams.error();
-  memory_kills_before_ = memory_kills();
+  oom_kills_before_ = oom_kills();
   return keeper_.start_workers(worker_commands(round, *streams));
 }
 
@@ -439,7 +439,7 @@ WorkerFailure Launcher::failure_of(const RankExit& exit) const {
   if (const auto& path = attempt_.ranks[static_cast<std::size_t>(exit.local_rank)].error_file)
     failure.error_file = read_error_file(*path);
   failure.last_lines = pump_->last_error_lines(exit.local_rank, quoted_lines);
-  failure.out_of_memory_kill = exit.end.signal == SIGKILL && memory_kills() > memory_kills_before_;
+  failure.out_of_memory_kill = exit.end.signal == SIGKILL && oom_kills() > oom_kills_before_;
   classify(failure);
   return failure;
 }
@@ -504,14 +504,14 @@ int Launcher::end() {
 
 }  // namespace
 
-Result<int> launch(const LaunchRequest& request, const RankResources& resources, MeetingPoint meeting,
+Result<int> launch(const LaunchRequest& request, const RankResources& resources, BoundRendezvous rendezvous_point,
                    const LaunchHooks& hooks) {
   auto signals = SignalInbox::open(request.signals);
   if (!signals) return signals.error();
   auto keeper = Keeper::start();
   if (!keeper) return keeper.error();
   if (hooks.started) hooks.started();
-  Launcher launcher(request, resources, std::move(meeting), hooks, std::move(*signals), std::move(*keeper));
+  Launcher launcher(request, resources, std::move(rendezvous_point), hooks, std::move(*signals), std::move(*keeper));
   return launcher.run();
 }
 

@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "launch/failure.hpp"
 #include "launch/launch_request.hpp"
-#include "launch/meeting.hpp"
+#include "launch/rendezvous_point.hpp"
 
 namespace muster::launch {
 
@@ -28,7 +28,7 @@ struct LaunchHooks {
 
 // Returns the exit code of the whole. To be called while this process has one thread only: it forks. Signals are the
 // launcher's from here on.
-Result<int> launch(const LaunchRequest& request, const RankResources& resources, MeetingPoint meeting,
+Result<int> launch(const LaunchRequest& request, const RankResources& resources, BoundRendezvous rendezvous_point,
                    const LaunchHooks& hooks);
 
 }  // namespace muster::launch

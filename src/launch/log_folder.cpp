@@ -73,26 +73,26 @@ RankLogs without_files() {
   return {console, console, std::nullopt};
 }
 
-RankLogs with_files(const LogWish& wish, const fs::path& folder, int local_rank) {
-  const bool shown = wish.shown_ranks.empty() || wish.shown_ranks.contains(local_rank);
+RankLogs with_files(const LogOptions& options, const fs::path& folder, int local_rank) {
+  const bool shown = options.shown_ranks.empty() || options.shown_ranks.contains(local_rank);
   const auto target = [&](bool redirected, bool teed, const char* name) {
     if (!redirected && !teed) return StreamTarget{.file = std::nullopt, .console = shown, .prefixed = false};
     return StreamTarget{.file = folder / name, .console = teed && shown, .prefixed = teed && shown};
   };
-  const Streams redirected = wish.redirects.of(local_rank);
-  const Streams teed = wish.tee.of(local_rank);
+  const Streams redirected = options.redirects.of(local_rank);
+  const Streams teed = options.tee.of(local_rank);
   return {target(redirected.output, teed.output, "stdout.log"), target(redirected.errors, teed.errors, "stderr.log"),
           folder / "error.json"};
 }
 
 }  // namespace
 
-Result<LogFolder> LogFolder::create(LogWish wish, const std::string& run_id) {
+Result<LogFolder> LogFolder::create(LogOptions options, const std::string& run_id) {
   LogFolder logs;
-  logs.wish_ = std::move(wish);
-  const auto& asked = logs.wish_.folder;
+  logs.options_ = std::move(options);
+  const auto& asked = logs.options_.folder;
   if (asked && *asked == no_files) {
-    if (logs.wish_.output_filters.empty() && logs.wish_.error_filters.empty()) return logs;
+    if (logs.options_.output_filters.empty() && logs.options_.error_filters.empty()) return logs;
     return Error{Error::Kind::bad_input, "lines are to be filtered into files, and --log-dir /dev/null allows no files",
                  "name a folder: --log-dir FOLDER"};
   }
@@ -134,10 +134,10 @@ Result<AttemptLogs> LogFolder::begin_attempt(int attempt, int local_ranks) {
     const fs::path of_rank = folder / fmt::format("{}", rank);
     if (!fs::create_directory(of_rank, failure))
       return cannot("make the log folder", of_rank, failure ? failure.value() : EEXIST);
-    logs.ranks.push_back(with_files(wish_, of_rank, rank));
+    logs.ranks.push_back(with_files(options_, of_rank, rank));
   }
-  if (!wish_.output_filters.empty()) logs.filtered_output = folder / "filtered_stdout.log";
-  if (!wish_.error_filters.empty()) logs.filtered_errors = folder / "filtered_stderr.log";
+  if (!options_.output_filters.empty()) logs.filtered_output = folder / "filtered_stdout.log";
+  if (!options_.error_filters.empty()) logs.filtered_errors = folder / "filtered_stderr.log";
   for (const auto& file : {logs.filtered_output, logs.filtered_errors})
     if (file)
       if (auto made = make_empty_file(*file); !made) return made.error();

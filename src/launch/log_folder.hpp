@@ -37,7 +37,7 @@ class StreamChoice {
   bool named_ = false;
 };
 
-struct LogWish {
+struct LogOptions {
   std::optional<std::filesystem::path> folder;  // absent: a new one among the temporary files; "/dev/null": no files
   StreamChoice redirects;
   StreamChoice tee;                            // to the file and, line by line, to the console
@@ -71,16 +71,16 @@ struct AttemptLogs {
 class LogFolder {
  public:
   // Makes <log-dir>/<run-id>_<random>. A log-dir that is a file is bad input.
-  static Result<LogFolder> create(LogWish wish, const std::string& run_id);
+  static Result<LogFolder> create(LogOptions options, const std::string& run_id);
 
-  const LogWish& wish() const { return wish_; }
+  const LogOptions& options() const { return options_; }
   const std::optional<std::filesystem::path>& folder() const { return folder_; }  // of the run; absent: no files
   Result<AttemptLogs> begin_attempt(int attempt, int local_ranks);
   // After a run that ended well: removes a temporary folder that nobody asked for and that holds no file.
   void tidy();
 
  private:
-  LogWish wish_;
+  LogOptions options_;
   std::optional<std::filesystem::path> folder_;
   std::optional<std::filesystem::path> made_root_;  // the temporary folder above it
 };

@@ -1,6 +1,6 @@
 // Which rank this process is, as its launcher told it through the environment: torchrun's variables, else Slurm's where
 // srun started it, else rank 0 of 1. muster/_rank_facts.py does the same for Python; both are held to one table,
-// tests/launch/fixtures/rank_environments.json.
+// tests/unit/launch/fixtures/rank_environments.json.
 #pragma once
 
 #include <optional>

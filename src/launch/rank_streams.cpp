@@ -20,7 +20,7 @@ Result<FileDescriptor> open_for_writing(const std::filesystem::path& path) {
 
 class Opener {
  public:
-  Opener(const AttemptLogs& logs, const LogWish& wish, LogPump& pump) : logs_(logs), wish_(wish), pump_(pump) {}
+  Opener(const AttemptLogs& logs, const LogOptions& options, LogPump& pump) : logs_(logs), options_(options), pump_(pump) {}
 
   // The descriptor for one stream of one rank.
   Result<int> open(int local_rank, bool errors, const std::string& prefix) {
@@ -51,7 +51,7 @@ class Opener {
     stream.console = target.console;
     if (target.prefixed) {
       stream.prefix = prefix;
-      stream.filters = errors ? wish_.error_filters : wish_.output_filters;
+      stream.filters = errors ? options_.error_filters : options_.output_filters;
       stream.filtered = errors ? logs_.filtered_errors : logs_.filtered_output;
     }
     if (auto added = pump_.add(std::move(stream)); !added) return added.error();
@@ -70,16 +70,16 @@ class Opener {
   }
 
   const AttemptLogs& logs_;
-  const LogWish& wish_;
+  const LogOptions& options_;
   LogPump& pump_;
   std::vector<FileDescriptor> opened_;
 };
 
 }  // namespace
 
-Result<RankStreams> open_rank_streams(const AttemptLogs& logs, const LogWish& wish,
+Result<RankStreams> open_rank_streams(const AttemptLogs& logs, const LogOptions& options,
                                       const std::vector<std::string>& prefixes, LogPump& pump) {
-  Opener opener(logs, wish, pump);
+  Opener opener(logs, options, pump);
   RankStreams streams;
   for (int local_rank = 0; local_rank < static_cast<int>(logs.ranks.size()); ++local_rank) {
     const std::string& prefix = prefixes[static_cast<std::size_t>(local_rank)];

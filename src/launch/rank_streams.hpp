@@ -19,7 +19,7 @@ struct RankStreams {
 };
 
 // prefixes: by local rank.
-Result<RankStreams> open_rank_streams(const AttemptLogs& logs, const LogWish& wish,
+Result<RankStreams> open_rank_streams(const AttemptLogs& logs, const LogOptions& options,
                                       const std::vector<std::string>& prefixes, LogPump& pump);
 
 }  // namespace muster::launch

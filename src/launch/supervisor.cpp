@@ -197,7 +197,7 @@ std::vector<Action> Supervisor::refused(const Refuse& refusal, SteadyTime now) {
   return actions;
 }
 
-std::vector<Action> Supervisor::happened(const KeeperEvent& event, SteadyTime now) {
+std::vector<Action> Supervisor::on_event(const KeeperEvent& event, SteadyTime now) {
   if (const auto* exited = std::get_if<WorkerExited>(&event)) {
     // Ranks are killed when they are cleared away, not before: one that was killed while it was asked to end was dying
     // already, of somebody else's SIGKILL.

@@ -89,7 +89,7 @@ class Supervisor {
   explicit Supervisor(SupervisionRules rules) : rules_(rules) {}
 
   std::vector<Action> heard(const rendezvous::CoordinatorMessage& message, SteadyTime now);
-  std::vector<Action> happened(const KeeperEvent& event, SteadyTime now);
+  std::vector<Action> on_event(const KeeperEvent& event, SteadyTime now);
   // An ending signal. The second one ends the grace.
   std::vector<Action> signalled(int signal, std::chrono::system_clock::time_point wall, SteadyTime now);
   std::vector<Action> link_broken(const std::string& reason, SteadyTime now);

@@ -152,12 +152,12 @@ class InferencePlanner {
     return plan;
   }
 
-  Result<Plan> mapped(const spec::DeviceMap& wish) {
-    if (const auto* rule = std::get_if<spec::MapRule>(&wish)) {
+  Result<Plan> mapped(const spec::DeviceMap& wanted) {
+    if (const auto* rule = std::get_if<spec::MapRule>(&wanted)) {
       if (*rule != spec::MapRule::cuda) return shared_out(*rule, fmt::format("device map {}", rule_name(*rule)));
       return on_one(question_.devices.front().number);
     }
-    const auto& table = std::get<std::map<std::string, std::string>>(wish);
+    const auto& table = std::get<std::map<std::string, std::string>>(wanted);
     auto map = custom_map(question_.model->shape, {table.begin(), table.end()}, budgets());
     if (!map) return map.error();
     if (map->entries.size() == 1 && map->entries[0].second.kind == Place::Kind::gpu)

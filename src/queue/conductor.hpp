@@ -112,7 +112,7 @@ class Conductor {
   bool is_wanted(const schedule::Start& start) const;
   const BookedCommand* command_of(const schedule::JobId& job);
   void set_aside(schedule::GpuNumber gpu, const std::string& holder);
-  std::uint64_t memory_kills();
+  std::uint64_t oom_kills();
   std::variant<FileDescriptor, AttemptView, NotStarted> open_attempt(const schedule::Start& start) const;
   std::optional<NotStarted> start_on(const schedule::Start& start, GpuGrant grant, const BookedCommand& command);
 
@@ -143,7 +143,7 @@ class Conductor {
   std::unordered_set<std::string> to_forget_;
   std::vector<std::filesystem::path> forget_requests_;
   std::chrono::steady_clock::time_point last_work_, next_look_, next_count_, next_tidy_;
-  std::uint64_t memory_kills_ = 0;
+  std::uint64_t oom_kills_ = 0;
 };
 
 // To conductor.log, if there is space for it.

@@ -9,7 +9,7 @@
 
 #include "base/process_handle.hpp"
 #include "queue/conductor.hpp"
-#include "queue/strays.hpp"
+#include "queue/orphans.hpp"
 
 namespace muster::queue {
 namespace {
@@ -66,12 +66,12 @@ void Conductor::examine(Token token) {
   if (view.lock == LockState::unknown) return;  // the next look may know
   if (view.lock != LockState::locked) {
     const bool was_killed = view.record.keeper && !view.record.end;
-    if (!was_killed || kill_strays(*view.record.keeper) + kill_orphans() == 0) conclude(token, view);
+    if (!was_killed || kill_marked_processes(*view.record.keeper) + kill_orphans() == 0) conclude(token, view);
     return;
   }
   if (running.keeper || !view.record.keeper) return;
   FoundKeeper found = find_keeper(*view.record.keeper);
-  if (found.is_gone) kill_strays(*view.record.keeper);
+  if (found.is_gone) kill_marked_processes(*view.record.keeper);
   if (!found.handle || !wakeups_.watch(found.handle, token)) return;
   running.keeper = std::move(found.handle);
   const auto job = scheduler().jobs().find(running.job);

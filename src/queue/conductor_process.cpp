@@ -16,7 +16,7 @@
 #include "base/file_lock.hpp"
 #include "base/files.hpp"
 #include "base/signals.hpp"
-#include "launch/apart.hpp"
+#include "launch/detached_process.hpp"
 #include "queue/conductor.hpp"
 
 namespace muster::queue {
@@ -74,7 +74,7 @@ Result<FileDescriptor> take_conductor_lock(const StateFolder& folder) {
 bool conductor_runs(const StateFolder& folder) { return is_locked_file(folder.conductor_lock()); }
 
 int be_conductor(const StateFolder& folder, const std::function<int(FileDescriptor)>& conduct) try {
-  launch::stand_apart(launch::apart_queue);  // exec has reset the name
+  launch::detach_process(launch::detached_queue);  // exec has reset the name
   leave_caller(folder);
   auto lock = take_conductor_lock(folder);
   if (!lock) {
@@ -102,7 +102,7 @@ Result<void> ensure_conductor(const StateFolder& folder, const std::vector<std::
   if (between < 0) return failure();
   if (between == 0) {
     ::setsid();
-    launch::stand_apart(launch::apart_queue);
+    launch::detach_process(launch::detached_queue);
     if (::fork() == 0) become_program(arguments, environment_changes);
     writer = FileDescriptor();
     // It stands apart once it has closed what it inherited. Until then it must not lose its parent, and end up with a

@@ -13,7 +13,7 @@
 #include "base/process_handle.hpp"
 #include "base/shortage.hpp"
 #include "base/text.hpp"
-#include "launch/memory_kills.hpp"
+#include "launch/oom_kills.hpp"
 #include "queue/conductor.hpp"
 #include "queue/job_keeper.hpp"
 
@@ -122,7 +122,7 @@ std::optional<NotStarted> Conductor::start_on(const schedule::Start& start, GpuG
                     .attempt = std::move(std::get<FileDescriptor>(attempt)),
                     .grant = std::move(grant),
                     .grace = options_.grace,
-                    .memory_kills = memory_kills()};
+                    .oom_kills = oom_kills()};
   for (const auto& [name, value] : environment) order.environment.push_back(name + "=" + value);
   const auto pid = start_keeper(std::move(order));
   if (!pid) return NotStarted{pid.error().what, NotStarted::Cause::shortage};
@@ -134,13 +134,13 @@ std::optional<NotStarted> Conductor::start_on(const schedule::Start& start, GpuG
 }
 
 // Read at most once a second: the kernel takes a while to count.
-std::uint64_t Conductor::memory_kills() {
+std::uint64_t Conductor::oom_kills() {
   constexpr std::chrono::seconds lasts(1);
   if (const auto now = std::chrono::steady_clock::now(); now >= next_count_) {
-    memory_kills_ = launch::memory_kills();
+    oom_kills_ = launch::oom_kills();
     next_count_ = now + lasts;
   }
-  return memory_kills_;
+  return oom_kills_;
 }
 
 // A keeper that is not known yet gets the signal once it is: examine().

@@ -19,12 +19,12 @@
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/signals.hpp"
-#include "launch/apart.hpp"
+#include "launch/detached_process.hpp"
 #include "launch/descendants.hpp"
 #include "launch/keeper_mark.hpp"
-#include "launch/memory_kills.hpp"
+#include "launch/oom_kills.hpp"
 #include "queue/attempt_file.hpp"
-#include "queue/memory_end.hpp"
+#include "queue/oom_verdict.hpp"
 
 namespace muster::queue {
 namespace {
@@ -70,7 +70,7 @@ class JobKeeper {
     ::setsid();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // A keeper that ends with its parent serves only that one: whatever ends the parent may end it, too.
-    ::prctl(PR_SET_NAME, order_.ends_with ? "muster-trial" : launch::apart_job);
+    ::prctl(PR_SET_NAME, order_.ends_with ? "muster-trial" : launch::detached_job);
     give_every_signal_its_default_effect();
     if (order_.ends_with) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (is_alone()) ::kill(::getpid(), SIGTERM);  // blocked until the command is waited for
@@ -115,7 +115,7 @@ class JobKeeper {
     if (const auto* hindrance = std::get_if<NotStarted>(&started)) return *hindrance;
     const CommandEnd end = wait_for(std::get<pid_t>(started));
     const bool is_ours = was_stopped_ || (end.how == HowEnded::exited && end.code == 0);
-    return is_ours ? end : with_memory_told(end, launch::memory_kills() > order_.memory_kills, last_words());
+    return is_ours ? end : with_memory_told(end, launch::oom_kills() > order_.oom_kills, last_words());
   }
 
   // The last output of this attempt.
@@ -230,7 +230,7 @@ class JobKeeper {
       if (ended < 0 && errno == ECHILD) return;
       bool is_left = false;
       for (const pid_t child : launch::children_of_this_process())
-        if (!launch::is_apart(child)) {
+        if (!launch::is_detached(child)) {
           is_left = true;
           launch::kill_child_with_group(child);
         }

@@ -158,8 +158,8 @@ void Scheduler::share_the_rest() {
   for (bool more = true; more && left > 0;) {
     more = false;
     for (std::size_t i = 0; i < grown_.size() && left > 0; ++i) {
-      const GpuWish& wish = jobs_.at(grown_[i].job).job.gpus;
-      if (gpus[i] >= std::min(wish.most(), std::max(part, wish.minimum))) continue;
+      const GpuRequest& request = jobs_.at(grown_[i].job).job.gpus;
+      if (gpus[i] >= std::min(request.most(), std::max(part, request.minimum))) continue;
       ++gpus[i];
       --left;
       more = true;

@@ -14,7 +14,7 @@ namespace muster::schedule {
 
 struct Stage {
   std::string name;
-  GpuWish gpus;
+  GpuRequest gpus;
   std::optional<Duration> prediction;  // on gpus.minimum GPUs
 };
 

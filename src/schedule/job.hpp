@@ -24,14 +24,14 @@ enum class GpuNumber : int {};
 constexpr int number(GpuNumber gpu) { return static_cast<int>(gpu); }
 
 // A job begins with all GPUs it gets. It never gets fewer than minimum; it gets more if no other job can use them.
-struct GpuWish {
+struct GpuRequest {
   int minimum = 1;             // 0: none, and then maximum is 0 too
   std::optional<int> maximum;  // absent: minimum
 
-  static GpuWish exactly(int count) { return {count, count}; }
+  static GpuRequest exactly(int count) { return {count, count}; }
   int most() const { return maximum.value_or(minimum); }
   bool is_elastic() const { return most() > minimum; }
-  bool operator==(const GpuWish&) const = default;
+  bool operator==(const GpuRequest&) const = default;
 };
 
 // Rounds of a chain follow one another: a job of round k waits until all jobs of round k−1 of its chain succeeded.
@@ -43,7 +43,7 @@ struct ChainPlace {
 
 struct Job {
   JobId id;
-  GpuWish gpus;
+  GpuRequest gpus;
   std::vector<JobId> after;     // begins when these have ended, however they did
   std::vector<JobId> after_ok;  // begins when these have succeeded; is skipped when one cannot
   std::optional<ChainPlace> chain;

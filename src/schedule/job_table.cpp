@@ -62,16 +62,16 @@ class Admission {
   bool is_known(const JobId& id) const { return ids_.contains(id.text) || table_.find(id).has_value(); }
 
   void look_at_wish() {
-    const GpuWish& wish = job_->gpus;
-    if (wish.minimum < 0 || wish.minimum > most_gpus || wish.most() > most_gpus)
-      note(fmt::format("it wants {} to {} GPUs", wish.minimum, wish.most()), "0 to a million are accepted");
-    else if (wish.most() < wish.minimum)
-      note(fmt::format("it wants at least {} and at most {} GPUs", wish.minimum, wish.most()),
+    const GpuRequest& request = job_->gpus;
+    if (request.minimum < 0 || request.minimum > most_gpus || request.most() > most_gpus)
+      note(fmt::format("it wants {} to {} GPUs", request.minimum, request.most()), "0 to a million are accepted");
+    else if (request.most() < request.minimum)
+      note(fmt::format("it wants at least {} and at most {} GPUs", request.minimum, request.most()),
            "the first may not be above the second");
-    else if (wish.minimum == 0 && wish.most() > 0)
-      note(fmt::format("it wants 0 to {} GPUs", wish.most()), "a job wants none, or at least one");
-    else if (wish.minimum > gpus_)
-      note(fmt::format("it wants {} GPU{}, there {} {}", wish.minimum, wish.minimum == 1 ? "" : "s",
+    else if (request.minimum == 0 && request.most() > 0)
+      note(fmt::format("it wants 0 to {} GPUs", request.most()), "a job wants none, or at least one");
+    else if (request.minimum > gpus_)
+      note(fmt::format("it wants {} GPU{}, there {} {}", request.minimum, request.minimum == 1 ? "" : "s",
                        gpus_ == 1 ? "is" : "are", gpus_),
            fmt::format("ask for at most {}", gpus_));
   }

@@ -112,7 +112,7 @@ struct Writer {
     ordered_json& jobs = out["jobs"] = ordered_json::array();
     for (const JobRecord& job : snapshot.jobs) jobs.push_back(to_json(job));
     ordered_json& lengths = out["lengths"] = ordered_json::array();
-    for (const LearnedLengths::Course& course : snapshot.lengths)
+    for (const DurationEstimates::Course& course : snapshot.lengths)
       lengths.push_back({{"name", course.name},
                          {"longest_now_ms", course.longest_now.count()},
                          {"longest_before_ms", course.longest_before.count()},

@@ -15,7 +15,7 @@
 #include "schedule/event.hpp"
 #include "schedule/gpu_pool.hpp"
 #include "schedule/job_table.hpp"
-#include "schedule/learned_lengths.hpp"
+#include "schedule/duration_estimates.hpp"
 #include "schedule/reservation.hpp"
 #include "schedule/running_jobs.hpp"
 #include "schedule/snapshot.hpp"
@@ -122,7 +122,7 @@ class Scheduler {
   RunningJobs running_;
   int running_without_gpus_ = 0;
   std::optional<JobIndex> reserved_;
-  LearnedLengths learned_;
+  DurationEstimates learned_;
   StartPauses pauses_;
   std::unordered_map<std::string, std::unordered_set<JobIndex>> guessed_;  // ready jobs by the names they learn from
   std::vector<Decision> decisions_;                                        // of the event at hand

@@ -89,7 +89,7 @@ Scheduler::Taken Scheduler::check(const Snapshot& snapshot) const {
         (snapshot.gpus[gpu].state == GpuState::free && is_taken[gpu]))
       return damaged(fmt::format("GPU {} and the jobs disagree about who has it", gpu));
   constexpr int longest_step = 8 * 60;
-  for (const LearnedLengths::Course& course : snapshot.lengths)
+  for (const DurationEstimates::Course& course : snapshot.lengths)
     if (const int step = static_cast<int>(course.step); step < 0 || step > longest_step)
       return damaged(fmt::format("jobs called {} take step {}", course.name, step));
   for (const GpuLink& link : snapshot.links)

@@ -9,7 +9,7 @@
 #include "schedule/gpu_links.hpp"
 #include "schedule/gpu_pool.hpp"
 #include "schedule/job_table.hpp"
-#include "schedule/learned_lengths.hpp"
+#include "schedule/duration_estimates.hpp"
 #include "schedule/rules.hpp"
 #include "schedule/start_pause.hpp"
 
@@ -23,7 +23,7 @@ struct Snapshot {
   // other jobs (because) are those in this list.
   std::vector<JobRecord> jobs;
   std::optional<JobIndex> reserved;  // a position in this list
-  std::vector<LearnedLengths::Course> lengths;
+  std::vector<DurationEstimates::Course> lengths;
   StartPauses pauses = {};
   bool operator==(const Snapshot&) const = default;
 };

@@ -13,7 +13,7 @@
 
 #include "schedule/job.hpp"
 #include "schedule/job_index.hpp"
-#include "schedule/length_step.hpp"
+#include "schedule/duration_bucket.hpp"
 
 namespace muster::schedule {
 

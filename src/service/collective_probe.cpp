@@ -14,7 +14,7 @@ constexpr std::chrono::seconds patience(30);  // how long the ranks wait for eac
 // Keeps the result.
 class ResultKeeper : public WorkerListener {
  public:
-  Result<void> happened(const wire::Event& event) override {
+  Result<void> on_event(const wire::Event& event) override {
     const auto* result = std::get_if<wire::TaskResult>(&event.body);
     if (result == nullptr) return {};
     auto read = wire::parse_fields<wire::CollectiveReport>(result->row, "the result of the collective check");

@@ -18,23 +18,23 @@ OrderedJson message(std::string_view role, std::string_view content) { return {{
 
 }  // namespace
 
-Conversation::Conversation(ConversationWish wish, LineOutput output, std::string greeting,
+Conversation::Conversation(ConversationRequest wanted, LineOutput output, std::string greeting,
                            std::function<void(const std::string&)> note)
-    : wish_(std::move(wish)),
+    : wanted_(std::move(wanted)),
       output_(std::move(output)),
       greeting_(std::move(greeting)),
       note_(std::move(note)),
-      lines_(wish_.input, "standard input", longest_line),
+      lines_(wanted_.input, "standard input", longest_line),
       again_(always_readable()) {
-  if (wish_.prompting)
-    terminal_ = std::make_unique<TerminalLines>(wish_.input, std::string(where_to_type), wish_.history,
+  if (wanted_.prompting)
+    terminal_ = std::make_unique<TerminalLines>(wanted_.input, std::string(where_to_type), wanted_.history,
                                                 [this](std::string_view text) { return output_.append(text); });
   reset();
 }
 
 void Conversation::reset() {
   messages_ = OrderedJson::array();
-  if (wish_.system) messages_.push_back(message("system", *wish_.system));
+  if (wanted_.system) messages_.push_back(message("system", *wanted_.system));
 }
 
 Result<void> Conversation::prompt() { return terminal_ ? terminal_->begin() : Result<void>(); }
@@ -127,7 +127,7 @@ Result<void> Conversation::end_answer(const wire::TaskResult& result) {
   return prompt();
 }
 
-Result<void> Conversation::happened(const wire::Event& event) {
+Result<void> Conversation::on_event(const wire::Event& event) {
   if (std::holds_alternative<wire::Ready>(event.body)) {
     if (terminal_) {
       terminal_->take();
@@ -140,12 +140,12 @@ Result<void> Conversation::happened(const wire::Event& event) {
   return {};
 }
 
-Result<int> converse(Host& host, const GeneratePlan& plan, const ConversationWish& wish,
+Result<int> converse(Host& host, const GeneratePlan& plan, const ConversationRequest& wanted,
                      const std::function<void(const std::string&)>& note) {
   auto output = LineOutput::open("-");
   if (!output) return output.error();
   Conversation conversation(
-      wish, std::move(*output),
+      wanted, std::move(*output),
       fmt::format("{} on {} in {}", plan.task().model, plan.device, name(plan.plan.workload.weights)), note);
   return run_workers(host, plan.job, conversation, note);
 }

@@ -17,7 +17,7 @@
 
 namespace muster::service {
 
-struct ConversationWish {
+struct ConversationRequest {
   std::optional<std::string> system;  // given to the model before anything else
   int input = 0;                      // descriptor that the person's lines are read from
   bool prompting = false;             // a terminal: lines are edited, and Ctrl-C ends an answer
@@ -26,10 +26,10 @@ struct ConversationWish {
 
 class Conversation : public WorkerListener {
  public:
-  Conversation(ConversationWish wish, LineOutput output, std::string greeting,
+  Conversation(ConversationRequest wanted, LineOutput output, std::string greeting,
                std::function<void(const std::string&)> note);
 
-  Result<void> happened(const wire::Event& event) override;
+  Result<void> on_event(const wire::Event& event) override;
   Result<wire::NextRequest> next_request(int rank) override;
   std::optional<int> input() override;
 
@@ -43,7 +43,7 @@ class Conversation : public WorkerListener {
   // The request for a line; nothing if the line makes none.
   Result<std::optional<wire::Request>> take(const std::string& line);
 
-  ConversationWish wish_;
+  ConversationRequest wanted_;
   LineOutput output_;
   std::string greeting_;
   std::function<void(const std::string&)> note_;
@@ -59,7 +59,7 @@ class Conversation : public WorkerListener {
 
 // Runs until the person ends it: the exit code, 128 + signal where a signal did. To be called while this process has
 // one thread.
-Result<int> converse(Host& host, const GeneratePlan& plan, const ConversationWish& wish,
+Result<int> converse(Host& host, const GeneratePlan& plan, const ConversationRequest& wanted,
                      const std::function<void(const std::string&)>& note);
 
 }  // namespace muster::service

@@ -20,7 +20,7 @@ class EvaluateJob final : public WorkerListener {
     summary_.answers.resize(static_cast<std::size_t>(plan.questions));
   }
 
-  Result<void> happened(const wire::Event& event) override {
+  Result<void> on_event(const wire::Event& event) override {
     if (const auto* told = std::get_if<wire::Progress>(&event.body); told && listener_.progress)
       listener_.progress(progress_.heard(*told, event.rank));
     if (const auto* told = std::get_if<wire::TaskResult>(&event.body)) return take(*told);

@@ -22,7 +22,7 @@
 
 namespace muster::service {
 
-struct EvaluateWish {
+struct EvaluateRequest {
   spec::ResolvedSpec settings;           // data.eval_path is evaluated, else data.path
   bool exact_match = false;              // the rows' own answers are right answers
   std::optional<std::string> questions;  // a file of them
@@ -45,7 +45,7 @@ struct EvaluatePlan {
 
 // Settings checked, device chosen, model read, data and questions prepared, memory counted; nothing is taken or
 // started. A plan that does not fit is an EvaluatePlan with a refusal. progress: while data is prepared.
-Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress);
+Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateRequest& request, const data::OnPreparation& progress);
 // Why it does not fit, and which of this command's options would make it fit.
 Error refusal_of(const EvaluatePlan& plan);
 

@@ -35,28 +35,28 @@ void forget_how_training_began(spec::ResolvedSpec& settings) {
   settings.spec.model.init = spec::WeightSource::checkpoint;
 }
 
-std::vector<Problem> problems_of(const EvaluateWish& wish) {
-  const spec::RunSpec& spec = wish.settings.spec;
-  spec::ResolvedSpec concerning = wish.settings;
+std::vector<Problem> problems_of(const EvaluateRequest& request) {
+  const spec::RunSpec& spec = request.settings.spec;
+  spec::ResolvedSpec concerning = request.settings;
   std::erase_if(concerning.origins,
                 [](const auto& entry) { return !spec::reads(spec::Command::evaluate, entry.first); });
   std::vector<Problem> problems = missing_capabilities(spec::Schema(), concerning);
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
-    const auto found = wish.settings.origins.find(key);
+    const auto found = request.settings.origins.find(key);
     problems.push_back(
-        {found == wish.settings.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
+        {found == request.settings.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
   };
   if (!spec.model.path)
     report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
   else if (is_builtin_model(*spec.model.path) && spec.model.init != spec::WeightSource::random)
     report("model.path", fmt::format("{} has no weights", *spec.model.path),
            "muster train makes some, in the folder model of its run: -m RUN/model");
-  if (!data_of(spec.data) && !wish.questions)
+  if (!data_of(spec.data) && !request.questions)
     report("data.path", "neither data nor questions are named",
            "--data FILE, --data builtin:arithmetic, or --questions FILE");
-  if (wish.exact_match && wish.questions)
+  if (request.exact_match && request.questions)
     report("", "--exact-match asks the rows of the data, and --questions has others", "leave one of the two out");
-  if (wish.exact_match && !data_of(spec.data))
+  if (request.exact_match && !data_of(spec.data))
     report("", "--exact-match asks the rows of the data, and none is named", "--data FILE");
   if (spec.model.device_map && *spec.model.device_map != spec::DeviceMap{spec::MapRule::automatic})
     report("model.device_map", "evaluation gives each rank the whole model", "leave the device map out, or write auto");
@@ -67,11 +67,11 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   name_devices(settings.distributed, chosen);
   settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
   settings.distributed.num_nodes = 1;
-  PlanWish wish;
-  wish.spec = std::move(settings);
-  wish.implementation = plan::Implementation::muster;
-  wish.computes_here = chosen.gpus.empty();
-  auto question = plan_question(host, wish);
+  PlanRequest request;
+  request.spec = std::move(settings);
+  request.implementation = plan::Implementation::muster;
+  request.computes_here = chosen.gpus.empty();
+  auto question = plan_question(host, request);
   if (!question) return question.error();
   question->spare.clear();
   return question;
@@ -85,18 +85,18 @@ struct PreparedQuestions {
   std::int64_t longest_answer = 0;  // the longest that is waited for
 };
 
-Result<std::vector<data::RowQuestion>> find_questions(const EvaluateWish& wish, const chat::ModelText& text) {
-  if (wish.questions) return data::questions_of_file(*wish.questions, text);
-  const spec::RunSpec& spec = wish.settings.spec;
+Result<std::vector<data::RowQuestion>> find_questions(const EvaluateRequest& request, const chat::ModelText& text) {
+  if (request.questions) return data::questions_of_file(*request.questions, text);
+  const spec::RunSpec& spec = request.settings.spec;
   const auto data = data_of(spec.data);
   if (data == data::arithmetic_name) return held_out_questions(spec);
-  if (!wish.exact_match) return std::vector<data::RowQuestion>();
+  if (!request.exact_match) return std::vector<data::RowQuestion>();
   return data::questions_of_rows(*data, text);
 }
 
-Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& wish, const chat::ModelText& text,
+Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateRequest& request, const chat::ModelText& text,
                                                            std::int64_t positions, const std::filesystem::path& cache) {
-  const auto questions = find_questions(wish, text);
+  const auto questions = find_questions(request, text);
   if (!questions) return questions.error();
   if (questions->empty()) return std::optional<PreparedQuestions>();
   PreparedQuestions prepared;
@@ -123,10 +123,10 @@ Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateWish& w
 }
 
 // The usual number at once, or half of it, or a quarter … A model that would have to be split is refused.
-Result<Placement> place_batch(PlacementWish wish, std::int64_t usual) {
+Result<Placement> place_batch(PlacementOptions request, std::int64_t usual) {
   for (std::int64_t batch = usual;; batch /= 2) {
-    wish.question.micro_batch = batch;
-    auto placed = place_model(wish);
+    request.question.micro_batch = batch;
+    auto placed = place_model(request);
     if (!placed) return placed;
     if (placed->plan.fits() && placed->stages.empty()) return placed;
     if (batch > 1) continue;
@@ -140,12 +140,12 @@ Result<Placement> place_batch(PlacementWish wish, std::int64_t usual) {
 
 class Planning {
  public:
-  Planning(Host& host, const EvaluateWish& wish, const data::OnPreparation& progress)
-      : host_(host), wish_(wish), spec_(wish.settings.spec), progress_(progress) {}
+  Planning(Host& host, const EvaluateRequest& request, const data::OnPreparation& progress)
+      : host_(host), request_(request), spec_(request.settings.spec), progress_(progress) {}
 
   Result<EvaluatePlan> make() {
     auto devices =
-        choose_devices(host_, spec_.distributed, std::numeric_limits<std::int64_t>::max(), wish_.purpose);
+        choose_devices(host_, spec_.distributed, std::numeric_limits<std::int64_t>::max(), request_.purpose);
     if (!devices) return devices.error();
     devices_ = std::move(*devices);
     plan_.notes = devices_.notes;
@@ -159,7 +159,7 @@ class Planning {
     plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
     plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);
     name_devices();
-    if (wish_.purpose == Purpose::plan)
+    if (request_.purpose == Purpose::plan)
       plan_.plan.reasons.insert(plan_.plan.reasons.end(), devices_.notes.begin(), devices_.notes.end());
     if (auto checked = check_backend(plan_.job); !checked) return checked.error();
     return std::move(plan_);
@@ -198,7 +198,7 @@ class Planning {
   Result<void> prepare() {
     const std::int64_t positions = plan_.question.model->config.positions;
     if (const auto path = data_of(spec_.data)) {
-      data::DataWish asked;
+      data::DataRequest asked;
       asked.path = plan_.data = *path;
       asked.arithmetic = arithmetic_settings(spec_);
       asked.sequence_length = std::min(spec_.training.sequence_length, positions);
@@ -209,7 +209,7 @@ class Planning {
       plan_.counts = prepared->counts;
       note_losses();
     }
-    auto questions = prepare_questions(wish_, *text_, positions, cache_);
+    auto questions = prepare_questions(request_, *text_, positions, cache_);
     if (!questions) return questions.error();
     questions_ = std::move(*questions);
     if (!questions_) return {};
@@ -279,7 +279,7 @@ class Planning {
   }
 
   Host& host_;
-  const EvaluateWish& wish_;
+  const EvaluateRequest& request_;
   const spec::RunSpec& spec_;
   const data::OnPreparation& progress_;
   const std::filesystem::path cache_ = data::cache_folder_from_environment();
@@ -311,11 +311,11 @@ std::optional<std::string> translate(const plan::Remedy& remedy) {
 
 }  // namespace
 
-Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateWish& asked, const data::OnPreparation& progress) {
-  EvaluateWish wish = asked;
-  forget_how_training_began(wish.settings);
-  if (const auto problems = problems_of(wish); !problems.empty()) return to_error(problems);
-  return Planning(host, wish, progress).make();
+Result<EvaluatePlan> plan_evaluation(Host& host, const EvaluateRequest& asked, const data::OnPreparation& progress) {
+  EvaluateRequest request = asked;
+  forget_how_training_began(request.settings);
+  if (const auto problems = problems_of(request); !problems.empty()) return to_error(problems);
+  return Planning(host, request, progress).make();
 }
 
 Error refusal_of(const EvaluatePlan& plan) {

@@ -111,11 +111,11 @@ std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summar
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
+Result<GenerateSummary> generate(Host& host, const GenerateRequest& request, const GeneratePlan& plan,
                                  const GenerateListener& listener) {
-  auto prompts = open_prompts(wish);
+  auto prompts = open_prompts(request);
   if (!prompts) return prompts.error();
-  auto output = LineOutput::open(wish.output);
+  auto output = LineOutput::open(request.output);
   if (!output) return output.error();
   const bool kept = output->is_regular_file() && !plan.record.is_null();
   GenerateJob job(std::move(*prompts), std::move(*output),
@@ -124,7 +124,7 @@ Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const Gen
   GenerateSummary summary = job.summary();
   if (const std::int64_t there = summary.earlier + summary.prompts; kept && there > 0 && (!code || *code != 0))
     listener.note(fmt::format("{} has the answers to {}; the same command with --resume goes on from there",
-                              wish.output, count_of(there, "prompt")));
+                              request.output, count_of(there, "prompt")));
   if (!code) {
     Error error = code.error();
     if (const std::string suspicion = job.suspicion(); !suspicion.empty()) error.what += "\n" + suspicion;

@@ -29,7 +29,7 @@ enum class GenerateMode {
   converse,  // turns of one conversation, streamed
 };
 
-struct GenerateWish {
+struct GenerateRequest {
   spec::ResolvedSpec settings;
   GenerateMode mode = GenerateMode::answer;
   bool log_probabilities = false;
@@ -59,11 +59,11 @@ struct GeneratePlan {
 };
 
 // What a row must hold for the mode.
-Result<PromptFile> open_prompts(const GenerateWish& wish);
+Result<PromptFile> open_prompts(const GenerateRequest& request);
 
 // Settings checked, device chosen, model and prompts read, memory counted; nothing is taken or started. A plan that
 // does not fit is a GeneratePlan with a refusal.
-Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish);
+Result<GeneratePlan> plan_generation(Host& host, const GenerateRequest& request);
 // Why it does not fit, and which of this command's options would make it fit.
 Error refusal_of(const GeneratePlan& plan);
 
@@ -116,7 +116,7 @@ struct GenerateListener {
 };
 
 // Runs a plan that fits. To be called while this process has one thread.
-Result<GenerateSummary> generate(Host& host, const GenerateWish& wish, const GeneratePlan& plan,
+Result<GenerateSummary> generate(Host& host, const GenerateRequest& request, const GeneratePlan& plan,
                                  const GenerateListener& listener);
 
 }  // namespace muster::service

@@ -226,8 +226,8 @@ void GenerateJob::tell_progress() {
   listener_.progress(progress_);
 }
 
-Result<void> GenerateJob::happened(const wire::Event& event) {
-  memory_.happened(event);
+Result<void> GenerateJob::on_event(const wire::Event& event) {
+  memory_.on_event(event);
   if (std::holds_alternative<wire::Ready>(event.body)) {
     if (auto begun = begin(event.rank); !begun) return begun;
   } else if (const auto* progress = std::get_if<wire::Progress>(&event.body)) {

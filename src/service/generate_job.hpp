@@ -37,11 +37,11 @@ class GenerateJob : public WorkerListener {
   };
   GenerateJob(PromptFile prompts, LineOutput output, Setting setting, GenerateListener listener);
 
-  Result<void> happened(const wire::Event& event) override;
+  Result<void> on_event(const wire::Event& event) override;
   Result<wire::NextRequest> next_request(int rank) override;
   std::optional<int> input() override;
   Result<void> rank_left(int rank, const std::optional<std::string>& reason) override;
-  bool is_of_no_use(int rank) override { return lost_.contains(replica(rank)); }
+  bool is_stranded(int rank) override { return lost_.contains(replica(rank)); }
 
   // Called when the ranks have ended.
   GenerateSummary summary() const;

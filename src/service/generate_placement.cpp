@@ -30,7 +30,7 @@ bool names(const CustomMap& map, std::string_view place) {
 
 class Placing {
  public:
-  explicit Placing(const PlacementWish& wish) : wish_(wish), question_(wish.question) {
+  explicit Placing(const PlacementOptions& options) : options_(options), question_(options.question) {
     question_.as_stages = true;
     question_.detail = plan::Detail::plan;
   }
@@ -57,17 +57,17 @@ class Placing {
   }
 
  private:
-  bool on_cpus() const { return wish_.question.devices.empty(); }
+  bool on_cpus() const { return options_.question.devices.empty(); }
   bool may_offload() const { return question_.cpu_limit || question_.disk_limit; }
 
   bool is_plain() const {
     const bool written = question_.map && std::holds_alternative<CustomMap>(*question_.map);
-    return on_cpus() && wish_.ranks == 1 && !written && !question_.disk_limit &&
-           std::ranges::none_of(wish_.limits,
+    return on_cpus() && options_.ranks == 1 && !written && !question_.disk_limit &&
+           std::ranges::none_of(options_.limits,
                                 [](const auto& limit) { return parse_number<int>(limit.first).has_value(); });
   }
   Result<Placement> one_cpu_rank() const {
-    plan::Question question = wish_.question;
+    plan::Question question = options_.question;
     question.constants.cublas_workspace = process_bytes;
     auto made = plan::make_plan(question);
     if (!made) return made.error();
@@ -78,18 +78,18 @@ class Placing {
 
   Result<void> take_seats() {
     if (!on_cpus()) return take_gpus();
-    const auto count = static_cast<std::int64_t>(wish_.ranks);
+    const auto count = static_cast<std::int64_t>(options_.ranks);
     const auto all = question_.cpu_limit ? question_.cpu_limit : question_.host_memory;
-    for (int rank = 0; rank < wish_.ranks; ++rank) {
+    for (int rank = 0; rank < options_.ranks; ++rank) {
       PlanDevice device{rank, "", "", plan::unknown_limit, plan::unknown_limit};
       if (all) device.limit = *all / count;
       if (question_.host_memory) device.free = *question_.host_memory / count;
-      if (const auto given = wish_.limits.find(std::to_string(rank)); given != wish_.limits.end())
+      if (const auto given = options_.limits.find(std::to_string(rank)); given != options_.limits.end())
         device.limit = given->second.value;
       seats_.push_back({device, std::nullopt});
     }
-    for (const auto& [place, bytes] : wish_.limits)
-      if (const auto rank = parse_number<int>(place); rank && *rank >= wish_.ranks)
+    for (const auto& [place, bytes] : options_.limits)
+      if (const auto rank = parse_number<int>(place); rank && *rank >= options_.ranks)
         return Error{Error::Kind::bad_input,
                      fmt::format("max_memory names rank {}, and there are {}", *rank, count_of(seats_.size(), "rank")),
                      "ranks are numbered from 0; --ranks says how many there are"};
@@ -101,13 +101,13 @@ class Placing {
 
   // Ranks that share a GPU share its memory, and talk through the host's.
   Result<void> take_gpus() {
-    const std::size_t gpus = wish_.question.devices.size();
-    const std::size_t count = std::max(gpus, static_cast<std::size_t>(wish_.ranks));
+    const std::size_t gpus = options_.question.devices.size();
+    const std::size_t count = std::max(gpus, static_cast<std::size_t>(options_.ranks));
     if (count % gpus != 0)
       return Error{Error::Kind::bad_input, fmt::format("{} ranks cannot share {} evenly", count, count_of(gpus, "GPU")),
                    fmt::format("--ranks {}", count / gpus * gpus)};
     for (std::size_t i = 0; i < count; ++i) {
-      const PlanDevice& gpu = wish_.question.devices[i % gpus];
+      const PlanDevice& gpu = options_.question.devices[i % gpus];
       PlanDevice device = gpu;
       const auto sharing = static_cast<std::int64_t>(count / gpus);
       if (sharing > 1) {
@@ -131,10 +131,10 @@ class Placing {
       if (!question_.cpu_limit) question_.cpu_limit = question_.host_memory.value_or(plan::unknown_limit);
       return {};
     }
-    if (wish_.ranks > 1)
+    if (options_.ranks > 1)
       return Error{Error::Kind::bad_input,
-                   fmt::format("the device map names cpu, and there are {} CPU ranks", wish_.ranks),
-                   fmt::format("write the rank's number instead, 0 to {}", wish_.ranks - 1)};
+                   fmt::format("the device map names cpu, and there are {} CPU ranks", options_.ranks),
+                   fmt::format("write the rank's number instead, 0 to {}", options_.ranks - 1)};
     for (auto& [module, place] : *written)
       if (place == "cpu") place = "0";
     return {};
@@ -187,7 +187,7 @@ class Placing {
     return std::min(seats_.size(), static_cast<std::size_t>(question_.model->config.layers));
   }
   std::size_t replicas_with(std::size_t stages) const {
-    return std::min(seats_.size() / stages, wish_.most_replicas.value_or(seats_.size()));
+    return std::min(seats_.size() / stages, options_.most_replicas.value_or(seats_.size()));
   }
   Result<Placement> replicas_of(std::size_t stages) { return over(stages, replicas_with(stages)); }
 
@@ -362,7 +362,7 @@ class Placing {
     return {Error::Kind::bad_input, std::move(what), std::move(remedy)};
   }
 
-  const PlacementWish& wish_;
+  const PlacementOptions& options_;
   plan::Question question_;
   std::vector<Seat> seats_;
   std::size_t idle_ = 0;
@@ -370,6 +370,6 @@ class Placing {
 
 }  // namespace
 
-Result<Placement> place_model(const PlacementWish& wish) { return Placing(wish).place(); }
+Result<Placement> place_model(const PlacementOptions& options) { return Placing(options).place(); }
 
 }  // namespace muster::service

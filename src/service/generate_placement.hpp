@@ -13,7 +13,7 @@
 
 namespace muster::service {
 
-struct PlacementWish {
+struct PlacementOptions {
   plan::Question question;  // of inference. Its devices are the GPUs to use; none: CPU ranks
   int ranks = 1;            // CPU ranks; with GPUs: if more than there are, they share them evenly
   // model.max_memory, as written. For CPU ranks the numbers are ranks, and cpu is what all of them may use together.
@@ -33,7 +33,7 @@ struct Placement {
 // Without a device map, and with `auto`: whole on every device where it fits there, else over as few as it takes. The
 // other rules and a map as written make one replica. Parts on cpu or disk only where the map or the limits name these.
 // bad_input: a map that a row of ranks cannot carry out. A plan that does not fit has a refusal.
-Result<Placement> place_model(const PlacementWish& wish);
+Result<Placement> place_model(const PlacementOptions& options);
 
 // What a CPU rank takes in addition to the model: its process and the libraries in it.
 inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;

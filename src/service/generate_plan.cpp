@@ -27,10 +27,10 @@ constexpr std::int64_t usual_batch_on_gpu = 64;
 
 class SettingsCheck {
  public:
-  explicit SettingsCheck(const GenerateWish& wish) : wish_(wish), spec_(wish.settings.spec) {}
+  explicit SettingsCheck(const GenerateRequest& request) : request_(request), spec_(request.settings.spec) {}
 
   std::vector<Problem> problems() {
-    spec::ResolvedSpec concerning = wish_.settings;
+    spec::ResolvedSpec concerning = request_.settings;
     std::erase_if(concerning.origins,
                   [](const auto& entry) { return !spec::reads(spec::Command::generate, entry.first); });
     problems_ = missing_capabilities(spec::Schema(), concerning);
@@ -42,7 +42,7 @@ class SettingsCheck {
       if (!std::in_range<std::int32_t>(token))
         report(where("generation.stop_tokens"), fmt::format("generation.stop_tokens holds {}", token),
                "ids are below the size of the vocabulary");
-    if (wish_.mode == GenerateMode::converse && spec_.generation.samples > 1)
+    if (request_.mode == GenerateMode::converse && spec_.generation.samples > 1)
       report(
           where("generation.samples"),
           fmt::format("generation.samples is {}, and a conversation has one answer a turn", spec_.generation.samples),
@@ -55,8 +55,8 @@ class SettingsCheck {
     problems_.push_back({std::move(where), std::move(what), std::move(remedy)});
   }
   std::string where(const std::string& key) const {
-    const auto found = wish_.settings.origins.find(key);
-    return found == wish_.settings.origins.end() ? "" : found->second.where;
+    const auto found = request_.settings.origins.find(key);
+    return found == request_.settings.origins.end() ? "" : found->second.where;
   }
   void check_devices() {
     const spec::DistributedSpec& asked = spec_.distributed;
@@ -64,7 +64,7 @@ class SettingsCheck {
     const auto ranks = asked.ranks.value_or(1);
     const auto most = std::max<std::int64_t>({asked.num_gpus.value_or(1), std::ssize(asked.gpu_ids), ranks});
     const bool mapped = spec_.model.device_map || spec_.model.auto_device_map;
-    if (wish_.mode == GenerateMode::converse && most > 1 && !mapped)
+    if (request_.mode == GenerateMode::converse && most > 1 && !mapped)
       report("", fmt::format("a conversation is one rank's work, and {} are asked for", most),
              "leave that out; --device-map auto splits a model that does not fit one device");
     if (asked.device == spec::Device::cpu && gpus)
@@ -73,19 +73,19 @@ class SettingsCheck {
   }
 
   void check_resume() {
-    if (!wish_.resume) return;
+    if (!request_.resume) return;
     if (spec_.experiment.resume != "auto")
       report(where("experiment.resume"),
              fmt::format("--resume {}: what is gone on with is the file of -o", spec_.experiment.resume.value_or("")),
              "--resume by itself, or --resume auto");
-    if (wish_.output == "-")
+    if (request_.output == "-")
       report("", "--resume goes on with a file, and the answers go to standard output", file_for_answers);
-    if (wish_.prompts == "-" && wish_.texts.empty())
+    if (request_.prompts == "-" && request_.texts.empty())
       report("", "--resume compares the prompts with those of the run before, and standard input cannot be read twice",
              "write the prompts to a file: -p FILE");
   }
 
-  const GenerateWish& wish_;
+  const GenerateRequest& request_;
   const spec::RunSpec& spec_;
   std::vector<Problem> problems_;
 };
@@ -94,11 +94,11 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
   name_devices(settings.distributed, chosen);
   settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
   settings.distributed.num_nodes = 1;
-  PlanWish wish;
-  wish.spec = std::move(settings);
-  wish.implementation = plan::Implementation::muster;
-  wish.computes_here = chosen.gpus.empty();
-  auto question = plan_question(host, wish);
+  PlanRequest request;
+  request.spec = std::move(settings);
+  request.implementation = plan::Implementation::muster;
+  request.computes_here = chosen.gpus.empty();
+  auto question = plan_question(host, request);
   if (!question) return question.error();
   question->spare.clear();
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
@@ -114,11 +114,11 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
 }
 
 // A conversation needs a template that marks whose turn it is.
-Result<void> check_template(const GenerateWish& wish) {
-  if (wish.mode != GenerateMode::converse) return {};
-  const std::string& model = *wish.settings.spec.model.path;
+Result<void> check_template(const GenerateRequest& request) {
+  if (request.mode != GenerateMode::converse) return {};
+  const std::string& model = *request.settings.spec.model.path;
   const auto text =
-      chat::read_model_text(wish.settings.spec.model.tokenizer.value_or(model), spec::model_search_from_environment());
+      chat::read_model_text(request.settings.spec.model.tokenizer.value_or(model), spec::model_search_from_environment());
   if (!text) return text.error();
   if (text->has_chat_template()) return {};
   return Error{Error::Kind::bad_input,
@@ -126,10 +126,10 @@ Result<void> check_template(const GenerateWish& wish) {
                fmt::format("echo 'Once upon a time' | muster generate -m {} -p -", model)};
 }
 
-Result<void> check_lengths(const plan::Question& question, const GenerateWish& wish) {
+Result<void> check_lengths(const plan::Question& question, const GenerateRequest& request) {
   const std::int64_t room = question.workload.sequence;
-  const std::int64_t asked = wish.settings.spec.generation.max_new_tokens;
-  if (wish.mode == GenerateMode::score || asked < room) return {};
+  const std::int64_t asked = request.settings.spec.generation.max_new_tokens;
+  if (request.mode == GenerateMode::score || asked < room) return {};
   const std::int64_t positions = question.model->config.positions;
   const bool model_is_short = positions <= asked;
   return Error{Error::Kind::bad_input,
@@ -140,21 +140,21 @@ Result<void> check_lengths(const plan::Question& question, const GenerateWish& w
 }
 
 // As many sequences at once as requested; else the usual number, or half of it, or a quarter …
-Result<Placement> place_batch(PlacementWish& wish, std::int64_t usual, bool alone) {
-  if (wish.question.micro_batch || alone) {
-    if (alone) wish.question.micro_batch = 1;
-    return place_model(wish);
+Result<Placement> place_batch(PlacementOptions& request, std::int64_t usual, bool alone) {
+  if (request.question.micro_batch || alone) {
+    if (alone) request.question.micro_batch = 1;
+    return place_model(request);
   }
   for (std::int64_t batch = usual;; batch /= 2) {
-    wish.question.micro_batch = batch;
-    auto placed = place_model(wish);
+    request.question.micro_batch = batch;
+    auto placed = place_model(request);
     if (!placed || placed->plan.fits() || batch == 1) return placed;
   }
 }
 
-wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& question, const Placement& placement,
+wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question& question, const Placement& placement,
                            spec::DataType type) {
-  const spec::RunSpec& spec = wish.settings.spec;
+  const spec::RunSpec& spec = request.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
   task.tokenizer = spec.model.tokenizer;
@@ -176,19 +176,19 @@ wire::GenerateTask task_of(const GenerateWish& wish, const plan::Question& quest
   task.stages = placement.stages;
   task.in_host_memory = placement.in_host_memory;
   task.on_disk = placement.on_disk;
-  task.score = wish.mode == GenerateMode::score;
-  task.log_probabilities = wish.log_probabilities;
-  task.stream = wish.mode == GenerateMode::converse;
+  task.score = request.mode == GenerateMode::score;
+  task.log_probabilities = request.log_probabilities;
+  task.stream = request.mode == GenerateMode::converse;
   return task;
 }
 
 // If a file can be read twice, every row is checked before anything starts.
-Result<std::optional<std::int64_t>> count_prompts(const GenerateWish& wish) {
-  if (wish.mode == GenerateMode::converse) return std::optional<std::int64_t>();
-  auto file = open_prompts(wish);
+Result<std::optional<std::int64_t>> count_prompts(const GenerateRequest& request) {
+  if (request.mode == GenerateMode::converse) return std::optional<std::int64_t>();
+  auto file = open_prompts(request);
   if (!file) return file.error();
-  if (file->is_same_as(wish.output))
-    return Error{Error::Kind::bad_input, fmt::format("{} is both the prompts and the output", wish.output),
+  if (file->is_same_as(request.output))
+    return Error{Error::Kind::bad_input, fmt::format("{} is both the prompts and the output", request.output),
                  "name another file with -o"};
   if (!file->can_be_read_twice()) return std::optional<std::int64_t>();
   const auto count = check_prompts(std::move(*file));
@@ -196,10 +196,10 @@ Result<std::optional<std::int64_t>> count_prompts(const GenerateWish& wish) {
   return std::optional(*count);
 }
 
-Result<std::string> digest_of_prompts(const GenerateWish& wish) {
-  if (wish.texts.empty()) return sha256_of_file(wish.prompts);
+Result<std::string> digest_of_prompts(const GenerateRequest& request) {
+  if (request.texts.empty()) return sha256_of_file(request.prompts);
   Sha256 digest;
-  for (const std::string& text : wish.texts) {
+  for (const std::string& text : request.texts) {
     const std::string part = fmt::format("{} {}\n", text.size(), text);
     digest.add(std::as_bytes(std::span(part)));
   }
@@ -207,13 +207,13 @@ Result<std::string> digest_of_prompts(const GenerateWish& wish) {
 }
 
 // What an output file will have been made from, and how much of it exists already.
-Result<void> find_earlier_rows(const GenerateWish& wish, GeneratePlan& plan) {
-  if (wish.output == "-" || !plan.total) return {};
-  const auto sha256 = digest_of_prompts(wish);
+Result<void> find_earlier_rows(const GenerateRequest& request, GeneratePlan& plan) {
+  if (request.output == "-" || !plan.total) return {};
+  const auto sha256 = digest_of_prompts(request);
   if (!sha256) return sha256.error();
   plan.record = output_record(plan.job.assignment, plan.job.selection.has_value(), *plan.total, *sha256);
-  if (!wish.resume) return {};
-  const auto answered = find_answered(wish.output, plan.record);
+  if (!request.resume) return {};
+  const auto answered = find_answered(request.output, plan.record);
   if (!answered) return answered.error();
   plan.answered = *answered;
   return {};
@@ -285,30 +285,30 @@ std::optional<std::string> translate(const plan::Remedy& remedy) {
 
 }  // namespace
 
-Result<PromptFile> open_prompts(const GenerateWish& wish) {
-  if (!wish.texts.empty()) return PromptFile::of_texts(wish.texts);
-  const PromptUse use = wish.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
-  return PromptFile::open(wish.prompts, use, longest_prompt_line);
+Result<PromptFile> open_prompts(const GenerateRequest& request) {
+  if (!request.texts.empty()) return PromptFile::of_texts(request.texts);
+  const PromptUse use = request.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
+  return PromptFile::open(request.prompts, use, longest_prompt_line);
 }
 
-Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
-  if (const auto problems = SettingsCheck(wish).problems(); !problems.empty()) return to_error(problems);
-  const auto total = count_prompts(wish);
+Result<GeneratePlan> plan_generation(Host& host, const GenerateRequest& request) {
+  if (const auto problems = SettingsCheck(request).problems(); !problems.empty()) return to_error(problems);
+  const auto total = count_prompts(request);
   if (!total) return total.error();
-  const spec::RunSpec& spec = wish.settings.spec;
-  const auto devices = choose_devices(host, spec.distributed, *total, wish.purpose);
+  const spec::RunSpec& spec = request.settings.spec;
+  const auto devices = choose_devices(host, spec.distributed, *total, request.purpose);
   if (!devices) return devices.error();
   spec::RunSpec settings = spec;
   settings.model.dtype = type_to_hold(spec.model.dtype, *devices);
-  auto question = ask(host, settings, *devices, wish.mode);
+  auto question = ask(host, settings, *devices, request.mode);
   if (!question) return question.error();
   if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
-  if (auto checked = check_template(wish); !checked) return checked.error();
-  if (auto checked = check_lengths(*question, wish); !checked) return checked.error();
-  PlacementWish placing{std::move(*question), devices->ranks, spec.model.max_memory};
-  placing.most_replicas = wish.mode == GenerateMode::converse ? 1 : devices->most_replicas;
+  if (auto checked = check_template(request); !checked) return checked.error();
+  if (auto checked = check_lengths(*question, request); !checked) return checked.error();
+  PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};
+  placing.most_replicas = request.mode == GenerateMode::converse ? 1 : devices->most_replicas;
   auto placed = place_batch(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
-                            wish.mode == GenerateMode::converse);
+                            request.mode == GenerateMode::converse);
   if (!placed) return placed.error();
 
   GeneratePlan plan;
@@ -316,7 +316,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.job.ranks = static_cast<int>(placed->plan.ranks.size());
   plan.job.survives_losses = placed->replicas() > 1;
   plan.job.backend = spec.distributed.backend;
-  plan.job.assignment.task = task_of(wish, placing.question, *placed, settings.model.dtype);
+  plan.job.assignment.task = task_of(request, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.timeout = std::chrono::minutes(spec.distributed.timeout_minutes);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   plan.job.selection = selection_of(placed->plan);
@@ -331,7 +331,7 @@ Result<GeneratePlan> plan_generation(Host& host, const GenerateWish& wish) {
   plan.question = std::move(placing.question);
   plan.plan = std::move(placed->plan);
   plan.total = *total;
-  if (auto found = find_earlier_rows(wish, plan); !found) return found.error();
+  if (auto found = find_earlier_rows(request, plan); !found) return found.error();
   return plan;
 }
 

@@ -81,7 +81,7 @@ class Exchange : public WorkerListener {
     const Json row{{"prompt", prompts[static_cast<std::size_t>(index)]}};
     return wire::NextRequest(wire::Request{index, row.dump()});
   }
-  Result<void> happened(const wire::Event& event) override {
+  Result<void> on_event(const wire::Event& event) override {
     if (const auto* result = std::get_if<wire::TaskResult>(&event.body)) {
       const auto read = wire::parse_fields<wire::GenerationResult>(result->row, "the result of the check");
       if (!read) return read.error();

@@ -186,7 +186,7 @@ Result<std::vector<gpu::VisibleIndex>> Host::pick(const gpu::SelectionRequest& r
 }
 
 // Inside the gate of the leases, so that choosing and taking are one step. choice is set to what the lease is for.
-Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice) {
+Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, Choice& choice) {
   const std::vector<std::string> accepted = acceptable(choice.view, request);
   const auto look_again = [&]() -> Result<void> {
     auto view = look_at_gpus(gpu::Detail::everything);
@@ -218,27 +218,27 @@ Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const Leas
     return names;
   };
   const auto on_waiting = [&](const Error& reason) {
-    if (wish.on_waiting) wish.on_waiting(reason.what);
+    if (lease_request.on_waiting) lease_request.on_waiting(reason.what);
   };
-  auto held = leases_.acquire(accepted, choose, {wish.command}, wish.wait, on_waiting, wish.stop);
+  auto held = leases_.acquire(accepted, choose, {lease_request.command}, lease_request.wait, on_waiting, lease_request.stop);
   if (!held) return held;
-  if (auto back = wait_for_memory(*held, wish); !back) return back.error();
+  if (auto back = wait_for_memory(*held, lease_request); !back) return back.error();
   return held;
 }
 
-Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form) {
+Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, gpu::MaskForm form) {
   auto view = look_at_gpus(gpu::Detail::everything);
   if (!view) return view.error();
   Choice choice{std::move(*view), {}};
   Grant grant;
-  if (wish.share) {
+  if (lease_request.share) {
     gpu::SelectionRequest shared = request;
     shared.allow_busy = true;
     auto chosen = select_from(choice.view, shared, [](const std::string&) { return std::nullopt; });
     if (!chosen) return chosen.error();
     choice.chosen = std::move(*chosen);
   } else {
-    auto held = take(request, wish, choice);
+    auto held = take(request, lease_request, choice);
     if (!held) return held.error();
     grant.lease = std::move(*held);
   }
@@ -260,7 +260,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseWish& 
   return grant;
 }
 
-Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const LeaseWish& wish) {
+Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const LeaseRequest& lease_request) {
   const auto view = look_at_gpus(gpu::Detail::memory);
   if (!view) return view.error();
   gpu::SelectionRequest request;
@@ -269,11 +269,11 @@ Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const Lea
   for (std::size_t index = first; index < view->visible.size() && index < first + count; ++index)
     request.ids.push_back(std::to_string(index));
   if (request.ids.empty()) return Grant{};
-  return hold(request, wish, gpu::MaskForm::as_inherited);
+  return hold(request, lease_request, gpu::MaskForm::as_inherited);
 }
 
-Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
-  const auto deadline = std::chrono::steady_clock::now() + wish.reclaim;
+Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseRequest& lease_request) {
+  const auto deadline = std::chrono::steady_clock::now() + lease_request.reclaim;
   bool told = false;
   while (true) {
     const auto snapshot = inventory_->read(gpu::Detail::memory);
@@ -283,7 +283,7 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
       for (const gpu::Gpu& gpu : snapshot->gpus) {
         if (!gpu.facts.uuid || gpu.facts.uuid->text != held.resources()[i]) continue;
         const auto& last = held.previous_holders()[i];
-        if (last && wish.reclaim > std::chrono::milliseconds(0) && !memory_is_back(*last, gpu))
+        if (last && lease_request.reclaim > std::chrono::milliseconds(0) && !memory_is_back(*last, gpu))
           missing += fmt::format("\n  GPU {}: {} in use, {} when {} took it", gpu::number(gpu.facts.index),
                                  to_string(*gpu.reading.memory_used), to_string(*last->memory_before), describe(*last));
         else if (gpu.reading.memory_used)
@@ -291,13 +291,13 @@ Result<void> Host::wait_for_memory(lease::Lease& held, const LeaseWish& wish) {
       }
     }
     if (missing.empty()) return {};
-    if (std::chrono::steady_clock::now() >= deadline || wish.stop.stop_requested())
+    if (std::chrono::steady_clock::now() >= deadline || lease_request.stop.stop_requested())
       return Error{
           Error::Kind::refused,
-          fmt::format("memory of the last holder is not back after {}{}", muster::to_string(wish.reclaim), missing),
+          fmt::format("memory of the last holder is not back after {}{}", muster::to_string(lease_request.reclaim), missing),
           "muster gpus shows the processes that use it; --reclaim 0s takes the GPU as it is"};
-    if (!std::exchange(told, true) && wish.on_waiting)
-      wish.on_waiting("memory of the last holder is not back yet" + missing);
+    if (!std::exchange(told, true) && lease_request.on_waiting)
+      lease_request.on_waiting("memory of the last holder is not back yet" + missing);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

@@ -48,7 +48,7 @@ struct HostView {
 };
 
 // How a lease is asked for.
-struct LeaseWish {
+struct LeaseRequest {
   std::string command;                                      // recorded so that others can read it
   bool share = false;                                       // use the GPUs even if others have them, and lease nothing
   std::optional<std::chrono::milliseconds> wait;            // absent: now or not at all
@@ -79,18 +79,18 @@ class Host {
   Result<std::vector<gpu::VisibleIndex>> pick(const gpu::SelectionRequest& request);
 
   // Chooses and takes, in one step.
-  Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseWish& wish, gpu::MaskForm form);
+  Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, gpu::MaskForm form);
 
   // Takes visible GPUs as they are, healthy or not: count of them from first on, or as many as there are.
-  Result<Grant> hold_visible(std::size_t first, std::size_t count, const LeaseWish& wish);
+  Result<Grant> hold_visible(std::size_t first, std::size_t count, const LeaseRequest& lease_request);
 
  private:
   struct Choice;  // devices chosen from a view
 
   // Without the holders: nothing in it waits for the leases.
   Result<HostView> look_at_gpus(gpu::Detail detail);
-  Result<lease::Lease> take(const gpu::SelectionRequest& request, const LeaseWish& wish, Choice& choice);
-  Result<void> wait_for_memory(lease::Lease& held, const LeaseWish& wish);
+  Result<lease::Lease> take(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, Choice& choice);
+  Result<void> wait_for_memory(lease::Lease& held, const LeaseRequest& lease_request);
 
   HostSources sources_;
   std::unique_ptr<gpu::Inventory> inventory_;

@@ -35,29 +35,29 @@ bool needs_one_gpu_per_rank(Contract contract) {
 }
 
 // Whether the GPUs have to be looked at: if nothing depends on them, the driver is not even loaded.
-bool needs_gpus(const LaunchWish& wish) {
-  if (wish.without_gpus) return false;
-  const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
-  return !wish.lease.share || wish.selection || wish.numa || counted || needs_one_gpu_per_rank(wish.request.contract);
+bool needs_gpus(const LaunchJobRequest& job) {
+  if (job.without_gpus) return false;
+  const bool counted = job.ranks && std::holds_alternative<RanksPer>(*job.ranks);
+  return !job.lease.share || job.selection || job.numa || counted || needs_one_gpu_per_rank(job.request.contract);
 }
 
 // Whether only the holders of the GPUs have to be known: with torchrun's options alone. That is quick.
-bool only_leases_gpus(const LaunchWish& wish) {
-  const bool counted = wish.ranks && std::holds_alternative<RanksPer>(*wish.ranks);
-  return !wish.without_gpus && !wish.lease.share && !wish.selection && !wish.numa && !counted && !wish.request.place &&
-         !needs_one_gpu_per_rank(wish.request.contract);
+bool only_leases_gpus(const LaunchJobRequest& job) {
+  const bool counted = job.ranks && std::holds_alternative<RanksPer>(*job.ranks);
+  return !job.without_gpus && !job.lease.share && !job.selection && !job.numa && !counted && !job.request.place &&
+         !needs_one_gpu_per_rank(job.request.contract);
 }
 
-int first_local_rank(const LaunchWish& wish) { return wish.request.place ? wish.request.place->first_local_rank : 0; }
+int first_local_rank(const LaunchJobRequest& job) { return job.request.place ? job.request.place->first_local_rank : 0; }
 
 // One of several tasks on a host, bound by the cluster engine to a GPU of its own: the only one it sees.
-bool is_bound_task(const LaunchWish& wish, std::size_t visible) {
-  return wish.request.place && wish.request.place->local_world_size > 1 && visible == 1;
+bool is_bound_task(const LaunchJobRequest& job, std::size_t visible) {
+  return job.request.place && job.request.place->local_world_size > 1 && visible == 1;
 }
 
-Result<int> count_ranks(const RanksWish& wish, std::size_t visible) {
-  if (const auto* count = std::get_if<int>(&wish)) return *count;
-  const RanksPer per = std::get<RanksPer>(wish);
+Result<int> count_ranks(const RanksRequest& job, std::size_t visible) {
+  if (const auto* count = std::get_if<int>(&job)) return *count;
+  const RanksPer per = std::get<RanksPer>(job);
   if (per == RanksPer::gpu && visible == 0)
     return Error{Error::Kind::refused, "one rank per GPU was asked for, and no GPU is visible",
                  "--nproc-per-node cpu, or a number; muster doctor says why no GPU is seen"};
@@ -66,9 +66,9 @@ Result<int> count_ranks(const RanksWish& wish, std::size_t visible) {
 }
 
 // The GPUs that ranks will use by torch's rule, cuda:LOCAL_RANK, of those that are visible.
-gpu::SelectionRequest as_they_are(const LaunchWish& wish, int ranks, std::size_t visible) {
+gpu::SelectionRequest as_they_are(const LaunchJobRequest& job, int ranks, std::size_t visible) {
   gpu::SelectionRequest request;
-  const std::size_t first = is_bound_task(wish, visible) ? 0 : static_cast<std::size_t>(first_local_rank(wish));
+  const std::size_t first = is_bound_task(job, visible) ? 0 : static_cast<std::size_t>(first_local_rank(job));
   for (std::size_t index = first; index < visible && index < first + static_cast<std::size_t>(ranks); ++index)
     request.ids.push_back(std::to_string(index));
   request.allow_unhealthy = true;  // the mask is the user's choice
@@ -77,8 +77,8 @@ gpu::SelectionRequest as_they_are(const LaunchWish& wish, int ranks, std::size_t
 }
 
 // One GPU for every rank, in the order of the ranks, is what all contracts but the collective one need.
-Result<void> check_contract(const LaunchWish& wish, int ranks, std::size_t gpus) {
-  const Contract contract = wish.request.contract;
+Result<void> check_contract(const LaunchJobRequest& job, int ranks, std::size_t gpus) {
+  const Contract contract = job.request.contract;
   if (!needs_one_gpu_per_rank(contract) || gpus >= static_cast<std::size_t>(ranks)) return {};
   return Error{Error::Kind::refused,
                fmt::format("--{} gives every rank a GPU of its own: {}, {}", to_word(contract), count_of(ranks, "rank"),
@@ -98,7 +98,7 @@ Result<std::string> virtual_entry(const std::optional<std::string>& inherited, i
   return std::string(trim(entries[static_cast<std::size_t>(local_rank)]));
 }
 
-Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, const LaunchWish& wish, const Host& host,
+Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, const LaunchJobRequest& job, const Host& host,
                                                           const RankGpus& gpus, int ranks) {
   std::vector<std::optional<std::string>> masks(static_cast<std::size_t>(ranks));
   for (int local_rank = 0; local_rank < ranks; ++local_rank) {
@@ -128,14 +128,14 @@ Result<std::vector<std::optional<std::string>>> masks_for(Contract contract, con
         break;
       }
     }
-    if (wish.without_gpus) mask = "";
+    if (job.without_gpus) mask = "";
   }
   return masks;
 }
 
-Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchWish& wish, const HostView& view, const RankGpus& gpus,
+Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchJobRequest& job, const HostView& view, const RankGpus& gpus,
                                                    int ranks) {
-  if (!wish.numa) return std::vector<std::vector<int>>{};
+  if (!job.numa) return std::vector<std::vector<int>>{};
   if (gpus.devices.size() < static_cast<std::size_t>(ranks))
     return Error{
         Error::Kind::refused,
@@ -144,7 +144,7 @@ Result<std::vector<std::vector<int>>> bind_to_numa(const LaunchWish& wish, const
         "leave --numa-binding out"};
   std::vector<std::optional<int>> nodes;
   for (const gpu::VisibleDevice& device : gpus.devices) nodes.push_back(view.gpu_of(device).facts.numa_node);
-  return gpu::bind_cpus(*wish.numa, nodes, allowed_cpus());
+  return gpu::bind_cpus(*job.numa, nodes, allowed_cpus());
 }
 
 // Allotted cores divided by the ranks of this host, if it is not set and there are several.
@@ -167,23 +167,23 @@ RankGpus taken(Grant grant, bool picked) {
 }
 
 // Chosen, and also taken if take is set.
-Result<RankGpus> choose_gpus(Host& host, const LaunchWish& wish, const HostView& view, int ranks, bool take) {
+Result<RankGpus> choose_gpus(Host& host, const LaunchJobRequest& job, const HostView& view, int ranks, bool take) {
   RankGpus gpus;
-  gpus.picked = wish.selection.has_value();
+  gpus.picked = job.selection.has_value();
   const gpu::SelectionRequest request =
-      wish.selection ? *wish.selection : as_they_are(wish, ranks, view.visible.size());
+      job.selection ? *job.selection : as_they_are(job, ranks, view.visible.size());
   if (!gpus.picked && request.ids.empty()) return gpus;
   if (take) {
-    auto grant = host.hold(request, wish.lease, wish.form);
+    auto grant = host.hold(request, job.lease, job.form);
     if (!grant) return grant.error();
     return taken(std::move(*grant), gpus.picked);
   }
   gpu::SelectionRequest look = request;
-  look.allow_leased = look.allow_leased || wish.lease.share;
-  look.allow_busy = look.allow_busy || wish.lease.share;
+  look.allow_leased = look.allow_leased || job.lease.share;
+  look.allow_busy = look.allow_busy || job.lease.share;
   const auto chosen = host.pick(look);
   if (!chosen) return chosen.error();
-  const auto mask = mask_for(view, *chosen, wish.form);
+  const auto mask = mask_for(view, *chosen, job.form);
   if (!mask) return mask.error();
   for (const gpu::VisibleIndex index : *chosen)
     gpus.devices.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
@@ -207,48 +207,48 @@ std::vector<std::optional<RankDevice>> devices_of(const HostView& view, const Ra
   return devices;
 }
 
-Result<Prepared> prepare(Host& host, const LaunchWish& wish, bool take) {
-  const bool quick = take && only_leases_gpus(wish);
+Result<Prepared> prepare(Host& host, const LaunchJobRequest& job, bool take) {
+  const bool quick = take && only_leases_gpus(job);
   HostView view;
-  if (needs_gpus(wish) && !quick) {
+  if (needs_gpus(job) && !quick) {
     auto seen = host.look(gpu::Detail::memory);
     if (!seen) return seen.error();
     view = std::move(*seen);
   }
   Prepared prepared;
   LaunchPlan& plan = prepared.plan;
-  plan.request = wish.request;
-  const auto counted = count_ranks(wish.ranks.value_or(1), view.visible.size());
+  plan.request = job.request;
+  const auto counted = count_ranks(job.ranks.value_or(1), view.visible.size());
   if (!counted) return counted.error();
   int ranks = *counted;
   if (quick) {
-    auto grant = host.hold_visible(0, static_cast<std::size_t>(ranks), wish.lease);
+    auto grant = host.hold_visible(0, static_cast<std::size_t>(ranks), job.lease);
     if (!grant) return grant.error();
     prepared.gpus = taken(std::move(*grant), false);
-  } else if (needs_gpus(wish)) {
-    auto gpus = choose_gpus(host, wish, view, ranks, take);
+  } else if (needs_gpus(job)) {
+    auto gpus = choose_gpus(host, job, view, ranks, take);
     if (!gpus) return gpus.error();
     prepared.gpus = std::move(*gpus);
   }
-  if (!wish.ranks && wish.selection) ranks = static_cast<int>(prepared.gpus.devices.size());
+  if (!job.ranks && job.selection) ranks = static_cast<int>(prepared.gpus.devices.size());
   plan.request.local_ranks = ranks;
-  if (is_bound_task(wish, view.visible.size()) && plan.request.contract == Contract::collective) {
+  if (is_bound_task(job, view.visible.size()) && plan.request.contract == Contract::collective) {
     plan.request.contract = Contract::virtual_local_rank;
     plan.notes.push_back("this task is bound to one GPU: it is device 0, and LOCAL_RANK is 0");
   }
-  if (auto checked = check_contract(wish, ranks, prepared.gpus.devices.size()); !checked) return checked.error();
-  auto masks = masks_for(plan.request.contract, wish, host, prepared.gpus, ranks);
+  if (auto checked = check_contract(job, ranks, prepared.gpus.devices.size()); !checked) return checked.error();
+  auto masks = masks_for(plan.request.contract, job, host, prepared.gpus, ranks);
   if (!masks) return masks.error();
-  auto cpus = bind_to_numa(wish, view, prepared.gpus, ranks);
+  auto cpus = bind_to_numa(job, view, prepared.gpus, ranks);
   if (!cpus) return cpus.error();
-  const int ranks_on_host = wish.request.place ? wish.request.place->local_world_size : ranks;
+  const int ranks_on_host = job.request.place ? job.request.place->local_world_size : ranks;
   plan.resources = {std::move(*masks), prepared.gpus.environment, std::move(*cpus),
-                    wish.threads ? wish.threads : threads_for(ranks_on_host)};
-  plan.resources.environment.insert(plan.resources.environment.end(), wish.environment.begin(), wish.environment.end());
+                    job.threads ? job.threads : threads_for(ranks_on_host)};
+  plan.resources.environment.insert(plan.resources.environment.end(), job.environment.begin(), job.environment.end());
   if (!quick) plan.devices = devices_of(view, prepared.gpus, ranks);
   plan.picked = prepared.gpus.picked;
   plan.notes.insert(plan.notes.end(), prepared.gpus.notes.begin(), prepared.gpus.notes.end());
-  if (plan.resources.threads && !wish.threads)
+  if (plan.resources.threads && !job.threads)
     plan.notes.push_back(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {}); set it to change that",
                                      *plan.resources.threads, count_of(allotted_cores(), "core"),
                                      count_of(ranks_on_host, "rank")));
@@ -286,27 +286,27 @@ void keep_descriptors_from_ranks(const std::filesystem::path& leases, const std:
 
 }  // namespace
 
-Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish) {
-  auto prepared = prepare(host, wish, false);
+Result<LaunchPlan> plan_launch(Host& host, const LaunchJobRequest& job) {
+  auto prepared = prepare(host, job, false);
   if (!prepared) return prepared.error();
   return std::move(prepared->plan);
 }
 
-Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener& listener) {
-  keep_descriptors_from_ranks(host.leases().folder(), wish.inherited);
-  auto meeting = launch::open_meeting(wish.request);
-  if (!meeting) return meeting.error();
-  auto prepared = prepare(host, wish, true);
+Result<int> run_launch(Host& host, const LaunchJobRequest& job, const LaunchListener& listener) {
+  keep_descriptors_from_ranks(host.leases().folder(), job.inherited);
+  auto rendezvous_point = launch::bind_rendezvous(job.request);
+  if (!rendezvous_point) return rendezvous_point.error();
+  auto prepared = prepare(host, job, true);
   if (!prepared) return prepared.error();
   for (const std::string& text : prepared->plan.notes) listener.note(text);
   const launch::LaunchHooks hooks{
       listener.note,
-      wish.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
-      wish.lease.reclaim,
+      job.request.maximum_restarts > 0 ? memory_watch(host, prepared->gpus) : std::function<bool()>(),
+      job.lease.reclaim,
       listener.started,
       listener.failed,
       listener.interrupted};
-  auto code = launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*meeting), hooks);
+  auto code = launch::launch(prepared->plan.request, prepared->plan.resources, std::move(*rendezvous_point), hooks);
   // Every process is gone by now, and its memory with it.
   if (prepared->gpus.lease) prepared->gpus.lease->settle();
   return code;

@@ -18,14 +18,14 @@ namespace muster::service {
 
 // How many ranks this host gets.
 enum class RanksPer { gpu, cpu, automatic };  // one per GPU; one per core; GPUs if there are any, else cores
-using RanksWish = std::variant<int, RanksPer>;
+using RanksRequest = std::variant<int, RanksPer>;
 
-struct LaunchWish {
+struct LaunchJobRequest {
   launch::LaunchRequest request;                   // except local_ranks, which follows from ranks
-  std::optional<RanksWish> ranks;                  // absent: one for each GPU that is picked, else one
+  std::optional<RanksRequest> ranks;                  // absent: one for each GPU that is picked, else one
   std::optional<gpu::SelectionRequest> selection;  // GPUs to pick; absent: the visible ones, as they are
   bool without_gpus = false;                       // hide them all
-  LeaseWish lease;
+  LeaseRequest lease;
   gpu::MaskForm form = gpu::MaskForm::as_inherited;
   std::optional<gpu::NumaBinding> numa;
   std::vector<std::pair<std::string, std::string>> environment = {};  // more variables for every rank
@@ -50,7 +50,7 @@ struct LaunchPlan {
 };
 
 // Chooses without taking anything: what --dry-run shows.
-Result<LaunchPlan> plan_launch(Host& host, const LaunchWish& wish);
+Result<LaunchPlan> plan_launch(Host& host, const LaunchJobRequest& job);
 
 // Callbacks during a launch.
 struct LaunchListener {
@@ -61,6 +61,6 @@ struct LaunchListener {
 };
 
 // Binds the port, takes the GPUs, runs. Returns the exit code. To be called while this process has one thread.
-Result<int> run_launch(Host& host, const LaunchWish& wish, const LaunchListener& listener);
+Result<int> run_launch(Host& host, const LaunchJobRequest& job, const LaunchListener& listener);
 
 }  // namespace muster::service

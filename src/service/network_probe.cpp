@@ -89,10 +89,10 @@ std::optional<std::string> try_loopback(milliseconds limit) {
 }
 
 std::string look_up(const std::string& host_name) {
-  addrinfo wish = {};
-  wish.ai_socktype = SOCK_STREAM;
+  addrinfo request = {};
+  request.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host_name.c_str(), nullptr, &wish, &found); code != 0)
+  if (const int code = ::getaddrinfo(host_name.c_str(), nullptr, &request, &found); code != 0)
     return fmt::format("failed {}\n", code == EAI_SYSTEM ? system_reason() : ::gai_strerror(code));
   std::string lines;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {

@@ -22,20 +22,20 @@ bool asks_for_mixed(const spec::TrainingSpec& training) {
 }
 
 // Whether weights are held in float32 while computing in 16 bits: if requested, or if nothing else is.
-bool is_mixed(const PlanWish& wish) {
-  if (wish.work != plan::Work::training || wish.spec.model.use_lora) return false;
-  if (wish.spec.model.load_in_8bit || wish.spec.model.load_in_4bit) return false;
-  if (asks_for_mixed(wish.spec.training)) return true;
-  if (wish.spec.training.mixed_precision == spec::MixedPrecision::off) return false;
-  const spec::DataType dtype = wish.spec.model.dtype;
+bool is_mixed(const PlanRequest& plan_request) {
+  if (plan_request.work != plan::Work::training || plan_request.spec.model.use_lora) return false;
+  if (plan_request.spec.model.load_in_8bit || plan_request.spec.model.load_in_4bit) return false;
+  if (asks_for_mixed(plan_request.spec.training)) return true;
+  if (plan_request.spec.training.mixed_precision == spec::MixedPrecision::off) return false;
+  const spec::DataType dtype = plan_request.spec.model.dtype;
   // Our engine trains 16-bit weights without a wide copy of them only where mixed precision is off.
-  if (wish.implementation == plan::Implementation::muster && dtype != spec::DataType::float32) return true;
+  if (plan_request.implementation == plan::Implementation::muster && dtype != spec::DataType::float32) return true;
   return dtype == spec::DataType::automatic;
 }
 
-std::optional<spec::ElementType> asked_type(const PlanWish& wish) {
-  if (is_mixed(wish)) return spec::ElementType::float32;
-  switch (wish.spec.model.dtype) {
+std::optional<spec::ElementType> asked_type(const PlanRequest& plan_request) {
+  if (is_mixed(plan_request)) return spec::ElementType::float32;
+  switch (plan_request.spec.model.dtype) {
     case spec::DataType::automatic:
       return std::nullopt;
     case spec::DataType::float32:
@@ -48,26 +48,26 @@ std::optional<spec::ElementType> asked_type(const PlanWish& wish) {
   return std::nullopt;
 }
 
-WeightType weight_type(const PlanWish& wish, spec::ElementType held) {
-  if (wish.spec.model.load_in_8bit) return WeightType::int8;
-  if (wish.spec.model.load_in_4bit) return WeightType::int4;
+WeightType weight_type(const PlanRequest& plan_request, spec::ElementType held) {
+  if (plan_request.spec.model.load_in_8bit) return WeightType::int8;
+  if (plan_request.spec.model.load_in_4bit) return WeightType::int4;
   if (held == spec::ElementType::bfloat16) return WeightType::bfloat16;
   return held == spec::ElementType::float16 ? WeightType::float16 : WeightType::float32;
 }
 
-Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanWish& wish) {
-  auto type = asked_type(wish);
-  const auto& path = wish.spec.model.path;
-  if (!path && !wish.parameters)
+Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanRequest& plan_request) {
+  auto type = asked_type(plan_request);
+  const auto& path = plan_request.spec.model.path;
+  if (!path && !plan_request.parameters)
     return Error{Error::Kind::bad_input, "no model is named",
                  "muster plan MODEL, with a folder, a config.json, a GGUF file or a name in the Hugging Face cache; or "
                  "muster plan --params 7B"};
-  if (path && wish.parameters)
+  if (path && plan_request.parameters)
     return Error{Error::Kind::bad_input, fmt::format("--params is given, and the model {}", *path),
                  "keep one of the two"};
   // A model known only by its size is usually loaded in 16 bits.
-  if (wish.parameters && !type) type = spec::ElementType::bfloat16;
-  auto model = wish.parameters ? spec::model_of_size(*wish.parameters, type)
+  if (plan_request.parameters && !type) type = spec::ElementType::bfloat16;
+  auto model = plan_request.parameters ? spec::model_of_size(*plan_request.parameters, type)
                                : spec::read_model(*path, spec::model_search_from_environment(), type);
   if (!model) return model.error();
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
@@ -81,17 +81,17 @@ bool environment_expands_segments() {
   return false;
 }
 
-plan::Workload workload(const PlanWish& wish, spec::ElementType held) {
-  const spec::RunSpec& spec = wish.spec;
+plan::Workload workload(const PlanRequest& plan_request, spec::ElementType held) {
+  const spec::RunSpec& spec = plan_request.spec;
   plan::Workload work;
-  work.work = wish.work;
-  work.implementation = wish.implementation;
-  work.weights = weight_type(wish, held);
-  work.mixed_precision = is_mixed(wish);
+  work.work = plan_request.work;
+  work.implementation = plan_request.implementation;
+  work.weights = weight_type(plan_request, held);
+  work.mixed_precision = is_mixed(plan_request);
   work.optimizer = spec.training.optimizer;
   work.attention = spec.system.attn_impl;
-  work.expandable_segments = wish.expandable_segments.value_or(environment_expands_segments());
-  if (wish.work == plan::Work::training) {
+  work.expandable_segments = plan_request.expandable_segments.value_or(environment_expands_segments());
+  if (plan_request.work == plan::Work::training) {
     work.recomputation = spec.training.gradient_checkpointing;
     work.exact = spec.training.deterministic;
     work.sequence = spec.training.sequence_length;
@@ -243,19 +243,19 @@ std::optional<std::int64_t> free_host_memory() {
   return memory.available ? std::optional(memory.available->value) : std::nullopt;
 }
 
-Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
-  const spec::RunSpec& spec = wish.spec;
+Result<plan::Question> plan_question(Host& host, const PlanRequest& plan_request) {
+  const spec::RunSpec& spec = plan_request.spec;
   if (spec.distributed.strategy == spec::Strategy::deepspeed)
     return Error{Error::Kind::bad_input, "the strategy is deepspeed, which muster does not run",
                  "--strategy fsdp shards the same states"};
-  auto model = read_model(wish);
+  auto model = read_model(plan_request);
   if (!model) return model.error();
   auto devices = choose_devices(host, spec);
   if (!devices) return devices.error();
   plan::Question question;
   question.model = std::move(*model);
-  question.workload = workload(wish, question.model->dtype);
-  const bool training = wish.work == plan::Work::training;
+  question.workload = workload(plan_request, question.model->dtype);
+  const bool training = plan_request.work == plan::Work::training;
   if (training) {
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;
@@ -277,13 +277,13 @@ Result<plan::Question> plan_question(Host& host, const PlanWish& wish) {
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
   // An inventory file says nothing about the memory of its host.
-  if (!host.sources().inventory_file || wish.computes_here) question.host_memory = host_memory_of_this_process();
+  if (!host.sources().inventory_file || plan_request.computes_here) question.host_memory = host_memory_of_this_process();
   question.hosts = spec.distributed.num_nodes;
-  question.planner = wish.planner;
-  if (wish.constants) {
-    auto text = read_file(*wish.constants);
+  question.planner = plan_request.planner;
+  if (plan_request.constants) {
+    auto text = read_file(*plan_request.constants);
     if (!text) return text.error();
-    auto constants = plan::read_constants(*text, wish.constants->string());
+    auto constants = plan::read_constants(*text, plan_request.constants->string());
     if (!constants) return constants.error();
     question.constants = *constants;
   }

@@ -13,7 +13,7 @@
 namespace muster::service {
 
 // What a plan is asked about besides the run's settings.
-struct PlanWish {
+struct PlanRequest {
   spec::RunSpec spec;
   plan::Work work = plan::Work::inference;
   std::optional<std::int64_t> parameters;  // a model of this size, instead of spec.model.path
@@ -25,7 +25,7 @@ struct PlanWish {
 };
 
 // Looks at the GPUs, reads the model: everything the plan follows from.
-Result<plan::Question> plan_question(Host& host, const PlanWish& wish);
+Result<plan::Question> plan_question(Host& host, const PlanRequest& plan_request);
 
 // Bytes that programs may still take of this machine's memory; absent: the system does not say.
 std::optional<std::int64_t> free_host_memory();

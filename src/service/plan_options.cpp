@@ -186,14 +186,14 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
   return {};
 }
 
-Result<PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
-  PlanWish wish;
-  wish.spec = std::move(settings);
-  wish.work = options.train ? plan::Work::training : plan::Work::inference;
+Result<PlanRequest> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
+  PlanRequest request;
+  request.spec = std::move(settings);
+  request.work = options.train ? plan::Work::training : plan::Work::inference;
   if (options.parameters) {
     auto count = spec::parse_parameter_count(*options.parameters);
     if (!count) return bad_input("--params: " + count.error().what, count.error().remedy);
-    wish.parameters = *count;
+    request.parameters = *count;
   }
   using plan::Implementation;
   using plan::Planner;
@@ -212,15 +212,15 @@ Result<PlanWish> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
   if (!planner) return planner.error();
   auto allocator = pick_word("--allocator", options.allocator, allocators);
   if (!allocator) return allocator.error();
-  wish.implementation = *implementation;
-  wish.planner = *planner;
-  wish.expandable_segments = *allocator;
-  if (options.constants) wish.constants = *options.constants;
-  spec::DeviceLimits& limits = wish.spec.model.max_memory;
+  request.implementation = *implementation;
+  request.planner = *planner;
+  request.expandable_segments = *allocator;
+  if (options.constants) request.constants = *options.constants;
+  spec::DeviceLimits& limits = request.spec.model.max_memory;
   if (auto added = add_off_gpu_limit(limits, "cpu", "--cpu-memory", options.cpu_memory); !added) return added.error();
   if (auto added = add_off_gpu_limit(limits, "disk", "--disk-memory", options.disk_memory); !added)
     return added.error();
-  return wish;
+  return request;
 }
 
 // The values of one option: every option except --gpu-ids has one.
@@ -307,9 +307,9 @@ Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
 Result<PlanAnswer> answer_plan(Host& host, PlanOptions options) {
   auto settings = resolve_plan_settings(options);
   if (!settings) return settings.error();
-  const auto wish = plan_wish(options, std::move(settings->spec));
-  if (!wish) return wish.error();
-  auto question = plan_question(host, *wish);
+  const auto request = plan_wish(options, std::move(settings->spec));
+  if (!request) return request.error();
+  auto question = plan_question(host, *request);
   if (!question) return question.error();
   auto made = plan::make_plan(*question);
   if (!made) return made.error();

@@ -5,7 +5,7 @@
 
 #include "base/svg.hpp"
 #include "service/plan_report.hpp"
-#include "service/plan_words.hpp"
+#include "service/plan_format.hpp"
 
 namespace muster::service {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/table.hpp"
 #include "base/text.hpp"
 #include "service/plan_report.hpp"
-#include "service/plan_words.hpp"
+#include "service/plan_format.hpp"
 
 namespace muster::service {
 namespace {

@@ -209,18 +209,18 @@ Result<void> Queue::check_predecessors(const schedule::Job& job) {
   return {};
 }
 
-Result<JobIds> Queue::submit(const SubmitWish& wish) {
-  if (!wish.by_plan)
-    if (auto fits = check_gpus(wish.job.gpus.minimum); !fits) return fits.error();
-  if (auto checked = check_predecessors(wish.job); !checked) return checked.error();
+Result<JobIds> Queue::submit(const SubmitRequest& submission) {
+  if (!submission.by_plan)
+    if (auto fits = check_gpus(submission.job.gpus.minimum); !fits) return fits.error();
+  if (auto checked = check_predecessors(submission.job); !checked) return checked.error();
   std::vector<queue::QueuedJob> jobs;
-  for (const auto& command : wish.commands) {
-    jobs.push_back({wish.job, command});
+  for (const auto& command : submission.commands) {
+    jobs.push_back({submission.job, command});
     jobs.back().job.id = {};
-    if (!wish.by_plan) continue;
+    if (!submission.by_plan) continue;
     const auto gpus = planned_gpus(sources_, command, folder_.path());
     if (!gpus) return gpus.error();
-    jobs.back().job.gpus = schedule::GpuWish::exactly(*gpus);
+    jobs.back().job.gpus = schedule::GpuRequest::exactly(*gpus);
   }
   return submit(std::move(jobs));
 }
@@ -333,7 +333,7 @@ Result<int> Queue::wait(const JobIds& ids, const std::function<void(const schedu
     status = tells ? std::max(shell_status(*record->last_end), 1) : 1;
   };
   for (const JobId& id : ids) take(id);
-  Attendance attendance;
+  ConductorWatch attendance;
   while (!left.empty()) {
     if (watch && !watch(view_.scheduler())) return status;
     std::this_thread::sleep_for(look_pause);
@@ -349,7 +349,7 @@ Result<int> Queue::wait(const JobIds& ids, const std::function<void(const schedu
 }
 
 // Checks that a conductor works on what is waited for, and that none of it was refused.
-Result<void> Queue::attend(Attendance& attendance, const JobIds& ids) {
+Result<void> Queue::attend(ConductorWatch& attendance, const JobIds& ids) {
   if (auto known = check_known(ids); !known) return known;
   if (const auto trouble = queue::conductor_trouble(folder_)) note(*trouble);
   if (!queue::conductor_runs(folder_) && !attendance.may_start())

@@ -15,7 +15,7 @@
 #include "queue/archive.hpp"
 #include "queue/queue_view.hpp"
 #include "queue/state_folder.hpp"
-#include "queue_index/archive_index.hpp"
+#include "queue/archive_index.hpp"
 #include "schedule/job.hpp"
 #include "service/host.hpp"
 
@@ -23,7 +23,7 @@ namespace muster::service {
 
 using JobIds = std::vector<schedule::JobId>;
 
-struct SubmitWish {
+struct SubmitRequest {
   schedule::Job job;                               // what all of them request; its id is not used
   bool by_plan = false;                            // the plan of each command decides how many GPUs: planned_gpus.hpp
   std::vector<std::vector<std::string>> commands;  // program first
@@ -37,7 +37,7 @@ Result<std::vector<std::vector<std::string>>> commands_of_lines(std::string_view
 Result<JobIds> read_job_ids(const std::vector<std::string>& words);
 
 // How often a waiting command checks for a conductor, and how often it fails to start one before it gives up.
-class Attendance {
+class ConductorWatch {
  public:
   void note(bool progress) {
     ++looks_;
@@ -60,7 +60,7 @@ class Queue {
 
   // Durable when this returns, or not submitted at all. The commands run in the current folder, with this process's
   // environment.
-  Result<JobIds> submit(const SubmitWish& wish);
+  Result<JobIds> submit(const SubmitRequest& submission);
   // The same for jobs that each have a command of their own, and depend on jobs of the queue or, by the names they have
   // here, on earlier ones among themselves.
   Result<JobIds> submit(std::vector<queue::QueuedJob> jobs);
@@ -112,7 +112,7 @@ class Queue {
   // Brings the view up to date, and starts a conductor where jobs are open and none runs. Returns what has not been
   // taken yet.
   Result<std::vector<queue::Batch>> look();
-  Result<void> attend(Attendance& attendance, const JobIds& ids);
+  Result<void> attend(ConductorWatch& attendance, const JobIds& ids);
   void note(const std::string& text);
   Result<void> check_known(const JobIds& ids);
   // For a known job, whether it is in the journal or in the archive.

@@ -25,7 +25,7 @@ std::optional<std::int64_t> peak_resident(std::int64_t pid) {
   return kibibytes ? std::optional(*kibibytes * 1024) : std::nullopt;
 }
 
-void PeakMemory::happened(const wire::Event& event) {
+void PeakMemory::on_event(const wire::Event& event) {
   Rank& rank = ranks_[event.rank];
   if (const auto* hello = std::get_if<wire::Hello>(&event.body)) rank.pid = hello->pid;
   if (const auto* progress = std::get_if<wire::Progress>(&event.body); progress && progress->what == "memory") {

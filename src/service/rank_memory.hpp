@@ -14,7 +14,7 @@ namespace muster::service {
 class PeakMemory {
  public:
   // Hello, progress of "memory" (peak bytes, of the limit); any other message is an occasion to look.
-  void happened(const wire::Event& event);
+  void on_event(const wire::Event& event);
   // For the rank that has taken the most.
   std::optional<RankMemory> highest() const;
 

@@ -10,7 +10,7 @@
 
 #include "base/count_of.hpp"
 #include "base/table.hpp"
-#include "service/run_words.hpp"
+#include "service/run_format.hpp"
 
 namespace muster::service {
 namespace {

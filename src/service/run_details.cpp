@@ -9,7 +9,7 @@
 
 #include "base/regular_file.hpp"
 #include "base/text.hpp"
-#include "service/run_words.hpp"
+#include "service/run_format.hpp"
 #include "spec/json_text.hpp"
 #include "store/events_file.hpp"
 

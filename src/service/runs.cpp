@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/table.hpp"
-#include "service/run_words.hpp"
+#include "service/run_format.hpp"
 #include "store/find_run.hpp"
 #include "store/metrics_table.hpp"
 

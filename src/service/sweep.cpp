@@ -81,7 +81,7 @@ class SweepRun {
   using Clock = std::chrono::steady_clock;
 
  public:
-  SweepRun(const SweepPlan& plan, Slots slots, const HostSources& sources, const LeaseWish& lease,
+  SweepRun(const SweepPlan& plan, Slots slots, const HostSources& sources, const LeaseRequest& lease,
            const SweepListener& listener)
       : plan_(plan),
         sources_(sources),
@@ -298,15 +298,15 @@ class SweepRun {
 
 }  // namespace
 
-Result<SweepSummary> run_sweep(Host& host, const SweepWish& wish, const SweepPlan& plan,
+Result<SweepSummary> run_sweep(Host& host, const SweepRequest& request, const SweepPlan& plan,
                                const SweepListener& listener) {
-  auto slots = take_slots(host, wish.slots, wish.lease);
+  auto slots = take_slots(host, request.slots, request.lease);
   if (!slots) return slots.error();
   if (slots->grant)
     for (const std::string& text : slots->grant->notes) listener.note(text);
   for (const std::string& text : slots->notes) listener.note(text);
   if (auto written = write_down(plan); !written) return written.error();
-  return SweepRun(plan, std::move(*slots), host.sources(), wish.lease, listener).run();
+  return SweepRun(plan, std::move(*slots), host.sources(), request.lease, listener).run();
 }
 
 Result<void> serve_sweep(const SweepPlan& plan, const std::function<void(const std::string&)>& note) {

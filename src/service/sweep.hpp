@@ -16,13 +16,13 @@
 
 namespace muster::service {
 
-struct SweepWish {
+struct SweepRequest {
   std::optional<std::string> name;  // absent: named after the file
   std::optional<std::string> file;  // absent: the sweep's own sweep.yaml, else the built-in sweep
   std::vector<std::string> words;   // key=value
   std::string output = "sweeps";    // the folder of all sweeps
-  SlotWish slots;
-  LeaseWish lease;
+  SlotOptions slots;
+  LeaseRequest lease;
 };
 
 // A sweep that could begin, or continue: all that is known without taking or writing anything.
@@ -38,7 +38,7 @@ struct SweepPlan {
 
 // The requested sweep. An existing one continues with its own file: limits may change, anything else is refused with
 // the difference named.
-Result<SweepPlan> plan_sweep(const SweepWish& wish);
+Result<SweepPlan> plan_sweep(const SweepRequest& request);
 
 // Refused, with the differences named, if the existing sweep is another one.
 Result<void> check_same_sweep(const SweepPlan& plan);
@@ -71,7 +71,7 @@ struct SweepSummary {
 
 // Takes the GPUs while it runs, and runs trials until the limits are reached, a signal comes or nothing is
 // left to try. To be called while this process has one thread.
-Result<SweepSummary> run_sweep(Host& host, const SweepWish& wish, const SweepPlan& plan, const SweepListener& listener);
+Result<SweepSummary> run_sweep(Host& host, const SweepRequest& request, const SweepPlan& plan, const SweepListener& listener);
 
 // Several lines: how it ended, the best settings, and where everything is.
 std::string summary_text(const SweepPlan& plan, const SweepSummary& summary);

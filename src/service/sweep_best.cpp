@@ -33,14 +33,14 @@ Result<std::string> command_line(const SweepPlan& plan, const sweep::Observation
 }  // namespace
 
 Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const std::string& name, std::size_t most) {
-  SweepWish wish;
-  wish.name = name;
-  wish.output = output;
+  SweepRequest request;
+  request.name = name;
+  request.output = output;
   if (auto checked = sweep::check_sweep_name(name); !checked) return checked.error();
   if (!sweep::SweepFolder(output, name).exists())
     return Error{Error::Kind::bad_input, fmt::format("there is no sweep {} in {}", name, output),
                  "muster sweep SPEC.yaml makes one; --output names another folder of sweeps"};
-  const auto plan = plan_sweep(wish);
+  const auto plan = plan_sweep(request);
   if (!plan) return plan.error();
   std::vector<BestTrial> list;
   for (sweep::Observation& trial : sweep::best_trials(plan->finished, plan->spec.goal, most)) {

@@ -36,13 +36,13 @@ Error with_context(const Error& error, const std::string& context) {
   return {error.kind, context + ": " + error.what, error.remedy};
 }
 
-Result<std::string> name_of(const SweepWish& wish) {
+Result<std::string> name_of(const SweepRequest& request) {
   std::string name;
-  if (wish.name) {
-    name = *wish.name;
-  } else if (wish.file) {
-    const fs::path file = fs::path(*wish.file).lexically_normal();
-    const bool in_its_folder = file.filename() == "sweep.yaml" && file.parent_path().parent_path() == wish.output;
+  if (request.name) {
+    name = *request.name;
+  } else if (request.file) {
+    const fs::path file = fs::path(*request.file).lexically_normal();
+    const bool in_its_folder = file.filename() == "sweep.yaml" && file.parent_path().parent_path() == request.output;
     name = in_its_folder ? file.parent_path().filename().string() : file.stem().string();
   } else {
     return Error{Error::Kind::bad_input, "no sweep is named", "muster sweep SPEC.yaml, or muster sweep run=NAME"};
@@ -56,10 +56,10 @@ struct Source {
   std::string text, name;
 };
 
-Result<Source> source_of(const SweepWish& wish, const sweep::SweepFolder& folder) {
+Result<Source> source_of(const SweepRequest& request, const sweep::SweepFolder& folder) {
   Source source{std::string(builtin_sweep), "the built-in sweep"};
-  const fs::path file = wish.file ? fs::path(*wish.file) : folder.spec();
-  if (!wish.file && !folder.exists()) return source;
+  const fs::path file = request.file ? fs::path(*request.file) : folder.spec();
+  if (!request.file && !folder.exists()) return source;
   auto text = read_file(file);
   if (!text) return Error{Error::Kind::bad_input, text.error().what, "name a sweep file: docs/sweep.md"};
   return Source{std::move(*text), file.string()};
@@ -106,13 +106,13 @@ Result<void> check_same_sweep(const SweepPlan& plan) {
   return {};
 }
 
-Result<SweepPlan> plan_sweep(const SweepWish& wish) {
-  const auto name = name_of(wish);
+Result<SweepPlan> plan_sweep(const SweepRequest& request) {
+  const auto name = name_of(request);
   if (!name) return name.error();
-  SweepPlan plan{sweep::SweepFolder(wish.output, *name), {}, {}, {}, false, true, {}};
-  auto source = source_of(wish, plan.folder);
+  SweepPlan plan{sweep::SweepFolder(request.output, *name), {}, {}, {}, false, true, {}};
+  auto source = source_of(request, plan.folder);
   if (!source) return source.error();
-  auto text = sweep::with_words(source->text, source->name, wish.words);
+  auto text = sweep::with_words(source->text, source->name, request.words);
   if (!text) return text.error();
   plan.text = std::move(*text);
   auto spec = sweep::read_sweep_spec(plan.text, source->name);

@@ -22,14 +22,14 @@ Error refusal(std::string what, std::string remedy) {
 
 constexpr int most_slots = 4096;  // each is a process at least
 
-bool asks_for_gpus(const SlotWish& wish) {
-  return !wish.ids.empty() || wish.gpus.value_or(0) > 0 || wish.per_trial.value_or(0) > 0;
+bool asks_for_gpus(const SlotOptions& options) {
+  return !options.ids.empty() || options.gpus.value_or(0) > 0 || options.per_trial.value_or(0) > 0;
 }
 
 // This many GPUs for each of this many runs, from the first one on.
-Result<SlotShape> shape_of_first_gpus(const SlotWish& wish, std::size_t visible) {
-  const int per_slot = wish.per_trial.value_or(1), slots = wish.runs.value_or(1);
-  const int total = wish.total.value_or(static_cast<int>(visible));
+Result<SlotShape> shape_of_first_gpus(const SlotOptions& options, std::size_t visible) {
+  const int per_slot = options.per_trial.value_or(1), slots = options.runs.value_or(1);
+  const int total = options.total.value_or(static_cast<int>(visible));
   const long long wanted = static_cast<long long>(per_slot) * slots;
   if (total > static_cast<int>(visible))
     return refusal(fmt::format("{} in all asked for, and {} visible", count_of(total, "GPU"), visible),
@@ -45,21 +45,21 @@ Result<SlotShape> shape_of_first_gpus(const SlotWish& wish, std::size_t visible)
   return shape;
 }
 
-Result<SlotShape> shape_of_named_gpus(const SlotWish& wish, gpu::SelectionRequest request, int gpus) {
-  int per_slot = wish.per_trial.value_or(1);
-  if (!wish.per_trial && wish.runs)
-    per_slot = gpus / *wish.runs;
-  else if (!wish.per_trial && wish.one_trial_on_all)
+Result<SlotShape> shape_of_named_gpus(const SlotOptions& options, gpu::SelectionRequest request, int gpus) {
+  int per_slot = options.per_trial.value_or(1);
+  if (!options.per_trial && options.runs)
+    per_slot = gpus / *options.runs;
+  else if (!options.per_trial && options.one_trial_on_all)
     per_slot = gpus;
-  const int slots = wish.runs.value_or(per_slot == 0 ? 0 : gpus / per_slot);
+  const int slots = options.runs.value_or(per_slot == 0 ? 0 : gpus / per_slot);
   const long long wanted = static_cast<long long>(per_slot) * slots;
   if (per_slot > 0 && slots > 0 && wanted == gpus) return SlotShape{std::move(request), per_slot, slots};
-  if (wish.runs && wish.per_trial)
+  if (options.runs && options.per_trial)
     return refusal(
-        fmt::format("{} of {} each need {}, and {} are asked for", count_of(*wish.runs, "run"), count_of(per_slot, "GPU"),
+        fmt::format("{} of {} each need {}, and {} are asked for", count_of(*options.runs, "run"), count_of(per_slot, "GPU"),
                     wanted, gpus),
         fmt::format("--num-gpus {}", wanted));
-  return refusal(wish.runs ? fmt::format("{} cannot be divided evenly among {}", count_of(gpus, "GPU"), count_of(*wish.runs, "run"))
+  return refusal(options.runs ? fmt::format("{} cannot be divided evenly among {}", count_of(gpus, "GPU"), count_of(*options.runs, "run"))
                            : fmt::format("{} cannot be divided into runs of {}", count_of(gpus, "GPU"), per_slot),
                  "name as many GPUs as all runs need together");
 }
@@ -102,11 +102,11 @@ Result<std::vector<Slot>> cut_into_slots(const SlotShape& shape, const std::vect
   return slots;
 }
 
-Result<SlotShape> look_and_shape(Host& host, const SlotWish& wish) {
-  if (wish.without_gpus) return shape_slots(wish, 0);
+Result<SlotShape> look_and_shape(Host& host, const SlotOptions& options) {
+  if (options.without_gpus) return shape_slots(options, 0);
   const auto view = host.look(gpu::Detail::memory);
   if (!view) return view.error();
-  return shape_slots(wish, view->visible.size());
+  return shape_slots(options, view->visible.size());
 }
 
 Slots cpu_slots(const SlotShape& shape) {
@@ -124,41 +124,41 @@ std::string Slot::words() const {
   return fmt::format("GPU{} {}", gpus.size() == 1 ? "" : "s", fmt::join(gpus, ","));
 }
 
-Result<SlotShape> shape_slots(const SlotWish& wish, std::size_t visible) {
-  if (wish.runs.value_or(1) < 1 || wish.gpus.value_or(1) < 1 || wish.per_trial.value_or(0) < 0 ||
-      wish.total.value_or(1) < 1)
+Result<SlotShape> shape_slots(const SlotOptions& options, std::size_t visible) {
+  if (options.runs.value_or(1) < 1 || options.gpus.value_or(1) < 1 || options.per_trial.value_or(0) < 0 ||
+      options.total.value_or(1) < 1)
     return Error{Error::Kind::bad_input, "a number of GPUs or runs is below 1", "name at least one"};
-  const bool on_the_cpu = wish.without_gpus || wish.per_trial == 0 || (visible == 0 && !asks_for_gpus(wish));
-  if (on_the_cpu && (wish.per_trial.value_or(0) > 0 || !wish.ids.empty() || wish.gpus))
+  const bool on_the_cpu = options.without_gpus || options.per_trial == 0 || (visible == 0 && !asks_for_gpus(options));
+  if (on_the_cpu && (options.per_trial.value_or(0) > 0 || !options.ids.empty() || options.gpus))
     return Error{Error::Kind::bad_input, "the CPU is asked for, and GPUs are", "leave one of the two out"};
-  if (wish.runs.value_or(1) > most_slots)
-    return Error{Error::Kind::bad_input, fmt::format("{} runs side by side are asked for", *wish.runs),
+  if (options.runs.value_or(1) > most_slots)
+    return Error{Error::Kind::bad_input, fmt::format("{} runs side by side are asked for", *options.runs),
                  fmt::format("at most {} are possible", most_slots)};
-  if (on_the_cpu) return SlotShape{std::nullopt, 0, wish.runs.value_or(1)};
+  if (on_the_cpu) return SlotShape{std::nullopt, 0, options.runs.value_or(1)};
   if (visible == 0)
     return refusal("GPUs are asked for, and none is visible", "--device cpu --runs N, or muster doctor");
-  if (wish.first_gpus) return shape_of_first_gpus(wish, visible);
+  if (options.first_gpus) return shape_of_first_gpus(options, visible);
   gpu::SelectionRequest request;
   request.offered = {.wait = true, .share = true};
-  request.ids = wish.ids;
-  if (!wish.ids.empty()) return shape_of_named_gpus(wish, std::move(request), static_cast<int>(wish.ids.size()));
-  if (wish.gpus) {
-    request.count = wish.gpus;
-    return shape_of_named_gpus(wish, std::move(request), *wish.gpus);
+  request.ids = options.ids;
+  if (!options.ids.empty()) return shape_of_named_gpus(options, std::move(request), static_cast<int>(options.ids.size()));
+  if (options.gpus) {
+    request.count = options.gpus;
+    return shape_of_named_gpus(options, std::move(request), *options.gpus);
   }
-  if (wish.runs) {
+  if (options.runs) {
     // More than there are: how many more does not matter.
-    const long long wanted = static_cast<long long>(*wish.runs) * wish.per_trial.value_or(1);
+    const long long wanted = static_cast<long long>(*options.runs) * options.per_trial.value_or(1);
     request.count = static_cast<int>(std::min<long long>(wanted, std::numeric_limits<int>::max()));
-    return SlotShape{std::move(request), wish.per_trial.value_or(1), wish.runs};
+    return SlotShape{std::move(request), options.per_trial.value_or(1), options.runs};
   }
   request.count = static_cast<int>(visible);
   request.up_to = true;
-  return SlotShape{std::move(request), wish.per_trial.value_or(1), std::nullopt};
+  return SlotShape{std::move(request), options.per_trial.value_or(1), std::nullopt};
 }
 
-Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& lease) {
-  const auto shape = look_and_shape(host, wish);
+Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease) {
+  const auto shape = look_and_shape(host, options);
   if (!shape) return shape.error();
   if (!shape->request) return cpu_slots(*shape);
   gpu::SelectionRequest request = *shape->request;
@@ -179,8 +179,8 @@ Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& leas
   return slots;
 }
 
-Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& lease) {
-  const auto shape = look_and_shape(host, wish);
+Result<Slots> take_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease) {
+  const auto shape = look_and_shape(host, options);
   if (!shape) return shape.error();
   if (!shape->request) return cpu_slots(*shape);
   auto grant = host.hold(*shape->request, lease, gpu::MaskForm::as_inherited);

@@ -14,7 +14,7 @@
 namespace muster::service {
 
 // As requested; what is absent follows from the rest: shape_slots().
-struct SlotWish {
+struct SlotOptions {
   std::vector<std::string> ids;   // GPUs, in this order
   std::optional<int> gpus;        // this many of them
   std::optional<int> per_trial;   // GPUs of each trial
@@ -33,7 +33,7 @@ struct SlotShape {
 };
 
 // Pure. Nothing is rounded: GPUs that cannot be divided evenly, or more than there are, are refused.
-Result<SlotShape> shape_slots(const SlotWish& wish, std::size_t visible);
+Result<SlotShape> shape_slots(const SlotOptions& options, std::size_t visible);
 
 struct Slot {
   std::vector<int> gpus;                                         // physical numbers
@@ -49,9 +49,9 @@ struct Slots {
 };
 
 // Chooses without taking.
-Result<Slots> plan_slots(Host& host, const SlotWish& wish, const LeaseWish& lease);
+Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease);
 // Chooses and takes, in one step: held as long as the result lives.
-Result<Slots> take_slots(Host& host, const SlotWish& wish, const LeaseWish& lease);
+Result<Slots> take_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease);
 
 // What a trial waits for before it starts on GPUs that another one used: until no more of their memory is in use than
 // living processes account for, for a limited time: service/memory_wait.hpp.

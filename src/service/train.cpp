@@ -37,8 +37,8 @@ void tidy(const store::RunFolder& folder) {
 // One run, over all its attempts.
 class Run {
  public:
-  Run(Host& host, const TrainWish& wish, const TrainPlan& plan, const TrainListener& listener)
-      : host_(host), wish_(wish), plan_(plan), listener_(listener), began_(Clock::now()) {}
+  Run(Host& host, const TrainRequest& request, const TrainPlan& plan, const TrainListener& listener)
+      : host_(host), request_(request), plan_(plan), listener_(listener), began_(Clock::now()) {}
 
   Result<TrainSummary> carry_out() {
     if (!leads()) return follow();
@@ -99,7 +99,7 @@ class Run {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   Host& host_;
-  const TrainWish& wish_;
+  const TrainRequest& request_;
   const TrainPlan& plan_;
   const TrainListener& listener_;
   Clock::time_point began_;
@@ -161,8 +161,8 @@ Result<void> Run::open_folder() {
   } else {
     // With its identity, so that --resume finds a run that was killed in its first moments.
     const std::array files{store::FirstFile{identity_file, plan_.task().identity}};
-    auto held = store::RunFolder::create(wish_.settings.spec.experiment.output,
-                                         wish_.settings.spec.experiment.name.value_or("train"),
+    auto held = store::RunFolder::create(request_.settings.spec.experiment.output,
+                                         request_.settings.spec.experiment.name.value_or("train"),
                                          std::chrono::system_clock::now(), files);
     if (!held) return held.error();
     folder_ = std::move(held->folder);
@@ -311,11 +311,11 @@ Result<int> Run::attempt_until_done() {
     if (!code && record_.hopeless) return Error{Error::Kind::failed, record_.hopeless->what, record_.hopeless->remedy};
     // What was refused would be refused again.
     if (code || code.error().kind != Error::Kind::failed || record_.unwritable) return code;
-    if (restarts_ == wish_.settings.spec.distributed.max_restarts) return code;
+    if (restarts_ == request_.settings.spec.distributed.max_restarts) return code;
     ++restarts_;
     say(code.error().what);
     say(fmt::format("restarting from the last checkpoint (restart {} of at most {}; it had reached step {})",
-                    restarts_, wish_.settings.spec.distributed.max_restarts, std::max(before, record_.step)));
+                    restarts_, request_.settings.spec.distributed.max_restarts, std::max(before, record_.step)));
   }
 }
 
@@ -345,8 +345,8 @@ void Run::draw() const {
 
 }  // namespace
 
-Result<TrainSummary> train(Host& host, const TrainWish& wish, const TrainPlan& plan, const TrainListener& listener) {
-  return Run(host, wish, plan, listener).carry_out();
+Result<TrainSummary> train(Host& host, const TrainRequest& request, const TrainPlan& plan, const TrainListener& listener) {
+  return Run(host, request, plan, listener).carry_out();
 }
 
 }  // namespace muster::service

@@ -27,7 +27,7 @@
 
 namespace muster::service {
 
-struct TrainWish {
+struct TrainRequest {
   spec::ResolvedSpec settings;  // as settle_training_settings() left them
   Purpose purpose = Purpose::compute;
 };
@@ -60,7 +60,7 @@ spec::ElementType state_type(const spec::RunSpec& spec);
 
 // Settings checked, devices chosen, model read, data prepared, memory counted; nothing is taken or started. A plan that
 // does not fit is a TrainPlan with a refusal. progress: while data is prepared.
-Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress);
+Result<TrainPlan> plan_training(Host& host, const TrainRequest& request, const data::OnPreparation& progress);
 // Why it does not fit, and which of this command's options would help.
 Error refusal_of(const TrainPlan& plan);
 // The plan of memory and of the disk, for people and for programs.
@@ -85,6 +85,6 @@ struct TrainSummary {
 };
 
 // Runs a plan that fits. To be called while this process has one thread.
-Result<TrainSummary> train(Host& host, const TrainWish& wish, const TrainPlan& plan, const TrainListener& listener);
+Result<TrainSummary> train(Host& host, const TrainRequest& request, const TrainPlan& plan, const TrainListener& listener);
 
 }  // namespace muster::service

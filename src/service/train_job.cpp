@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "data/prepare_data.hpp"
-#include "service/known_passes.hpp"
+#include "service/micro_batch_cache.hpp"
 #include "service/model_flops.hpp"
 
 namespace muster::service {
@@ -84,7 +84,7 @@ std::vector<RankReading> rank_readings(const plan::Plan& plan, const std::map<in
 }
 
 // What cannot be written down now cannot be after a restart either.
-Result<void> TrainJob::happened(const wire::Event& event) {
+Result<void> TrainJob::on_event(const wire::Event& event) {
   last_sign_ = Clock::now();
   auto taken = take(event);
   last_sign_ = Clock::now();  // writing may have waited for room on the disk
@@ -105,7 +105,7 @@ Result<void> TrainJob::take(const wire::Event& event) {
           if (auto taken = take(body, event.time); !taken) return taken;
         } else if constexpr (std::is_same_v<Body, wire::MemoryUse>) {
           take(body, event.rank);
-        } else if constexpr (std::is_same_v<Body, wire::Shrunk>) {
+        } else if constexpr (std::is_same_v<Body, wire::PassReduced>) {
           take(body, event.rank);
         } else if constexpr (std::is_same_v<Body, wire::Ready>) {
           computing_ = true;
@@ -130,7 +130,7 @@ Result<void> TrainJob::take(const wire::Event& event) {
       event.body);
 }
 
-void TrainJob::take(const wire::Shrunk& shrunk, int rank) {
+void TrainJob::take(const wire::PassReduced& shrunk, int rank) {
   record_.shrunk = shrunk;
   KnownPasses(data::cache_folder_from_environment()).keep(plan_, plan_.task(), {shrunk.micro_batch, shrunk.recompute});
   const std::string recompute = wire::to_json(shrunk.recompute).get<std::string>();

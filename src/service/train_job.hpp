@@ -23,7 +23,7 @@ struct TrainRecord {
   std::int64_t skipped = 0;
   std::map<int, wire::MemoryUse> memory;  // by rank
   std::optional<std::int64_t> saved;      // the step of the newest checkpoint
-  std::optional<wire::Shrunk> shrunk;     // memory ran out: passes of this size fit, as far as is known
+  std::optional<wire::PassReduced> shrunk;     // memory ran out: passes of this size fit, as far as is known
   bool unwritable = false;                // what was reported could not be written down
   std::optional<Error> hopeless;          // an error that ended the ranks, and would end them again
 };
@@ -51,7 +51,7 @@ class TrainJob final : public WorkerListener {
   TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRecord& record, const TrainListener& listener,
            LookAtDevices look);
 
-  Result<void> happened(const wire::Event& event) override;
+  Result<void> on_event(const wire::Event& event) override;
   std::optional<std::chrono::steady_clock::time_point> deadline() override;
   Error deadline_passed() override;
 
@@ -62,7 +62,7 @@ class TrainJob final : public WorkerListener {
   Result<void> take(const wire::TrainStep& step, store::Moment time);
   Result<void> take(const wire::Evaluated& evaluated, store::Moment time);
   void take(const wire::MemoryUse& use, int rank);
-  void take(const wire::Shrunk& shrunk, int rank);
+  void take(const wire::PassReduced& shrunk, int rank);
   TrainProgress progress_of(const wire::TrainStep& step);
   std::optional<double> utilization(double tokens_per_second) const;
   void report_memory();

@@ -15,7 +15,7 @@
 #include "service/arithmetic_data.hpp"
 #include "service/builtin_model.hpp"
 #include "service/device_choice.hpp"
-#include "service/known_passes.hpp"
+#include "service/micro_batch_cache.hpp"
 #include "service/model_fingerprint.hpp"
 #include "service/plan.hpp"
 #include "service/plan_report.hpp"
@@ -59,15 +59,15 @@ std::string_view word(spec::ElementType type) {
   return type == spec::ElementType::float16 ? "float16" : "float32";
 }
 
-data::DataWish data_wish(const spec::RunSpec& spec, std::int64_t longest) {
-  data::DataWish wish;
-  wish.path = *spec.data.path;
-  wish.evaluation = spec.data.eval_path;
-  if (wish.path == data::arithmetic_name && !wish.evaluation && spec.data.held_out > 0) wish.evaluation = wish.path;
-  wish.arithmetic = arithmetic_settings(spec);
-  wish.sequence_length = longest;
-  wish.train_on = spec.data.train_on;
-  return wish;
+data::DataRequest data_wish(const spec::RunSpec& spec, std::int64_t longest) {
+  data::DataRequest request;
+  request.path = *spec.data.path;
+  request.evaluation = spec.data.eval_path;
+  if (request.path == data::arithmetic_name && !request.evaluation && spec.data.held_out > 0) request.evaluation = request.path;
+  request.arithmetic = arithmetic_settings(spec);
+  request.sequence_length = longest;
+  request.train_on = spec.data.train_on;
+  return request;
 }
 
 // The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
@@ -119,12 +119,12 @@ Result<plan::Question> ask(Host& host, spec::RunSpec settings, const ChosenDevic
                                                                                       : spec::MixedPrecision::float16;
   settings.training.fp16 = settings.training.bf16 = false;
   name_devices(settings.distributed, chosen);
-  PlanWish wish;
-  wish.spec = std::move(settings);
-  wish.work = plan::Work::training;
-  wish.implementation = plan::Implementation::muster;
-  wish.computes_here = chosen.gpus.empty();
-  auto question = plan_question(host, wish);
+  PlanRequest request;
+  request.spec = std::move(settings);
+  request.work = plan::Work::training;
+  request.implementation = plan::Implementation::muster;
+  request.computes_here = chosen.gpus.empty();
+  auto question = plan_question(host, request);
   if (!question) return question.error();
   question->spare.clear();
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
@@ -162,7 +162,7 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
   return schedule.steps_of(spec.training.num_epochs.value_or(1));
 }
 
-wire::ShardingWish sharding_of(const plan::Layout& layout) {
+wire::ShardingOptions sharding_of(const plan::Layout& layout) {
   if (layout.scheme != plan::Scheme::fsdp) return {};
   const bool grouped = layout.sharding == spec::ShardingStrategy::hybrid_shard;
   return {layout.sharding, grouped ? layout.shard_group : 1, layout.offload};
@@ -303,9 +303,9 @@ void keep_own_remedies(plan::Plan& plan) {
 
 }  // namespace
 
-Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::OnPreparation& progress) {
-  const spec::RunSpec& spec = wish.settings.spec;
-  auto devices = choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max(), wish.purpose);
+Result<TrainPlan> plan_training(Host& host, const TrainRequest& request, const data::OnPreparation& progress) {
+  const spec::RunSpec& spec = request.settings.spec;
+  auto devices = choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max(), request.purpose);
   if (!devices) return devices.error();
   if (devices->gpus.empty() && !spec.distributed.ranks && !is_one_process(spec.distributed) && is_builtin_job(spec))
     devices->ranks = std::min(2, allotted_cores());
@@ -315,7 +315,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (is_builtin_model(*spec.model.path)) model = builtin_model_folder(cache, *spec.model.path);
   if (!model) return model.error();
   const std::int64_t hosts = spec.distributed.num_nodes;
-  const bool batch_is_given = wish.settings.origins.contains("training.batch_size");
+  const bool batch_is_given = request.settings.origins.contains("training.batch_size");
   const auto sizes = batch_sizes(spec.training, batch_is_given, devices->ranks * hosts);
   if (!sizes) return sizes.error();
 
@@ -332,7 +332,7 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
                                      : fmt::format("computed in {}, with float32 masters", word(compute)));
   plan.notes = devices->notes;
-  if (wish.purpose == Purpose::plan)
+  if (request.purpose == Purpose::plan)
     plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());
   if (!plan.plan.fits()) return plan;
 
@@ -387,14 +387,14 @@ Result<TrainPlan> plan_training(Host& host, const TrainWish& wish, const data::O
   if (narrow)
     plan.notes.push_back(
         "parameters and optimizer in bfloat16: a step that changes a weight by less than about 1/500 of it is lost");
-  plan.spec_text = settings_text(wish.settings, sizes->all);
+  plan.spec_text = settings_text(request.settings, sizes->all);
   if (const auto questions = write_questions(spec, cache); !questions)
     return questions.error();
   else if (*questions)
     std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
   // The run's folder is host 0's.
   if (spec.distributed.node_rank > 0) return plan;
-  if (auto found = find_run_to_resume(wish.settings, plan); !found) return found.error();
+  if (auto found = find_run_to_resume(request.settings, plan); !found) return found.error();
   plan.disk = disk_of(host, plan, spec.experiment.output);
   return plan;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "service/run_words.hpp"
+#include "service/run_format.hpp"
 
 namespace muster::service {
 namespace {

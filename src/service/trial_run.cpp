@@ -19,12 +19,12 @@
 #include "base/shortage.hpp"
 #include "base/socket.hpp"
 #include "base/text.hpp"
-#include "launch/memory_kills.hpp"
+#include "launch/oom_kills.hpp"
 #include "launch/signal_name.hpp"
 #include "launch/worker_environment.hpp"
 #include "queue/attempt_file.hpp"
 #include "queue/job_keeper.hpp"
-#include "queue/strays.hpp"
+#include "queue/orphans.hpp"
 #include "schedule/start_pause.hpp"
 #include "sweep/best_trials.hpp"
 #include "sweep/trial_command.hpp"
@@ -183,7 +183,7 @@ std::optional<queue::NotStarted> TrialRun::start_phase() {
   order.attempt = std::move(lock);
   order.grace = grace;
   order.umask = current_umask();
-  order.memory_kills = launch::memory_kills();
+  order.oom_kills = launch::oom_kills();
   order.locks = order_.leases;
   order.ends_with = ::getpid();
   if (order_.follows || phase_ > 0) order.grant.before_start = order_.wait_for_memory;
@@ -206,7 +206,7 @@ bool TrialRun::has_ended() {
   ending_ = queue::parse_attempt(std::string_view(*text).substr(std::min(attempt_begin_, text->size())));
   // A keeper that was killed reported nothing; its processes are ended here.
   if (!ending_->end && ending_->keeper)
-    while (queue::kill_strays(*ending_->keeper) + queue::kill_orphans() > 0) ::usleep(2000);
+    while (queue::kill_marked_processes(*ending_->keeper) + queue::kill_orphans() > 0) ::usleep(2000);
   return true;
 }
 

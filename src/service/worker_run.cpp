@@ -46,39 +46,39 @@ wire::Assignment complete(const WorkerJob& job) {
   return assignment;
 }
 
-LaunchWish launch_wish(const WorkerJob& job, const std::filesystem::path& program, const wire::ControlServer& server,
+LaunchJobRequest launch_wish(const WorkerJob& job, const std::filesystem::path& program, const wire::ControlServer& server,
                        int threads) {
-  LaunchWish wish;
-  wish.request.command = {program.string()};
-  wish.request.entry = "muster-worker";
-  wish.request.run_id = fmt::format("{}-{}", job.name, ::getpid());
-  wish.request.own_exit_code = true;
-  wish.request.independent = job.survives_losses;
-  wish.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
-  wish.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
-  wish.request.signals.grace = job.grace;
-  wish.request.signals.grace_after_failure = job.grace_after_failure;
-  wish.request.logs.folder = job.logs.value_or(server.folder() / "logs");
-  wish.request.logs.redirects = *launch::StreamChoice::parse("3");
-  wish.ranks = job.ranks;
-  wish.selection = job.selection;
-  wish.without_gpus = !job.selection;
-  wish.lease = job.lease;
-  if (wish.lease.command.empty()) wish.lease.command = "muster " + job.name;
-  wish.threads = threads;
-  wish.inherited = job.inherited;
-  wish.environment.emplace_back(wire::control_variable, server.address().string());
+  LaunchJobRequest launch_request;
+  launch_request.request.command = {program.string()};
+  launch_request.request.entry = "muster-worker";
+  launch_request.request.run_id = fmt::format("{}-{}", job.name, ::getpid());
+  launch_request.request.own_exit_code = true;
+  launch_request.request.independent = job.survives_losses;
+  launch_request.request.signals.ending = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
+  launch_request.request.signals.ending_as_written = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1";
+  launch_request.request.signals.grace = job.grace;
+  launch_request.request.signals.grace_after_failure = job.grace_after_failure;
+  launch_request.request.logs.folder = job.logs.value_or(server.folder() / "logs");
+  launch_request.request.logs.redirects = *launch::StreamChoice::parse("3");
+  launch_request.ranks = job.ranks;
+  launch_request.selection = job.selection;
+  launch_request.without_gpus = !job.selection;
+  launch_request.lease = job.lease;
+  if (launch_request.lease.command.empty()) launch_request.lease.command = "muster " + job.name;
+  launch_request.threads = threads;
+  launch_request.inherited = job.inherited;
+  launch_request.environment.emplace_back(wire::control_variable, server.address().string());
   if (job.hosts) {
-    wish.request.run_id = job.name;
-    wish.request.hosts = {job.hosts->count, job.hosts->count};
-    wish.request.meeting.kind = launch::Meeting::Kind::by_rank;
-    wish.request.meeting.endpoint = {job.hosts->address, job.hosts->port};
-    wish.request.meeting.node_rank = job.hosts->number;
+    launch_request.request.run_id = job.name;
+    launch_request.request.hosts = {job.hosts->count, job.hosts->count};
+    launch_request.request.rendezvous_point.kind = launch::RendezvousPoint::Kind::by_rank;
+    launch_request.request.rendezvous_point.endpoint = {job.hosts->address, job.hosts->port};
+    launch_request.request.rendezvous_point.node_rank = job.hosts->number;
   } else {
-    if (job.store.address) wish.request.meeting.endpoint.host = *job.store.address;
-    if (job.store.port) wish.request.meeting.endpoint.port = static_cast<std::uint16_t>(*job.store.port);
+    if (job.store.address) launch_request.request.rendezvous_point.endpoint.host = *job.store.address;
+    if (job.store.port) launch_request.request.rendezvous_point.endpoint.port = static_cast<std::uint16_t>(*job.store.port);
   }
-  return wish;
+  return launch_request;
 }
 
 // Passes everything on, and remembers what is needed to report how the job went.
@@ -87,7 +87,7 @@ class JobRecord : public wire::ControlListener {
   JobRecord(const WorkerJob& job, WorkerListener& listener, const std::function<void(const std::string&)>& note)
       : job_(job), listener_(listener), note_(note) {}
 
-  Result<void> happened(const wire::Event& event) override {
+  Result<void> on_event(const wire::Event& event) override {
     if (const auto* hello = std::get_if<wire::Hello>(&event.body)) {
       greeted_.insert(event.rank);
       present_[event.rank] = static_cast<pid_t>(hello->pid);
@@ -99,7 +99,7 @@ class JobRecord : public wire::ControlListener {
         return given_up(named(event.rank, failed->error));
       if (job_.survives_losses && !failed->consequence && !ending_) note_(to_string(named(event.rank, failed->error)));
     }
-    return given_up(listener_.happened(event));
+    return given_up(listener_.on_event(event));
   }
   // Ranks that are asked to end get nothing more, and what they had goes to no other rank.
   Result<wire::NextRequest> next_request(int rank) override {
@@ -124,8 +124,8 @@ class JobRecord : public wire::ControlListener {
     return listener_.deadline_passed();
   }
 
-  bool is_of_no_use(int rank) override {
-    const bool useless = listener_.is_of_no_use(rank);
+  bool is_stranded(int rank) override {
+    const bool useless = listener_.is_stranded(rank);
     if (useless) let_go_.insert(rank);
     return useless;
   }
@@ -228,11 +228,11 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
   auto server = wire::ControlServer::open();
   if (!server) return server.error();
   const wire::Assignment assignment = complete(job);
-  LaunchWish wish = launch_wish(job, *program, *server, assignment.threads);
+  LaunchJobRequest launch_request = launch_wish(job, *program, *server, assignment.threads);
   if (job.hosts) {
     auto secret = launch::usual_secret_source();
     if (!secret) return secret.error();
-    wish.request.secret = std::move(*secret);
+    launch_request.request.secret = std::move(*secret);
   }
 
   JobRecord record(job, listener, note);
@@ -245,7 +245,7 @@ Result<int> run_workers(Host& host, const WorkerJob& job, WorkerListener& listen
                              .started = [&] { server->serve(assignment, ranks_of(job), record); },
                              .failed = [&](const launch::FailureReport& report) { failure = report; },
                              .interrupted = [&](int signal) { record.end(signal); }};
-  const auto code = run_launch(host, wish, hooks);
+  const auto code = run_launch(host, launch_request, hooks);
   const auto served = server->finish();
   if (!code) return code.error();
   if (!job.survives_losses && record.signal()) return record.interrupted_end(served, failure);

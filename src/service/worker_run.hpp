@@ -45,7 +45,7 @@ struct WorkerJob {
   // The GPUs of the ranks, one for each; absent: CPU ranks. If there are fewer GPUs than ranks, they are shared.
   std::optional<gpu::SelectionRequest> selection;
   spec::Backend backend = spec::Backend::automatic;  // NCCL where every rank has a GPU of its own, else Gloo
-  LeaseWish lease;
+  LeaseRequest lease;
   std::optional<int> threads;                 // per rank; absent: OMP_NUM_THREADS, else the cores divided by the ranks
   std::optional<std::filesystem::path> logs;  // folder for what ranks print; absent: shown only for those that fail
   std::chrono::milliseconds grace{10000};     // between SIGTERM and SIGKILL

@@ -8,7 +8,7 @@
 #include "sweep/evidence.hpp"
 #include "sweep/normal_curve.hpp"
 #include "sweep/score_model.hpp"
-#include "sweep/spread.hpp"
+#include "sweep/initial_design.hpp"
 
 namespace muster::sweep {
 namespace {

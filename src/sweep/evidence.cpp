@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "sweep/thinning.hpp"
+#include "sweep/subsample.hpp"
 
 namespace muster::sweep {
 namespace {

@@ -3,10 +3,10 @@
 #include <numeric>
 #include <optional>
 
-#include "sweep/ascent.hpp"
+#include "sweep/bfgs.hpp"
 #include "sweep/covariance.hpp"
 #include "sweep/gaussian_process.hpp"
-#include "sweep/thinning.hpp"
+#include "sweep/subsample.hpp"
 
 namespace muster::sweep {
 namespace {

@@ -7,7 +7,7 @@
 
 namespace muster::sweep {
 
-SweepSpec read_own_file(NodeReader& reader, const Node& root);
+SweepSpec read_native_file(NodeReader& reader, const Node& root);
 SweepSpec read_wandb_file(NodeReader& reader, const Node& root);
 
 // What both kinds have.

@@ -102,7 +102,7 @@ Result<SweepSpec> read_sweep_spec(std::string_view text, std::string_view source
     reader.refuse(root->position, fmt::format("the file is {}", describe(*root)),
                   "a sweep has metric, goal, method and parameters: docs/sweep.md");
   } else {
-    spec = is_wandb(*root) ? read_wandb_file(reader, *root) : read_own_file(reader, *root);
+    spec = is_wandb(*root) ? read_wandb_file(reader, *root) : read_native_file(reader, *root);
     check_whole(reader, *root, spec);
   }
   if (!reader.problems().empty()) return to_error(reader.problems());

@@ -118,7 +118,7 @@ Result<void> ControlServer::State::take(Rank& rank, const std::string& line) {
   }
   if (std::holds_alternative<Done>(event->body) || std::holds_alternative<Failed>(event->body)) rank.settled = true;
   if (std::holds_alternative<TaskResult>(event->body)) ask_again();
-  return listener->happened(*event);
+  return listener->on_event(*event);
 }
 
 // A request that was not available before may be available now.
@@ -164,7 +164,7 @@ void ControlServer::State::hear(Rank& rank) {
 
 void ControlServer::State::let_go_of_broken() {
   const auto has_left = [&](const std::unique_ptr<Rank>& rank) {
-    return rank->line.broken() || (rank->rank && listener->is_of_no_use(*rank->rank));
+    return rank->line.broken() || (rank->rank && listener->is_stranded(*rank->rank));
   };
   for (auto found = std::ranges::find_if(connections, has_left); found != connections.end();
        found = std::ranges::find_if(connections, has_left)) {

@@ -32,7 +32,7 @@ using NextRequest = std::variant<Request, NotYet, EndOfRequests, Cancel>;
 class ControlListener {
  public:
   virtual ~ControlListener() = default;
-  virtual Result<void> happened(const Event&) { return {}; }
+  virtual Result<void> on_event(const Event&) { return {}; }
   // For a rank that can take one.
   virtual Result<NextRequest> next_request(int) { return NextRequest(EndOfRequests{}); }
   // A descriptor that becomes readable when there may be a request where there was NotYet one.
@@ -41,7 +41,7 @@ class ControlListener {
   virtual Result<void> rank_left(int, const std::optional<std::string>&) { return {}; }
   // Whether a rank can no longer do anything, because others that it works with have left: its connection is closed,
   // which ends it. Called after ranks have left.
-  virtual bool is_of_no_use(int) { return false; }
+  virtual bool is_stranded(int) { return false; }
   // When the job is considered stuck, unless something is received before; called again after each message.
   virtual std::optional<std::chrono::steady_clock::time_point> deadline() { return std::nullopt; }
   // The error that is then reported; it ends the job.

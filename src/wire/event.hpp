@@ -126,7 +126,7 @@ struct Done {
   bool operator==(const Done&) const = default;
 };
 
-using EventBody = std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, Shrunk, Saved,
+using EventBody = std::variant<Hello, Ready, Want, Progress, Token, TaskResult, TrainStep, MemoryUse, PassReduced, Saved,
                                Waiting, Evaluated, Failed, Done>;
 
 struct Event {

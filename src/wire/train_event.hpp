@@ -86,7 +86,7 @@ struct MemoryUse {
 };
 
 // This rank ran out of memory. All ranks compute the step again by smaller passes, and those that follow, too.
-struct Shrunk {
+struct PassReduced {
   std::int64_t step = 0;  // the one that is computed again
   std::int64_t micro_batch = 1;
   spec::Recomputation recompute = spec::Recomputation::none;
@@ -98,7 +98,7 @@ struct Shrunk {
     visit("micro_batch", self.micro_batch);
     visit("recompute", self.recompute);
   }
-  bool operator==(const Shrunk&) const = default;
+  bool operator==(const PassReduced&) const = default;
 };
 
 // A checkpoint is complete.

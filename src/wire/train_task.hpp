@@ -51,7 +51,7 @@ struct Words<spec::ShardingStrategy> {
 };
 
 // How the training state is laid over the ranks.
-struct ShardingWish {
+struct ShardingOptions {
   spec::ShardingStrategy kind = spec::ShardingStrategy::no_shard;  // no_shard: every rank holds everything
   std::int64_t group = 1;                                          // hybrid_shard: consecutive ranks that share a copy
   bool offload = false;                                            // shards are in the host's memory
@@ -62,11 +62,11 @@ struct ShardingWish {
     visit("group", self.group);
     visit("offload", self.offload);
   }
-  bool operator==(const ShardingWish&) const = default;
+  bool operator==(const ShardingOptions&) const = default;
 };
 
 // The learning rate's schedule, and what steps the weights.
-struct OptimizerWish {
+struct OptimizerOptions {
   spec::OptimizerKind kind = spec::OptimizerKind::adamw;
   double rate = 2e-5;  // the peak
   spec::RateSchedule schedule = spec::RateSchedule::linear;
@@ -93,11 +93,11 @@ struct OptimizerWish {
     visit("momentum", self.momentum);
     visit("max_gradient_norm", self.max_gradient_norm);
   }
-  bool operator==(const OptimizerWish&) const = default;
+  bool operator==(const OptimizerOptions&) const = default;
 };
 
 // What is evaluated during the training, and when.
-struct EvaluationWish {
+struct EvaluationOptions {
   std::optional<std::string> data;       // prepared tokens, for the loss
   std::optional<std::string> questions;  // JSON lines with prompt and answer, for exact match by generation
   std::optional<std::int64_t> every;     // steps; absent: only at the end
@@ -110,7 +110,7 @@ struct EvaluationWish {
     visit("every", self.every);
     visit("samples", self.samples);
   }
-  bool operator==(const EvaluationWish&) const = default;
+  bool operator==(const EvaluationOptions&) const = default;
 };
 
 struct TrainTask {
@@ -125,7 +125,7 @@ struct TrainTask {
   bool deterministic = false;  // GPU: the same bits whatever else is computed at the same time
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
-  ShardingWish sharding;
+  ShardingOptions sharding;
   std::string data;  // prepared tokens
   bool packing = false;
   std::int64_t sequence_length = 1024;
@@ -134,8 +134,8 @@ struct TrainTask {
   std::int64_t micro_batch = 1;  // units per rank and pass
   std::int64_t loader_threads = 0;
   bool pinned = true;  // batches go to a GPU from pinned memory
-  OptimizerWish optimizer;
-  EvaluationWish evaluation;
+  OptimizerOptions optimizer;
+  EvaluationOptions evaluation;
   std::optional<std::int64_t> save_every;  // steps; absent: only at the end
   std::optional<std::int64_t> keep;        // checkpoints; absent: all
   spec::FinalSave save_at_end = spec::FinalSave::all;

@@ -194,7 +194,7 @@ TrainingSeed training_seed(const fs::path& folder) {
   state.schedule = {{"peak", 1e-3}};
   for (int rank = 0; rank < 2; ++rank) {
     savers.push_back(std::make_unique<checkpoint::CheckpointSaver>(
-        checkpoint::SaverPlace{.folder = folder, .attempt = "f", .rank = rank, .ranks = 2}, tensors));
+        checkpoint::SaverContext{.folder = folder, .attempt = "f", .rank = rank, .ranks = 2}, tensors));
     auto copy = std::make_shared<checkpoint::HostCopy>(checkpoint::share_of(tensors, 2, rank));
     for (std::size_t i = 0; i < copy->pieces().size(); ++i) std::ranges::fill(copy->numbers(i), 1.0F);
     if (!savers.back()->begin(state, copy)) throw std::logic_error("no seed");

@@ -11,7 +11,7 @@ namespace {
 
 class Printer : public muster::service::WorkerListener {
  public:
-  muster::Result<void> happened(const muster::wire::Event& event) override {
+  muster::Result<void> on_event(const muster::wire::Event& event) override {
     fmt::print("{}\n", print(event));
     std::fflush(stdout);
     return {};

@@ -2,7 +2,7 @@
 
 namespace muster::generate {
 
-std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel&, const tensor::Arithmetic&, model::KeyValueCache&,
+std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel&, const tensor::DeviceOps&, model::KeyValueCache&,
                                                  std::int64_t) {
   return nullptr;
 }

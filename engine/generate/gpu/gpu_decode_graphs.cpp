@@ -110,11 +110,11 @@ class RecordedSteps final : public DecodeGraphs {
 
 }  // namespace
 
-std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel& model, const tensor::Arithmetic& arithmetic,
+std::unique_ptr<DecodeGraphs> make_decode_graphs(model::CausalModel& model, const tensor::DeviceOps& ops,
                                                  model::KeyValueCache& cache, std::int64_t longest) {
   const std::int64_t head_size = model.config().head_size;
   const bool has_kernel = head_size % 8 == 0 && head_size <= 256;  // else attention asks the host in every step
-  if (!arithmetic.device.is_cuda() || arithmetic.deterministic || !has_kernel || !model.reserve_positions(longest))
+  if (!ops.device.is_cuda() || ops.deterministic || !has_kernel || !model.reserve_positions(longest))
     return nullptr;
   return std::make_unique<RecordedSteps>(model, cache,
                                          rounded_up(longest, cache.shape().block_tokens) / cache.shape().block_tokens);

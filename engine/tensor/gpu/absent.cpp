@@ -1,8 +1,8 @@
-#include "tensor/gpu_arithmetic.hpp"
+#include "tensor/gpu_device_ops.hpp"
 
 namespace muster::tensor {
 
-Result<Arithmetic> make_gpu_arithmetic(const ArithmeticWish&) {
+Result<DeviceOps> make_gpu_arithmetic(const DeviceOptions&) {
   return Error{Error::Kind::refused, "this muster-worker was built with a torch that has no CUDA",
                "install a CUDA build of torch and build again, or compute on the CPU: --device cpu"};
 }

@@ -41,8 +41,8 @@ class FewRows {
 
 class GpuPrimitives final : public Primitives {
  public:
-  explicit GpuPrimitives(const ArithmeticWish& wish)
-      : device_(wish.device), deterministic_(wish.deterministic), attention_(wish.attention) {}
+  explicit GpuPrimitives(const DeviceOptions& device_options)
+      : device_(device_options.device), deterministic_(device_options.deterministic), attention_(device_options.attention) {}
 
   Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) override {
     const auto options = at::TensorOptions().dtype(type).device(device_);
@@ -151,8 +151,8 @@ class GpuPrimitives final : public Primitives {
 
 }  // namespace
 
-std::unique_ptr<Primitives> make_gpu_primitives(const ArithmeticWish& wish) {
-  return std::make_unique<GpuPrimitives>(wish);
+std::unique_ptr<Primitives> make_gpu_primitives(const DeviceOptions& device_options) {
+  return std::make_unique<GpuPrimitives>(device_options);
 }
 
 }  // namespace muster::tensor

@@ -1,7 +1,7 @@
 // What muster's own kernels need to know about a sum.
 #pragma once
 
-#include "cuda/learning_kernels.hpp"
+#include "cuda/training_kernels.hpp"
 #include "tensor/gradient_sum.hpp"
 
 namespace muster::tensor {

@@ -1,0 +1,15 @@
+// From the options of muster launch to what will be launched.
+#pragma once
+
+#include "base/result.hpp"
+#include "cli/launch_options.hpp"
+#include "launch/worker_environment.hpp"
+#include "service/launch.hpp"
+
+namespace muster::cli {
+
+// program: the script or program and its arguments. environment: this process's, for Slurm's variables and the like.
+Result<service::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
+                                        const launch::Environment& environment);
+
+}  // namespace muster::cli

@@ -1,0 +1,83 @@
+import json
+
+
+def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
+    result = muster("train", "--print-config", MUSTER_CACHE=str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    for line in ('path: "builtin:llama-0.6m"', 'path: "builtin:arithmetic"', "max_steps: 1200", "batch_size: 128"):
+        assert line in result.stdout
+
+
+def test_train_names_later_settings_and_never_ignores_them(muster, tmp_path):
+    (tmp_path / "run.yaml").write_text("model:\n  load_in_4bit: true\n  use_lora: true\n")
+    result = muster("train", "--config", "run.yaml", "backend=mpi")
+    assert result.returncode == 2
+    for part in ("run.yaml:2:3: model.load_in_4bit: true needs 4- and 8-bit loading", "model.use_lora: true needs LoRA", "distributed.backend: mpi needs MPI"):
+        assert part in result.stderr
+
+
+def test_print_config_names_every_origin(muster, tmp_path):
+    (tmp_path / "run.yaml").write_text("training: {max_steps: 5}\nexperiment_name: first\n")
+    result = muster(
+        "train", "--config", "run.yaml", "--gpu-ids", "0", "2", "3", "training.batch_size=6", "--device", "cuda", "--print-config", MUSTER_TRAINING_WARMUP_STEPS="1"
+    )
+    assert result.returncode == 0, result.stderr
+    origin = {}
+    for line in result.stdout.splitlines():
+        text, _, where = line.partition("  # ")
+        origin[text.strip()] = where.strip()
+    assert origin["max_steps: 5"] == "run.yaml:1:12"
+    assert origin["name: first"] == "run.yaml:2:1"
+    assert origin["warmup_steps: 1"] == "MUSTER_TRAINING_WARMUP_STEPS"
+    assert origin["gpu_ids: [0, 2, 3]"] == "--gpu-ids"
+    assert origin["batch_size: 6"] == "training.batch_size=6"
+    assert origin["logging_steps: 1"] == "built-in"
+    assert "experiment_name is read as experiment.name" in result.stderr
+
+
+def test_json_has_every_value_with_its_origin(muster):
+    shown = json.loads(muster("config", "training.max_steps=3", "--json").stdout)
+    assert shown["training.max_steps"] == {"value": "3", "origin": "training.max_steps=3"}
+    assert shown["distributed.strategy"]["origin"] == "built-in"
+
+
+def test_all_problems_come_at_once(muster, tmp_path):
+    (tmp_path / "run.yaml").write_text("distributed:\n  num_gpu: 2\ntraining:\n  max_steps: x\n")
+    result = muster("train", "--config", "run.yaml", "nonsense=1")
+    assert result.returncode == 2
+    assert "run.yaml:2:3" in result.stderr and "run.yaml:4:3" in result.stderr and "nonsense" in result.stderr
+    assert muster("train", "--config", "missing.yaml").returncode == 2
+
+
+def test_config_lists_and_finds_settings(muster):
+    assert "distributed.num_gpus = null" in muster("config").stdout
+    assert len(muster("config", "--find", "num_gpus").stdout.splitlines()) == 3
+
+
+def test_help_and_version(muster):
+    assert muster("--version").stdout.startswith("muster ")
+    for command in ([], ["gpus"], ["gpus", "pick"], ["gpus", "hold"], ["doctor"], ["config"], ["train"]):
+        result = muster(*command, "--help")
+        assert result.returncode == 0 and "--help" in result.stdout, command
+    nothing = muster()
+    assert nothing.returncode == 2 and "gpus" in nothing.stdout
+    wrong = muster("gups")
+    assert wrong.returncode == 2 and "try: muster gpus" in wrong.stderr
+    assert "muster --help" in muster("somethingelse").stderr
+    assert muster("gpus", "--jsn").returncode == 2
+    assert muster("train", "--", "x").returncode == 2
+    assert muster("gpus", "--", "x").returncode == 2
+
+
+def test_what_only_a_run_shows(muster, tmp_path):
+    """The settings whose effect tests/unit/service/settings_walk_test.cpp cannot see."""
+    words = ("--name", "first", "--output", "here", "experiment.description=a sentence", "experiment.tags=[one, two]", "training.logging_steps=3")
+    muster.inventory("gpus: []\n")
+    result = muster("train", "--device", "cpu", "training.max_steps=4", "training.batch_size=4", *words, MUSTER_CACHE=str(tmp_path / "cache"))
+    assert result.returncode == 0, result.stderr
+    (folder,) = (tmp_path / "here").iterdir()
+    assert folder.name.startswith("first")
+    steps = [line.split("/")[0] for line in result.stderr.splitlines() if line.startswith("step ")]
+    assert steps == ["step 1", "step 3", "step 4"]
+    shown = muster("runs", "show", folder.name, "--output", "here").stdout
+    assert "a sentence" in shown and "[one, two]" in shown

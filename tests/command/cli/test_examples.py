@@ -1,0 +1,61 @@
+"""The files in examples/ are what a stranger types first: each leads to a plan."""
+
+import json
+import pathlib
+import shutil
+
+from bare_models import LLAMA3_8B
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+B200 = 'gpus:\n  - {count: 8, name: NVIDIA B200, memory_total: 183359MiB, memory_used: 0, compute_capability: "10.0"}\n'
+SMOLLM2 = dict(
+    model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3,
+    vocab_size=49152, tie_word_embeddings=True, rope_theta=100000.0, rms_norm_eps=1e-5, max_position_embeddings=8192,
+)  # fmt: skip
+QWEN2_7B = dict(
+    model_type="qwen2", hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28, num_key_value_heads=4,
+    vocab_size=152064, tie_word_embeddings=False, rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768,
+)  # fmt: skip
+H100 = 'gpus:\n  - {count: 4, name: NVIDIA H100, memory_total: 81559MiB, memory_used: 0, compute_capability: "9.0"}\n'
+
+
+def plan_of(muster, *words: str) -> dict:
+    shutil.copytree(EXAMPLES, muster.folder / "examples", dirs_exist_ok=True)
+    result = muster("train", *words, "--dry-run", "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_builtin_job_written_out_is_the_one_without_settings(muster, tmp_path):
+    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
+    plan = plan_of(muster, "--config", "examples/arithmetic.yaml", "--device", "cpu")
+    same = plan_of(muster, "--device", "cpu")
+    for answer in (plan, same):
+        answer["disk"].pop("free_bytes")  # other programs write and allocate meanwhile
+        for rank in answer["ranks"]:
+            rank.pop("limit_bytes")
+    assert plan["fits"] and plan == same
+    assert plan["parameters"] == 636160 and len(plan["ranks"]) == 2
+
+
+def test_smollm2_learns_from_conversations(muster, bare_model):
+    model = bare_model(SMOLLM2)
+    plan = plan_of(muster, "--config", "examples/smollm2_chat.yaml", f"model.path={model}", "model.init=random", "--device", "cpu")
+    assert plan["fits"] and plan["parameters"] == 134515008
+
+
+def test_7b_on_eight_gpus(muster, bare_model):
+    model = bare_model(QWEN2_7B)
+    muster.inventory(B200)
+    plan = plan_of(muster, "--config", "examples/qwen2_7b_on_8_gpus.yaml", f"model.path={model}", "model.init=random")
+    assert plan["fits"] and plan["strategy"] == "ddp" and len(plan["ranks"]) == 8
+
+
+def test_8b_sharded_over_four_gpus_is_what_auto_takes(muster, bare_model):
+    model = bare_model(LLAMA3_8B)
+    muster.inventory(H100)
+    words = ("--config", "examples/llama3_8b_sharded.yaml", f"model.path={model}", "model.init=random")
+    plan, chosen = plan_of(muster, *words), plan_of(muster, *words, "--strategy", "auto")
+    assert plan["fits"] and (plan["strategy"], plan["sharding"], plan["offload"]) == ("fsdp", "full_shard", False)
+    reasons = [answer.pop("reasons") for answer in (plan, chosen)]
+    assert plan == chosen and "as asked" in reasons[0][0] and "a shard of it does" in reasons[1][0]

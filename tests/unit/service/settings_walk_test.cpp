@@ -1,0 +1,386 @@
+// Every setting changes what a command that reads it is about to do, or is refused by name: none is ignored in silence.
+// A new setting is found here by itself: it must change the plan, the task or the job of the commands that spec/readers
+// names for it, or stand in `seen_later` beside the test that sees its effect.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "experiment/experiment_file.hpp"
+#include "experiment/job_folder.hpp"
+#include "experiment/stage_command.hpp"
+#include "service/builtin_model.hpp"
+#include "service/configuration.hpp"
+#include "service/evaluate.hpp"
+#include "service/generate.hpp"
+#include "service/plan_options.hpp"
+#include "service/plan_report.hpp"
+#include "service/train.hpp"
+#include "service/train_remedies.hpp"
+#include "spec/alias.hpp"
+#include "spec/readers.hpp"
+#include "testing/environment_variable.hpp"
+#include "testing/scratch_folder.hpp"
+#include "wire/order.hpp"
+
+namespace muster::service {
+namespace {
+
+using spec::Command;
+using Words = std::vector<std::string>;
+
+// What a setting is set to where a number, a word of its list, or true and false would not do, and what else must be
+// said for it to mean anything. {folder} is the folder of the test, which has the files.
+struct Sample {
+  std::string key, value;
+  Words beside = {};
+};
+const std::vector<Sample> samples{
+    {"experiment.resume", "auto"},
+    {"distributed.gpu_ids", "[1]"},
+    {"distributed.ranks", "8"},
+    {"distributed.node_rank", "1", {"distributed.num_nodes=2", "training.batch_size=48"}},
+    {"distributed.num_nodes", "2", {"training.batch_size=48"}},
+    {"distributed.master_addr", "127.0.0.2"},
+    {"distributed.fsdp_sharding_strategy", "shard_grad_op", {"distributed.strategy=fsdp"}},
+    {"distributed.fsdp_cpu_offload", "true", {"distributed.strategy=fsdp"}},
+    {"distributed.fsdp_group_size",
+     "2",
+     {"distributed.strategy=fsdp", "distributed.fsdp_sharding_strategy=hybrid_shard"}},
+    {"distributed.deepspeed_config", "zero.json"},
+    {"model.path", "{folder}/other"},
+    {"model.tokenizer", "{folder}/other"},
+    {"model.init", "checkpoint"},
+    {"model.device_map", "{\"\": cpu}"},
+    {"model.max_memory", "{0: 20GiB}"},
+    {"model.lora_r", "4", {"model.use_lora=true"}},
+    {"model.lora_dropout", "0", {"model.use_lora=true"}},
+    {"model.lora_target_modules", "[q_proj]"},
+    {"training.num_epochs", "2"},
+    {"training.batch_size", "48"},
+    {"training.fp16", "true", {"training.mixed_precision=no"}},
+    {"training.bf16", "true", {"training.mixed_precision=no"}},
+    {"training.decay_steps", "7", {"training.lr_scheduler=wsd"}},
+    {"training.momentum", "0.5", {"training.optimizer=sgd_momentum"}},
+    {"generation.stop", "[END]"},
+    {"generation.stop_tokens", "[7]"},
+    {"data.path", "{folder}/rows.jsonl"},
+    {"data.eval_path", "{folder}/rows.jsonl"},
+    {"data.operations", "['-']"},
+    {"data.train_on", "last", {"data.path={folder}/rows.jsonl"}},
+};
+
+// Settings whose effect only a running job shows, and the test that sees it.
+struct SeenLater {
+  Command command;
+  std::string key, file, test;
+};
+const std::string in_cli = "cli/test_configuration.py", shown = "test_what_only_a_run_shows";
+const std::vector<SeenLater> seen_later{
+    {Command::train, "experiment.name", in_cli, shown},
+    {Command::train, "experiment.description", in_cli, shown},
+    {Command::train, "experiment.tags", in_cli, shown},
+    {Command::train, "experiment.output", in_cli, shown},
+    {Command::train, "training.logging_steps", in_cli, shown},
+    // It is what generation does anyway.
+    {Command::generate, "model.auto_device_map", "split/test_placement.py",
+     "test_a_model_that_fits_is_whole_on_every_rank"},
+    // And what training does anyway.
+    {Command::train, "model.auto_device_map", "cli/test_described_gpus.py",
+     "test_a_map_that_says_what_training_does_anyway_is_accepted"},
+    {Command::plan_training, "model.auto_device_map", "cli/test_described_gpus.py",
+     "test_a_map_that_says_what_training_does_anyway_is_accepted"},
+    // And evaluation.
+    {Command::evaluate, "model.auto_device_map", "cli/test_described_gpus.py",
+     "test_an_automatic_map_is_what_evaluation_does_anyway"},
+    {Command::train, "distributed.max_restarts", "train_restart/test_train_kills.py",
+     "test_restarts_are_counted_and_then_the_run_fails"},
+};
+
+class SettingsWalk : public ::testing::Test {
+ protected:
+  SettingsWalk() {
+    write("other", "builtin:llama-0.6m");
+    write("model", "builtin:llama-0.2m");
+    folder_.write("rows.jsonl", "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n");
+    folder_.write("prompts.txt", "1+1=\n2+2=\n");
+    folder_.write("gpus.yaml",
+                  "gpus: [{count: 4, memory_total: 40GiB, memory_used: 0, compute_capability: \"9.0\"}]\n");
+  }
+
+  // A folder that a model of muster's own is in.
+  void write(const std::string& name, const std::string& builtin) {
+    const auto made = builtin_model_folder(folder_.path(), builtin);
+    ASSERT_TRUE(made) << made.error().what;
+    std::filesystem::copy(*made, folder_.path() / name, std::filesystem::copy_options::recursive);
+  }
+
+  Host host() {
+    HostSources sources;
+    sources.inventory_file = folder_.path() / "gpus.yaml";
+    sources.lease_folder = folder_.path() / "leases";
+    return Host(std::move(sources));
+  }
+
+  std::string in_folder(std::string text) const {
+    const auto found = text.find("{folder}");
+    return found == std::string::npos ? text : text.replace(found, 8, folder_.path().string());
+  }
+
+  // What each command needs to be asked anything at all; what is given beside overrules.
+  GivenConfiguration given(Command command, const Words& words) const {
+    std::map<std::string, std::string> settings{{"model.path", "{folder}/model"}};
+    const bool job = command == Command::train || command == Command::generate || command == Command::evaluate;
+    if (job) settings["model.init"] = "random";
+    if (command == Command::train || command == Command::evaluate) settings["data.path"] = "builtin:arithmetic";
+    if (command == Command::train || command == Command::plan_training) settings["training.batch_size"] = "24";
+    if (command == Command::generate) settings["generation.max_new_tokens"] = "8";
+    if (command == Command::plan_inference) settings["generation.max_new_tokens"] = "64";
+    for (const std::string& word : words) settings[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    GivenConfiguration given;
+    given.command = command;
+    for (const auto& [key, value] : settings) given.settings.push_back(in_folder(key + "=" + value));
+    return given;
+  }
+
+  static std::string job_text(const WorkerJob& job) {
+    const auto hosts = job.hosts.value_or(JobHosts{});
+    return fmt::format("{}\nranks {} backend {} gpus {}\nhosts {} {} {} {}\nstore {} {}\n",
+                       wire::print(wire::Order{job.assignment}), job.ranks, static_cast<int>(job.backend),
+                       job.selection ? join(job.selection->ids, ",") : "none", hosts.count, hosts.number, hosts.address,
+                       hosts.port, job.store.address.value_or(""), job.store.port.value_or(0));
+  }
+
+  template <class Plan>
+  static std::string plan_words(const Plan& plan) {
+    return plan_json(plan.question, plan.plan, training_command) + join(plan.notes, "\n");
+  }
+
+  // Everything that a command is about to do, as text; or why it is not.
+  Result<std::string> look(Command command, const spec::ResolvedSpec& resolved) {
+    Host host = this->host();
+    if (command == Command::train) {
+      auto settled = settle_training_settings(resolved);
+      if (!settled) return settled.error();
+      const auto plan = plan_training(host, {std::move(*settled), Purpose::plan}, {});
+      if (!plan) return plan.error();
+      return plan_words(*plan) + job_text(plan->job);
+    }
+    if (command == Command::evaluate) {
+      EvaluateRequest request;
+      request.settings = resolved;
+      request.purpose = Purpose::plan;
+      const auto plan = plan_evaluation(host, request, {});
+      if (!plan) return plan.error();
+      return plan_words(*plan) + job_text(plan->job);
+    }
+    GenerateRequest request;
+    request.settings = resolved;
+    request.purpose = Purpose::plan;
+    request.prompts = (folder_.path() / "prompts.txt").string();
+    request.resume = resolved.origins.contains("experiment.resume");
+    const auto plan = plan_generation(host, request);
+    if (!plan) return plan.error();
+    return plan_words(*plan) + job_text(plan->job);
+  }
+
+  Result<std::string> look_at_plan(Command command, const Words& words) {
+    std::string text;
+    for (const char* implementation : {"transformers", "muster"}) {
+      PlanOptions options;
+      options.configuration = given(command, words);
+      options.train = command == Command::plan_training;
+      options.infer = !options.train;
+      options.implementation = implementation;
+      Host host = this->host();
+      const auto answer = answer_plan(host, options);
+      if (!answer) return answer.error();
+      text += plan_json(answer->question, answer->plan, training_command) + join(answer->notes, "\n");
+    }
+    return text;
+  }
+
+  // absent: these settings are not a configuration.
+  std::optional<Result<std::string>> look(Command command, const Words& words) {
+    const auto resolved = resolve_configuration(schema_, given(command, words));
+    if (!resolved) return std::nullopt;
+    if (command == Command::plan_training || command == Command::plan_inference) return look_at_plan(command, words);
+    return look(command, *resolved);
+  }
+
+  std::vector<Sample> samples_of(const spec::Field& field) const {
+    for (const Sample& sample : samples)
+      if (sample.key == field.key) return {sample};
+    Words values{"true", "false", "1", "2", "3", "5", "0.5"};
+    if (field.is_choice) values = split(field.accepted, ',');
+    std::vector<Sample> found;
+    for (const std::string& value : values) {
+      Node node;
+      node.kind = Node::Kind::scalar;
+      node.text = trim(value);
+      spec::RunSpec read;
+      if (node.text != field.fallback && field.accepted != "text" && field.read(read, node))
+        found.push_back({field.key, node.text, {}});
+    }
+    return found;
+  }
+
+  // Whether some value of a setting that a command reads makes a difference to it.
+  bool has_effect(Command command, const spec::Field& field) {
+    for (const Sample& sample : samples_of(field)) {
+      Words beside = sample.beside;
+      std::erase_if(beside,
+                    [&](const std::string& word) { return !spec::reads(command, word.substr(0, word.find('='))); });
+      Words with = beside;
+      with.push_back(fmt::format("{}={}", sample.key, sample.value));
+      const auto before = look(command, beside), after = look(command, with);
+      if (!before || !after) continue;
+      if (!*after && names(to_string((*after).error()), field.key)) return true;
+      if (*before && *after && **before != **after) return true;
+      tried_ += fmt::format("\n{} {}: {}", field.key, sample.value,
+                            *after ? std::string("as before") : (*after).error().what);
+    }
+    return false;
+  }
+
+  // By its key, or by the option that is short for it.
+  static bool names(const std::string& text, const std::string& key) {
+    return text.find(key) != std::string::npos ||
+           std::ranges::any_of(spec::short_options(), [&](const spec::ShortOption& option) {
+             return option.key == key && text.find(option.option) != std::string::npos;
+           });
+  }
+
+  std::string tried_;  // to no effect
+  testing::ScratchFolder folder_;
+  testing::EnvironmentVariable cache_{"MUSTER_CACHE", folder_.path().string()};
+  testing::EnvironmentVariable no_outer_lease_{"MUSTER_LEASE", std::nullopt};
+  testing::EnvironmentVariable allocator_{"PYTORCH_CUDA_ALLOC_CONF", std::nullopt};
+  spec::Schema schema_;
+};
+
+constexpr std::array commands{Command::train, Command::generate, Command::evaluate, Command::plan_training,
+                              Command::plan_inference};
+
+TEST_F(SettingsWalk, WhatACommandIsAskedWithoutMoreIsSomethingItCanDo) {
+  for (const Command command : commands) {
+    const auto seen = look(command, Words{});
+    ASSERT_TRUE(seen) << name(command);
+    EXPECT_TRUE(*seen) << name(command) << ": " << (*seen).error().what;
+  }
+}
+
+TEST_F(SettingsWalk, TestsThatAreNamedAreThere) {
+  for (const SeenLater& row : seen_later) {
+    const auto text = read_file(std::filesystem::path(MUSTER_DOCS).parent_path() / "tests" / row.file);
+    ASSERT_TRUE(text) << text.error().what;
+    EXPECT_NE(text->find("def " + row.test + "("), std::string::npos) << row.test;
+    EXPECT_NE(text->find(row.key.substr(row.key.find('.') + 1)), std::string::npos) << row.key;
+  }
+}
+
+TEST_F(SettingsWalk, EverySettingChangesWhatItsCommandsDoOrIsRefusedByName) {
+  for (const spec::Field& field : schema_.fields()) {
+    EXPECT_FALSE(spec::readers_of(field.key).empty()) << field.key << " is read by no command: spec/readers.cpp";
+    for (const Command command : commands) {
+      if (!spec::reads(command, field.key)) continue;
+      const bool later = std::ranges::any_of(
+          seen_later, [&](const SeenLater& row) { return row.command == command && row.key == field.key; });
+      tried_.clear();
+      EXPECT_NE(has_effect(command, field), later)
+          << field.key << (later ? " stands in seen_later, and is seen before " : " is read by ") << name(command)
+          << (later ? " starts anything" : ", and changes nothing that it does:") << tried_;
+    }
+  }
+}
+
+TEST_F(SettingsWalk, ASettingThatACommandDoesNotReadIsRefusedWhereItIsTyped) {
+  for (const spec::Field& field : schema_.fields())
+    for (const Command command : commands) {
+      if (spec::reads(command, field.key)) continue;
+      const std::vector<Sample> values = samples_of(field);
+      const std::string value = values.empty() ? "words" : in_folder(values.front().value);
+      GivenConfiguration typed;
+      typed.command = command;
+      typed.settings = {field.key + "=" + value};
+      for (const std::string& beside : values.empty() ? Words{} : values.front().beside)
+        typed.settings.push_back(beside);
+      const auto resolved = resolve_configuration(schema_, typed);
+      // A plan takes the words of the run that it is asked about, and names those that do not matter to it.
+      const bool is_plan = command == Command::plan_training || command == Command::plan_inference;
+      ASSERT_FALSE(resolved && !is_plan) << field.key << " of " << name(command);
+      const std::string text = resolved ? join(resolved->notes, "\n") : resolved.error().what;
+      const std::string section = field.key.substr(0, field.key.find('.'));
+      EXPECT_NE(text.find(resolved ? section : field.key), std::string::npos) << field.key << ": " << text;
+    }
+}
+
+TEST_F(SettingsWalk, APlanTakesTheWordsOfItsRunAndNoOthers) {
+  GivenConfiguration words = given(Command::plan_training, {"training.learning_rate=0.5", "experiment.name=first"});
+  const auto run = resolve_configuration(schema_, words);
+  ASSERT_TRUE(run) << run.error().what;
+  EXPECT_EQ(run->notes, Words{"muster plan --train does not read experiment, training.learning_rate: left to other "
+                              "commands"});
+  words.settings.emplace_back("generation.top_k=3");
+  const auto other = resolve_configuration(schema_, words);
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().what.find("generation.top_k is not read by muster plan --train"), std::string::npos);
+}
+
+TEST_F(SettingsWalk, WhatAFileHoldsForOtherCommandsIsNamedOnce) {
+  GivenConfiguration given;
+  given.command = Command::generate;
+  given.file = folder_
+                   .write("run.yaml",
+                          "training: {max_steps: 3, batch_size: 4}\ndata: {path: rows.jsonl}\n"
+                          "distributed: {strategy: ddp, num_gpus: 2}\ngeneration: {top_k: 3}\n"
+                          "sweep: {name: null}\n")
+                   .string();
+  const auto resolved = resolve_configuration(schema_, given);
+  ASSERT_TRUE(resolved) << resolved.error().what;
+  EXPECT_EQ(resolved->notes,
+            Words{"muster generate does not read data, distributed.strategy, training: left to other commands"});
+}
+
+// Of muster run: a setting reaches the words of a stage, changes the experiment, or is refused by name.
+TEST_F(SettingsWalk, AnExperimentTakesEverySettingToAStageOrRefusesIt) {
+  const std::string file =
+      "experiment: {name: lab}\nalgorithms: {SFT: }\nfamilies: {a: builtin:llama-0.2m}\n"
+      "datasets: {d: {data.path: builtin:arithmetic, prompts: prompts.txt}}\ngenerate: muster\n";
+  const auto words_of = [&](const Words& settings) -> Result<std::string> {
+    const auto spec = experiment::read_experiment(file, "lab.yaml", settings);
+    if (!spec) return spec.error();
+    const auto jobs = experiment::jobs_of(*spec, 0);
+    if (!jobs) return jobs.error();
+    std::string text = fmt::format("{} {} {}\n", jobs->size(), spec->output, spec->parallel);
+    for (const experiment::StageKind kind : spec->wanted_stages()) {
+      const experiment::JobFolder folder(spec->output, jobs->front().id);
+      const auto stage = stage_command(*spec, jobs->front(), kind, folder, {"muster", "MODEL", false, 0});
+      if (!stage) return stage.error();
+      text += join(*stage, " ") + "\n";
+    }
+    return text;
+  };
+  // What the cells of the matrix say themselves.
+  const Words own{"experiment.name", "model.path", "data.path"};
+  for (const spec::Field& field : schema_.fields()) {
+    if (std::ranges::find(own, field.key) != own.end()) continue;
+    const std::vector<Sample> values = samples_of(field);
+    const Sample sample = values.empty() ? Sample{field.key, "words", {}} : values.front();
+    // What stands beside it may be refused by itself.
+    const Words beside = words_of(sample.beside) ? sample.beside : Words{};
+    Words with = beside;
+    with.push_back(fmt::format("{}={}", field.key, in_folder(sample.value)));
+    const auto before = words_of(beside), after = words_of(with);
+    ASSERT_TRUE(before) << field.key << ": " << before.error().what;
+    const std::string last = field.key.substr(field.key.rfind('.') + 1);
+    EXPECT_TRUE(after ? *before != *after : after.error().what.find(last) != std::string::npos)
+        << field.key << ": " << (after ? *after : after.error().what);
+  }
+}
+
+}  // namespace
+}  // namespace muster::service
