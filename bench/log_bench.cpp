@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/text.hpp"
 #include "launch/log_pump.hpp"
 #include "testing/scratch_folder.hpp"

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "base/text.hpp"
 #include "rendezvous/agent_link.hpp"
 #include "rendezvous/connection_server.hpp"

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "spec/model_config.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_config.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace {
 

@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "base/text.hpp"
 #include "rendezvous/connection_server.hpp"
 #include "rendezvous/key_value_store.hpp"

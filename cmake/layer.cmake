@@ -6,18 +6,56 @@ function(compile_in_batches target)
                         UNITY_BUILD_RELOCATABLE ON)  # the same text in every clone, for the compiler cache
 endfunction()
 
-# A layer is one static library whose headers are reachable only through its target: including a header of a layer that
-# is not in DEPENDS fails with "No such file". Sources are found by rule, so none is forgotten.
+# A layer is one static library. Its sources see the headers of the layers in DEPENDS and no others, not even those that
+# these see in turn: including any other header fails with "No such file". Sources are found by rule, so none is
+# forgotten: those of the layer's own folder and of its FOLDERS.
 function(add_layer name)
-  cmake_parse_arguments(layer "" "" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(layer "" "" "FOLDERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(root ${PROJECT_BINARY_DIR}/layers/${name})
   file(MAKE_DIRECTORY ${root})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${name} SYMBOLIC)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  foreach(folder ${layer_FOLDERS})
+    list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   add_library(muster_${name} STATIC ${sources})
   add_library(muster::${name} ALIAS muster_${name})
   target_include_directories(muster_${name} PUBLIC ${root})
-  list(TRANSFORM layer_DEPENDS PREPEND muster::)
-  target_link_libraries(muster_${name} PUBLIC ${layer_DEPENDS} PRIVATE ${layer_PRIVATE_DEPENDS} muster_warnings)
+  set(targets ${layer_DEPENDS})
+  list(TRANSFORM targets PREPEND muster::)
+  # Privately: whoever links a layer also links what that needs, but sees its headers alone.
+  target_link_libraries(muster_${name} PRIVATE ${targets} ${layer_PRIVATE_DEPENDS} muster_warnings)
   compile_in_batches(muster_${name})
+
+  # The layers below, for tests; and the table of all layers, which a test compares with docs/architecture.md.
+  set(below ${layer_DEPENDS})
+  foreach(dependency ${layer_DEPENDS})
+    get_target_property(further muster_${dependency} MUSTER_LAYERS_BELOW)
+    list(APPEND below ${further})
+  endforeach()
+  list(REMOVE_DUPLICATES below)
+  set_target_properties(muster_${name} PROPERTIES MUSTER_LAYERS_BELOW "${below}")
+  list(JOIN layer_DEPENDS " " depends)
+  set_property(GLOBAL APPEND_STRING PROPERTY MUSTER_LAYER_TABLE "${name}: ${depends}\n")
+endfunction()
+
+# The target sees the headers of these layers and of all layers below them.
+function(link_layers_and_below target)
+  foreach(layer ${ARGN})
+    get_target_property(below muster_${layer} MUSTER_LAYERS_BELOW)
+    foreach(further ${below})
+      get_target_property(lower muster_${further} MUSTER_LAYERS_BELOW)
+      list(APPEND below ${lower})
+    endforeach()
+    list(REMOVE_DUPLICATES below)
+    list(TRANSFORM below PREPEND muster::)
+    target_link_libraries(${target} PRIVATE muster::${layer} ${below})
+  endforeach()
+  set_target_properties(${target} PROPERTIES MUSTER_LAYERS_BELOW "${ARGN}")
+endfunction()
+
+function(write_layer_table)
+  get_property(table GLOBAL PROPERTY MUSTER_LAYER_TABLE)
+  file(WRITE ${PROJECT_BINARY_DIR}/layers.txt "${table}")
 endfunction()

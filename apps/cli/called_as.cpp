@@ -1,6 +1,6 @@
 #include "cli/called_as.hpp"
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view models = "Models", machine = "GPUs and this machine", jobs = "Many jobs",
                            about = "Settings and help";
 
-constexpr std::array table{
+constexpr std::array command_table{
     Command{"train", models, add_train_command},
     Command{"generate", models, add_generate_command},
     Command{"evaluate", models, add_evaluate_command},
@@ -37,11 +37,11 @@ constexpr std::array table{
 
 }  // namespace
 
-std::span<const Command> commands() { return table; }
+std::span<const Command> commands() { return command_table; }
 
 const Command* find_command(std::string_view name) {
-  const auto found = std::ranges::find(table, name, &Command::name);
-  return found == table.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(command_table, name, &Command::name);
+  return found == command_table.end() ? nullptr : &*found;
 }
 
 std::unique_ptr<CLI::App> make_program(Action& action, const Command* named) {
@@ -49,7 +49,7 @@ std::unique_ptr<CLI::App> make_program(Action& action, const Command* named) {
   program->set_help_flag("-h,--help", "show this, and stop");
   program->set_version_flag("-V,--version", "muster " MUSTER_VERSION, "show the version, and stop");
   program->require_subcommand(1);
-  for (const Command& command : table) {
+  for (const Command& command : command_table) {
     if (named != nullptr && named != &command) continue;
     command.add(*program, action);
     program->get_subcommand(std::string(command.name))->group(std::string(command.group));

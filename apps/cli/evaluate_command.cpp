@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/preparation_line.hpp"

@@ -5,7 +5,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr std::array table{
+constexpr std::array example_table{
     Example{"muster", "muster train", "a small model learns to add, in about two minutes"},
     Example{"muster", "muster gpus", "what this machine has"},
     Example{"muster", "muster plan --params 8B --train", "whether it fits"},
@@ -61,11 +61,11 @@ constexpr std::array table{
 
 }  // namespace
 
-std::span<const Example> examples() { return table; }
+std::span<const Example> examples() { return example_table; }
 
 std::vector<Example> examples_of(std::string_view command) {
   std::vector<Example> found;
-  for (const Example& example : table)
+  for (const Example& example : example_table)
     if (example.command == command) found.push_back(example);
   return found;
 }

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/gpu_json.hpp"

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "cli/command_description.hpp"
 #include "cli/commands.hpp"

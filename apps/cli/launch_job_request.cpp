@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "cli/launch_rendezvous.hpp"
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 namespace muster::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "launch/slurm.hpp"
 

@@ -11,7 +11,7 @@
 #include "cli/terminal.hpp"
 #include "service/model_fetch.hpp"
 #include "service/models.hpp"
-#include "spec/model_search.hpp"
+#include "spec/model/model_search.hpp"
 #include "spec/values.hpp"
 
 namespace muster::cli {

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/terminal.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/count_of.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"

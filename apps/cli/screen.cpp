@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "monitor/view.hpp"
 

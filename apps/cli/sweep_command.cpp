@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"

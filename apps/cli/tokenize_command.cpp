@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
-#include "base/files.hpp"
-#include "base/staged_file.hpp"
+#include "system/files.hpp"
+#include "system/staged_file.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_line.hpp"
 #include "service/tokenize.hpp"

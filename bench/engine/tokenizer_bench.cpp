@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "tokenizer/tokenizer.hpp"
 

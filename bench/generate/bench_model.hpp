@@ -12,7 +12,7 @@
 
 #include "model/causal_model.hpp"
 #include "model/random_source.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::bench {
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/device_ops.hpp"
 
 #ifdef MUSTER_CUDA

@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "chat/chat_template.hpp"
 #include "chat/conversation.hpp"
-#include "spec/model_search.hpp"
+#include "spec/model/model_search.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace muster::chat {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <system_error>
 
-#include "base/files.hpp"
-#include "base/regular_file.hpp"
+#include "system/files.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
-#include "spec/gguf_header.hpp"
+#include "spec/model/gguf_header.hpp"
 #include "spec/json_text.hpp"
 
 namespace muster::chat {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <system_error>
 
-#include "base/replace_folder.hpp"
+#include "system/replace_folder.hpp"
 #include "base/text.hpp"
 #include "checkpoint/training_manifest.hpp"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <system_error>
 
-#include "base/disk_space.hpp"
-#include "base/files.hpp"
-#include "base/replace_folder.hpp"
+#include "system/disk_space.hpp"
+#include "system/files.hpp"
+#include "system/replace_folder.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/piece_file.hpp"
 #include "checkpoint/piece_file_writer.hpp"

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "base/disk_space.hpp"
-#include "base/files.hpp"
+#include "system/disk_space.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::checkpoint {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/byte_count.hpp"
-#include "base/file_descriptor.hpp"
-#include "base/staged_folder.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/staged_folder.hpp"
 #include "spec/element_type.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::checkpoint {
 

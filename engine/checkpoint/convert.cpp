@@ -10,12 +10,12 @@
 #include "checkpoint/gguf_source.hpp"
 #include "checkpoint/model_texts.hpp"
 #include "checkpoint/number_conversion.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {
 
-constexpr std::size_t part_bytes = std::size_t{16} << 20;
+constexpr std::size_t converted_part_bytes = std::size_t{16} << 20;
 
 // In parts of whole rows, so that no more than one part is held.
 Result<void> copy_tensor(const GgufSource& source, const TensorDeclaration& tensor, CheckpointWriter& writer,
@@ -25,7 +25,7 @@ Result<void> copy_tensor(const GgufSource& source, const TensorDeclaration& tens
   const std::int64_t row_bytes =
       tensor.dimensions.elements() / std::max<std::int64_t>(1, rows) * spec::bytes_per_element(tensor.type);
   const std::int64_t step =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(part_bytes) / std::max<std::int64_t>(1, row_bytes));
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(converted_part_bytes) / std::max<std::int64_t>(1, row_bytes));
   std::vector<std::byte> part;
   for (std::int64_t row = 0; row < rows; row += step) {
     const std::int64_t count = std::min(step, rows - row);

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "spec/gguf_header.hpp"
+#include "spec/model/gguf_header.hpp"
 
 namespace muster::checkpoint {
 

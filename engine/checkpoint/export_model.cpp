@@ -4,7 +4,7 @@
 
 #include <system_error>
 
-#include "base/replace_folder.hpp"
+#include "system/replace_folder.hpp"
 
 namespace muster::checkpoint {
 namespace {

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "checkpoint/slice_bounds.hpp"
 #include "checkpoint/tensor_directory.hpp"
-#include "spec/gguf_header.hpp"
-#include "spec/gguf_names.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/gguf_header.hpp"
+#include "spec/model/gguf_names.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "spec/gguf_header.hpp"
-#include "spec/model_config_writer.hpp"
+#include "spec/model/gguf_header.hpp"
+#include "spec/model/model_config_writer.hpp"
 
 namespace muster::checkpoint {
 

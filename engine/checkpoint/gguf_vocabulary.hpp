@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "spec/gguf_header.hpp"
+#include "spec/model/gguf_header.hpp"
 
 namespace muster::checkpoint {
 

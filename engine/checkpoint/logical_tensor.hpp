@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::checkpoint {
 

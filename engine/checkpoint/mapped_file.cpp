@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::checkpoint {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 
 namespace muster::checkpoint {
 

@@ -6,11 +6,11 @@
 #include <array>
 #include <system_error>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "spec/json_text.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {

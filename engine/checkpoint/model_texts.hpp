@@ -7,9 +7,9 @@
 
 #include "base/result.hpp"
 #include "spec/element_type.hpp"
-#include "spec/gguf_header.hpp"
-#include "spec/model_config.hpp"
-#include "spec/model_config_writer.hpp"
+#include "spec/model/gguf_header.hpp"
+#include "spec/model/model_config.hpp"
+#include "spec/model/model_config_writer.hpp"
 
 namespace muster::checkpoint {
 

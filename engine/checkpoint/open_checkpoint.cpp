@@ -4,7 +4,7 @@
 #include "checkpoint/gguf_source.hpp"
 #include "checkpoint/safetensors_source.hpp"
 #include "checkpoint/tensor_source.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {

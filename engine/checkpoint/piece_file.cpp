@@ -7,14 +7,14 @@
 
 #include "base/text.hpp"
 #include "checkpoint/checksum.hpp"
-#include "spec/little_endian.hpp"
-#include "spec/safetensors_header.hpp"
+#include "spec/model/little_endian.hpp"
+#include "spec/model/safetensors_header.hpp"
 
 namespace muster::checkpoint {
 namespace {
 
 using json = nlohmann::ordered_json;
-constexpr std::string_view format_word = "muster-state";
+constexpr std::string_view piece_format = "muster-state";
 constexpr std::size_t read_bytes = std::size_t{1} << 20;
 
 Error bad_piece_file(const std::string& source, const std::string& what) {
@@ -62,7 +62,7 @@ std::string print_piece_header(const SaveIdentity& identity, std::span<const Pie
   std::string list;
   for (const std::uint64_t checksum : checksums) list += (list.empty() ? "" : " ") + checksum_text(checksum);
   json object{{"__metadata__",
-               {{"format", format_word},
+               {{"format", piece_format},
                 {"step", fmt::to_string(identity.step)},
                 {"attempt", identity.attempt},
                 {"checksums", std::move(list)}}}};
@@ -96,7 +96,7 @@ Result<PieceFile> open_piece_file(const std::filesystem::path& path) {
   const auto header = spec::parse_safetensors_header(*beginning, opened->size(), source);
   if (!header) return header.error();
   const auto step = parse_number<std::int64_t>(header_value(*header, "step"));
-  if (header_value(*header, "format") != format_word || !step)
+  if (header_value(*header, "format") != piece_format || !step)
     return bad_piece_file(source, "no file of a training checkpoint");
   auto pieces = read_pieces(*header, source);
   if (!pieces) return pieces.error();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "checkpoint/logical_tensor.hpp"
 
 namespace muster::checkpoint {

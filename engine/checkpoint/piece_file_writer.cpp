@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/disk_space.hpp"
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
+#include "system/disk_space.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
 #include "checkpoint/checksum.hpp"
 
 namespace muster::checkpoint {

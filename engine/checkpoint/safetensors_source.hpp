@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "checkpoint/mapped_file.hpp"
 #include "checkpoint/slice_bounds.hpp"
 #include "checkpoint/tensor_directory.hpp"
-#include "spec/safetensors_header.hpp"
+#include "spec/model/safetensors_header.hpp"
 
 namespace muster::checkpoint {
 

@@ -11,8 +11,8 @@
 
 #include "base/result.hpp"
 #include "spec/element_type.hpp"
-#include "spec/model_search.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_search.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::checkpoint {
 

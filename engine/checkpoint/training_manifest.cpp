@@ -10,7 +10,7 @@
 namespace muster::checkpoint {
 namespace {
 
-constexpr std::string_view format_word = "muster-training-checkpoint";
+constexpr std::string_view manifest_format = "muster-training-checkpoint";
 constexpr std::int64_t format_version = 2;
 
 // The same with types that JSON has.
@@ -43,7 +43,7 @@ struct FileRow {
 };
 
 struct ManifestRow {
-  std::string format{format_word};
+  std::string format{manifest_format};
   std::int64_t version = format_version;
   TrainingState state;
   std::vector<TensorRow> tensors;
@@ -77,7 +77,7 @@ ManifestRow to_row(const TrainingManifest& manifest) {
 }
 
 Result<TrainingManifest> from_row(ManifestRow row, const std::string& source) {
-  if (row.format != format_word) return bad_manifest(source, fmt::format("no manifest of a training checkpoint"));
+  if (row.format != manifest_format) return bad_manifest(source, fmt::format("no manifest of a training checkpoint"));
   if (row.version != format_version)
     return bad_manifest(source,
                         fmt::format("version {} of the format, and this muster reads {}", row.version, format_version));

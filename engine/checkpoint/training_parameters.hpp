@@ -5,7 +5,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/training_checkpoint.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::checkpoint {
 

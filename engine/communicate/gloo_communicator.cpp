@@ -8,7 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "communicate/c10d_store.hpp"
 #include "communicate/failure_text.hpp"
 #include "communicate/implementations.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "base/text.hpp"
 #include "communicate/failure_text.hpp"
 #include "rendezvous/store_client.hpp"

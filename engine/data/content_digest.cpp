@@ -8,9 +8,9 @@
 #include <ctime>
 #include <vector>
 
-#include "base/files.hpp"
-#include "base/regular_file.hpp"
-#include "base/sha256.hpp"
+#include "system/files.hpp"
+#include "system/regular_file.hpp"
+#include "system/sha256.hpp"
 #include "base/text.hpp"
 #include "data/ordered_work.hpp"
 

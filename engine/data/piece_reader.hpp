@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "data/row_files.hpp"
 #include "data/training_row.hpp"
 

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
 #include "data/content_digest.hpp"
 #include "data/dataset.hpp"
 #include "data/ordered_work.hpp"

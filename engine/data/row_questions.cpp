@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "data/piece_reader.hpp"
 #include "data/row_files.hpp"

@@ -13,9 +13,9 @@
 
 #include "base/bit_mix.hpp"
 #include "base/checksum.hpp"
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
-#include "base/staged_file.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
+#include "system/staged_file.hpp"
 
 namespace muster::data {
 namespace {

@@ -11,7 +11,7 @@
 #include "model/block.hpp"
 #include "model/offload.hpp"
 #include "model/parameter_loader.hpp"
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 
 namespace muster::model {
 

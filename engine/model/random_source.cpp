@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/bit_mix.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 #include "tensor/element_types.hpp"
 #include "tensor/torch.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "checkpoint/tensor_source.hpp"
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 
 namespace muster::model {
 

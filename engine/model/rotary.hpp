@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/batch.hpp"
-#include "spec/rope.hpp"
+#include "spec/model/rope.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::model {

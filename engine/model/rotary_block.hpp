@@ -6,7 +6,7 @@
 #include "model/block.hpp"
 #include "model/linear.hpp"
 #include "model/norm.hpp"
-#include "spec/activation.hpp"
+#include "spec/model/activation.hpp"
 
 namespace muster::model {
 

@@ -2,7 +2,7 @@
 // reference for those that have.
 #pragma once
 
-#include "spec/activation.hpp"
+#include "spec/model/activation.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::tensor {

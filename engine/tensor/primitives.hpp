@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "spec/activation.hpp"
+#include "spec/model/activation.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::tensor {

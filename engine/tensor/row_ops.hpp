@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "spec/activation.hpp"
+#include "spec/model/activation.hpp"
 #include "tensor/gradient_sum.hpp"
 #include "tensor/primitives.hpp"
 #include "tensor/side_by_side.hpp"

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "tokenizer/byte_alphabet.hpp"
 #include "tokenizer/json_events.hpp"
 #include "tokenizer/tokenizer_state.hpp"

@@ -1,8 +1,8 @@
 #include "train/export_weights.hpp"
 
-#include "base/disk_space.hpp"
+#include "system/disk_space.hpp"
 #include "checkpoint/export_model.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
 

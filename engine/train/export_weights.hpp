@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 #include "train/state_transfer.hpp"
 #include "wire/event.hpp"
 #include "wire/train_task.hpp"

@@ -16,7 +16,7 @@
 #include "model/random_source.hpp"
 #include "optimizer/loss_scaler.hpp"
 #include "optimizer/schedule.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "train/abandon_pass.hpp"
 #include "train/checkpoints.hpp"

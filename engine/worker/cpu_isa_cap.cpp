@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/instruction_sets.hpp"
+#include "system/instruction_sets.hpp"
 
 namespace muster::worker {
 

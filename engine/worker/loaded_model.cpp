@@ -5,7 +5,7 @@
 
 #include "model/host_source.hpp"
 #include "model/random_source.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 
 namespace muster::worker {
@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using wire::GenerateTask;
 
-constexpr std::chrono::milliseconds between_progress(200);
+constexpr std::chrono::milliseconds between_load_reports(200);
 
 Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
                                                                const spec::ModelDescription& description,
@@ -26,7 +26,7 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTas
 std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
   return [&job, last = Clock::now()](const model::LoadProgress& progress) mutable {
     const auto now = Clock::now();
-    if (now - last < between_progress && progress.done < progress.total) return;
+    if (now - last < between_load_reports && progress.done < progress.total) return;
     last = now;
     job.channel.tell(wire::Progress{"loading", progress.done, progress.total});
   };

@@ -15,7 +15,7 @@
 #include "plan/compat_map.hpp"
 #include "plan/memory_model.hpp"
 #include "service/plan.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::python {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "bindings.hpp"
 #include "errors.hpp"
 #include "service/plan_options.hpp"

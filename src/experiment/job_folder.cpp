@@ -6,8 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
 
 namespace muster::experiment {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/table.hpp"
 #include "base/text.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/document.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/node_reader.hpp"
 #include "base/text.hpp"
 #include "gpu/inventory.hpp"

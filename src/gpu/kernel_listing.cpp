@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "gpu/pci_address.hpp"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "gpu/cpu_list.hpp"
 

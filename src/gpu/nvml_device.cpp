@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "gpu/cpu_list.hpp"
 #include "gpu/multiprocessor.hpp"

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "base/files.hpp"
-#include "base/signals.hpp"
+#include "system/files.hpp"
+#include "system/signals.hpp"
 #include "base/text.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/nvml_device.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 
 namespace muster::gpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "gpu/pci_address.hpp"
 
 namespace muster::gpu {

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "launch/failure.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t longest_file = std::size_t{16} << 20;
+constexpr std::size_t longest_error_file = std::size_t{16} << 20;
 constexpr std::size_t longest_message = 64 * 1024;
 constexpr std::size_t longest_traceback = 256 * 1024;
 
@@ -28,7 +28,7 @@ std::optional<std::string> read_regular_file(const std::filesystem::path& path) 
   if (!file || ::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   std::string text;
   char block[65536];
-  while (text.size() <= longest_file) {
+  while (text.size() <= longest_error_file) {
     const ssize_t got = ::read(file.number(), block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -96,7 +96,7 @@ bool take_message(const Json& object, ErrorFile& file) {
 }
 
 // As torch writes its own: ASCII only.
-std::string dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+std::string dump_ascii(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 Json with_exit_code(const ErrorFile& cause, int exit_code) {
   Json json = parse(cause.json);
@@ -121,9 +121,9 @@ ErrorFile parse_error_file(std::filesystem::path path, std::string text) {
   ErrorFile file;
   file.path = std::move(path);
   file.json = std::move(text);
-  if (file.json.size() > longest_file) {
+  if (file.json.size() > longest_error_file) {
     file.json.clear();
-    file.message = fmt::format("the error file {} is larger than {} MiB", file.path.string(), longest_file >> 20);
+    file.message = fmt::format("the error file {} is larger than {} MiB", file.path.string(), longest_error_file >> 20);
   } else if (!take_message(parse(file.json), file)) {
     file.message = beginning(std::string(trim(file.json)), longest_message);
   }
@@ -137,7 +137,7 @@ std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
 }
 
 Result<void> write_parent_error_file(const std::filesystem::path& target, const ErrorFile& cause, int exit_code) {
-  const std::string text = dump(with_exit_code(cause, exit_code));
+  const std::string text = dump_ascii(with_exit_code(cause, exit_code));
   struct stat status {};
   if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return write_into(target, text);
   return write_file_atomically(target, text);

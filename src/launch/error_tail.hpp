@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace muster::launch {
 

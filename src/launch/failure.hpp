@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/subprocess.hpp"
+#include "system/subprocess.hpp"
 
 namespace muster::launch {
 

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "launch/failure.hpp"
 #include "launch/last_exception.hpp"
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 namespace muster::launch {
 namespace {

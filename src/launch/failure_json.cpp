@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "launch/failure.hpp"
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 namespace muster::launch {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::array<std::pair<FailureKind, std::string_view>, 7> kind_words{{
 }};
 
 // A rank may write anything; what is not UTF-8 is replaced.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump_utf8(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 template <class T>
 Json or_null(const std::optional<T>& value) {
@@ -50,7 +50,7 @@ std::string carried_file(const ErrorFile& file) {
   Json extra = Json::object();
   if (file.traceback) extra["py_callstack"] = *file.traceback;
   if (file.timestamp) extra["timestamp"] = fmt::format("{}", *file.timestamp);
-  return dump(Json{{"message", {{"message", file.message}, {"extraInfo", extra}}}});
+  return dump_utf8(Json{{"message", {{"message", file.message}, {"extraInfo", extra}}}});
 }
 
 Json as_json(const WorkerFailure& failure) {
@@ -84,7 +84,7 @@ std::string to_json(const FailureReport& report) {
   Json failures = Json::array();
   for (const WorkerFailure& failure : report.failures) failures.push_back(as_json(failure));
   const auto folder = report.log_folder ? std::optional(report.log_folder->string()) : std::nullopt;
-  return dump(Json{{"entry", report.entry},
+  return dump_utf8(Json{{"entry", report.entry},
                    {"root_cause", failures.front()},
                    {"failures", failures},
                    {"log_folder", or_null(folder)}});
@@ -97,15 +97,15 @@ std::string to_json(const WorkerFailure& failure) {
   json["not_started"] = or_null(failure.not_started);
   json["time_ms"] = std::chrono::floor<milliseconds>(failure.time.time_since_epoch()).count();
   json["error_file_content"] = failure.error_file ? Json(carried_file(*failure.error_file)) : Json(nullptr);
-  return dump(json);
+  return dump_utf8(json);
 }
 
 namespace {
 
 // Reads one member after the other and remembers the first that is not as it should be.
-class Reader {
+class FailureReader {
  public:
-  explicit Reader(const Json& json) : json_(json) {}
+  explicit FailureReader(const Json& json) : json_(json) {}
 
   void read(const char* key, std::string& value) {
     if (const Json* found = find(key, &Json::is_string)) value = found->get<std::string>();
@@ -164,7 +164,7 @@ Result<WorkerFailure> failure_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return foreign("the account of a failure is no JSON object");
   WorkerFailure failure;
-  Reader reader(json);
+  FailureReader reader(json);
   reader.read("host", failure.host);
   reader.read("rank", failure.rank);
   reader.read("local_rank", failure.local_rank);

@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "launch/failure.hpp"
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 namespace muster::launch {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "launch/log_folder.hpp"
 #include "launch/run_secret.hpp"
 

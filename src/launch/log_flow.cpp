@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "launch/console_write.hpp"
 
 namespace muster::launch {

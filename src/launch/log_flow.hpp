@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "launch/error_tail.hpp"
 #include "launch/log_pump.hpp"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace muster::launch {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/files.hpp"
-#include "base/signals.hpp"
+#include "system/files.hpp"
+#include "system/signals.hpp"
 #include "launch/error_tail.hpp"
 #include "launch/file_watch.hpp"
 #include "launch/log_flow.hpp"

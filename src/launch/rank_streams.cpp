@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::launch {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
-#include "launch/keeper.hpp"
+#include "launch/keeper/keeper.hpp"
 #include "launch/log_folder.hpp"
 #include "launch/log_pump.hpp"
 

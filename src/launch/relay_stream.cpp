@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "launch/log_pump.hpp"
 
 namespace muster::launch {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "launch/launch_request.hpp"
 #include "launch/worker_environment.hpp"
 #include "rendezvous/connection_server.hpp"

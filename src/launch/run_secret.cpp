@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/files.hpp"
-#include "base/hmac.hpp"
-#include "base/regular_file.hpp"
-#include "base/state_home.hpp"
+#include "system/files.hpp"
+#include "system/hmac.hpp"
+#include "system/regular_file.hpp"
+#include "system/state_home.hpp"
 #include "base/text.hpp"
 
 namespace muster::launch {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t secret_bytes = 32;       // of those that are made here
 constexpr std::size_t fewest_characters = 16;  // of any
-constexpr std::size_t longest_file = 4096;
+constexpr std::size_t longest_secret_file = 4096;
 
 Result<std::string> checked(std::string secret, const std::string& where) {
   if (secret.size() >= fewest_characters) return secret;
@@ -44,7 +44,7 @@ Result<std::string> read_secret(const fs::path& path) {
     return bad_input(
         fmt::format("{} is open to other users (mode {:03o})", path.string(), facts.st_mode & 0777),
         fmt::format("chmod 600 {}; other users may have read it, so remove it first to get a new one", path.string()));
-  const auto text = file->beginning(longest_file);
+  const auto text = file->beginning(longest_secret_file);
   if (!text) return text.error();
   return checked(std::string(trim(*text)), path.string());
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 namespace muster::launch {
 namespace {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "launch/keeper.hpp"
+#include "launch/keeper/keeper.hpp"
 #include "launch/launch_request.hpp"
 #include "rendezvous/agent_message.hpp"
 

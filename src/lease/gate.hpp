@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "lease/lease_folder.hpp"
 

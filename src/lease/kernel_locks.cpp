@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::lease {

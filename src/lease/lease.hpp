@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/byte_count.hpp"
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace muster::lease {

@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "lease/printable_text.hpp"
 #include "lease/public_name.hpp"

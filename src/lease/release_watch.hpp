@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "lease/lease_folder.hpp"
 
 namespace muster::lease {

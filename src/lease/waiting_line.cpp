@@ -12,7 +12,7 @@
 #include <memory>
 #include <ranges>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "lease/lock_file.hpp"
 #include "lease/record.hpp"

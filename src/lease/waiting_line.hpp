@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "lease/lease.hpp"
 #include "lease/lease_folder.hpp"

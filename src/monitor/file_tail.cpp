@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/cell_text.hpp"
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/text.hpp"
 
 namespace muster::monitor {

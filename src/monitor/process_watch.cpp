@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
-#include "base/host_name.hpp"
+#include "system/files.hpp"
+#include "system/host_name.hpp"
 #include "base/text.hpp"
 #include "monitor/run_search.hpp"
 #include "store/find_run.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "monitor/run_search.hpp"
 #include "monitor/status_text.hpp"

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::monitor {

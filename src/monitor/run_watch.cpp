@@ -1,6 +1,6 @@
 #include "monitor/run_watch.hpp"
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "spec/json_text.hpp"
 #include "store/metrics_table.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/byte_count.hpp"
-#include "base/process.hpp"
+#include "system/process.hpp"
 
 namespace muster::monitor {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "base/files.hpp"
-#include "base/signals.hpp"
+#include "system/files.hpp"
+#include "system/signals.hpp"
 
 namespace muster::monitor {
 namespace {

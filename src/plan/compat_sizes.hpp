@@ -8,7 +8,7 @@
 #include "plan/compat_map.hpp"
 #include "plan/model_entry.hpp"
 #include "plan/wide.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

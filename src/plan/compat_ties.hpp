@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

@@ -9,7 +9,7 @@
 
 #include "base/byte_count.hpp"
 #include "base/result.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

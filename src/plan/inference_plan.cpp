@@ -10,7 +10,7 @@
 namespace muster::plan {
 namespace {
 
-constexpr std::int64_t most_sequences = 4096;
+constexpr std::int64_t most_prompts = 4096;
 
 // Which device each unit of the model is on: positions in the question's devices, then cpu, then disk.
 struct Assignment {
@@ -437,8 +437,8 @@ class InferencePlanner {
   template <class Fits>
   BatchAdvice advise(Fits fits) const {
     const std::int64_t answer = std::max<std::int64_t>(question_.workload.new_tokens, 1);
-    return {largest_that(most_sequences, [&](std::int64_t size) { return fits(workload(size, answer)); }),
-            largest_that(most_sequences, [&](std::int64_t size) { return fits(workload(size, 0)); })};
+    return {largest_that(most_prompts, [&](std::int64_t size) { return fits(workload(size, answer)); }),
+            largest_that(most_prompts, [&](std::int64_t size) { return fits(workload(size, 0)); })};
   }
 
   const Question& question_;

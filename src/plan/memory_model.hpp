@@ -9,7 +9,7 @@
 #include "plan/memory_constants.hpp"
 #include "plan/step_memo.hpp"
 #include "plan/workload.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::plan {
 

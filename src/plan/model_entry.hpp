@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

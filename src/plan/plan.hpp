@@ -15,7 +15,7 @@
 #include "plan/memory_model.hpp"
 #include "plan/split_units.hpp"
 #include "plan/workload.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "spec/values.hpp"
 
 namespace muster::plan {

@@ -8,7 +8,7 @@
 #include "plan/device_map.hpp"
 #include "plan/layer_split.hpp"
 #include "plan/model_entry.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

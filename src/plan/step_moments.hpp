@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/eager_tape.hpp"
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 #include "spec/values.hpp"
 
 namespace muster::plan {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
-#include "base/replace_folder.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
+#include "system/replace_folder.hpp"
 #include "base/text.hpp"
 #include "schedule/job_json.hpp"
 #include "store/appended_file.hpp"

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/files.hpp"
-#include "base/shortage.hpp"
+#include "system/files.hpp"
+#include "system/shortage.hpp"
 #include "base/text.hpp"
 #include "schedule/job_json.hpp"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
-#include "base/file_lock.hpp"
-#include "base/process.hpp"
+#include "system/file_lock.hpp"
+#include "system/process.hpp"
 #include "schedule/process_end.hpp"
 
 namespace muster::queue {

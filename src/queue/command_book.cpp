@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::queue {

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/process.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "queue/conductor_status.hpp"
 #include "store/timestamp.hpp"

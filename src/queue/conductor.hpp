@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "queue/attempt_file.hpp"
 #include "queue/command_book.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/process_handle.hpp"
+#include "system/process_handle.hpp"
 #include "queue/conductor.hpp"
 #include "queue/orphans.hpp"
 

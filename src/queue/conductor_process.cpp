@@ -12,11 +12,11 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/exec_arguments.hpp"
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/signals.hpp"
-#include "launch/detached_process.hpp"
+#include "system/exec_arguments.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/signals.hpp"
+#include "launch/keeper/detached_process.hpp"
 #include "queue/conductor.hpp"
 
 namespace muster::queue {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "queue/archive.hpp"
 #include "queue/conductor.hpp"

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/process_handle.hpp"
-#include "base/shortage.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/process_handle.hpp"
+#include "system/shortage.hpp"
 #include "base/text.hpp"
-#include "launch/oom_kills.hpp"
+#include "launch/keeper/oom_kills.hpp"
 #include "queue/conductor.hpp"
 #include "queue/job_keeper.hpp"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
 #include "base/one_line.hpp"
 #include "base/text.hpp"
 

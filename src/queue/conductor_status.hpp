@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
-#include "base/process.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/process.hpp"
 #include "queue/state_folder.hpp"
 
 namespace muster::queue {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
-#include "base/replace_folder.hpp"
+#include "system/files.hpp"
+#include "system/replace_folder.hpp"
 #include "queue/archive.hpp"
 #include "queue/conductor.hpp"
 

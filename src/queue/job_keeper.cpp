@@ -15,14 +15,14 @@
 #include <utility>
 #include <variant>
 
-#include "base/exec_arguments.hpp"
-#include "base/files.hpp"
-#include "base/process.hpp"
-#include "base/signals.hpp"
-#include "launch/detached_process.hpp"
-#include "launch/descendants.hpp"
-#include "launch/keeper_mark.hpp"
-#include "launch/oom_kills.hpp"
+#include "system/exec_arguments.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
+#include "system/signals.hpp"
+#include "launch/keeper/detached_process.hpp"
+#include "launch/keeper/descendants.hpp"
+#include "launch/keeper/keeper_mark.hpp"
+#include "launch/keeper/oom_kills.hpp"
 #include "queue/attempt_file.hpp"
 #include "queue/oom_verdict.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "queue/gpu_source.hpp"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "queue/archive.hpp"
 #include "queue/command_book.hpp"

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "base/files.hpp"
-#include "base/replace_folder.hpp"
+#include "system/files.hpp"
+#include "system/replace_folder.hpp"
 #include "queue/journal_repair.hpp"
 #include "schedule/journal.hpp"
 

@@ -5,11 +5,11 @@
 
 #include <filesystem>
 
-#include "base/files.hpp"
-#include "base/process_handle.hpp"
+#include "system/files.hpp"
+#include "system/process_handle.hpp"
 #include "base/text.hpp"
-#include "launch/descendants.hpp"
-#include "launch/keeper_mark.hpp"
+#include "launch/keeper/descendants.hpp"
+#include "launch/keeper/keeper_mark.hpp"
 
 namespace muster::queue {
 

@@ -1,7 +1,7 @@
 // What a killed keeper left behind.
 #pragma once
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 
 namespace muster::queue {
 

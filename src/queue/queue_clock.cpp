@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::queue {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "queue/command_book.hpp"
 #include "queue/journal_repair.hpp"

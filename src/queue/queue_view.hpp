@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "queue/request.hpp"
 #include "queue/state_folder.hpp"

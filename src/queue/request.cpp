@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "schedule/event.hpp"

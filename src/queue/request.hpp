@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "queue/state_folder.hpp"
 #include "schedule/job.hpp"

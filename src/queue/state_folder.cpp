@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/state_home.hpp"
+#include "system/state_home.hpp"
 
 namespace muster::queue {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::queue {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace muster::queue {

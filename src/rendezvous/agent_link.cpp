@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::rendezvous {
 namespace {

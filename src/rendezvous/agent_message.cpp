@@ -96,9 +96,9 @@ std::string line_that_fits(const Message& message) {
 // ---- in ----
 
 // The fields of one message. Whatever is not as it should be is remembered, the first time, and read as nothing.
-class Reader {
+class FieldsReader {
  public:
-  explicit Reader(const json& object) : object_(object) {}
+  explicit FieldsReader(const json& object) : object_(object) {}
 
   std::int64_t number(const char* name, std::int64_t lowest, std::int64_t highest) {
     const json* value = find(name);
@@ -157,7 +157,7 @@ class Reader {
   std::optional<std::string> problem_;
 };
 
-Join read_join(Reader& reader) {
+Join read_join(FieldsReader& reader) {
   Join join;
   join.protocol = reader.integer("protocol", 0);
   if (join.protocol != agent_protocol) return join;
@@ -171,11 +171,11 @@ Join read_join(Reader& reader) {
   return join;
 }
 
-Failed read_failed(Reader& reader) {
+Failed read_failed(FieldsReader& reader) {
   return {reader.integer("round", 0), reader.span("age_ms", 0), reader.text("failure")};
 }
 
-Start read_start(Reader& reader) {
+Start read_start(FieldsReader& reader) {
   Start start;
   start.round = reader.integer("round", 0);
   start.restart_count = reader.integer("restart_count", 0);
@@ -188,13 +188,13 @@ Start read_start(Reader& reader) {
   return start;
 }
 
-Finish read_finish(Reader& reader) {
+Finish read_finish(FieldsReader& reader) {
   Finish finish{reader.truth("success"), reader.reason(), std::nullopt};
   if (reader.has("failure")) finish.failure = reader.text("failure");
   return finish;
 }
 
-std::optional<AgentMessage> read_agent_message(const std::string& kind, Reader& reader) {
+std::optional<AgentMessage> read_agent_message(const std::string& kind, FieldsReader& reader) {
   if (kind == "join") return read_join(reader);
   if (kind == "alive") return Alive{};
   if (kind == "succeeded") return Succeeded{reader.integer("round", 0)};
@@ -204,7 +204,7 @@ std::optional<AgentMessage> read_agent_message(const std::string& kind, Reader& 
   return std::nullopt;
 }
 
-std::optional<CoordinatorMessage> read_coordinator_message(const std::string& kind, Reader& reader) {
+std::optional<CoordinatorMessage> read_coordinator_message(const std::string& kind, FieldsReader& reader) {
   if (kind == "welcome") return Welcome{reader.span("alive_interval_ms", 1), reader.span("silence_ms", 1)};
   if (kind == "alive") return Alive{};
   if (kind == "start") return read_start(reader);
@@ -219,12 +219,12 @@ Error unreadable(std::string what) {
 }
 
 template <class Message>
-Result<Message> decode(std::string_view line, std::optional<Message> (*read)(const std::string& kind, Reader& reader)) {
+Result<Message> decode(std::string_view line, std::optional<Message> (*read)(const std::string& kind, FieldsReader& reader)) {
   if (line.size() > longest_message)
     return unreadable(fmt::format("{} bytes, {} at most", line.size(), longest_message));
   const json object = json::parse(line, nullptr, false);
   if (!object.is_object()) return unreadable("it is not a JSON object");
-  Reader reader(object);
+  FieldsReader reader(object);
   const std::string kind = reader.text("message", longest_name);
   const std::optional<Message> message = read(kind, reader);
   if (reader.problem()) return unreadable(*reader.problem());

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "rendezvous/connection_handler.hpp"
 
 namespace muster::rendezvous {

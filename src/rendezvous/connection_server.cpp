@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.hpp"
-#include "base/socket.hpp"
+#include "system/files.hpp"
+#include "system/socket.hpp"
 #include "rendezvous/connection.hpp"
 
 namespace muster::rendezvous {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "rendezvous/connection_handler.hpp"
 

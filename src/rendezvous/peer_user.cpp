@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::rendezvous {

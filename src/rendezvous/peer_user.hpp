@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
-#include "base/socket.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/socket.hpp"
 
 namespace muster::rendezvous {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/hmac.hpp"
+#include "system/hmac.hpp"
 #include "rendezvous/agent_message.hpp"
 
 namespace muster::rendezvous {

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "base/file_descriptor.hpp"
-#include "base/socket.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/socket.hpp"
 
 namespace muster::rendezvous {
 

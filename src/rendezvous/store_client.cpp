@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::rendezvous {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "rendezvous/store_protocol.hpp"
 
 namespace muster::rendezvous {

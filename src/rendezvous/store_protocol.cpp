@@ -40,9 +40,9 @@ constexpr std::array<Shape, store_command_count> shapes = {{
 }};
 
 // Reads one request, part by part. The first part that is not all there, or is too long, ends it.
-class Reader {
+class BytesReader {
  public:
-  Reader(std::string_view bytes, const StoreLimits& limits) : bytes_(bytes), limits_(limits) {}
+  BytesReader(std::string_view bytes, const StoreLimits& limits) : bytes_(bytes), limits_(limits) {}
 
   Decoding read(StoreRequest& request) {
     if (bytes_.empty()) return {Outcome::incomplete, 1};
@@ -171,7 +171,7 @@ void append_part(Part part, const StoreRequest& request, std::string& bytes) {
 }  // namespace
 
 Decoding decode(std::string_view bytes, const StoreLimits& limits, StoreRequest& request) {
-  return Reader(bytes, limits).read(request);
+  return BytesReader(bytes, limits).read(request);
 }
 
 void encode(const StoreRequest& request, std::string& bytes) {

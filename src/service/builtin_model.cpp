@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "chat/model_text.hpp"
 #include "checkpoint/model_texts.hpp"
 #include "data/byte_tokenizer.hpp"

@@ -9,7 +9,7 @@ namespace muster::service {
 namespace {
 
 constexpr int ranks = 2;
-constexpr std::chrono::seconds patience(30);  // how long the ranks wait for each other
+constexpr std::chrono::seconds rank_patience(30);  // how long the ranks wait for each other
 
 // Keeps the result.
 class ResultKeeper : public WorkerListener {
@@ -33,7 +33,7 @@ Result<wire::CollectiveReport> run_check(Host& host, const std::optional<gpu::Se
   job.name = "doctor";
   job.ranks = ranks;
   job.assignment.task = wire::CollectiveCheck{};
-  job.assignment.timeout = patience;
+  job.assignment.timeout = rank_patience;
   job.selection = selection;
   job.lease.reclaim = std::chrono::milliseconds(0);
   ResultKeeper keeper;

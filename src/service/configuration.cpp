@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "spec/alias.hpp"
 

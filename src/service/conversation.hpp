@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
-#include "base/line_reader.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/line_reader.hpp"
 #include "service/generate.hpp"
 #include "service/generate_rows.hpp"
 #include "service/line_output.hpp"

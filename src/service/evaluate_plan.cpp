@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
 #include "chat/model_text.hpp"
 #include "data/row_questions.hpp"
@@ -291,19 +291,19 @@ class Planning {
   bool placed_ = false;
 };
 
-struct Translation {
+struct EvaluateTranslation {
   std::string_view of_plan;
   std::string_view here;  // the prefix of the value
 };
-constexpr std::array translations{Translation{"--seq-len", "training.sequence_length="},
-                                  Translation{"--dtype", "--dtype "}, Translation{"--attention", "system.attn_impl="},
-                                  Translation{"--max-memory", "model.max_memory="}};
+constexpr std::array evaluate_translations{EvaluateTranslation{"--seq-len", "training.sequence_length="},
+                                  EvaluateTranslation{"--dtype", "--dtype "}, EvaluateTranslation{"--attention", "system.attn_impl="},
+                                  EvaluateTranslation{"--max-memory", "model.max_memory="}};
 
 std::optional<std::string> translate(const plan::Remedy& remedy) {
   std::vector<std::string> words;
   for (const plan::OptionChange& change : remedy.options) {
-    const auto found = std::ranges::find(translations, change.option, &Translation::of_plan);
-    if (found == translations.end() || change.value.starts_with("int")) return std::nullopt;
+    const auto found = std::ranges::find(evaluate_translations, change.option, &EvaluateTranslation::of_plan);
+    if (found == evaluate_translations.end() || change.value.starts_with("int")) return std::nullopt;
     words.push_back(fmt::format("{}{}", found->here, change.value));
   }
   return fmt::format("{} ({})", join(words, " "), remedy.change);

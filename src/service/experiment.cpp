@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/process.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
 #include "schedule/schedule_svg.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "service/prompt_file.hpp"
 

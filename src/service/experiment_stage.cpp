@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/allotted_cores.hpp"
-#include "base/exec_arguments.hpp"
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/process.hpp"
-#include "base/signals.hpp"
+#include "system/allotted_cores.hpp"
+#include "system/exec_arguments.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
+#include "system/signals.hpp"
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/settings.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "service/generate.hpp"
 #include "service/generate_rows.hpp"
 #include "service/line_output.hpp"

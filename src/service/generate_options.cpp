@@ -10,7 +10,7 @@ namespace {
 
 using Form = GenerateSetting::Form;
 
-constexpr std::array setting_table{
+constexpr std::array generate_table{
     GenerateSetting{"--max-new-tokens", "generation.max_new_tokens"},
     GenerateSetting{"--temperature", "generation.temperature"},
     GenerateSetting{"--top-k", "generation.top_k"},
@@ -27,7 +27,7 @@ constexpr std::array setting_table{
 
 }  // namespace
 
-std::span<const GenerateSetting> generate_settings() { return setting_table; }
+std::span<const GenerateSetting> generate_settings() { return generate_table; }
 
 Result<std::string> setting_text(const GenerateSetting& setting, const std::vector<std::string>& words) {
   if (setting.form == Form::texts) return spec::write(spec::ExactTexts{words});

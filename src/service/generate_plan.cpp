@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/byte_count.hpp"
-#include "base/sha256.hpp"
+#include "system/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "service/device_choice.hpp"
@@ -263,21 +263,21 @@ std::vector<std::string> device_notes(const ChosenDevices& chosen, const Placeme
   return {fmt::format("{} of {} GPUs compute: {}", gpus, chosen.visible, reason)};
 }
 
-struct Translation {
+struct GenerateTranslation {
   std::string_view of_plan;
   std::string_view here;  // the prefix of the value
 };
-constexpr std::array translations{
-    Translation{"--batch", "--batch-size "},      Translation{"--seq-len", "generation.sequence_length="},
-    Translation{"--dtype", "--dtype "},           Translation{"--attention", "system.attn_impl="},
-    Translation{"--max-memory", "--max-memory "}, Translation{"--device-map", "--device-map "}};
+constexpr std::array generate_translations{
+    GenerateTranslation{"--batch", "--batch-size "},      GenerateTranslation{"--seq-len", "generation.sequence_length="},
+    GenerateTranslation{"--dtype", "--dtype "},           GenerateTranslation{"--attention", "system.attn_impl="},
+    GenerateTranslation{"--max-memory", "--max-memory "}, GenerateTranslation{"--device-map", "--device-map "}};
 
 // A plan's remedy as options of this command; nothing where this command cannot do it.
 std::optional<std::string> translate(const plan::Remedy& remedy) {
   std::vector<std::string> words;
   for (const plan::OptionChange& change : remedy.options) {
-    const auto found = std::ranges::find(translations, change.option, &Translation::of_plan);
-    if (found == translations.end() || change.value.starts_with("int")) return std::nullopt;
+    const auto found = std::ranges::find(generate_translations, change.option, &GenerateTranslation::of_plan);
+    if (found == generate_translations.end() || change.value.starts_with("int")) return std::nullopt;
     words.push_back(fmt::format("{}{}", found->here, change.value));
   }
   return fmt::format("{} ({})", join(words, " "), remedy.change);

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "spec/json_text.hpp"
-#include "spec/model_search.hpp"
+#include "spec/model/model_search.hpp"
 
 namespace muster::service {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "service/worker_run.hpp"
 #include "wire/unix_socket.hpp"
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/duration.hpp"
-#include "base/environment.hpp"
-#include "base/process.hpp"
+#include "system/environment.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "gpu/health.hpp"
 #include "gpu/occupant.hpp"

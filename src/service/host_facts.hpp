@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/byte_count.hpp"
-#include "base/instruction_sets.hpp"
+#include "system/instruction_sets.hpp"
 #include "base/result.hpp"
 #include "gpu/snapshot.hpp"
 #include "lease/lease.hpp"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/environment.hpp"
+#include "system/environment.hpp"
 #include "service/collective_probe.hpp"
 #include "service/generation_probe.hpp"
 #include "service/machine_probe.hpp"

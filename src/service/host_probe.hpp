@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/instruction_sets.hpp"
+#include "system/instruction_sets.hpp"
 #include "service/host.hpp"
 #include "service/host_facts.hpp"
 

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
-#include "base/open_descriptors.hpp"
+#include "system/open_descriptors.hpp"
 #include "base/text.hpp"
 #include "launch/launcher.hpp"
 #include "service/reclaim.hpp"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace muster::service {

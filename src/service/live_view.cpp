@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/files.hpp"
-#include "base/process_handle.hpp"
+#include "system/files.hpp"
+#include "system/process_handle.hpp"
 #include "gpu/health.hpp"
 #include "service/queue.hpp"
 

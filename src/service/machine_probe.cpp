@@ -12,8 +12,8 @@
 #include <array>
 #include <cctype>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

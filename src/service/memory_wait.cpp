@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/duration.hpp"
-#include "base/subprocess.hpp"
+#include "system/subprocess.hpp"
 #include "base/text.hpp"
 #include "service/reclaim.hpp"
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <system_error>
 
-#include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
 #include "wire/fields.hpp"
 
 namespace muster::service {

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/sha256.hpp"
-#include "base/staged_folder.hpp"
-#include "base/subprocess.hpp"
+#include "system/sha256.hpp"
+#include "system/staged_folder.hpp"
+#include "system/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

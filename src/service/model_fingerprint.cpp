@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/sha256.hpp"
-#include "spec/model_search.hpp"
+#include "system/sha256.hpp"
+#include "spec/model/model_search.hpp"
 
 namespace muster::service {
 namespace {

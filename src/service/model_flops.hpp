@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 
 namespace muster::service {
 

@@ -8,8 +8,8 @@
 #include "base/table.hpp"
 #include "base/text.hpp"
 #include "service/known_models.hpp"
-#include "spec/huggingface_cache.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/huggingface_cache.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::service {
 namespace {

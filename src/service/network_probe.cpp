@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
-#include "base/subprocess.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
+#include "system/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

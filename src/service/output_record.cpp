@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "base/file_descriptor.hpp"
-#include "base/files.hpp"
-#include "base/line_reader.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/files.hpp"
+#include "system/line_reader.hpp"
 #include "base/text.hpp"
 #include "service/model_fingerprint.hpp"
 #include "spec/json_text.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "service/machine_probe.hpp"
 
 namespace muster::service {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "service/plan.hpp"
 #include "spec/alias.hpp"
@@ -17,7 +17,7 @@
 namespace muster::service {
 namespace {
 
-constexpr std::array setting_table{
+constexpr std::array plan_table{
     PlanSetting{"--seq-len", "training.sequence_length", "generation.sequence_length",
                 "tokens per sequence; of inference: prompt and answer together"},
     PlanSetting{"--batch", "training.batch_size", "generation.batch_size",
@@ -147,7 +147,7 @@ Result<void> take_training_options(PlanOptions& options) {
 }
 
 Result<void> take_settings(PlanOptions& options) {
-  for (const PlanSetting& setting : setting_table) {
+  for (const PlanSetting& setting : plan_table) {
     const auto given = options.values.find(std::string(setting.option));
     if (given == options.values.end() || given->second.empty()) continue;
     const std::string_view key = options.train ? setting.training_key : setting.inference_key;
@@ -262,7 +262,7 @@ Result<void> take_given(PlanOptions& options, const PlanCommandLine::Given& give
     options.configuration.short_values[given.option] = given.values;
     return {};
   }
-  if (std::ranges::none_of(setting_table, same))
+  if (std::ranges::none_of(plan_table, same))
     return bad_input(fmt::format("{} is no option of a plan", given.option), "muster plan --help lists them");
   auto value = only_value(given);
   if (!value) return value.error();
@@ -285,7 +285,7 @@ Result<std::string> limits_as_table(const std::string& text) {
   return "{" + join(entries, ", ") + "}";
 }
 
-std::span<const PlanSetting> plan_settings() { return setting_table; }
+std::span<const PlanSetting> plan_settings() { return plan_table; }
 std::span<const PlanOption> plan_options() { return option_table; }
 
 Result<PlanOptions> read_plan_options(std::span<const PlanCommandLine::Given> given) {

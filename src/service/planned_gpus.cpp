@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/staged_folder.hpp"
-#include "base/subprocess.hpp"
+#include "system/staged_folder.hpp"
+#include "system/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

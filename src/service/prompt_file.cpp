@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

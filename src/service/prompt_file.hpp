@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
-#include "base/line_reader.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/line_reader.hpp"
 #include "base/result.hpp"
 
 namespace muster::service {

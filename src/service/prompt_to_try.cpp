@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "data/row_files.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 constexpr const char* any_prompt = "Once upon a time";
-constexpr std::size_t longest_row = std::size_t{1} << 20;
+constexpr std::size_t longest_tried_row = std::size_t{1} << 20;
 constexpr std::size_t longest_prompt = 160;
 constexpr std::size_t words_of_text = 6;
 
@@ -71,7 +71,7 @@ std::string prompt_to_try(const std::filesystem::path& data) {
   if (!files || files->empty()) return any_prompt;
   const auto file = RegularFile::open(files->front().path);
   if (!file) return any_prompt;
-  const auto text = file->beginning(std::min<std::uint64_t>(file->size(), longest_row));
+  const auto text = file->beginning(std::min<std::uint64_t>(file->size(), longest_tried_row));
   if (!text) return any_prompt;
   if (files->front().kind == data::RowFileKind::text) return beginning_of(*text);
   for (const std::string& line : split(*text, '\n')) {

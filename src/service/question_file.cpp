@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
 #include "service/arithmetic_data.hpp"
 
 namespace muster::service {

@@ -11,8 +11,8 @@
 #include <unordered_set>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
-#include "base/process.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
 #include "base/text.hpp"
 #include "launch/worker_environment.hpp"
 #include "queue/conductor.hpp"

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/one_line.hpp"
 #include "base/table.hpp"
 #include "queue/command_book.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "service/run_format.hpp"
 #include "spec/json_text.hpp"

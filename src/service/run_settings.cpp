@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/document.hpp"
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

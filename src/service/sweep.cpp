@@ -12,8 +12,8 @@
 #include <iostream>
 #include <set>
 
-#include "base/files.hpp"
-#include "base/shortage.hpp"
+#include "system/files.hpp"
+#include "system/shortage.hpp"
 #include "base/text.hpp"
 #include "schedule/start_pause.hpp"
 #include "service/trial_run.hpp"

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "service/configuration.hpp"
 #include "service/sweep.hpp"
 #include "service/train.hpp"
 #include "service/train_job.hpp"
 #include "sweep/best_trials.hpp"
-#include "sweep/suggest.hpp"
+#include "sweep/search/suggest.hpp"
 #include "sweep/sweep_document.hpp"
 
 namespace muster::service {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
 #include "base/text.hpp"
 #include "service/described_gpus.hpp"

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/line_editor.hpp"
-#include "base/line_reader.hpp"
+#include "system/line_reader.hpp"
 #include "base/result.hpp"
 #include "service/typed_history.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "base/byte_count.hpp"
 #include "base/result.hpp"
-#include "spec/model_search.hpp"
+#include "spec/model/model_search.hpp"
 
 namespace muster::service {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/allotted_cores.hpp"
-#include "base/files.hpp"
-#include "base/host_name.hpp"
+#include "system/allotted_cores.hpp"
+#include "system/files.hpp"
+#include "system/host_name.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/training_checkpoint.hpp"
 #include "service/train_job.hpp"

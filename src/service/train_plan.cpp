@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
-#include "base/disk_space.hpp"
-#include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "system/disk_space.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
 #include "base/text.hpp"
 #include "chat/model_text.hpp"
 #include "checkpoint/checkpoint_folder.hpp"

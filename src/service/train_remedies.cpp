@@ -9,33 +9,33 @@
 namespace muster::service {
 namespace {
 
-struct Translation {
+struct TrainTranslation {
   std::string_view of_plan;
   std::string_view here;     // the prefix of the value
   bool takes_value = true;   // false: the option is complete
   bool is_variable = false;  // of the environment: goes before the command
 };
 
-constexpr std::array translations{
-    Translation{"--batch", "training.batch_size="},
-    Translation{"--micro-batch", "training.micro_batch_size="},
-    Translation{"--accumulation", "training.gradient_accumulation_steps="},
-    Translation{"--seq-len", "training.sequence_length="},
-    Translation{"--checkpointing", "training.gradient_checkpointing=full", false},
-    Translation{"--mixed-precision", "training.mixed_precision="},
-    Translation{"--attention", "system.attn_impl="},
-    Translation{"--strategy", "--strategy "},
-    Translation{"--sharding", "distributed.fsdp_sharding_strategy="},
-    Translation{"--offload", "distributed.fsdp_cpu_offload=true", false},
-    Translation{"--nodes", "--nnodes "},
-    Translation{"--num-gpus", "--num-gpus "},
-    Translation{"--gpu-ids", "--gpu-ids "},
-    Translation{"--allocator", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", false, true},
+constexpr std::array train_translations{
+    TrainTranslation{"--batch", "training.batch_size="},
+    TrainTranslation{"--micro-batch", "training.micro_batch_size="},
+    TrainTranslation{"--accumulation", "training.gradient_accumulation_steps="},
+    TrainTranslation{"--seq-len", "training.sequence_length="},
+    TrainTranslation{"--checkpointing", "training.gradient_checkpointing=full", false},
+    TrainTranslation{"--mixed-precision", "training.mixed_precision="},
+    TrainTranslation{"--attention", "system.attn_impl="},
+    TrainTranslation{"--strategy", "--strategy "},
+    TrainTranslation{"--sharding", "distributed.fsdp_sharding_strategy="},
+    TrainTranslation{"--offload", "distributed.fsdp_cpu_offload=true", false},
+    TrainTranslation{"--nodes", "--nnodes "},
+    TrainTranslation{"--num-gpus", "--num-gpus "},
+    TrainTranslation{"--gpu-ids", "--gpu-ids "},
+    TrainTranslation{"--allocator", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", false, true},
 };
 
-const Translation* find_translation(std::string_view option) {
-  const auto found = std::ranges::find(translations, option, &Translation::of_plan);
-  return found == translations.end() ? nullptr : &*found;
+const TrainTranslation* find_translation(std::string_view option) {
+  const auto found = std::ranges::find(train_translations, option, &TrainTranslation::of_plan);
+  return found == train_translations.end() ? nullptr : &*found;
 }
 
 bool is_setting(std::string_view option) { return option.find('=') != std::string_view::npos; }
@@ -51,7 +51,7 @@ bool is_said_by_training(const plan::Remedy& remedy) {
 std::string training_command(const std::vector<plan::OptionChange>& changes) {
   std::string before, after;
   for (const plan::OptionChange& change : changes) {
-    const Translation* translation = find_translation(change.option);
+    const TrainTranslation* translation = find_translation(change.option);
     if (translation == nullptr)
       after += " " + change.option;
     else if (translation->is_variable)
@@ -63,7 +63,7 @@ std::string training_command(const std::vector<plan::OptionChange>& changes) {
 }
 
 Error in_words_of_training(Error refusal) {
-  for (const Translation& translation : translations)
+  for (const TrainTranslation& translation : train_translations)
     if (const std::string option = fmt::format("{} ", translation.of_plan); refusal.remedy.starts_with(option))
       refusal.remedy.replace(0, option.size(), translation.here);
   return refusal;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/allotted_cores.hpp"
-#include "base/files.hpp"
+#include "system/allotted_cores.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/training_checkpoint.hpp"

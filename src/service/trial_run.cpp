@@ -13,14 +13,14 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/files.hpp"
-#include "base/process.hpp"
-#include "base/process_handle.hpp"
-#include "base/shortage.hpp"
-#include "base/socket.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
+#include "system/process_handle.hpp"
+#include "system/shortage.hpp"
+#include "system/socket.hpp"
 #include "base/text.hpp"
-#include "launch/oom_kills.hpp"
-#include "launch/signal_name.hpp"
+#include "launch/keeper/oom_kills.hpp"
+#include "launch/keeper/signal_name.hpp"
 #include "launch/worker_environment.hpp"
 #include "queue/attempt_file.hpp"
 #include "queue/job_keeper.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "queue/attempt_file.hpp"
 #include "service/sweep_slots.hpp"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/file_descriptor.hpp"
-#include "base/state_home.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/state_home.hpp"
 
 namespace muster::service {
 namespace {

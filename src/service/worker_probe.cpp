@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/subprocess.hpp"
+#include "system/subprocess.hpp"
 #include "base/text.hpp"
 
 namespace muster::service {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "service/worker_run.hpp"
 
 namespace muster::service {

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "base/allotted_cores.hpp"
+#include "system/allotted_cores.hpp"
 #include "base/text.hpp"
 #include "service/launch.hpp"
 

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/disk_space.hpp"
-#include "base/files.hpp"
+#include "system/disk_space.hpp"
+#include "system/files.hpp"
 
 namespace muster::store {
 namespace {

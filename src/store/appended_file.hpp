@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace muster::store {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 
 namespace muster::store {

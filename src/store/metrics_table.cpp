@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "base/text.hpp"
 
 namespace muster::store {

@@ -7,9 +7,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
-#include "base/regular_file.hpp"
-#include "base/staged_folder.hpp"
+#include "system/files.hpp"
+#include "system/regular_file.hpp"
+#include "system/staged_folder.hpp"
 #include "base/text.hpp"
 #include "store/events_file.hpp"
 

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
-#include "base/host_name.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
+#include "system/host_name.hpp"
 #include "base/text.hpp"
 
 namespace muster::store {

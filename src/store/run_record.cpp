@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/regular_file.hpp"
+#include "system/regular_file.hpp"
 #include "spec/json_text.hpp"
 
 namespace muster::store {

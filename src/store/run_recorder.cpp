@@ -1,6 +1,6 @@
 #include "store/run_recorder.hpp"
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "store/loss_plot.hpp"
 
 namespace muster::store {

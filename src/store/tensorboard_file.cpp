@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "base/crc32c.hpp"
-#include "base/host_name.hpp"
+#include "system/host_name.hpp"
 #include "base/text.hpp"
 
 namespace muster::store {

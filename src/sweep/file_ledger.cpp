@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cmath>
 
-#include "base/file_lock.hpp"
-#include "base/files.hpp"
+#include "system/file_lock.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "spec/json_text.hpp"
 

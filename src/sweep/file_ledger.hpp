@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 #include "sweep/sweep_folder.hpp"
 #include "sweep/trial_ledger.hpp"

@@ -11,7 +11,7 @@
 namespace muster::sweep {
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 53;
+constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 
 constexpr std::array<std::pair<std::string_view, Distribution>, 8> distributions{{
     {"uniform", Distribution::uniform},
@@ -135,7 +135,7 @@ std::optional<double> read_seconds(NodeReader& reader, const Node& node) {
 }
 
 const std::array limit_keys{
-    NodeKey<Limits>{"trials", [](NodeReader& r, const Node& v, Limits& t) { t.trials = r.integer(v, 1, most); }},
+    NodeKey<Limits>{"trials", [](NodeReader& r, const Node& v, Limits& t) { t.trials = r.integer(v, 1, largest_count); }},
     NodeKey<Limits>{"seconds", [](NodeReader& r, const Node& v, Limits& t) { t.seconds = read_seconds(r, v); }},
     NodeKey<Limits>{"trial_seconds",
                     [](NodeReader& r, const Node& v, Limits& t) { t.trial_seconds = read_seconds(r, v); }},
@@ -143,13 +143,13 @@ const std::array limit_keys{
                     [](NodeReader& r, const Node& v, Limits& t) { t.trial_timeout = read_seconds(r, v); }},
     NodeKey<Limits>{"consecutive_failures",
                     [](NodeReader& r, const Node& v, Limits& t) {
-                      t.consecutive_failures = r.integer(v, 1, most).value_or(t.consecutive_failures);
+                      t.consecutive_failures = r.integer(v, 1, largest_count).value_or(t.consecutive_failures);
                     }},
 };
 
 const std::array bayes_keys{
     NodeKey<BayesOptions>{
-        "first_trials", [](NodeReader& r, const Node& v, BayesOptions& t) { t.first_trials = r.integer(v, 1, most); }},
+        "first_trials", [](NodeReader& r, const Node& v, BayesOptions& t) { t.first_trials = r.integer(v, 1, largest_count); }},
     NodeKey<BayesOptions>{"cost_weight",
                           [](NodeReader& r, const Node& v, BayesOptions& t) {
                             t.cost_weight = r.quantity(v);
@@ -172,9 +172,9 @@ const std::array early_stop_keys{
                                r.refuse_value(v, "successive_halving or hyperband");
                            }},
     NodeKey<EarlyStopKeys>{"min_steps",
-                           [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.least = r.integer(v, 1, most); }},
+                           [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.least = r.integer(v, 1, largest_count); }},
     NodeKey<EarlyStopKeys>{
-        "max_steps", [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.most_steps = r.integer(v, 1, most); }},
+        "max_steps", [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.most_steps = r.integer(v, 1, largest_count); }},
     NodeKey<EarlyStopKeys>{
         "eta", [](NodeReader& r, const Node& v, EarlyStopKeys& t) { t.eta = read_eta(r, v).value_or(t.eta); }},
 };
@@ -194,7 +194,7 @@ void read_early_stop(NodeReader& reader, const Node& node, SweepSpec& spec) {
   spec.early_stop = std::move(rule);
 }
 
-const std::array file_keys{
+const std::array native_keys{
     NodeKey<SweepSpec>{"metric",
                        [](NodeReader& r, const Node& v, SweepSpec& t) { t.metric = r.text(v).value_or("?"); }},
     NodeKey<SweepSpec>{"goal",
@@ -212,7 +212,7 @@ const std::array file_keys{
                        [](NodeReader& r, const Node& v, SweepSpec& t) { r.table<Limits>(v, limit_keys, t.limits); }},
     NodeKey<SweepSpec>{"seed",
                        [](NodeReader& r, const Node& v, SweepSpec& t) {
-                         t.seed = static_cast<std::uint64_t>(r.integer(v, 0, most).value_or(0));
+                         t.seed = static_cast<std::uint64_t>(r.integer(v, 0, largest_count).value_or(0));
                        }},
     NodeKey<SweepSpec>{"early_stop", read_early_stop},
     NodeKey<SweepSpec>{
@@ -231,7 +231,7 @@ const std::array file_keys{
 
 SweepSpec read_native_file(NodeReader& reader, const Node& root) {
   SweepSpec spec;
-  reader.table<SweepSpec>(root, file_keys, spec);
+  reader.table<SweepSpec>(root, native_keys, spec);
   if (root.find("goal") == nullptr)
     reader.refuse(root.position, "goal is missing", "write goal: maximize or goal: minimize");
   return spec;

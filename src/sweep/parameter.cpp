@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "sweep/normal_curve.hpp"
+#include "sweep/search/normal_curve.hpp"
 
 namespace muster::sweep {
 namespace {

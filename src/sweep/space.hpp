@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "sweep/chance.hpp"
+#include "sweep/search/chance.hpp"
 #include "sweep/parameter.hpp"
 
 namespace muster::sweep {

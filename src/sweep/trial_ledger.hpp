@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "sweep/early_stop.hpp"
 #include "sweep/observation.hpp"
-#include "sweep/suggest.hpp"
+#include "sweep/search/suggest.hpp"
 
 namespace muster::sweep {
 

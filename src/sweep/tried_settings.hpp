@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sweep/space.hpp"
-#include "sweep/suggest.hpp"
+#include "sweep/search/suggest.hpp"
 
 namespace muster::sweep {
 

@@ -11,7 +11,7 @@
 namespace muster::sweep {
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 53;
+constexpr std::int64_t largest_number = std::int64_t{1} << 53;
 
 // A parameter as W&B writes it, node by node.
 using Keys = std::map<std::string, const Node*, std::less<>>;
@@ -188,9 +188,9 @@ const std::array hyperband_keys{
                          t.named = v.text == "hyperband";
                          if (!t.named) r.refuse_value(v, "hyperband");
                        }},
-    NodeKey<Hyperband>{"min_iter", [](NodeReader& r, const Node& v, Hyperband& t) { t.least = r.integer(v, 1, most); }},
+    NodeKey<Hyperband>{"min_iter", [](NodeReader& r, const Node& v, Hyperband& t) { t.least = r.integer(v, 1, largest_number); }},
     NodeKey<Hyperband>{"max_iter",
-                       [](NodeReader& r, const Node& v, Hyperband& t) { t.most_steps = r.integer(v, 1, most); }},
+                       [](NodeReader& r, const Node& v, Hyperband& t) { t.most_steps = r.integer(v, 1, largest_number); }},
     NodeKey<Hyperband>{"s", [](NodeReader& r, const Node& v, Hyperband& t) { t.count = r.integer(v, 1, 64); }},
     NodeKey<Hyperband>{"eta",
                        [](NodeReader& r, const Node& v, Hyperband& t) { t.eta = read_eta(r, v).value_or(t.eta); }},
@@ -205,12 +205,12 @@ void read_hyperband(NodeReader& reader, const Node& node, SweepSpec& spec) {
   const bool below_most = !keys.least && keys.most_steps && keys.count;
   if (!keys.named || from_least == below_most)
     return reader.refuse_value(node, "a table with type: hyperband and either min_iter, or max_iter and s");
-  spec.early_stop = EarlyStop{from_least ? rungs_from_least(*keys.least, keys.eta, most)
+  spec.early_stop = EarlyStop{from_least ? rungs_from_least(*keys.least, keys.eta, largest_number)
                                          : rungs_below_most(*keys.most_steps, keys.eta, *keys.count),
                               keys.eta, 1};
 }
 
-const std::array file_keys{
+const std::array wandb_keys{
     NodeKey<SweepSpec>{"program",
                        [](NodeReader& r, const Node& v, SweepSpec& t) { t.program = r.text(v).value_or(""); }},
     NodeKey<SweepSpec>{
@@ -222,7 +222,7 @@ const std::array file_keys{
     NodeKey<SweepSpec>{"early_terminate", read_hyperband},
     NodeKey<SweepSpec>{"command", [](NodeReader& r, const Node& v, SweepSpec& t) { t.command = read_command(r, v); }},
     NodeKey<SweepSpec>{"run_cap",
-                       [](NodeReader& r, const Node& v, SweepSpec& t) { t.limits.trials = r.integer(v, 1, most); }},
+                       [](NodeReader& r, const Node& v, SweepSpec& t) { t.limits.trials = r.integer(v, 1, largest_number); }},
 };
 
 }  // namespace
@@ -230,7 +230,7 @@ const std::array file_keys{
 SweepSpec read_wandb_file(NodeReader& reader, const Node& root) {
   SweepSpec spec;
   spec.goal = Goal::minimize;  // if W&B's metric does not say
-  reader.table<SweepSpec>(root, file_keys, spec);
+  reader.table<SweepSpec>(root, wandb_keys, spec);
   if (root.find("method") == nullptr)
     reader.refuse(root.position, "method is missing", "write method: grid, random or bayes");
   if (!spec.program.empty() && spec.command.empty())

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.hpp"
-#include "base/line_connection.hpp"
+#include "system/files.hpp"
+#include "system/line_connection.hpp"
 #include "wire/unix_socket.hpp"
 
 namespace muster::wire {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::wire {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace muster::wire {

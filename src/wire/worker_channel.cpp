@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/files.hpp"
-#include "base/line_connection.hpp"
+#include "system/files.hpp"
+#include "system/line_connection.hpp"
 #include "wire/unix_socket.hpp"
 
 namespace muster::wire {

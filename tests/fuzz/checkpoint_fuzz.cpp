@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint_saver.hpp"
 #include "checkpoint/checksum.hpp"
@@ -21,7 +21,7 @@
 #include "checkpoint/training_checkpoint.hpp"
 #include "checkpoint_bytes.hpp"
 #include "fuzz/mutator.hpp"
-#include "spec/gguf_header.hpp"
+#include "spec/model/gguf_header.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster {

@@ -1,5 +1,5 @@
 # What reads the words of strangers, compiled once more with sanitizers and fed with damaged input: a bounded run in CTest, as
-# much as wished with `PROGRAM --inputs N` (store_fuzz: --messages N).
+# much as you like with `PROGRAM --inputs N` (store_fuzz: --messages N).
 add_library(sanitized INTERFACE)
 target_include_directories(sanitized INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/engine)
 target_compile_options(sanitized INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
@@ -30,8 +30,8 @@ function(add_fuzz program)
   list(POP_FRONT fuzz_TEST test)
   list(TRANSFORM fuzz_LAYERS PREPEND sanitized_)
   add_executable(${program} fuzz/${program}.cpp)
-  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/spec
-                             ${CMAKE_CURRENT_SOURCE_DIR}/rendezvous)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}
+                             ${CMAKE_CURRENT_SOURCE_DIR}/unit/spec ${CMAKE_CURRENT_SOURCE_DIR}/unit/rendezvous)
   target_compile_definitions(${program} PRIVATE MUSTER_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${program} PRIVATE ${fuzz_LAYERS})
   add_test(NAME ${test} COMMAND ${program} ${fuzz_TEST})

@@ -12,19 +12,19 @@
 
 #include "base/byte_count.hpp"
 #include "base/duration.hpp"
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint_bytes.hpp"
 #include "fuzz/mutator.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/mask.hpp"
-#include "spec/checkpoint_config.hpp"
-#include "spec/gguf_header.hpp"
-#include "spec/model_config.hpp"
-#include "spec/model_shape.hpp"
+#include "spec/model/checkpoint_config.hpp"
+#include "spec/model/gguf_header.hpp"
+#include "spec/model/model_config.hpp"
+#include "spec/model/model_shape.hpp"
 #include "spec/resolve.hpp"
-#include "spec/safetensors_header.hpp"
-#include "sweep/suggest.hpp"
+#include "spec/model/safetensors_header.hpp"
+#include "sweep/search/suggest.hpp"
 
 namespace muster {
 namespace {
@@ -170,7 +170,7 @@ constexpr const char* safetensors_seed =
 // Texts and bytes of models: config.json, and the headers of checkpoint files.
 std::vector<std::string> seed_models() {
   std::vector<std::string> seeds;
-  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_CORPUS "/spec/fixtures/models"))
+  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_CORPUS "/unit/spec/fixtures/models"))
     seeds.push_back(read_file(entry.path() / "config.json").value());
   seeds.emplace_back(
       R"({"model_type": "qwen2", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2,

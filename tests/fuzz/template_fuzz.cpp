@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "chat/chat_template.hpp"
 
@@ -358,7 +358,7 @@ std::vector<std::string> seed_templates() {
       "{% for k, v in tools[0]|dictsort %}{{ '%-10s=%r' % (k, v) }}{{ v|string|list|batch(3)|list }}{% endfor %}",
       "{%- for a in range(5) -%}{%- for b in 'wörld'[::-1] -%}{% if b == 'r' %}{% continue %}{% endif %}{{ a * b }}{%- "
       "endfor -%}{% endfor %}"};
-  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_CORPUS "/chat_templates")) {
+  for (const auto& entry : std::filesystem::directory_iterator(MUSTER_CORPUS "/peer/chat_templates")) {
     if (entry.path().extension() != ".py") continue;
     const std::string text = read_file(entry.path()).value();
     for (const std::string& part : split(text, '"'))

@@ -29,8 +29,8 @@
 #include "checkpoint/parallel_read.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/training_parameters.hpp"
-#include "spec/gguf_header.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/gguf_header.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
 namespace {

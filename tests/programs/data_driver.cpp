@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "data/batch_schedule.hpp"
 #include "data/byte_tokenizer.hpp"
 #include "data/dataset.hpp"

@@ -21,7 +21,7 @@
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
 #include "generate/score_groups.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "train/exact_loss.hpp"
 #include "train/objective.hpp"

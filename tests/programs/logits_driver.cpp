@@ -20,7 +20,7 @@
 #include "checkpoint/tensor_source.hpp"
 #include "model/causal_model.hpp"
 #include "model/host_source.hpp"
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 namespace muster::spec {
 namespace {

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <string>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 #include "rendezvous/connection_server.hpp"
 #include "rendezvous/key_value_store.hpp"
 

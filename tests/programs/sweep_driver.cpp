@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "sweep/ask_tell.hpp"
 #include "sweep/sweep_plot.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "queue/archive_index.hpp"
 
 namespace muster::queue {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "base/subprocess.hpp"
+#include "system/subprocess.hpp"
 
 namespace muster {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"

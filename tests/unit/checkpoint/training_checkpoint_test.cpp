@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"

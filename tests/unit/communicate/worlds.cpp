@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/file_descriptor.hpp"
-#include "base/socket.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/socket.hpp"
 #include "base/text.hpp"
 #include "communicate/implementations.hpp"
 #include "communicate/thread_group.hpp"

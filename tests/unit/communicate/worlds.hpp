@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 #include "communicate/communicator.hpp"
 #include "rendezvous/connection_server.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "byte_text.hpp"
 #include "data/dataset.hpp"
 #include "data/row_files.hpp"

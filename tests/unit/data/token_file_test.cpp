@@ -6,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "data/dataset.hpp"
 #include "testing/scratch_folder.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "base/sha256.hpp"
+#include "system/sha256.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/stage_command.hpp"
 #include "experiment/variables.hpp"

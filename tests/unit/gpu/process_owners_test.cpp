@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster::gpu {

@@ -1,11 +1,11 @@
-#include "launch/control_group.hpp"
+#include "launch/keeper/control_group.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "observed_keeper.hpp"
 
 namespace muster::launch {

@@ -1,4 +1,4 @@
-#include "launch/descendants.hpp"
+#include "launch/keeper/descendants.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "launch/failure.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "keeper_fixture.hpp"
 
 namespace muster::launch {

@@ -3,7 +3,7 @@
 
 #include <sys/prctl.h>
 
-#include "launch/descendants.hpp"
+#include "launch/keeper/descendants.hpp"
 #include "observed_keeper.hpp"
 
 namespace muster::launch {

@@ -1,4 +1,4 @@
-#include "launch/keeper_protocol.hpp"
+#include "launch/keeper/keeper_protocol.hpp"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "launch/keeper.hpp"
+#include "launch/keeper/keeper.hpp"
 
 #include <sched.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "keeper_fixture.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"

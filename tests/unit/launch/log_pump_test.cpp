@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster::launch {

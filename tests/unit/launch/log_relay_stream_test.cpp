@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "launch/log_pump.hpp"
 #include "testing/scratch_folder.hpp"
 

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
-#include "base/process_handle.hpp"
-#include "launch/keeper.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/process_handle.hpp"
+#include "launch/keeper/keeper.hpp"
 
 namespace muster::launch {
 

@@ -1,4 +1,4 @@
-#include "launch/oom_kills.hpp"
+#include "launch/keeper/oom_kills.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"
 

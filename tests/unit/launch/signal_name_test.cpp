@@ -1,4 +1,4 @@
-#include "launch/signal_name.hpp"
+#include "launch/keeper/signal_name.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/file_descriptor.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace muster::testing {
 

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <thread>
 
-#include "base/process.hpp"
+#include "system/process.hpp"
 #include "child.hpp"
 #include "lease/public_name.hpp"
 #include "lease/record.hpp"

@@ -10,7 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "plan/memory_model.hpp"
 
 namespace muster::plan {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::plan {
 

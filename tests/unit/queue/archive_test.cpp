@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "queue/archive_index.hpp"
 #include "testing/scratch_folder.hpp"
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file_lock.hpp"
+#include "system/file_lock.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster::queue {

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/files.hpp"
-#include "launch/detached_process.hpp"
+#include "system/files.hpp"
+#include "launch/keeper/detached_process.hpp"
 #include "queue/attempt_file.hpp"
 #include "testing/scratch_folder.hpp"
 

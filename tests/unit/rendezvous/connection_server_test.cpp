@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/socket.hpp"
+#include "system/socket.hpp"
 
 namespace muster::rendezvous {
 namespace {

@@ -1,7 +1,7 @@
 // The scenarios that people ask for, as schedules in words: tests/unit/schedule/fixtures/*.txt.
 #include <gtest/gtest.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "machine.hpp"
 #include "schedule/experiment.hpp"
 #include "schedule/schedule_text.hpp"

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster::service {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/scratch_folder.hpp"
 
 namespace muster::service {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/job_folder.hpp"

@@ -1,4 +1,4 @@
-#include "spec/gguf_header.hpp"
+#include "spec/model/gguf_header.hpp"
 
 #include <gtest/gtest.h>
 

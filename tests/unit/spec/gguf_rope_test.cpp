@@ -1,4 +1,4 @@
-#include "spec/gguf_rope.hpp"
+#include "spec/model/gguf_rope.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "base/text.hpp"
 #include "spec/resolve.hpp"
 

@@ -1,9 +1,9 @@
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/contains.hpp"
 
 namespace muster::spec {

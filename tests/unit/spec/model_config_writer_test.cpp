@@ -1,4 +1,4 @@
-#include "spec/model_config_writer.hpp"
+#include "spec/model/model_config_writer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "spec/model_shape.hpp"
+#include "spec/model/model_shape.hpp"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 
 namespace muster::spec {
 namespace {

@@ -1,11 +1,11 @@
-#include "spec/model_source.hpp"
+#include "spec/model/model_source.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "checkpoint_bytes.hpp"
 #include "testing/contains.hpp"
 #include "testing/environment_variable.hpp"

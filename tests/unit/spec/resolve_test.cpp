@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "spec/alias.hpp"
 
 namespace muster::spec {

@@ -1,4 +1,4 @@
-#include "spec/safetensors_header.hpp"
+#include "spec/model/safetensors_header.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <map>
 
-#include "base/files.hpp"
-#include "spec/model_source.hpp"
-#include "spec/published_models.hpp"
+#include "system/files.hpp"
+#include "spec/model/model_source.hpp"
+#include "spec/model/published_models.hpp"
 #include "testing/contains.hpp"
 
 namespace muster::spec {

@@ -11,7 +11,7 @@
 #include <limits>
 #include <random>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "testing/contains.hpp"
 #include "testing/scratch_folder.hpp"
 

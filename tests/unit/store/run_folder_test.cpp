@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "base/files.hpp"
+#include "system/files.hpp"
 #include "store/events_file.hpp"
 #include "store/find_run.hpp"
 #include "testing/contains.hpp"

@@ -1,11 +1,11 @@
-#include "sweep/gaussian_process.hpp"
+#include "sweep/search/gaussian_process.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "sweep/bfgs.hpp"
-#include "sweep/chance.hpp"
+#include "sweep/search/bfgs.hpp"
+#include "sweep/search/chance.hpp"
 
 namespace muster::sweep {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "sweep/chance.hpp"
-#include "sweep/normal_curve.hpp"
+#include "sweep/search/chance.hpp"
+#include "sweep/search/normal_curve.hpp"
 #include "sweep/space.hpp"
 
 namespace muster::sweep {

@@ -1,4 +1,4 @@
-#include "sweep/suggest.hpp"
+#include "sweep/search/suggest.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "sweep/bayes.hpp"
-#include "sweep/evidence.hpp"
+#include "sweep/search/bayes.hpp"
+#include "sweep/search/evidence.hpp"
 #include "sweep/trial_ledger.hpp"
 
 namespace muster::sweep {

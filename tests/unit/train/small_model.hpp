@@ -1,7 +1,7 @@
 // A model that takes no time.
 #pragma once
 
-#include "spec/model_config.hpp"
+#include "spec/model/model_config.hpp"
 
 namespace muster::train::testing {
 

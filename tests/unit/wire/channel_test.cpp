@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "base/line_connection.hpp"
+#include "system/line_connection.hpp"
 #include "wire/control_server.hpp"
 #include "wire/unix_socket.hpp"
 #include "wire/worker_channel.hpp"

@@ -1,0 +1,137 @@
+#include "spec/model/model_shape.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "spec/model/family_shape.hpp"
+
+namespace muster::spec {
+
+std::span<const TensorShape> ModelShape::tensors_of(ModuleId id) const {
+  const ModuleShape& module = at(id);
+  return std::span(tensors).subspan(module.first_tensor, module.tensor_count);
+}
+
+std::vector<ModuleId> ModelShape::children(ModuleId id) const {
+  std::vector<ModuleId> found;
+  for (std::size_t child = number(id) + 1; child < at(id).end; child = modules[child].end)
+    found.push_back(ModuleId{child});
+  return found;
+}
+
+bool ModelShape::is_transposed(TensorId id) const {
+  const TensorShape& tensor = at(id);
+  return at(tensor.owner).class_name == "Conv1D" && tensor.dimensions.rank == 2;
+}
+
+bool ModelShape::is_whole(ModuleId id) const { return std::ranges::count(whole_classes, at(id).class_name) > 0; }
+
+// Measured first, then written from its end.
+std::string ModelShape::path(ModuleId id) const {
+  std::size_t length = 0;
+  for (const ModuleShape* module = &at(id); module->parent; module = &at(*module->parent))
+    length += module->name.size() + 1;
+  if (length == 0) return {};
+  std::string path(length - 1, '.');
+  std::size_t end = path.size();
+  for (const ModuleShape* module = &at(id); module->parent; module = &at(*module->parent)) {
+    module->name.copy(path.data() + (end - module->name.size()), module->name.size());
+    end -= std::min(end, module->name.size() + 1);
+  }
+  return path;
+}
+
+std::string ModelShape::path(TensorId id) const {
+  const TensorShape& tensor = at(id);
+  std::string path = this->path(tensor.owner);
+  if (!path.empty()) path += '.';
+  return path += tensor.name;
+}
+
+std::optional<ModuleId> ModelShape::find_module(std::string_view path) const {
+  if (modules.empty()) return std::nullopt;
+  std::size_t module = 0;
+  while (!path.empty()) {
+    const std::string_view name = path.substr(0, path.find('.'));
+    const std::size_t end = modules[module].end;
+    std::size_t child = module + 1;
+    while (child < end && modules[child].name != name) child = modules[child].end;
+    if (child >= end) return std::nullopt;
+    module = child;
+    if (name.size() + 1 == path.size()) return std::nullopt;  // a dot at the end
+    path.remove_prefix(std::min(name.size() + 1, path.size()));
+  }
+  return ModuleId{module};
+}
+
+std::int64_t ModelShape::parameter_count() const {
+  std::int64_t count = 0;
+  for (const TensorShape& tensor : tensors)
+    if (tensor.kind == TensorKind::parameter && !tensor.same_as) count += tensor.elements();
+  return count;
+}
+
+void ShapeBuilder::reserve(std::size_t modules, std::size_t tensors) {
+  shape_.modules.reserve(modules);
+  shape_.tensors.reserve(tensors);
+}
+
+ModuleId ShapeBuilder::open(std::string name, std::string class_name) {
+  if (open_.empty() && !shape_.modules.empty()) throw std::logic_error("ShapeBuilder: a second root");
+  const ModuleId id{shape_.modules.size()};
+  shape_.modules.push_back({.name = std::move(name),
+                            .class_name = std::move(class_name),
+                            .parent = open_.empty() ? std::nullopt : std::optional(open_.back()),
+                            .end = 0,
+                            .first_tensor = shape_.tensors.size(),
+                            .tensor_count = 0});
+  open_.push_back(id);
+  return id;
+}
+
+void ShapeBuilder::close() {
+  if (open_.empty()) throw std::logic_error("ShapeBuilder: nothing to close");
+  shape_.modules[number(open_.back())].end = shape_.modules.size();
+  open_.pop_back();
+}
+
+TensorId ShapeBuilder::append(TensorShape tensor) {
+  if (open_.empty()) throw std::logic_error("ShapeBuilder: a tensor outside of any module");
+  ModuleShape& module = shape_.modules[number(open_.back())];
+  if (number(open_.back()) + 1 != shape_.modules.size())
+    throw std::logic_error("ShapeBuilder: a tensor of a module that has children already");
+  tensor.owner = open_.back();
+  const TensorId id{shape_.tensors.size()};
+  shape_.tensors.push_back(std::move(tensor));
+  ++module.tensor_count;
+  return id;
+}
+
+TensorId ShapeBuilder::add(std::string name, std::initializer_list<std::int64_t> sizes, TensorKind kind,
+                           ElementType type) {
+  TensorShape tensor{.name = std::move(name), .dimensions = {}, .type = type, .kind = kind, .owner = {}, .same_as = {}};
+  if (sizes.size() > tensor.dimensions.sizes.size()) throw std::logic_error("ShapeBuilder: more than four dimensions");
+  std::ranges::copy(sizes, tensor.dimensions.sizes.begin());
+  tensor.dimensions.rank = sizes.size();
+  return append(std::move(tensor));
+}
+
+TensorId ShapeBuilder::tie(std::string name, TensorId same_as) {
+  TensorShape tensor = shape_.at(same_as);
+  tensor.name = std::move(name);
+  tensor.same_as = tensor.same_as.value_or(same_as);
+  return append(std::move(tensor));
+}
+
+ModelShape ShapeBuilder::finish(std::vector<std::string> whole_classes) {
+  if (!open_.empty()) throw std::logic_error("ShapeBuilder: a module is still open");
+  shape_.whole_classes = std::move(whole_classes);
+  return std::exchange(shape_, {});
+}
+
+ModelShape build_shape(const ModelConfig& config, ElementType dtype) {
+  return config.family == Family::gpt2 ? build_gpt2_shape(config, dtype) : build_rotary_shape(config, dtype);
+}
+
+}  // namespace muster::spec
