@@ -173,28 +173,28 @@ class DeviceBench {
                      any_attended = random({batch_, config_.query_width()}),
                      any_activated = random({batch_, config_.intermediate});
     auto& primitives = *ops_.primitives;
-    auto& pointwise = *ops_.rows;
-    tensor::HeadRows any_heads = pointwise.split_heads(split, any_joined, tables.slots, caches[0]);
+    auto& row_ops = *ops_.rows;
+    tensor::HeadRows any_heads = row_ops.split_heads(split, any_joined, tables.slots, caches[0]);
     const auto measure = [&](const std::string& without) {
       const double time = microseconds([&](int turn) {
         const auto at = static_cast<std::size_t>(turn);
         const auto has = [&](const std::string& name) { return without != name; };
-        const at::Tensor normed = has("norms") ? pointwise.rms_norm(rows, norm, 1e-6) : rows;
+        const at::Tensor normed = has("norms") ? row_ops.rms_norm(rows, norm, 1e-6) : rows;
         const at::Tensor joined =
             has("queries, keys, values") ? primitives.linear(joined_weights[at], {}, normed) : any_joined;
         const tensor::HeadRows heads =
-            has("heads") ? pointwise.split_heads(split, joined, tables.slots, caches[at]) : any_heads;
+            has("heads") ? row_ops.split_heads(split, joined, tables.slots, caches[at]) : any_heads;
         const at::Tensor attended =
             has("attention") ? primitives.attention(split.shape, tables, heads, caches[at], nullptr) : any_attended;
         if (has("output")) primitives.linear_add(output_weights[at], {}, attended, rows, rows);
-        const at::Tensor middle = has("norms") ? pointwise.rms_norm(rows, norm, 1e-6) : rows;
+        const at::Tensor middle = has("norms") ? row_ops.rms_norm(rows, norm, 1e-6) : rows;
         at::Tensor activated = any_activated;
         if (has("gate, up and activation")) {
           if (has("gated in one"))
             activated = primitives.gated_linear(config_.activation, gate_weights[at], {}, middle);
           if (!has("gated in one") || !activated.defined()) {
             const at::Tensor both = primitives.linear(gate_weights[at], {}, middle);
-            activated = pointwise.activate(config_.activation, both.narrow(1, 0, config_.intermediate),
+            activated = row_ops.activate(config_.activation, both.narrow(1, 0, config_.intermediate),
                                            both.narrow(1, config_.intermediate, config_.intermediate));
           }
         }

@@ -51,7 +51,7 @@ struct HeadGuard {
 
 class CausalModel {
  public:
-  // source must have the tensors of the configuration's shape. arithmetic must outlive the model.
+  // source must have the tensors of the configuration's shape. ops must outlive the model.
   static Result<CausalModel> load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
                                   tensor::DeviceOps& ops, const LoadOptions& options);
 

@@ -94,12 +94,12 @@ at::Tensor CausalModel::final_norm_backward(ModelTape& tape, const at::Tensor& n
 }
 
 void CausalModel::embed_backward(const Pass& pass, const at::Tensor& gradient, ParameterAccess& access) const {
-  tensor::TrainingOps& learning = *ops_->training;
+  tensor::TrainingOps& training = *ops_->training;
   if (const auto sum = access.gradient(embedding_id_); sum.wanted())
-    learning.add_rows_at(sum, pass.tokens, gradient);
+    training.add_rows_at(sum, pass.tokens, gradient);
   if (!positions_) return;
   if (const auto sum = access.gradient(positions_id_); sum.wanted())
-    learning.add_rows_at(sum, pass.tables.positions, gradient);
+    training.add_rows_at(sum, pass.tables.positions, gradient);
 }
 
 void CausalModel::backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, ParameterAccess& access) {

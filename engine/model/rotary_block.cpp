@@ -67,17 +67,17 @@ tensor::HeadSplit RotaryBlock::head_split(const Pass& pass) const {
 
 at::Tensor RotaryBlock::forward(DeviceOps& ops, const Pass& pass, const at::Tensor& hidden, Tape* tape) const {
   auto& primitives = *ops.primitives;
-  auto& pointwise = *ops.rows;
+  auto& row_ops = *ops.rows;
   const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
-  const at::Tensor normed = pointwise.rms_norm(hidden, parts_.input_norm.weight, parts_.epsilon);
+  const at::Tensor normed = row_ops.rms_norm(hidden, parts_.input_norm.weight, parts_.epsilon);
   const at::Tensor joined = parts_.joined.forward(primitives, normed);  // [rows, (heads + 2 kv_heads) * head_size]
-  const tensor::HeadRows heads = pointwise.split_heads(head_split(pass), joined, pass.tables.slots, cache);
+  const tensor::HeadRows heads = row_ops.split_heads(head_split(pass), joined, pass.tables.slots, cache);
   at::Tensor log_sums;
   const at::Tensor attended =
       primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
   const at::Tensor middle = parts_.output.forward_add(primitives, attended, hidden, tape == nullptr);
 
-  const at::Tensor middle_normed = pointwise.rms_norm(middle, parts_.output_norm.weight, parts_.epsilon);
+  const at::Tensor middle_normed = row_ops.rms_norm(middle, parts_.output_norm.weight, parts_.epsilon);
   at::Tensor gate_and_up;  // [rows, 2 * intermediate]
   at::Tensor activated;
   if (tape == nullptr)
@@ -86,7 +86,7 @@ at::Tensor RotaryBlock::forward(DeviceOps& ops, const Pass& pass, const at::Tens
   if (!activated.defined()) {
     gate_and_up = parts_.gate_and_up.forward(primitives, middle_normed);
     const auto [gate, up] = halves(gate_and_up);
-    activated = pointwise.activate(parts_.activation, gate, up);
+    activated = row_ops.activate(parts_.activation, gate, up);
   }
   const at::Tensor output = parts_.down.forward_add(primitives, activated, middle, tape == nullptr);
   if (tape != nullptr)
@@ -101,15 +101,15 @@ void RotaryBlock::thin(Tape& tape) const {
 }
 
 void RotaryBlock::restore(DeviceOps& ops, const Pass& pass, Tape& tape) const {
-  auto& pointwise = *ops.rows;
+  auto& row_ops = *ops.rows;
   auto& saved = tape.tensors;
   if (saved[saved_normed].defined()) return;
-  saved[saved_normed] = pointwise.rms_norm(saved[saved_input], parts_.input_norm.weight, parts_.epsilon);
-  tensor::HeadRows heads = pointwise.split_heads(head_split(pass), saved[saved_joined], {}, {});
+  saved[saved_normed] = row_ops.rms_norm(saved[saved_input], parts_.input_norm.weight, parts_.epsilon);
+  tensor::HeadRows heads = row_ops.split_heads(head_split(pass), saved[saved_joined], {}, {});
   saved[saved_queries] = std::move(heads.queries);
   saved[saved_keys] = std::move(heads.keys);
   saved[saved_values] = std::move(heads.values);
-  saved[saved_middle_normed] = pointwise.rms_norm(saved[saved_middle], parts_.output_norm.weight, parts_.epsilon);
+  saved[saved_middle_normed] = row_ops.rms_norm(saved[saved_middle], parts_.output_norm.weight, parts_.epsilon);
 }
 
 at::Tensor RotaryBlock::norm_backward(DeviceOps& ops, const Norm& norm, const at::Tensor& input,

@@ -13,9 +13,9 @@ OptimizerState zeros_beside(const parallel::Strategy& strategy, std::string name
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(const OptimizerSettings& settings, tensor::TrainingOps& learning, const parallel::Strategy& strategy)
+  AdamW(const OptimizerSettings& settings, tensor::TrainingOps& training, const parallel::Strategy& strategy)
       : settings_(settings),
-        learning_(learning),
+        training_(training),
         strategy_(strategy),
         states_{zeros_beside(strategy, "first_moment"), zeros_beside(strategy, "second_moment")} {}
 
@@ -33,20 +33,20 @@ class AdamW final : public Optimizer {
     const auto shards = strategy_.shards();
     for (std::size_t i = 0; i < shards.size(); ++i)
       if (shards[i].master.numel() > 0)
-        learning_.adamw(shards[i].master, states_[0].of_shards[i], states_[1].of_shards[i], shards[i].gradient, step);
+        training_.adamw(shards[i].master, states_[0].of_shards[i], states_[1].of_shards[i], shards[i].gradient, step);
   }
 
  private:
   OptimizerSettings settings_;
-  tensor::TrainingOps& learning_;
+  tensor::TrainingOps& training_;
   const parallel::Strategy& strategy_;
   std::vector<OptimizerState> states_;
 };
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerSettings& settings, tensor::TrainingOps& learning, const parallel::Strategy& strategy)
-      : settings_(settings), learning_(learning), strategy_(strategy) {
+  Sgd(const OptimizerSettings& settings, tensor::TrainingOps& training, const parallel::Strategy& strategy)
+      : settings_(settings), training_(training), strategy_(strategy) {
     if (has_momentum()) states_.push_back(zeros_beside(strategy, "momentum"));
   }
 
@@ -58,7 +58,7 @@ class Sgd final : public Optimizer {
     const auto shards = strategy_.shards();
     for (std::size_t i = 0; i < shards.size(); ++i)
       if (shards[i].master.numel() > 0)
-        learning_.sgd(shards[i].master, has_momentum() ? states_[0].of_shards[i] : at::Tensor(), shards[i].gradient,
+        training_.sgd(shards[i].master, has_momentum() ? states_[0].of_shards[i] : at::Tensor(), shards[i].gradient,
                       step);
   }
 
@@ -66,22 +66,22 @@ class Sgd final : public Optimizer {
   bool has_momentum() const { return settings_.kind == spec::OptimizerKind::sgd_momentum; }
 
   OptimizerSettings settings_;
-  tensor::TrainingOps& learning_;
+  tensor::TrainingOps& training_;
   const parallel::Strategy& strategy_;
   std::vector<OptimizerState> states_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& learning,
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& training,
                                           const parallel::Strategy& strategy) {
   switch (settings.kind) {
     case spec::OptimizerKind::adamw:
     case spec::OptimizerKind::adamw_fused:
-      return std::make_unique<AdamW>(settings, learning, strategy);
+      return std::make_unique<AdamW>(settings, training, strategy);
     case spec::OptimizerKind::sgd:
     case spec::OptimizerKind::sgd_momentum:
-      return std::make_unique<Sgd>(settings, learning, strategy);
+      return std::make_unique<Sgd>(settings, training, strategy);
     case spec::OptimizerKind::adamw_8bit:
       break;
   }

@@ -37,7 +37,7 @@ class Optimizer {
 };
 
 // Both must outlive it.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& learning,
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, tensor::TrainingOps& training,
                                           const parallel::Strategy& strategy);
 
 }  // namespace muster::optimizer

@@ -14,7 +14,7 @@ class Replicas final : public Strategy {
   Replicas(model::CausalModel& model, tensor::DeviceOps& ops, communicate::Communicator& ranks, bool exact,
            at::ScalarType state)
       : model_(model),
-        learning_(*ops.training),
+        training_(*ops.training),
         ranks_(ranks),
         state_(state),
         shares_masters_(replicas_share_masters(ops, state)),
@@ -41,7 +41,7 @@ class Replicas final : public Strategy {
   at::Tensor of_all_parts(const at::Tensor& own) override { return own.unsqueeze(0); }
 
   void begin_step() override {
-    for (const Shard& shard : shards_) learning_.clear(shard.gradient);
+    for (const Shard& shard : shards_) training_.clear(shard.gradient);
     if (overflow_.defined()) overflow_.zero_();
     reduced_.assign(shards_.size(), false);
     last_pass_ = false;
@@ -93,7 +93,7 @@ class Replicas final : public Strategy {
   }
 
   model::CausalModel& model_;
-  tensor::TrainingOps& learning_;
+  tensor::TrainingOps& training_;
   communicate::Communicator& ranks_;
   at::ScalarType state_;
   bool shares_masters_;

@@ -29,7 +29,7 @@ class Shards final : public Strategy {
  public:
   Shards(model::CausalModel& model, tensor::DeviceOps& ops, ShardRanks ranks, const ShardOptions& shard_options)
       : model_(model),
-        learning_(*ops.training),
+        training_(*ops.training),
         ranks_(ranks),
         shard_options_(shard_options),
         device_(ops.device),
@@ -247,7 +247,7 @@ class Shards final : public Strategy {
     queue_->wait(unit.arrival);
     unit.presence = Unit::Presence::here;
     if (!idle_) adopt(id);
-    if (idle_ || !learning_.has_plain_weights()) unit.gathered.reset();
+    if (idle_ || !training_.has_plain_weights()) unit.gathered.reset();
   }
 
   void adopt(UnitId id) {
@@ -297,7 +297,7 @@ class Shards final : public Strategy {
   }
 
   model::CausalModel& model_;
-  tensor::TrainingOps& learning_;
+  tensor::TrainingOps& training_;
   ShardRanks ranks_;
   ShardOptions shard_options_;
   at::Device device_;

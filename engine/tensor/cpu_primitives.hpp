@@ -12,8 +12,8 @@
 namespace muster::tensor {
 
 std::unique_ptr<Primitives> make_cpu_primitives(std::shared_ptr<kernels::ThreadTeam> team);
-std::unique_ptr<RowOps> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<RowOps> make_cpu_row_ops(std::shared_ptr<kernels::ThreadTeam> team);
 std::unique_ptr<TokenChoice> make_cpu_token_choice(std::shared_ptr<kernels::ThreadTeam> team);
-std::unique_ptr<TrainingOps> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team);
+std::unique_ptr<TrainingOps> make_cpu_training_ops(std::shared_ptr<kernels::ThreadTeam> team);
 
 }  // namespace muster::tensor

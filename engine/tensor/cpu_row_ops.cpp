@@ -241,7 +241,7 @@ class CpuRowOps final : public RowOps {
 
 }  // namespace
 
-std::unique_ptr<RowOps> make_cpu_pointwise(std::shared_ptr<kernels::ThreadTeam> team) {
+std::unique_ptr<RowOps> make_cpu_row_ops(std::shared_ptr<kernels::ThreadTeam> team) {
   return std::make_unique<CpuRowOps>(std::move(team));
 }
 

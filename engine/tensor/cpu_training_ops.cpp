@@ -121,7 +121,7 @@ class CpuTrainingOps final : public TrainingOps {
 
 }  // namespace
 
-std::unique_ptr<TrainingOps> make_cpu_learning(std::shared_ptr<kernels::ThreadTeam> team) {
+std::unique_ptr<TrainingOps> make_cpu_training_ops(std::shared_ptr<kernels::ThreadTeam> team) {
   return std::make_unique<CpuTrainingOps>(std::move(team));
 }
 

@@ -19,7 +19,7 @@ void keep_freed_memory() {
 }  // namespace
 
 Result<DeviceOps> make_device_ops(const DeviceOptions& options) {
-  if (options.device.is_cuda()) return make_gpu_arithmetic(options);
+  if (options.device.is_cuda()) return make_gpu_device_ops(options);
   if (options.attention != spec::Attention::sdpa)
     return Error{Error::Kind::bad_input, "system.attn_impl: CPU ranks have one attention, muster's own, which is sdpa",
                  "leave system.attn_impl out, or write sdpa"};
@@ -29,9 +29,9 @@ Result<DeviceOps> make_device_ops(const DeviceOptions& options) {
                     false,
                     true,
                     make_cpu_primitives(team),
-                    make_cpu_pointwise(team),
+                    make_cpu_row_ops(team),
                     make_cpu_token_choice(team),
-                    make_cpu_learning(team)};
+                    make_cpu_training_ops(team)};
 }
 
 }  // namespace muster::tensor

@@ -27,9 +27,9 @@ struct DeviceOps {
   bool prefers_bfloat16 = false;  // computes in it at least as fast as in float32
   bool deterministic = true;      // the same bits whatever is computed alongside
   std::unique_ptr<Primitives> primitives;
-  std::unique_ptr<RowOps> pointwise;
+  std::unique_ptr<RowOps> rows;
   std::unique_ptr<TokenChoice> token_choice;
-  std::unique_ptr<TrainingOps> learning;
+  std::unique_ptr<TrainingOps> training;
 };
 
 // Refused: an attention that the device does not have.

@@ -5,6 +5,6 @@
 
 namespace muster::tensor {
 
-Result<DeviceOps> make_gpu_arithmetic(const DeviceOptions& options);
+Result<DeviceOps> make_gpu_device_ops(const DeviceOptions& options);
 
 }  // namespace muster::tensor

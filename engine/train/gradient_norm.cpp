@@ -6,15 +6,15 @@
 
 namespace muster::train {
 
-double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& learning) {
+double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& training) {
   at::Tensor own;
   const auto add = [&own](const at::Tensor& more) { own = own.defined() ? own + more : more; };
   for (const parallel::Shard& shard : strategy.shards()) {
     if (shard.master.numel() == 0) continue;
     if (shard.gradient.exact())
-      add(tensor::exact_squares(learning.square_blocks(shard.gradient)));
+      add(tensor::exact_squares(training.square_blocks(shard.gradient)));
     else
-      add(learning.squared_sum(shard.gradient));
+      add(training.squared_sum(shard.gradient));
   }
   if (own.scalar_type() == at::kLong) return tensor::square_value(strategy.of_all_parts(own).sum(0));
   const at::Tensor parts = strategy.of_all_parts(own.view(at::kLong)).cpu();

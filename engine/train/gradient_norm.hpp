@@ -8,6 +8,6 @@ namespace muster::train {
 
 // Its square, after finish_gradients(). For exact sums it is the same however they are cut. learning: of the device
 // where the shards lie. All ranks call it.
-double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& learning);
+double squared_norm(parallel::Strategy& strategy, tensor::TrainingOps& training);
 
 }  // namespace muster::train

@@ -33,7 +33,7 @@ void choose_attention(spec::Attention attention) {
 
 }  // namespace
 
-Result<DeviceOps> make_gpu_arithmetic(const DeviceOptions& options) {
+Result<DeviceOps> make_gpu_device_ops(const DeviceOptions& options) {
   if (options.deterministic && options.attention != spec::Attention::sdpa)
     return Error{Error::Kind::bad_input, "system.attn_impl: deterministic mode has an attention of its own",
                  "leave system.attn_impl out, or system.deterministic"};
@@ -45,9 +45,9 @@ Result<DeviceOps> make_gpu_arithmetic(const DeviceOptions& options) {
                     bfloat16,
                     options.deterministic,
                     make_gpu_primitives(options),
-                    make_gpu_pointwise(),
+                    make_gpu_row_ops(),
                     make_gpu_token_choice(),
-                    make_gpu_learning(options.deterministic)};
+                    make_gpu_training_ops(options.deterministic)};
 }
 
 }  // namespace muster::tensor

@@ -5,8 +5,8 @@
 namespace muster::tensor {
 
 std::unique_ptr<Primitives> make_gpu_primitives(const DeviceOptions& options);
-std::unique_ptr<RowOps> make_gpu_pointwise();
+std::unique_ptr<RowOps> make_gpu_row_ops();
 std::unique_ptr<TokenChoice> make_gpu_token_choice();
-std::unique_ptr<TrainingOps> make_gpu_learning(bool deterministic);
+std::unique_ptr<TrainingOps> make_gpu_training_ops(bool deterministic);
 
 }  // namespace muster::tensor

@@ -163,6 +163,6 @@ class GpuRowOps final : public RowOps {
 
 }  // namespace
 
-std::unique_ptr<RowOps> make_gpu_pointwise() { return std::make_unique<GpuRowOps>(); }
+std::unique_ptr<RowOps> make_gpu_row_ops() { return std::make_unique<GpuRowOps>(); }
 
 }  // namespace muster::tensor

@@ -178,6 +178,6 @@ class GpuTrainingOps final : public TrainingOps {
 
 }  // namespace
 
-std::unique_ptr<TrainingOps> make_gpu_learning(bool deterministic) { return std::make_unique<GpuTrainingOps>(deterministic); }
+std::unique_ptr<TrainingOps> make_gpu_training_ops(bool deterministic) { return std::make_unique<GpuTrainingOps>(deterministic); }
 
 }  // namespace muster::tensor

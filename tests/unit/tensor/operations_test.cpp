@@ -37,7 +37,7 @@ class Operations : public testing::TestWithParam<Device> {
   }
 
   Primitives& primitives() { return *ops_.primitives; }
-  RowOps& pointwise() { return *ops_.rows; }
+  RowOps& row_ops() { return *ops_.rows; }
   at::TensorOptions options() const { return at::dtype(GetParam().type).device(GetParam().device); }
   at::Tensor random(at::IntArrayRef sizes, double scale = 1) {
     return (at::randn(sizes) * scale).to(GetParam().device, GetParam().type);
@@ -70,7 +70,7 @@ at::Tensor turn_formula(const at::Tensor& heads, const at::Tensor& cosines, cons
 TEST_P(Operations, RmsNormDividesByTheRootOfTheMeanSquare) {
   for (const std::int64_t width : {8, 60, 576, 3584, 9000}) {
     const at::Tensor x = random({5, width}), weight = random({width});
-    expect_near(pointwise().rms_norm(x, weight, 1e-5), norm_formula(exact(x), exact(weight), 1e-5));
+    expect_near(row_ops().rms_norm(x, weight, 1e-5), norm_formula(exact(x), exact(weight), 1e-5));
   }
 }
 
@@ -78,7 +78,7 @@ TEST_P(Operations, LayerNormTakesTheMeanAwayFirst) {
   const at::Tensor x = random({3, 100}), weight = random({100}), bias = random({100});
   const at::Tensor apart = exact(x) - exact(x).mean(-1, true);
   const at::Tensor wanted = apart * at::rsqrt(apart.square().mean(-1, true) + 1e-5) * exact(weight) + exact(bias);
-  expect_near(pointwise().layer_norm(x, weight, bias, 1e-5), wanted);
+  expect_near(row_ops().layer_norm(x, weight, bias, 1e-5), wanted);
 }
 
 TEST_P(Operations, GatedActivationTakesHalvesOfOneMatrix) {
@@ -86,7 +86,7 @@ TEST_P(Operations, GatedActivationTakesHalvesOfOneMatrix) {
     const at::Tensor joined = random({3, 2 * width}, 3);
     const at::Tensor gate = joined.narrow(1, 0, width), up = joined.narrow(1, width, width);
     const at::Tensor x = exact(gate);
-    expect_near(pointwise().activate(spec::Activation::silu, gate, up), x / (1 + at::exp(-x)) * exact(up));
+    expect_near(row_ops().activate(spec::Activation::silu, gate, up), x / (1 + at::exp(-x)) * exact(up));
   }
 }
 
@@ -127,7 +127,7 @@ TEST_P(Operations, HeadsAreNormedTurnedAndPutIntoTheirSlots) {
       const std::vector<std::int64_t> slots{130, 131, 7, 64, 0};
       const LayerCache cache{at::zeros({blocks, block_tokens, 2, size}, options()),
                              at::zeros({blocks, block_tokens, 2, size}, options())};
-      const HeadRows heads = pointwise().split_heads(split, joined, numbers(slots), cache);
+      const HeadRows heads = row_ops().split_heads(split, joined, numbers(slots), cache);
 
       const at::Tensor all = exact(joined).view({rows, 10, size});
       at::Tensor queries = all.narrow(1, 0, 6), keys = all.narrow(1, 6, 2);

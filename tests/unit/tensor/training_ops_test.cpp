@@ -64,8 +64,8 @@ class LearningOperations : public testing::TestWithParam<Device> {
 
   static bool is_exact() { return GetParam().sums == Sums::exact; }
   static bool is_rounded() { return GetParam().sums == Sums::rounded; }
-  TrainingOps& learning() { return *ops_.training; }
-  RowOps& pointwise() { return *ops_.rows; }
+  TrainingOps& training() { return *ops_.training; }
+  RowOps& row_ops() { return *ops_.rows; }
   Primitives& primitives() { return *ops_.primitives; }
   at::Tensor random(at::IntArrayRef sizes, double scale = 1) {
     return (at::randn(sizes) * scale).to(GetParam().device, GetParam().type);
@@ -150,10 +150,10 @@ TEST_P(LearningOperations, ProductsAreAddedToWhatTheSumHolds) {
   const std::int64_t rows = std::accumulate(sequences.begin(), sequences.end(), std::int64_t{0});
   const at::Tensor gradient = random({rows, 70}, 0.02), input = random({rows, 40});
   GradientSum sum = new_sum({70, 40});
-  learning().add_product(sum, gradient, input, sequences);
+  training().add_product(sum, gradient, input, sequences);
   const at::Tensor wanted = at::matmul(wide(gradient).t(), wide(input));
   expect_near(held(sum), wanted, sum_tolerance());
-  learning().add_product(sum, gradient, input, sequences);
+  training().add_product(sum, gradient, input, sequences);
   expect_near(held(sum), 2 * wanted, sum_tolerance());
 }
 
@@ -163,13 +163,13 @@ TEST_P(ExactSums, HaveTheSameBitsForAnyOrderOfSequencesInAnyNumberOfPasses) {
   const at::Tensor gradient = random({rows, 70}, 0.02), input = random({rows, 48});
   GradientSum whole = new_sum({70, 48}), apart = new_sum({70, 48});
   GradientSum whole_rows = new_sum({70}), apart_rows = new_sum({70});
-  learning().add_product(whole, gradient, input, sequences);
-  learning().add_rows(whole_rows, gradient);
+  training().add_product(whole, gradient, input, sequences);
+  training().add_rows(whole_rows, gradient);
   std::int64_t end = rows;
   for (std::size_t i = sequences.size(); i-- > 0;) {
     const at::Tensor part = gradient.narrow(0, end - sequences[i], sequences[i]);
-    learning().add_product(apart, part, input.narrow(0, end - sequences[i], sequences[i]), {&sequences[i], 1});
-    learning().add_rows(apart_rows, part);
+    training().add_product(apart, part, input.narrow(0, end - sequences[i], sequences[i]), {&sequences[i], 1});
+    training().add_rows(apart_rows, part);
     end -= sequences[i];
   }
   EXPECT_TRUE(at::equal(whole.values, apart.values));
@@ -181,12 +181,12 @@ TEST_P(LearningOperations, RowsAreSummedAllTogetherOrByIndex) {
   for (const std::int64_t width : {1, 37, 256, 1000}) {
     const at::Tensor gradient = random({600, width}, 0.1);
     GradientSum sum = new_sum({width});
-    learning().add_rows(sum, gradient);
+    training().add_rows(sum, gradient);
     expect_near(held(sum), wide(gradient).sum(0), sum_tolerance());
 
     const at::Tensor indices = at::randint(0, 9, {600}).to(GetParam().device);
     GradientSum by_index = new_sum({11, width});
-    learning().add_rows_at(by_index, indices, gradient);
+    training().add_rows_at(by_index, indices, gradient);
     const at::Tensor wanted = at::zeros({11, width}, at::kDouble).index_add_(0, indices.to(at::kCPU), wide(gradient));
     expect_near(held(by_index), wanted, sum_tolerance());
   }
@@ -198,10 +198,10 @@ TEST_P(ExactSums, CountTermsThatDoNotFitAndDoNotAddThem) {
   gradient = gradient.to(GetParam().device, GetParam().type);
   const at::Tensor one = at::ones({3, 1}, gradient.options());
   GradientSum rows = new_sum({20}), at_index = new_sum({1, 20}), product = new_sum({20, 1});
-  learning().add_rows(rows, gradient);
-  learning().add_rows_at(at_index, numbers({0, 0, 0}), gradient);
+  training().add_rows(rows, gradient);
+  training().add_rows_at(at_index, numbers({0, 0, 0}), gradient);
   const std::vector<std::int64_t> sequences{1, 1, 1};
-  learning().add_product(product, gradient, one, sequences);
+  training().add_product(product, gradient, one, sequences);
   at::Tensor wanted = at::full({20}, 0.75, at::kDouble);
   wanted[2] = 0.25, wanted[19] = 130.25;
   for (const GradientSum& sum : {rows, at_index, product}) {
@@ -218,25 +218,25 @@ TEST_P(LearningOperations, NormGradientsAreAutograds) {
     x[0].zero_();
     x[1].mul_(1e4);
     GradientSum weights = new_sum({width}), biases = new_sum({width}), rms_weights = new_sum({width});
-    const at::Tensor rms = pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, rms_weights, {});
+    const at::Tensor rms = row_ops().rms_norm_gradient(x, weight, 1e-5, gradient, rms_weights, {});
     const auto wanted_rms = autograd({x, weight}, gradient, [](const std::vector<at::Tensor>& in) {
       return in[0] * at::rsqrt(in[0].square().mean(-1, true) + 1e-5) * in[1];
     });
     expect_near(wide(rms), wanted_rms[0], tolerance());
     expect_near(held(rms_weights), wanted_rms[1], sum_tolerance(tolerance()));  // of the normed input, which is rounded
-    const at::Tensor layer = pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, weights, biases, {});
+    const at::Tensor layer = row_ops().layer_norm_gradient(x, weight, 1e-5, gradient, weights, biases, {});
     const auto wanted = autograd({x, weight, bias}, gradient, [&](const std::vector<at::Tensor>& in) {
       return at::layer_norm(in[0], {width}, in[1], in[2], 1e-5);
     });
     expect_near(wide(layer), wanted[0], tolerance());
     expect_near(held(weights), wanted[1], sum_tolerance(2e-5));
     expect_near(held(biases), wanted[2], sum_tolerance(2e-5));
-    EXPECT_NO_THROW(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}, {}));
-    EXPECT_NO_THROW(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, {}));
+    EXPECT_NO_THROW(row_ops().rms_norm_gradient(x, weight, 1e-5, gradient, {}, {}));
+    EXPECT_NO_THROW(row_ops().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, {}));
     const at::Tensor residual = random({rows, width});
-    EXPECT_TRUE(at::equal(pointwise().rms_norm_gradient(x, weight, 1e-5, gradient, {}, residual), residual + rms));
+    EXPECT_TRUE(at::equal(row_ops().rms_norm_gradient(x, weight, 1e-5, gradient, {}, residual), residual + rms));
     EXPECT_TRUE(
-        at::equal(pointwise().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, residual), residual + layer));
+        at::equal(row_ops().layer_norm_gradient(x, weight, 1e-5, gradient, {}, {}, residual), residual + layer));
   }
 }
 
@@ -246,8 +246,8 @@ TEST_P(LearningOperations, TheGradientOfAGatedActivationIsAutogradsAlsoOfHalvesO
     const at::Tensor gate = joined.narrow(1, 0, width), up = joined.narrow(1, width, width);
     const auto wanted =
         autograd({gate, up}, gradient, [](const std::vector<at::Tensor>& in) { return at::silu(in[0]) * in[1]; });
-    const GatedGradient found = pointwise().activate_gradient(spec::Activation::silu, gate, up, gradient);
-    EXPECT_TRUE(at::equal(found.activated, pointwise().activate(spec::Activation::silu, gate, up)));
+    const GatedGradient found = row_ops().activate_gradient(spec::Activation::silu, gate, up, gradient);
+    EXPECT_TRUE(at::equal(found.activated, row_ops().activate(spec::Activation::silu, gate, up)));
     expect_near(wide(found.gate), wanted[0], tolerance());
     expect_near(wide(found.up), wanted[1], tolerance());
     EXPECT_TRUE(at::equal(side_by_side({found.gate, found.up}), at::cat({found.gate, found.up}, 1)));
@@ -260,9 +260,9 @@ TEST_P(LearningOperations, WhatWasActivatedComesAgainWithItsGradient) {
     for (const auto& [first, second] :
          {std::pair{gate, up}, {gate.contiguous(), up.contiguous()}, {gate, at::Tensor()}}) {
       const at::Tensor given = random({5, 24});
-      const at::Tensor alone = pointwise().activate_gradient(activation, first, second, given.clone()).gate;
-      const GatedGradient found = pointwise().activate_gradient(activation, first, second, given);
-      EXPECT_TRUE(at::equal(found.activated, pointwise().activate(activation, first, second)));
+      const at::Tensor alone = row_ops().activate_gradient(activation, first, second, given.clone()).gate;
+      const GatedGradient found = row_ops().activate_gradient(activation, first, second, given);
+      EXPECT_TRUE(at::equal(found.activated, row_ops().activate(activation, first, second)));
       EXPECT_TRUE(at::equal(found.gate, alone));
     }
 }
@@ -275,13 +275,13 @@ TEST_P(LearningOperations, RotationTurnsPairsAndBack) {
     const at::Tensor cosine = wide(cosines).unsqueeze(1), sine = wide(sines).unsqueeze(1);
     const at::Tensor wanted =
         at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1).flatten(1);
-    const at::Tensor turned = pointwise().rotate(x, cosines, sines);
+    const at::Tensor turned = row_ops().rotate(x, cosines, sines);
     expect_near(wide(turned), wanted, tolerance());
-    const at::Tensor back = pointwise().rotate(turned, cosines, -sines);
+    const at::Tensor back = row_ops().rotate(turned, cosines, -sines);
     expect_near(wide(back), wide(x), 2 * tolerance());
     const at::Tensor around = at::cat({x, turned, x}, 1);
     const at::Tensor apart = around.narrow(1, 3 * size, 3 * size);
-    EXPECT_TRUE(at::equal(pointwise().rotate_back(apart, cosines, sines), back));
+    EXPECT_TRUE(at::equal(row_ops().rotate_back(apart, cosines, sines), back));
     EXPECT_TRUE(at::equal(around.narrow(1, 0, 3 * size), x) && at::equal(around.narrow(1, 6 * size, 3 * size), x));
   }
 }
@@ -292,9 +292,9 @@ TEST_P(LearningOperations, GradientsOfHeadsAreTurnedBackAndJoined) {
     const at::Tensor angles = at::randn({9, size / 2}).to(GetParam().device);
     const HeadSplit split{shape, {}, {}, 0, at::cos(angles), at::sin(angles)};
     const AttentionGradient heads{random({9, 6 * size}), random({9, 2 * size}), random({9, 2 * size})};
-    const auto turned = [&](const at::Tensor& rows) { return pointwise().rotate(rows, split.cosines, -split.sines); };
+    const auto turned = [&](const at::Tensor& rows) { return row_ops().rotate(rows, split.cosines, -split.sines); };
     const at::Tensor wanted = at::cat({turned(heads.queries), turned(heads.keys), heads.values}, 1);
-    EXPECT_TRUE(at::equal(pointwise().join_gradients(split, {heads.queries.clone(), heads.keys.clone(), heads.values}),
+    EXPECT_TRUE(at::equal(row_ops().join_gradients(split, {heads.queries.clone(), heads.keys.clone(), heads.values}),
                           wanted));
   }
 }
@@ -379,7 +379,7 @@ TEST_P(LearningOperations, CrossEntropyGivesTheLossesOfScoringAndTheirGradientIn
   for (const std::int64_t vocabulary : {5, 1000, 50257, 151936}) {
     const at::Tensor logits = random({6, vocabulary}, 3), targets = at::randint(0, vocabulary, {6});
     at::Tensor gradient = logits.clone();
-    const at::Tensor losses = learning().cross_entropy(gradient, targets.to(GetParam().device), 0.25);
+    const at::Tensor losses = training().cross_entropy(gradient, targets.to(GetParam().device), 0.25);
     const at::Tensor chances = at::log_softmax(wide(logits), -1);
     expect_near(wide(losses), -chances.gather(1, targets.unsqueeze(1)).squeeze(1), 1e-5);
     at::Tensor wanted = at::exp(chances);
@@ -411,7 +411,7 @@ TEST_P(LearningOperations, CrossEntropyOfExtremeLogits) {
     logits[4][1].fill_(NAN);
     const at::Tensor targets = numbers({0, 3, 2, vocabulary - 1, 0});
     at::Tensor gradient = logits.clone();
-    const at::Tensor losses = wide(learning().cross_entropy(gradient, targets, 0.25));
+    const at::Tensor losses = wide(training().cross_entropy(gradient, targets, 0.25));
     const at::Tensor host = targets.to(at::kCPU).narrow(0, 0, 4),
                      chances = at::log_softmax(wide(logits).narrow(0, 0, 4), -1);
     expect_near(losses.narrow(0, 0, 4), -chances.gather(1, host.unsqueeze(1)).squeeze(1), 1e-5);
@@ -426,10 +426,10 @@ TEST_P(LearningOperations, TheSquaredSumIsThatOfTheNumbersASumStandsFor) {
     const at::Tensor values = floats({count});
     const GradientSum sum = holding(values);
     const double wanted = held(sum).square().sum().item<double>();
-    const at::Tensor found = learning().squared_sum(sum);
+    const at::Tensor found = training().squared_sum(sum);
     EXPECT_EQ(found.scalar_type(), at::kDouble);
     EXPECT_NEAR(found.item<double>(), wanted, 1e-12 * wanted);
-    EXPECT_TRUE(at::equal(found, learning().squared_sum(sum)));
+    EXPECT_TRUE(at::equal(found, training().squared_sum(sum)));
   }
 }
 
@@ -441,7 +441,7 @@ TEST_P(LearningOperations, AdamWTakesTorchsSteps) {
     for (std::int64_t step = 1; step <= 20; ++step) {
       const GradientSum sum = holding(floats({count}, step % 3 == 0 ? 1e-5 : 3.0));
       const AdamWStep rule{1e-2, 0.9, 0.95, 1e-8, 0.1, step, 0.5};
-      learning().adamw(parameter, first, second, sum, rule);
+      training().adamw(parameter, first, second, sum, rule);
       const at::Tensor g = held(sum) * 0.5;
       p = p * (1 - rule.rate * rule.decay);
       m = m * rule.beta1 + g * (1 - rule.beta1);
@@ -465,8 +465,8 @@ TEST_P(LearningOperations, AStepHasTheSameBitsHoweverAParameterIsCut) {
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       const auto part = [&](const at::Tensor& all) { return all.narrow(0, cuts[i], cuts[i + 1] - cuts[i]); };
       const GradientSum own{part(sum.values), sum.overflow};
-      learning().adamw(part(parameter), part(first), part(second), own, {.rate = 1e-2, .decay = 0.1, .step = 3});
-      learning().sgd(part(parameter), part(momentum), own, {.rate = 1e-2, .momentum = 0.9, .decay = 0.1});
+      training().adamw(part(parameter), part(first), part(second), own, {.rate = 1e-2, .decay = 0.1, .step = 3});
+      training().sgd(part(parameter), part(momentum), own, {.rate = 1e-2, .momentum = 0.9, .decay = 0.1});
     }
     return at::cat({parameter, first, second, momentum});
   };
@@ -480,7 +480,7 @@ TEST_P(LearningOperations, SgdTakesTorchsStepsWithMomentumAndWithout) {
     at::Tensor p = wide(parameter), b;
     for (int step = 0; step < 10; ++step) {
       const GradientSum sum = holding(floats({333}));
-      learning().sgd(parameter, buffer, sum, {0.01, momentum, 0.1, step == 0, 2.0});
+      training().sgd(parameter, buffer, sum, {0.01, momentum, 0.1, step == 0, 2.0});
       const at::Tensor g = held(sum) * 2 + p * 0.1;
       b = step == 0 ? g : b * momentum + g;
       p = p - b * 0.01;
@@ -507,7 +507,7 @@ TEST_P(Bfloat16States, TakeTheStepsOfTorchsFusedAdamW) {
     // Each step from the same numbers.
     at::Tensor p = parameter.clone(), m = first.clone(), v = second.clone();
     const GradientSum sum = holding(floats({count}, step % 3 == 0 ? 1e-5 : 3.0));
-    learning().adamw(parameter, first, second, sum, {0.0137, 0.8937, 0.9471, 1e-8, 0.1213, step, 1});
+    training().adamw(parameter, first, second, sum, {0.0137, 0.8937, 0.9471, 1e-8, 0.1213, step, 1});
     const at::Tensor number = at::full({}, static_cast<double>(step), at::kFloat).to(GetParam().device);
     at::_fused_adamw_({p}, {sum.values.clone()}, {m}, {v}, {}, {number}, 0.0137, 0.8937, 0.9471, 0.1213, 1e-8, false,
                       false);
@@ -526,7 +526,7 @@ TEST_P(Bfloat16States, TakeTheStepsOfSgdInFloat32) {
     const GradientSum sum = holding(floats({count}));
     const at::Tensor p = parameter.to(at::kFloat), g = sum.values.to(at::kFloat) + p * 0.137F;
     const at::Tensor b = step == 0 ? g : momentum.to(at::kFloat) * 0.91F + g;
-    learning().sgd(parameter, momentum, sum, {0.0123, 0.91, 0.137, step == 0, 1});
+    training().sgd(parameter, momentum, sum, {0.0123, 0.91, 0.137, step == 0, 1});
     expect_torchs(parameter, (p - b * 0.0123F).to(at::kBFloat16));
     expect_torchs(momentum, b.to(at::kBFloat16));
   }
@@ -536,17 +536,17 @@ TEST_P(Bfloat16States, TakeTheStepsOfSgdInFloat32) {
 TEST_P(Bfloat16States, ScaleGradientsInFloat32) {
   const at::Tensor parameter = state(5000), momentum = at::zeros_like(parameter);
   const GradientSum sum = holding(floats({5000}));
-  learning().sgd(parameter, momentum, sum, {0, 0.9, 0, true, 1.0 / 3});
+  training().sgd(parameter, momentum, sum, {0, 0.9, 0, true, 1.0 / 3});
   EXPECT_TRUE(at::equal(momentum, (sum.values.to(at::kFloat) * (1.0F / 3)).to(at::kBFloat16)));
 }
 
 TEST_P(Bfloat16States, AreOfOneType) {
   const at::Tensor narrow = state(5), wide_state = floats({5});
   const GradientSum sum = holding(floats({5})), wide_sum{floats({5}), {}};
-  EXPECT_THROW(learning().adamw(narrow, narrow, narrow, wide_sum, {}), std::invalid_argument);
-  EXPECT_THROW(learning().adamw(wide_state, wide_state, wide_state, sum, {}), std::invalid_argument);
-  EXPECT_THROW(learning().adamw(narrow, wide_state, narrow, sum, {}), std::invalid_argument);
-  EXPECT_THROW(learning().sgd(narrow, wide_state, sum, {}), std::invalid_argument);
+  EXPECT_THROW(training().adamw(narrow, narrow, narrow, wide_sum, {}), std::invalid_argument);
+  EXPECT_THROW(training().adamw(wide_state, wide_state, wide_state, sum, {}), std::invalid_argument);
+  EXPECT_THROW(training().adamw(narrow, wide_state, narrow, sum, {}), std::invalid_argument);
+  EXPECT_THROW(training().sgd(narrow, wide_state, sum, {}), std::invalid_argument);
 }
 
 // What is added to a sum of bfloat16 at a time is not rounded before: of small terms none is lost.
@@ -554,10 +554,10 @@ TEST_P(Bfloat16States, SumsTakeManySmallTermsAtOnce) {
   const at::Tensor gradient = at::full({600, 3}, 0x1p-7, at::TensorOptions(GetParam().device).dtype(GetParam().type));
   GradientSum rows = new_sum({3}), by_index = new_sum({2, 3}), product = new_sum({3, 1});
   for (const GradientSum& sum : {rows, by_index, product}) sum.values.fill_(4);
-  learning().add_rows(rows, gradient);
-  learning().add_rows_at(by_index, numbers(std::vector<std::int64_t>(600, 1)), gradient);
+  training().add_rows(rows, gradient);
+  training().add_rows_at(by_index, numbers(std::vector<std::int64_t>(600, 1)), gradient);
   const std::vector<std::int64_t> sequences{100, 500};
-  learning().add_product(product, gradient, at::ones({600, 1}, gradient.options()), sequences);
+  training().add_product(product, gradient, at::ones({600, 1}, gradient.options()), sequences);
   const at::Tensor wanted = at::full({3}, 8.6875, at::kDouble);  // 4 + 600/128
   EXPECT_TRUE(at::equal(held(rows), wanted));
   EXPECT_TRUE(at::equal(held(by_index)[1], wanted) && at::equal(held(by_index)[0], at::full({3}, 4.0, at::kDouble)));
@@ -567,7 +567,7 @@ TEST_P(Bfloat16States, SumsTakeManySmallTermsAtOnce) {
 TEST_P(LearningOperations, AWeightTakesItsNumbersFromTheMasters) {
   const at::Tensor values = floats({70, 40});
   const Weight weight = primitives().new_weight(70, 40, GetParam().type);
-  learning().assign(weight, values);
+  training().assign(weight, values);
   const at::Tensor rows = primitives().take_rows(weight, numbers({0, 1, 33, 69}));
   EXPECT_TRUE(at::equal(rows, values.to(GetParam().type).index_select(0, numbers({0, 1, 33, 69}))));
 }
