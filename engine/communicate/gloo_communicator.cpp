@@ -59,7 +59,7 @@ std::shared_ptr<gloo::transport::Device> choose_device(const Place& place) {
   return c10d::ProcessGroupGloo::createDefaultDevice();
 }
 
-c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
+c10d::ReduceOp::RedOpType gloo_operation(Reduction reduction) {
   return reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
 }
 
@@ -98,7 +98,7 @@ class GlooCommunicator : public Communicator {
   void run_all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     std::vector<at::Tensor> tensors{on_host(tensor)};
     c10d::AllreduceOptions options;
-    options.reduceOp = as_c10d(reduction);
+    options.reduceOp = gloo_operation(reduction);
     collective(describe("all_reduce", tensor), [&] { return group_->allreduce(tensors, options); });
     bring_back(tensors.front(), tensor);
   }

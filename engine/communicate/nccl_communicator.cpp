@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-c10d::ReduceOp::RedOpType as_c10d(Reduction reduction) {
+c10d::ReduceOp::RedOpType nccl_operation(Reduction reduction) {
   return reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
 }
 
@@ -120,7 +120,7 @@ class NcclCommunicator : public Communicator {
   void run_all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     std::vector<at::Tensor> tensors{tensor.view(-1)};
     c10d::AllreduceOptions options;
-    options.reduceOp = as_c10d(reduction);
+    options.reduceOp = nccl_operation(reduction);
     collective(describe("all_reduce", tensor), tensor, [&] { return group_->allreduce(tensors, options); });
   }
 
@@ -132,7 +132,7 @@ class NcclCommunicator : public Communicator {
   void run_reduce_scatter(const at::Tensor& input, const at::Tensor& output, Reduction reduction) override {
     at::Tensor from = input.view(-1), to = output.view(-1);
     c10d::ReduceScatterOptions options;
-    options.reduceOp = as_c10d(reduction);
+    options.reduceOp = nccl_operation(reduction);
     collective(describe("reduce_scatter", input), input,
                [&] { return group_->_reduce_scatter_base(to, from, options); });
   }

@@ -9,20 +9,22 @@ target_link_libraries(sanitized INTERFACE yaml-cpp fmt::fmt nlohmann_json::nlohm
 # add_sanitized_layer(FOLDER LIBRARY...): sanitized_NAME, by the folder's last name.
 function(add_sanitized_layer folder)
   cmake_path(GET folder FILENAME name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/*/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/chat/(model_text|model_text_files|special_tokens)\\.cpp$")  # they are of models, not of templates
   add_library(sanitized_${name} STATIC ${sources})
   target_link_libraries(sanitized_${name} PUBLIC ${ARGN} sanitized)
+  compile_in_batches(sanitized_${name})
 endfunction()
 
 add_sanitized_layer(src/base)
-add_sanitized_layer(src/spec sanitized_base)
-add_sanitized_layer(src/gpu sanitized_base)
+add_sanitized_layer(src/system sanitized_base)
+add_sanitized_layer(src/spec sanitized_system)
+add_sanitized_layer(src/gpu sanitized_system)
 add_sanitized_layer(src/sweep sanitized_spec)
-add_sanitized_layer(src/rendezvous sanitized_base)
+add_sanitized_layer(src/rendezvous sanitized_system)
 add_sanitized_layer(engine/checkpoint sanitized_spec)
-add_sanitized_layer(engine/chat sanitized_base)
-add_sanitized_layer(engine/tokenizer sanitized_base muster_pcre2)
+add_sanitized_layer(engine/chat sanitized_system)
+add_sanitized_layer(engine/tokenizer sanitized_system muster_pcre2)
 
 # add_fuzz(PROGRAM LAYERS layer... TEST name arguments...)
 function(add_fuzz program)

@@ -86,7 +86,7 @@ cuda::AttentionShape kernel_shape(const AttentionShape& shape) {
 // Torch's packed kernels: half precision, heads of at most 256 in steps of 8.
 bool GpuAttention::has_packed(const AttentionShape& shape, at::ScalarType type) const {
   constexpr int first_with_packed = 8;  // Ampere
-  return device_options_ != spec::Attention::eager && type != at::kFloat && shape.head_size % 8 == 0 && shape.head_size <= 256 &&
+  return attention_ != spec::Attention::eager && type != at::kFloat && shape.head_size % 8 == 0 && shape.head_size <= 256 &&
          at::cuda::getCurrentDeviceProperties()->major >= first_with_packed;
 }
 
@@ -165,7 +165,7 @@ bool GpuAttention::cudnn_takes(const AttentionShape& shape, const std::vector<At
   constexpr int most_layouts = 8;
   constexpr int often = 256;  // calls, one for each layer
   const std::int64_t rows = parts.front().rows;
-  if (cudnn_refuses_ || device_options_ != spec::Attention::sdpa || rows < fewest_rows || shape.head_size > 128 ||
+  if (cudnn_refuses_ || attention_ != spec::Attention::sdpa || rows < fewest_rows || shape.head_size > 128 ||
       (shape.window && *shape.window < rows) || std::ssize(parts) * rows != queries.size(0) ||
       at::cuda::getCurrentDeviceProperties()->major < hopper)
     return false;

@@ -11,7 +11,7 @@ namespace muster::tensor {
 
 class GpuAttention {
  public:
-  explicit GpuAttention(spec::Attention options) : options_(options) {}
+  explicit GpuAttention(spec::Attention attention) : attention_(attention) {}
 
   // log_sums, where wanted: [heads, rows], float32, or as cuDNN has them, [sequences, heads, rows of each, 1];
   // undefined where backward has to do without them.
@@ -45,7 +45,7 @@ class GpuAttention {
   // Where the sequences of these parts begin, and the last one ends: int32 on the device. Kept for the next layer.
   at::Tensor begins_of(const std::vector<AttentionPart>& parts, at::Device device);
 
-  spec::Attention options_;
+  spec::Attention attention_;
   bool cudnn_refuses_ = false;
   int cudnn_layouts_ = 0;                                              // that came often
   std::map<std::pair<std::int64_t, std::int64_t>, int> layouts_seen_;  // of sequences and rows of each
