@@ -29,10 +29,10 @@ std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command) {
   return option;
 }
 
-service::Host open_host(const InventoryOption& option) {
-  service::HostSources sources = service::sources_from_environment();
+host::Host open_host(const InventoryOption& option) {
+  host::HostSources sources = host::sources_from_environment();
   if (option.file) sources.inventory_file = *option.file;
-  return service::Host(std::move(sources));
+  return host::Host(std::move(sources));
 }
 
 Result<std::optional<std::chrono::milliseconds>> SpanOption::span_or(std::chrono::milliseconds fallback) const {

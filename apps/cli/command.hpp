@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace CLI {
 class App;
@@ -79,7 +79,7 @@ struct InventoryOption {
   std::optional<std::string> file;
 };
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command);
-service::Host open_host(const InventoryOption& option);
+host::Host open_host(const InventoryOption& option);
 
 // An option whose time span may be omitted: --watch, --watch=500ms.
 struct SpanOption {

@@ -7,8 +7,8 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "service/generate_options.hpp"
-#include "service/plan_options.hpp"
+#include "job/generate/generate_options.hpp"
+#include "planning/plan_options.hpp"
 #include "spec/alias.hpp"
 #include "spec/schema.hpp"
 
@@ -34,10 +34,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> paths{
 // The setting that an option of this command is short for; empty: none.
 std::string_view key_of(const std::string& command, const std::string& option) {
   if (command == "muster generate")
-    for (const service::GenerateSetting& setting : service::generate_settings())
+    for (const job::GenerateSetting& setting : job::generate_settings())
       if (setting.option == option) return setting.key;
   if (command == "muster plan")
-    for (const service::PlanSetting& setting : service::plan_settings())
+    for (const planning::PlanSetting& setting : planning::plan_settings())
       if (setting.option == option) return setting.training_key;
   for (const spec::ShortOption& shortened : spec::short_options())
     if (shortened.option == option) return shortened.key;

@@ -60,7 +60,7 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
 }
 
 Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, const ConfigurationOptions& options) {
-  auto resolved = service::resolve_configuration(schema, options);
+  auto resolved = planning::resolve_configuration(schema, options);
   if (resolved)
     for (const std::string& text : resolved->notes) note(text);
   return resolved;

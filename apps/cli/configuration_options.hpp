@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/result.hpp"
-#include "service/configuration.hpp"
+#include "planning/configuration.hpp"
 #include "spec/resolve.hpp"
 
 namespace CLI {
@@ -13,7 +13,7 @@ class App;
 
 namespace muster::cli {
 
-struct ConfigurationOptions : service::GivenConfiguration {
+struct ConfigurationOptions : planning::GivenConfiguration {
   bool print = false;
   bool json = false;
 };

@@ -8,15 +8,15 @@
 #include "base/table.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
-#include "service/doctor.hpp"
-#include "service/host_probe.hpp"
-#include "service/worker_probe.hpp"
+#include "doctor/doctor.hpp"
+#include "doctor/host_probe.hpp"
+#include "doctor/worker_probe.hpp"
 
 namespace muster::cli {
 namespace {
 
-using service::Check;
-using service::CheckOutcome;
+using doctor::Check;
+using doctor::CheckOutcome;
 
 struct DoctorOptions {
   std::shared_ptr<InventoryOption> inventory;
@@ -82,12 +82,12 @@ std::string as_json(const std::vector<Check>& checks) {
 }
 
 int examine_host(const DoctorOptions& options) {
-  const service::HostSources sources = open_host(*options.inventory).sources();
+  const host::HostSources sources = open_host(*options.inventory).sources();
   if (options.report_worker) {
-    fmt::print("{}\n", service::worker_report(sources));
+    fmt::print("{}\n", doctor::worker_report(sources));
     return 0;
   }
-  const std::vector<Check> checks = examine(service::probe_host(sources, service::settings_from_environment()));
+  const std::vector<Check> checks = examine(doctor::probe_host(sources, doctor::settings_from_environment()));
   fmt::print("{}", options.json ? as_json(checks) : as_text(checks, output_has_colour()));
   return count(checks).failed > 0 ? 1 : 0;
 }

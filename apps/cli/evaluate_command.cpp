@@ -4,14 +4,14 @@
 
 #include <CLI/CLI.hpp>
 
-#include "system/files.hpp"
 #include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/preparation_line.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
-#include "service/evaluate.hpp"
-#include "service/plan_report.hpp"
+#include "job/evaluate/evaluate.hpp"
+#include "planning/plan_report.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {
@@ -27,17 +27,17 @@ struct EvaluateCommand {
   bool json = false;
 };
 
-Result<service::EvaluateRequest> request_of(const EvaluateCommand& given) {
-  service::GivenConfiguration configuration = *given.configuration;
+Result<job::EvaluateRequest> request_of(const EvaluateCommand& given) {
+  planning::GivenConfiguration configuration = *given.configuration;
   if (given.data) configuration.overrides.push_back({"data.eval_path", *given.data, "--data"});
-  auto resolved = service::resolve_configuration(spec::Schema(), configuration);
+  auto resolved = planning::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
-  return service::EvaluateRequest{std::move(*resolved), given.exact_match, given.questions,
-                               given.dry_run ? service::Purpose::plan : service::Purpose::compute};
+  return job::EvaluateRequest{std::move(*resolved), given.exact_match, given.questions,
+                               given.dry_run ? host::Purpose::plan : host::Purpose::compute};
 }
 
-int show_plan(const service::EvaluatePlan& plan, bool json) {
-  const service::PlanCommandLine command({{"", {plan.task().model}},
+int show_plan(const job::EvaluatePlan& plan, bool json) {
+  const planning::PlanCommandLine command({{"", {plan.task().model}},
                                           {"--implementation", {"muster"}},
                                           {"--device", {plan.question.devices.empty() ? "cpu" : "cuda"}},
                                           {"--dtype", {std::string(name(plan.plan.workload.weights))}},
@@ -45,22 +45,22 @@ int show_plan(const service::EvaluatePlan& plan, bool json) {
                                           {"--seq-len", {std::to_string(plan.plan.workload.sequence)}}},
                                          plan::Work::inference);
   if (json)
-    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+    fmt::print("{}\n", planning::plan_json(plan.question, plan.plan, command));
   else
-    show(service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+    show(planning::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
-int finish(const EvaluateCommand& given, const service::EvaluatePlan& plan, const service::EvaluateSummary& summary) {
+int finish(const EvaluateCommand& given, const job::EvaluatePlan& plan, const job::EvaluateSummary& summary) {
   if (summary.exit_code != 0) return summary.exit_code;
   if (given.output) {
-    const std::string text = service::summary_json(plan, summary, true).dump(2) + "\n";
+    const std::string text = job::summary_json(plan, summary, true).dump(2) + "\n";
     if (auto written = write_file_atomically(*given.output, text); !written) return report(written.error());
   }
   if (given.json)
-    fmt::print("{}\n", service::summary_json(plan, summary, false).dump());
+    fmt::print("{}\n", job::summary_json(plan, summary, false).dump());
   else
-    show(service::summary_text(plan, summary));
+    show(job::summary_text(plan, summary));
   return 0;
 }
 
@@ -72,25 +72,25 @@ int run_evaluate(const EvaluateCommand& given) {
     return 0;
   }
   for (const std::string& text : request->settings.notes) note(text);
-  service::Host host = open_host(*given.inventory);
+  host::Host host = open_host(*given.inventory);
   StatusLine line;
-  const auto plan = service::plan_evaluation(host, *request, show_preparation(line));
+  const auto plan = job::plan_evaluation(host, *request, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
   if (given.dry_run) return show_plan(*plan, given.json);
   for (const std::string& text : plan->question.model->notes) note(text);
   for (const std::string& text : plan->notes) note(text);
-  if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  if (!plan->plan.fits()) return report(job::refusal_of(*plan));
   ::signal(SIGPIPE, SIG_IGN);
-  service::EvaluateListener listener;
+  job::EvaluateListener listener;
   listener.note = [&](const std::string& text) {
     line.clear();
     note(text);
   };
-  listener.progress = [&](const service::JobProgress& progress) {
-    line.show(service::progress_line(progress), progress.elapsed);
+  listener.progress = [&](const job::JobProgress& progress) {
+    line.show(job::progress_line(progress), progress.elapsed);
   };
-  const auto summary = service::evaluate(host, *plan, listener);
+  const auto summary = job::evaluate(host, *plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
   return finish(given, *plan, *summary);

@@ -9,16 +9,16 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/command.hpp"
 #include "base/count_of.hpp"
+#include "cli/command.hpp"
 #include "cli/configuration_options.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
-#include "service/conversation.hpp"
-#include "service/generate.hpp"
-#include "service/generate_options.hpp"
-#include "service/generation_defaults.hpp"
-#include "service/plan_report.hpp"
+#include "job/generate/conversation.hpp"
+#include "job/generate/generate.hpp"
+#include "job/generate/generate_options.hpp"
+#include "job/generate/generation_defaults.hpp"
+#include "planning/plan_report.hpp"
 
 namespace muster::cli {
 namespace {
@@ -100,38 +100,38 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
 }
 
 // --resume alone is --resume auto; a setting after it is a setting.
-void take_bare_resume(service::GivenConfiguration& configuration) {
+void take_bare_resume(planning::GivenConfiguration& configuration) {
   std::vector<std::string>& words = configuration.short_values["--resume"];
   if (words.empty()) return;
   if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
   if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
 }
 
-Result<service::GenerateRequest> request_of(const GenerateCommand& given) {
-  service::GivenConfiguration configuration = *given.configuration;
+Result<job::GenerateRequest> request_of(const GenerateCommand& given) {
+  planning::GivenConfiguration configuration = *given.configuration;
   std::erase_if(configuration.settings, [](const std::string& word) { return !is_setting(word); });
   take_bare_resume(configuration);
-  for (const service::GenerateSetting& setting : service::generate_settings()) {
+  for (const job::GenerateSetting& setting : job::generate_settings()) {
     const auto typed = given.values.find(std::string(setting.option));
     if (typed == given.values.end() || typed->second.empty()) continue;
-    auto text = service::setting_text(setting, typed->second);
+    auto text = job::setting_text(setting, typed->second);
     if (!text) return text.error();
     configuration.overrides.push_back({std::string(setting.key), std::move(*text), std::string(setting.option)});
   }
-  auto resolved = service::resolve_configuration(spec::Schema(), configuration);
+  auto resolved = planning::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return resolved.error();
   if (!given.score)
-    if (auto added = service::add_generation_defaults(*resolved); !added) return added.error();
-  service::GenerateRequest request;
+    if (auto added = job::add_generation_defaults(*resolved); !added) return added.error();
+  job::GenerateRequest request;
   request.settings = std::move(*resolved);
-  request.mode = given.score         ? service::GenerateMode::score
-              : given.interactive ? service::GenerateMode::converse
-                                  : service::GenerateMode::answer;
+  request.mode = given.score         ? job::GenerateMode::score
+              : given.interactive ? job::GenerateMode::converse
+                                  : job::GenerateMode::answer;
   request.log_probabilities = given.log_probabilities;
   request.prompts = given.prompts.value_or("-");
   request.texts = typed_prompts(given);
   request.output = given.output.value_or("-");
-  request.purpose = given.dry_run ? service::Purpose::plan : service::Purpose::compute;
+  request.purpose = given.dry_run ? host::Purpose::plan : host::Purpose::compute;
   const auto resume = request.settings.origins.find("experiment.resume");
   const bool typed = resume != request.settings.origins.end() && resume->second.kind == spec::Origin::Kind::command_line;
   // In a file or the environment it may be meant for a run of another kind, and says how where it fits.
@@ -141,8 +141,8 @@ Result<service::GenerateRequest> request_of(const GenerateCommand& given) {
 }
 
 // The same question for `muster plan`, from which remedies are made.
-service::PlanCommandLine plan_command(const service::GeneratePlan& plan) {
-  using Given = service::PlanCommandLine::Given;
+planning::PlanCommandLine plan_command(const job::GeneratePlan& plan) {
+  using Given = planning::PlanCommandLine::Given;
   const wire::GenerateTask& task = plan.task();
   std::vector<Given> given{{"", {task.model}},
                            {"--implementation", {"muster"}},
@@ -153,55 +153,55 @@ service::PlanCommandLine plan_command(const service::GeneratePlan& plan) {
   return {std::move(given), plan::Work::inference};
 }
 
-int show_plan(const service::GeneratePlan& plan, bool json) {
-  const service::PlanCommandLine command = plan_command(plan);
+int show_plan(const job::GeneratePlan& plan, bool json) {
+  const planning::PlanCommandLine command = plan_command(plan);
   if (json)
-    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+    fmt::print("{}\n", planning::plan_json(plan.question, plan.plan, command));
   else
-    show(service::plan_text(plan.question, plan.plan, command, output_has_colour()));
+    show(planning::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
-int run_conversation(service::Host& host, const service::GeneratePlan& plan, const GenerateCommand& given) {
-  service::ConversationRequest request;
+int run_conversation(host::Host& host, const job::GeneratePlan& plan, const GenerateCommand& given) {
+  job::ConversationRequest request;
   request.system = given.system;
   request.prompting = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
-  if (request.prompting) request.history = service::TypedHistory::usual();
-  const auto code = service::converse(host, plan, request, note);
+  if (request.prompting) request.history = job::TypedHistory::usual();
+  const auto code = job::converse(host, plan, request, note);
   if (!code) return report(code.error());
   if (*code != 0 && request.prompting) fmt::print("\n");
   return *code;
 }
 
-int run_prompts(service::Host& host, const service::GenerateRequest& request, const service::GeneratePlan& plan, bool json) {
+int run_prompts(host::Host& host, const job::GenerateRequest& request, const job::GeneratePlan& plan, bool json) {
   StatusLine line;
-  service::GenerateListener listener;
+  job::GenerateListener listener;
   listener.note = [&](const std::string& text) {
     line.clear();
     note(text);
   };
   if (line.visible())
-    listener.progress = [&](const service::GenerateProgress& progress) {
-      line.show(service::progress_text(progress), progress.elapsed);
+    listener.progress = [&](const job::GenerateProgress& progress) {
+      line.show(job::progress_text(progress), progress.elapsed);
     };
-  const auto summary = service::generate(host, request, plan, listener);
+  const auto summary = job::generate(host, request, plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
   for (const std::string& text : summary->notes) note(text);
   if (json)
-    fmt::print("{}\n", service::summary_json(plan, *summary));
+    fmt::print("{}\n", job::summary_json(plan, *summary));
   else
-    note(service::summary_text(plan, *summary));
+    note(job::summary_text(plan, *summary));
   if (summary->failure) return report(*summary->failure);
   return summary->exit_code;
 }
 
-int tell_complete(const service::GeneratePlan& plan, const GenerateCommand& given) {
+int tell_complete(const job::GeneratePlan& plan, const GenerateCommand& given) {
   note(fmt::format("{} has the answers to all of {}: nothing is left to do", *given.output,
                    count_of(*plan.total, "prompt")));
-  service::GenerateSummary summary;
+  job::GenerateSummary summary;
   summary.earlier = *plan.total;
-  if (given.json) fmt::print("{}\n", service::summary_json(plan, summary));
+  if (given.json) fmt::print("{}\n", job::summary_json(plan, summary));
   return 0;
 }
 
@@ -216,14 +216,14 @@ int run_generate(const GenerateCommand& given) {
   const auto request = request_of(given);
   if (!request) return report(request.error());
   for (const std::string& text : request->settings.notes) note(text);
-  service::Host host = open_host(*given.inventory);
-  const auto plan = service::plan_generation(host, *request);
+  host::Host host = open_host(*given.inventory);
+  const auto plan = job::plan_generation(host, *request);
   if (!plan) return report(plan.error());
   if (given.dry_run) return show_plan(*plan, given.json);
   for (const std::string& text : plan->question.model->notes) note(text);
   for (const std::string& text : plan->notes) note(text);
   if (plan->complete()) return tell_complete(*plan, given);
-  if (!plan->plan.fits()) return report(service::refusal_of(*plan));
+  if (!plan->plan.fits()) return report(job::refusal_of(*plan));
   ::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is reported as an error of writing
   return given.interactive ? run_conversation(host, *plan, given) : run_prompts(host, *request, *plan, given.json);
 }
@@ -243,8 +243,8 @@ void add_generate_command(CLI::App& program, Action& action) {
   command->add_option("--system", given->system, "with --interactive: what the model is told before anything else");
   command->add_flag("--logprobs", given->log_probabilities, "the log-probability of each token, too");
   const spec::Schema schema;
-  for (const service::GenerateSetting& setting : service::generate_settings()) {
-    const bool repeatable = setting.form == service::GenerateSetting::Form::texts;
+  for (const job::GenerateSetting& setting : job::generate_settings()) {
+    const bool repeatable = setting.form == job::GenerateSetting::Form::texts;
     command
         ->add_option(std::string(setting.option), given->values[std::string(setting.option)],
                      fmt::format("{} ({})", schema.find(setting.key)->help, setting.key))

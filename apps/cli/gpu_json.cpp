@@ -20,7 +20,7 @@ Json known(const std::optional<Value>& value) {
 Json known(const std::optional<ByteCount>& bytes) { return bytes ? Json(bytes->value) : Json(nullptr); }
 Json known(const std::optional<gpu::GpuUuid>& uuid) { return uuid ? Json(uuid->text) : Json(nullptr); }
 
-Json lease_of(const service::HostView& view, const std::optional<gpu::GpuUuid>& uuid) {
+Json lease_of(const host::HostView& view, const std::optional<gpu::GpuUuid>& uuid) {
   if (!uuid) return nullptr;
   const auto found = view.holders.find(uuid->text);
   if (found == view.holders.end()) return nullptr;
@@ -42,7 +42,7 @@ Json processes_of(const gpu::Gpu& gpu) {
   return processes;
 }
 
-Json instances_of(const service::HostView& view, const gpu::Gpu& gpu) {
+Json instances_of(const host::HostView& view, const gpu::Gpu& gpu) {
   Json instances = Json::array();
   for (const gpu::MigInstance& instance : gpu.facts.mig_instances)
     instances.push_back({{"uuid", instance.uuid.text},
@@ -54,7 +54,7 @@ Json instances_of(const service::HostView& view, const gpu::Gpu& gpu) {
   return instances;
 }
 
-Json gpu_object(const service::HostView& view, const gpu::Gpu& gpu) {
+Json gpu_object(const host::HostView& view, const gpu::Gpu& gpu) {
   const gpu::GpuFacts& facts = gpu.facts;
   const gpu::GpuReading& reading = gpu.reading;
   const auto visible = view.visible_index(facts.index);
@@ -107,7 +107,7 @@ std::string_view word_of(gpu::DriverState state) {
 
 }  // namespace
 
-std::string gpu_json(const service::HostView& view) {
+std::string gpu_json(const host::HostView& view) {
   Json json;
   json["gpus"] = Json::array();
   for (const gpu::Gpu& gpu : view.snapshot.gpus) json["gpus"].push_back(gpu_object(view, gpu));

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::cli {
 
-std::string gpu_json(const service::HostView& view);
+std::string gpu_json(const host::HostView& view);
 
 }  // namespace muster::cli

@@ -14,7 +14,7 @@ using Text = std::optional<std::string>;
 struct QueryField {
   std::string_view name;
   std::string_view unit;
-  Text (*value)(const service::HostView&, const gpu::Gpu&);
+  Text (*value)(const host::HostView&, const gpu::Gpu&);
 };
 
 template <class Value>
@@ -29,54 +29,54 @@ Text watts_of(const std::optional<double>& watts) { return watts ? Text(fmt::for
 constexpr std::array query_fields{
     QueryField{
         "index", "",
-        [](const service::HostView&, const gpu::Gpu& g) -> Text { return std::to_string(gpu::number(g.facts.index)); }},
+        [](const host::HostView&, const gpu::Gpu& g) -> Text { return std::to_string(gpu::number(g.facts.index)); }},
     QueryField{"uuid", "",
-               [](const service::HostView&, const gpu::Gpu& g) -> Text {
+               [](const host::HostView&, const gpu::Gpu& g) -> Text {
                  return g.facts.uuid ? Text(g.facts.uuid->text) : std::nullopt;
                }},
-    QueryField{"name", "", [](const service::HostView&, const gpu::Gpu& g) -> Text { return g.facts.name; }},
+    QueryField{"name", "", [](const host::HostView&, const gpu::Gpu& g) -> Text { return g.facts.name; }},
     QueryField{"pci.bus_id", "",
-               [](const service::HostView&, const gpu::Gpu& g) -> Text { return g.facts.pci_bus_id; }},
+               [](const host::HostView&, const gpu::Gpu& g) -> Text { return g.facts.pci_bus_id; }},
     QueryField{"driver_version", "",
-               [](const service::HostView& v, const gpu::Gpu&) -> Text { return v.snapshot.driver_version; }},
+               [](const host::HostView& v, const gpu::Gpu&) -> Text { return v.snapshot.driver_version; }},
     QueryField{
         "count", "",
-        [](const service::HostView& v, const gpu::Gpu&) -> Text { return std::to_string(v.snapshot.gpus.size()); }},
+        [](const host::HostView& v, const gpu::Gpu&) -> Text { return std::to_string(v.snapshot.gpus.size()); }},
     QueryField{"compute_cap", "",
-               [](const service::HostView&, const gpu::Gpu& g) -> Text {
+               [](const host::HostView&, const gpu::Gpu& g) -> Text {
                  return g.facts.compute_capability ? Text(fmt::format("{}.{}", g.facts.compute_capability->major,
                                                                       g.facts.compute_capability->minor))
                                                    : std::nullopt;
                }},
     QueryField{"memory.total", "MiB",
-               [](const service::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.facts.memory_total); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.facts.memory_total); }},
     QueryField{"memory.reserved", "MiB",
-               [](const service::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_reserved); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_reserved); }},
     QueryField{"memory.used", "MiB",
-               [](const service::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_used); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_used); }},
     QueryField{"memory.free", "MiB",
-               [](const service::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_free); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return mebibytes_of(g.reading.memory_free); }},
     QueryField{"utilization.gpu", "%",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.utilization); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.utilization); }},
     QueryField{"utilization.memory", "%",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.memory_utilization); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.memory_utilization); }},
     QueryField{"temperature.gpu", "",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.temperature); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.temperature); }},
     QueryField{"power.draw", "W",
-               [](const service::HostView&, const gpu::Gpu& g) { return watts_of(g.reading.power); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return watts_of(g.reading.power); }},
     QueryField{"power.limit", "W",
-               [](const service::HostView&, const gpu::Gpu& g) { return watts_of(g.reading.power_limit); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return watts_of(g.reading.power_limit); }},
     QueryField{"clocks.sm", "MHz",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.clock_sm); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.clock_sm); }},
     QueryField{"clocks.mem", "MHz",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.clock_memory); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.clock_memory); }},
     QueryField{"ecc.errors.corrected.volatile.total", "",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.ecc_corrected); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.ecc_corrected); }},
     QueryField{"ecc.errors.uncorrected.volatile.total", "",
-               [](const service::HostView&, const gpu::Gpu& g) { return text_of(g.reading.ecc_uncorrected); }},
+               [](const host::HostView&, const gpu::Gpu& g) { return text_of(g.reading.ecc_uncorrected); }},
     QueryField{
         "mig.mode.current", "",
-        [](const service::HostView&, const gpu::Gpu& g) -> Text { return g.facts.mig_mode ? "Enabled" : "Disabled"; }},
+        [](const host::HostView&, const gpu::Gpu& g) -> Text { return g.facts.mig_mode ? "Enabled" : "Disabled"; }},
 };
 
 std::vector<std::string> all_names() {
@@ -89,7 +89,7 @@ std::vector<std::string> all_names() {
 
 std::string query_field_names() { return join(all_names(), ", "); }
 
-Result<std::string> query_gpus(const service::HostView& view, const std::string& fields, const std::string& format) {
+Result<std::string> query_gpus(const host::HostView& view, const std::string& fields, const std::string& format) {
   bool header = true, units = true, csv = false;
   for (const std::string& raw : split(format, ',')) {
     const std::string_view word = trim(raw);

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::cli {
 
 // fields: "index,name,memory.used"; format: "csv", optionally with ",noheader" and ",nounits". All GPUs, one per line.
-Result<std::string> query_gpus(const service::HostView& view, const std::string& fields, const std::string& format);
+Result<std::string> query_gpus(const host::HostView& view, const std::string& fields, const std::string& format);
 
 // The known field names, for --help.
 std::string query_field_names();

@@ -11,7 +11,7 @@
 namespace muster::cli {
 namespace {
 
-std::string heading(const service::HostView& view) {
+std::string heading(const host::HostView& view) {
   std::string text = fmt::format("Available GPUs: {}\n", view.visible.size());
   if (view.snapshot.gpus.empty() && !view.snapshot.explanation.empty())
     text += fmt::format("({})\n", view.snapshot.explanation);
@@ -48,7 +48,7 @@ std::string power(const gpu::GpuReading& reading) {
 }
 
 // What uses a GPU, most important first: sick, leased, in use, free.
-Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::optional<gpu::GpuUuid>& uuid, bool hidden) {
+Cell state(const host::HostView& view, const gpu::Gpu& gpu, const std::optional<gpu::GpuUuid>& uuid, bool hidden) {
   std::vector<std::string> facts;
   Colour colour = Colour::green;
   if (const auto sickness = gpu::sickness(gpu)) {
@@ -79,14 +79,14 @@ Cell state(const service::HostView& view, const gpu::Gpu& gpu, const std::option
 }
 
 // Whether some GPU's number is not its id: then both are shown.
-bool ids_differ(const service::HostView& view) {
+bool ids_differ(const host::HostView& view) {
   if (view.visible.size() != view.snapshot.gpus.size()) return true;
   for (std::size_t i = 0; i < view.visible.size(); ++i)
     if (gpu::number(view.visible[i].gpu) != static_cast<int>(i)) return true;
   return false;
 }
 
-std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> id,
+std::vector<Cell> row(const host::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> id,
                       const gpu::MigInstance* instance) {
   const bool hidden = !id.has_value();
   const Colour text = hidden ? Colour::dim : Colour::plain;
@@ -109,7 +109,7 @@ std::vector<Cell> row(const service::HostView& view, const gpu::Gpu& gpu, std::o
   return cells;
 }
 
-std::optional<std::size_t> visible_position(const service::HostView& view, const gpu::Gpu& gpu,
+std::optional<std::size_t> visible_position(const host::HostView& view, const gpu::Gpu& gpu,
                                             std::optional<std::size_t> mig) {
   for (std::size_t i = 0; i < view.visible.size(); ++i)
     if (view.visible[i].gpu == gpu.facts.index && view.visible[i].mig == mig) return i;
@@ -118,7 +118,7 @@ std::optional<std::size_t> visible_position(const service::HostView& view, const
 
 }  // namespace
 
-std::string gpu_table(const service::HostView& view, bool colour) {
+std::string gpu_table(const host::HostView& view, bool colour) {
   std::string text = heading(view);
   if (view.snapshot.gpus.empty()) return text;
   std::vector<std::vector<Cell>> rows;
@@ -139,7 +139,7 @@ std::string gpu_table(const service::HostView& view, bool colour) {
   return text + format_table(rows, colour);
 }
 
-std::string gpu_lines(const service::HostView& view) {
+std::string gpu_lines(const host::HostView& view) {
   std::string text = heading(view);
   for (std::size_t i = 0; i < view.visible.size(); ++i) {
     const gpu::Gpu& gpu = view.gpu_of(view.visible[i]);
@@ -158,7 +158,7 @@ std::string gpu_lines(const service::HostView& view) {
   return text;
 }
 
-std::string gpu_names(const service::HostView& view) {
+std::string gpu_names(const host::HostView& view) {
   std::string text;
   for (const gpu::Gpu& gpu : view.snapshot.gpus) {
     text += fmt::format("GPU {}: {} (UUID: {})\n", gpu::number(gpu.facts.index), gpu.facts.name.value_or("unknown GPU"),
@@ -170,7 +170,7 @@ std::string gpu_names(const service::HostView& view) {
   return text;
 }
 
-std::string link_matrix(const service::HostView& view, bool colour) {
+std::string link_matrix(const host::HostView& view, bool colour) {
   std::string text = heading(view);
   std::vector<std::vector<Cell>> rows(1);
   rows[0].push_back({""});

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/duration.hpp"
-#include "system/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/gpu_json.hpp"
@@ -17,7 +16,8 @@
 #include "cli/gpu_table.hpp"
 #include "cli/selection_options.hpp"
 #include "cli/terminal.hpp"
-#include "service/memory_wait.hpp"
+#include "host/memory_wait.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {
@@ -33,7 +33,7 @@ struct ShowOptions {
   std::string format = "csv";
 };
 
-Result<std::string> render(const service::HostView& view, const ShowOptions& options) {
+Result<std::string> render(const host::HostView& view, const ShowOptions& options) {
   if (!options.query.empty()) return query_gpus(view, options.query, options.format);
   if (options.json) return gpu_json(view) + "\n";
   if (options.topology) return link_matrix(view, output_has_colour());
@@ -42,7 +42,7 @@ Result<std::string> render(const service::HostView& view, const ShowOptions& opt
   return gpu_table(view, output_has_colour());
 }
 
-int show_once(service::Host& host, const ShowOptions& options, std::string_view before) {
+int show_once(host::Host& host, const ShowOptions& options, std::string_view before) {
   const auto view = host.look(options.list ? gpu::Detail::memory : gpu::Detail::everything);
   if (!view) return report(view.error());
   const auto text = render(*view, options);
@@ -54,7 +54,7 @@ int show_once(service::Host& host, const ShowOptions& options, std::string_view 
 }
 
 int show(const ShowOptions& options) {
-  service::Host host = open_host(*options.inventory);
+  host::Host host = open_host(*options.inventory);
   const auto period = options.watch->span_or(std::chrono::seconds(2));
   if (!period) return report(period.error());
   if (!*period) return show_once(host, options, "");
@@ -82,13 +82,13 @@ int pick(const PickOptions& options) {
   if (!request) return report(request.error());
   request->allow_leased = request->allow_busy = options.share;
   request->offered.share = true;
-  service::Host host = open_host(*options.inventory);
+  host::Host host = open_host(*options.inventory);
   const auto view = host.look();
   if (!view) return report(view.error());
-  const auto chosen = service::pick(*view, *request);
+  const auto chosen = host::pick(*view, *request);
   if (!chosen) return report(chosen.error());
   const auto mask =
-      service::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+      host::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
   if (!mask) return report(mask.error());
   if (options.json) {
     nlohmann::ordered_json json = {{"mask", *mask}, {"gpus", nlohmann::ordered_json::array()}};
@@ -119,7 +119,7 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   request->offered.wait = request->offered.share = true;
   const auto lease_request = lease_wish(*options.lease, join(command, " "));
   if (!lease_request) return report(lease_request.error());
-  service::Host host = open_host(*options.inventory);
+  host::Host host = open_host(*options.inventory);
   auto grant = host.hold(*request, *lease_request, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
   if (!grant) return report(grant.error());
   for (const std::string& text : grant->notes) note(text);
@@ -136,13 +136,13 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
 int await_memory(const std::vector<std::string>& words, const std::string& within) {
   const auto most = parse_duration(within);
   if (!most) return report(most.error());
-  std::vector<service::UsedBefore> before;
+  std::vector<host::UsedBefore> before;
   for (const std::string& word : words) {
-    auto used = service::read_used_before(word);
+    auto used = host::read_used_before(word);
     if (!used) return report(used.error());
     before.push_back(std::move(*used));
   }
-  const auto back = service::wait_for_memory(service::sources_from_environment(), before, *most);
+  const auto back = host::wait_for_memory(host::sources_from_environment(), before, *most);
   return back ? 0 : report(back.error());
 }
 

@@ -4,10 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.hpp"
+#include "cli/launch_job_request.hpp"
 #include "cli/launch_options.hpp"
 #include "cli/launch_text.hpp"
-#include "cli/launch_job_request.hpp"
-#include "service/launch.hpp"
+#include "job/launch.hpp"
 
 namespace muster::cli {
 namespace {
@@ -15,9 +15,9 @@ namespace {
 int launch(const LaunchOptions& options, const Tail& tail) {
   const auto request = launch_wish(options, tail, launch::current_environment());
   if (!request) return report(request.error());
-  service::Host host = open_host(*options.inventory);
+  host::Host host = open_host(*options.inventory);
   if (options.dry_run) {
-    const auto plan = service::plan_launch(host, *request);
+    const auto plan = job::plan_launch(host, *request);
     if (!plan) return report(plan.error());
     if (options.json)
       fmt::print("{}\n", launch_plan_json(*plan));
@@ -25,7 +25,7 @@ int launch(const LaunchOptions& options, const Tail& tail) {
       show(launch_plan_text(*plan));
     return 0;
   }
-  const auto code = service::run_launch(host, *request, {.note = note});
+  const auto code = job::run_launch(host, *request, {.note = note});
   return code ? *code : report(code.error());
 }
 

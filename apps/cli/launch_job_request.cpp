@@ -64,9 +64,9 @@ Result<void> set_program(LaunchRequest& request, const LaunchOptions& options, c
 
 // ---- ranks ----
 
-Result<std::optional<service::RanksRequest>> parse_ranks(const LaunchOptions& options, const launch::HostRange& hosts) {
-  using service::RanksPer;
-  using service::RanksRequest;
+Result<std::optional<job::RanksRequest>> parse_ranks(const LaunchOptions& options, const launch::HostRange& hosts) {
+  using job::RanksPer;
+  using job::RanksRequest;
   if (options.num_processes) {
     if (options.nproc_per_node)
       return bad_input("--num-processes and --nproc-per-node say the same thing twice", "leave one of them out");
@@ -104,14 +104,14 @@ bool chooses_gpus(const SelectionOptions& selection) {
 
 // GPU_LIST=4,5 chooses as --gpu-ids 4 5 does, if no option chooses. Its numbers refer to the mask that this
 // process has; ranks get a narrower one, and no list.
-void take_gpu_list(SelectionOptions& selection, service::LaunchJobRequest& job, const Environment& environment) {
+void take_gpu_list(SelectionOptions& selection, job::LaunchJobRequest& job, const Environment& environment) {
   const auto list = variable(environment, "GPU_LIST");
   if (!list || chooses_gpus(selection) || job.without_gpus) return;
   for (const std::string& id : split(*list, ',')) selection.ids.emplace_back(trim(id));
   job.environment.emplace_back("GPU_LIST", "");
 }
 
-Result<void> set_gpus(service::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
+Result<void> set_gpus(job::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
   SelectionOptions selection = *options.selection;
   if (selection.ids == std::vector<std::string>{"all"})
     selection.ids.clear();  // as in accelerate: the visible ones
@@ -120,7 +120,7 @@ Result<void> set_gpus(service::LaunchJobRequest& job, const LaunchOptions& optio
   take_gpu_list(selection, job, environment);
   if (options.numa_binding) job.numa = gpu::parse_numa_binding(*options.numa_binding);
   if (!chooses_gpus(selection)) {
-    if (options.device == "cuda" && !job.ranks) job.ranks = service::RanksPer::gpu;
+    if (options.device == "cuda" && !job.ranks) job.ranks = job::RanksPer::gpu;
     return {};
   }
   if (job.without_gpus)
@@ -210,9 +210,9 @@ Result<void> refuse_plug_ins(const LaunchOptions& options) {
 
 }  // namespace
 
-Result<service::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
+Result<job::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
                                         const Environment& environment) {
-  service::LaunchJobRequest job;
+  job::LaunchJobRequest job;
   LaunchRequest& request = job.request;
   if (auto refused = refuse_plug_ins(options); !refused) return refused.error();
   if (auto set = set_program(request, options, program, environment); !set) return set.error();

@@ -3,13 +3,13 @@
 
 #include "base/result.hpp"
 #include "cli/launch_options.hpp"
+#include "job/launch.hpp"
 #include "launch/worker_environment.hpp"
-#include "service/launch.hpp"
 
 namespace muster::cli {
 
 // program: the script or program and its arguments. environment: this process's, for Slurm's variables and the like.
-Result<service::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
+Result<job::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
                                         const launch::Environment& environment);
 
 }  // namespace muster::cli

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "system/files.hpp"
 #include "base/text.hpp"
 #include "launch/slurm.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {
@@ -153,7 +153,7 @@ bool describes_hosts(const LaunchOptions& options) {
   return options.nnodes || options.node_rank || options.master_addr || options.rdzv_endpoint || options.standalone;
 }
 
-Result<void> meet_in_slurm(service::LaunchJobRequest& job, const launch::SlurmTask& task, const LaunchOptions& options) {
+Result<void> meet_in_slurm(job::LaunchJobRequest& job, const launch::SlurmTask& task, const LaunchOptions& options) {
   LaunchRequest& request = job.request;
   request.run_id = options.rdzv_id.value_or("slurm-" + task.job);
   request.hosts = {task.task_count, task.task_count};
@@ -163,7 +163,7 @@ Result<void> meet_in_slurm(service::LaunchJobRequest& job, const launch::SlurmTa
       options.master_port ? static_cast<std::uint16_t>(*options.master_port) : launch::slurm_port(task.job);
   request.rendezvous_point.endpoint = {task.host_count == 1 ? "127.0.0.1" : task.first_host, port};
   if (task.task_count == task.host_count) return {};  // one launcher on each host: that host's agent
-  if (job.ranks && *job.ranks != service::RanksRequest(1))
+  if (job.ranks && *job.ranks != job::RanksRequest(1))
     return bad_input(fmt::format("srun started {} tasks on this host; each of them is one rank", task.local_task_count),
                      "srun --ntasks-per-node=1 to let muster start the ranks, or leave --nproc-per-node out");
   job.ranks = 1;
@@ -183,7 +183,7 @@ Result<launch::SecretSource> secret_source(const LaunchRequest& request, const L
   return launch::usual_secret_source();
 }
 
-Result<void> choose_meeting(service::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
+Result<void> choose_meeting(job::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
   LaunchRequest& request = job.request;
   if (options.rdzv_backend == "static" && !describes_hosts(options)) {
     const auto task = launch::slurm_task(environment);
@@ -235,7 +235,7 @@ Result<void> set_times(LaunchRequest& request, const LaunchOptions& options) {
   return {};
 }
 
-Result<void> set_meeting(service::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
+Result<void> set_meeting(job::LaunchJobRequest& job, const LaunchOptions& options, const Environment& environment) {
   job.request.signals.job_end = launch::slurm_job_end(environment);
   if (auto chosen = choose_meeting(job, options, environment); !chosen) return chosen;
   auto secret = secret_source(job.request, options);

@@ -6,8 +6,8 @@
 
 #include "base/result.hpp"
 #include "cli/launch_options.hpp"
+#include "job/launch.hpp"
 #include "launch/worker_environment.hpp"
-#include "service/launch.hpp"
 
 namespace muster::cli {
 
@@ -18,7 +18,7 @@ Result<launch::HostRange> parse_hosts(const std::string& text);
 Result<void> set_times(launch::LaunchRequest& request, const LaunchOptions& options);
 
 // Hosts, meeting, run id and, for one of several tasks of a host, its place. job.ranks is already set.
-Result<void> set_meeting(service::LaunchJobRequest& job, const LaunchOptions& options,
+Result<void> set_meeting(job::LaunchJobRequest& job, const LaunchOptions& options,
                          const launch::Environment& environment);
 
 }  // namespace muster::cli

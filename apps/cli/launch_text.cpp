@@ -13,13 +13,13 @@ namespace {
 using launch::Contract;
 using launch::LaunchRequest;
 using launch::RendezvousPoint;
-using service::LaunchPlan;
+using job::LaunchPlan;
 
 // What is known about a rank before the hosts have met: with places by rank and equal hosts, everything.
 struct RankLine {
   std::optional<int> rank;
   int local_rank = 0;  // the value of LOCAL_RANK
-  std::optional<service::RankDevice> gpu;
+  std::optional<job::RankDevice> gpu;
   std::optional<std::string> mask;  // absent: as inherited
   std::optional<int> device;        // its own GPU as the rank counts; absent: no GPU
 };

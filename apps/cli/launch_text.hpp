@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "service/launch.hpp"
+#include "job/launch.hpp"
 
 namespace muster::cli {
 
-std::string launch_plan_text(const service::LaunchPlan& plan);
-std::string launch_plan_json(const service::LaunchPlan& plan);
+std::string launch_plan_text(const job::LaunchPlan& plan);
+std::string launch_plan_json(const job::LaunchPlan& plan);
 
 }  // namespace muster::cli

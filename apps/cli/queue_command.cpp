@@ -33,7 +33,7 @@ template <class What>
 int with_jobs(const JobOptions& options, const What& what) {
   const auto ids = service::read_job_ids(options.ids);
   if (!ids) return report(ids.error());
-  auto queue = service::Queue::open(service::sources_from_environment());
+  auto queue = service::Queue::open(host::sources_from_environment());
   if (!queue) return report(queue.error());
   queue->on_note([](const std::string& text) { note(text); });
   return what(*queue, *ids);
@@ -200,7 +200,7 @@ void add_queue_command(CLI::App& program, Action& action) {
   conduct_command->group("");  // not meant to be typed
   command->callback([&action, options, why_command, forget_command, repair_command, conduct_command] {
     action.run = [options, why_command, forget_command, repair_command, conduct_command](const Tail&) {
-      if (conduct_command->parsed()) return service::conduct_queue(service::sources_from_environment());
+      if (conduct_command->parsed()) return service::conduct_queue(host::sources_from_environment());
       if (why_command->parsed()) return why(*options);
       if (repair_command->parsed()) return repair(*options);
       return forget_command->parsed() ? forget(*options) : show_jobs(*options);

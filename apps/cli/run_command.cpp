@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/count_of.hpp"
-#include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -15,10 +14,11 @@
 #include "cli/terminal.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/named_paths.hpp"
+#include "host/described_gpus.hpp"
 #include "schedule/schedule_svg.hpp"
 #include "schedule/schedule_text.hpp"
-#include "service/described_gpus.hpp"
 #include "service/experiment.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {
@@ -191,7 +191,7 @@ int conclude(const RunOptions& options, const service::ExperimentPlan& plan, con
 
 // Until all is done, or nothing more can be. Jobs taken over from an earlier call that came to nothing, because
 // they had been killed with it, are submitted again.
-int submit_and_follow(const RunOptions& options, const service::HostSources& sources, service::ExperimentPlan plan) {
+int submit_and_follow(const RunOptions& options, const host::HostSources& sources, service::ExperimentPlan plan) {
   auto queue = service::Queue::open(sources);
   if (!queue) return report(queue.error());
   listen_for_interrupts();
@@ -217,7 +217,7 @@ int submit_and_follow(const RunOptions& options, const service::HostSources& sou
 int run_experiment(const RunOptions& options) {
   auto spec = read_spec(options);
   if (!spec) return report(spec.error());
-  service::HostSources sources = service::sources_from_environment();
+  host::HostSources sources = host::sources_from_environment();
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   auto plan = service::plan_experiment(sources, std::move(*spec));
   if (!plan) return report(plan.error());
@@ -235,7 +235,7 @@ int run_experiment(const RunOptions& options) {
                                plan->stages()),
                    resume_command(options) + ", or another experiment.name"});
   if (plan->described_gpus)
-    note(service::described_gpus_words(*plan->described_gpus) +
+    note(host::described_gpus_words(*plan->described_gpus) +
          ": they say which jobs run side by side, and muster's own stages compute on the CPU");
   if (plan->gpus.empty()) note("no GPU: muster's own stages compute on the CPU, two jobs at a time");
   return submit_and_follow(options, sources, std::move(*plan));

@@ -6,9 +6,9 @@
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
-#include "service/run_comparison.hpp"
-#include "service/run_details.hpp"
-#include "service/runs.hpp"
+#include "runs/run_comparison.hpp"
+#include "runs/run_details.hpp"
+#include "runs/runs.hpp"
 #include "spec/run_spec.hpp"
 #include "spec/schema.hpp"
 #include "store/find_run.hpp"
@@ -31,19 +31,19 @@ struct RunsOptions {
 store::TextPlotForm plot_form() { return {output_width(), 12, output_is_unicode(), output_has_colour()}; }
 
 int list(const RunsOptions& options) {
-  const auto runs = service::list_runs(options.output);
+  const auto runs = runs::list_runs(options.output);
   if (options.json)
-    fmt::print("{}\n", service::runs_json(runs));
+    fmt::print("{}\n", runs::runs_json(runs));
   else
-    show(service::runs_text(runs, options.output, output_has_colour()));
+    show(runs::runs_text(runs, options.output, output_has_colour()));
   return 0;
 }
 
 int show(const RunsOptions& options) {
   const auto run = store::find_run(options.output, options.first);
   if (!run) return report(run.error());
-  const service::RunDetails details = service::describe_run(*run);
-  fmt::print("{}", options.json ? service::run_json(details) + "\n" : service::run_text(details, plot_form()));
+  const runs::RunDetails details = runs::describe_run(*run);
+  fmt::print("{}", options.json ? runs::run_json(details) + "\n" : runs::run_text(details, plot_form()));
   return 0;
 }
 
@@ -52,9 +52,9 @@ int compare(const RunsOptions& options) {
   if (!first) return report(first.error());
   const auto second = store::find_run(options.output, options.second);
   if (!second) return report(second.error());
-  const service::RunComparison comparison = service::compare_runs(*first, *second);
-  fmt::print("{}", options.json ? service::comparison_json(comparison) + "\n"
-                                : service::comparison_text(comparison, plot_form()));
+  const runs::RunComparison comparison = runs::compare_runs(*first, *second);
+  fmt::print("{}", options.json ? runs::comparison_json(comparison) + "\n"
+                                : runs::comparison_text(comparison, plot_form()));
   return 0;
 }
 

@@ -79,8 +79,8 @@ std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   return options;
 }
 
-Result<service::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command) {
-  service::LeaseRequest lease_request;
+Result<host::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command) {
+  host::LeaseRequest lease_request;
   lease_request.command = std::move(command);
   lease_request.share = options.share;
   auto wait = options.wait->span_or(std::chrono::hours(24 * 365));

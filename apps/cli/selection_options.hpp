@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "cli/command.hpp"
 #include "gpu/selection.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace CLI {
 class App;
@@ -43,6 +43,6 @@ struct LeaseOptions {
 
 std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command);
 
-Result<service::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command);
+Result<host::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command);
 
 }  // namespace muster::cli

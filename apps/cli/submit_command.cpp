@@ -86,7 +86,7 @@ Result<service::SubmitRequest> read_wish(const SubmitOptions& options, const Tai
 int submit(const SubmitOptions& options, const Tail& tail) {
   const auto request = read_wish(options, tail);
   if (!request) return report(request.error());
-  service::HostSources sources = service::sources_from_environment();
+  host::HostSources sources = host::sources_from_environment();
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   auto queue = service::Queue::open(std::move(sources));
   if (!queue) return report(queue.error());

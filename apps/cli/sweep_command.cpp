@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/selection_options.hpp"
 #include "cli/status_line.hpp"
 #include "service/sweep.hpp"
+#include "system/files.hpp"
 
 namespace muster::cli {
 namespace {
@@ -119,7 +119,7 @@ int carry_out(const service::SweepRequest& request, const InventoryOption& inven
   const auto plan = service::plan_sweep(request);
   if (!plan) return report(plan.error());
   for (const std::string& text : plan->notes) note(text);
-  service::Host host = open_host(inventory);
+  host::Host host = open_host(inventory);
   if (dry_run) {
     const auto slots = service::plan_slots(host, request.slots, request.lease);
     if (!slots) return report(slots.error());

@@ -224,12 +224,12 @@ int show_live(const TopOptions& options, service::LiveView& live, milliseconds i
 
 // A wrong file is reported at once, as other commands report it; if it is not a plain file, reading it may
 // block.
-Result<void> check_inventory_file(const service::HostSources& sources) {
+Result<void> check_inventory_file(const host::HostSources& sources) {
   std::error_code failure;
   if (!sources.inventory_file) return {};
   const auto status = std::filesystem::status(*sources.inventory_file, failure);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return {};
-  const auto view = service::Host(sources).look(gpu::Detail::memory);
+  const auto view = host::Host(sources).look(gpu::Detail::memory);
   return view || view.error().kind != Error::Kind::bad_input ? Result<void>() : view.error();
 }
 
@@ -242,7 +242,7 @@ int top(const TopOptions& options) {
     return report({Error::Kind::bad_input,
                    fmt::format("--interval {}ms asks the driver more than ten times a second", interval->count()),
                    "use 100ms or more"});
-  service::HostSources sources = service::sources_from_environment();
+  host::HostSources sources = host::sources_from_environment();
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;
   if (auto named = check_inventory_file(sources); !named) return report(named.error());
   auto live = service::LiveView::open(sources, options.output);

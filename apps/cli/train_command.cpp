@@ -14,8 +14,8 @@
 #include "cli/preparation_line.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
-#include "service/prompt_to_try.hpp"
-#include "service/train.hpp"
+#include "job/train/prompt_to_try.hpp"
+#include "job/train/train.hpp"
 #include "store/metrics_table.hpp"
 #include "store/terminal_plot.hpp"
 
@@ -30,19 +30,19 @@ struct TrainCommand {
 };
 
 // --resume alone is --resume auto; a setting after it is a setting.
-void take_bare_resume(service::GivenConfiguration& configuration) {
+void take_bare_resume(planning::GivenConfiguration& configuration) {
   std::vector<std::string>& words = configuration.short_values["--resume"];
   if (words.empty()) return;
   if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
   if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
 }
 
-int show_plan(const service::TrainPlan& plan, bool json) {
+int show_plan(const job::TrainPlan& plan, bool json) {
   if (json)
-    fmt::print("{}\n", service::train_plan_json(plan));
+    fmt::print("{}\n", job::train_plan_json(plan));
   else
-    show(service::train_plan_text(plan, output_has_colour()));
-  if (plan.plan.fits() && !plan.fits()) return report(service::refusal_of(plan));
+    show(job::train_plan_text(plan, output_has_colour()));
+  if (plan.plan.fits() && !plan.fits()) return report(job::refusal_of(plan));
   return plan.fits() ? 0 : exit_code(Error::Kind::refused);
 }
 
@@ -65,15 +65,15 @@ class TrainScreen {
  public:
   TrainScreen(StatusLine& line, std::int64_t every) : line_(line), every_(every) {}
 
-  service::TrainListener listener() {
-    service::TrainListener listener;
+  job::TrainListener listener() {
+    job::TrainListener listener;
     listener.note = [this](const std::string& text) {
       line_.clear();
       note(text);
     };
-    listener.progress = [this](const service::TrainProgress& progress) { show(progress); };
-    listener.work = [this](const service::JobProgress& work) {
-      line_.show(service::progress_line(work), work.elapsed);
+    listener.progress = [this](const job::TrainProgress& progress) { show(progress); };
+    listener.work = [this](const job::JobProgress& work) {
+      line_.show(job::progress_line(work), work.elapsed);
     };
     listener.evaluated = [this](const wire::Evaluated& evaluated) {
       line_.clear();
@@ -87,8 +87,8 @@ class TrainScreen {
   }
 
  private:
-  void show(const service::TrainProgress& progress) {
-    const std::string text = service::step_line(progress);
+  void show(const job::TrainProgress& progress) {
+    const std::string text = job::step_line(progress);
     if (progress.step == 1 || progress.step % every_ == 0 || progress.step == progress.steps) {
       line_.clear();
       tell_user(printable_lines(text) + "\n");
@@ -108,24 +108,24 @@ void print_plot(const std::filesystem::path& folder) {
                              {output_width(), 12, output_is_unicode(), output_has_colour()}));
 }
 
-std::string summary_json(const service::TrainSummary& summary) {
+std::string summary_json(const job::TrainSummary& summary) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(store::result_json(summary.result), nullptr, false);
   json["folder"] = summary.folder->string();
   return json.dump();
 }
 
 // A command that tries the model: with a question that it was evaluated on, else with one like those it learnt from.
-std::string try_line(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& data,
+std::string try_line(const job::TrainPlan& plan, const job::TrainSummary& summary, const std::string& data,
                      const std::filesystem::path& model) {
   const bool has_question = summary.evaluated && !summary.evaluated->samples.empty();
   const std::string prompt =
-      has_question ? summary.evaluated->samples.front().prompt : service::prompt_to_try(data);
+      has_question ? summary.evaluated->samples.front().prompt : job::prompt_to_try(data);
   return fmt::format("try it: {} | {} generate -m {} -p - --temperature 0 --max-new-tokens {}{}",
-                     service::piped(prompt), shell_word(called_as()), shell_word(model.string()),
+                     job::piped(prompt), shell_word(called_as()), shell_word(model.string()),
                      has_question ? 8 : 32, plan.job.selection ? "" : " --device cpu");
 }
 
-int finish(const service::TrainPlan& plan, const service::TrainSummary& summary, const std::string& data, bool json) {
+int finish(const job::TrainPlan& plan, const job::TrainSummary& summary, const std::string& data, bool json) {
   if (!summary.folder) {
     note("the ranks of this host have ended; host 0 has the run");
     return summary.exit_code;
@@ -148,7 +148,7 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
 }
 
 // A run that has done everything it was asked to.
-int tell_finished(const service::TrainPlan& plan, bool json) {
+int tell_finished(const job::TrainPlan& plan, bool json) {
   note(fmt::format("{} has done all its {}: there is nothing to do; a larger training.max_steps continues it",
                    std::filesystem::proximate(*plan.resumes).string(), count_of(plan.task().steps, "step")));
   if (!json) return 0;
@@ -156,7 +156,7 @@ int tell_finished(const service::TrainPlan& plan, bool json) {
   if (!folder) return report(folder.error());
   const auto result = folder->read_result();
   if (!result) return report(result.error());
-  service::TrainSummary summary;
+  job::TrainSummary summary;
   summary.folder = folder->path();
   if (*result) summary.result = **result;
   fmt::print("{}\n", summary_json(summary));
@@ -164,28 +164,28 @@ int tell_finished(const service::TrainPlan& plan, bool json) {
 }
 
 int run_train(const TrainCommand& given) {
-  service::GivenConfiguration configuration = *given.configuration;
+  planning::GivenConfiguration configuration = *given.configuration;
   take_bare_resume(configuration);
-  auto resolved = service::resolve_configuration(spec::Schema(), configuration);
+  auto resolved = planning::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return report(resolved.error());
   for (const std::string& text : resolved->notes) note(text);
-  auto settled = service::settle_training_settings(std::move(*resolved));
+  auto settled = job::settle_training_settings(std::move(*resolved));
   if (!settled) return report(settled.error());
   if (given.configuration->print) {
     print_resolved(spec::Schema(), *settled, given.json);
     return 0;
   }
-  service::TrainRequest request{std::move(*settled), given.dry_run ? service::Purpose::plan : service::Purpose::compute};
-  service::Host host = open_host(*given.inventory);
+  job::TrainRequest request{std::move(*settled), given.dry_run ? host::Purpose::plan : host::Purpose::compute};
+  host::Host host = open_host(*given.inventory);
   StatusLine line;
-  const auto plan = service::plan_training(host, request, show_preparation(line));
+  const auto plan = job::plan_training(host, request, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
   for (const std::string& text : plan->question.model->notes) note(text);
   for (const std::string& text : plan->notes) note(text);
   if (given.dry_run) return show_plan(*plan, given.json);
   if (plan->finished) return tell_finished(*plan, given.json);
-  if (!plan->fits()) return report(service::refusal_of(*plan));
+  if (!plan->fits()) return report(job::refusal_of(*plan));
   const wire::TrainTask& task = plan->task();
   const std::int64_t ranks = plan->job.ranks * (plan->job.hosts ? plan->job.hosts->count : 1);
   const std::int64_t of_pass = ranks * task.micro_batch;
@@ -197,7 +197,7 @@ int run_train(const TrainCommand& given) {
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
                                           : std::max<std::int64_t>(request.settings.spec.training.logging_steps, 1));
-  const auto summary = service::train(host, request, *plan, screen.listener());
+  const auto summary = job::train(host, request, *plan, screen.listener());
   line.clear();
   if (!summary) return report(summary.error());
   if (summary->was_complete) return tell_finished(*plan, given.json);

@@ -4,18 +4,18 @@
 
 #include "bindings.hpp"
 #include "errors.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::python {
 namespace {
 
 using MaskText = std::optional<std::string>;
 
-gpu::CudaView read_as_cuda(const MaskText& text, const service::HostView& view) {
+gpu::CudaView read_as_cuda(const MaskText& text, const host::HostView& view) {
   return gpu::read_as_cuda(text, view.snapshot.gpus);
 }
 
-std::vector<gpu::VisibleDevice> read_mask(const MaskText& text, const service::HostView& view) {
+std::vector<gpu::VisibleDevice> read_mask(const MaskText& text, const host::HostView& view) {
   return value_or_raise(gpu::read_mask(text, view.snapshot.gpus));
 }
 

@@ -14,7 +14,7 @@
 #include "plan/compat_layers.hpp"
 #include "plan/compat_map.hpp"
 #include "plan/memory_model.hpp"
-#include "service/plan.hpp"
+#include "host/host_memory.hpp"
 #include "spec/model/model_source.hpp"
 
 namespace muster::python {
@@ -181,7 +181,7 @@ void bind_device_map(nanobind::module_& module) {
   module.def("balanced_budgets", &balanced_budgets, arg("shape"), arg("request"), arg("budgets"), arg("low_zero"));
   module.def("compat_map", &compat_map, arg("shape"), arg("request"), arg("budgets"), Released());
   module.def("largest_and_total", &largest_and_total, arg("shape"));
-  module.def("free_host_memory", &service::free_host_memory, "Bytes; None: not told.");
+  module.def("free_host_memory", &host::free_host_memory, "Bytes; None: not told.");
   module.def("weigh", &weigh, arg("shape"), arg("type"));
 }
 

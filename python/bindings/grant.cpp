@@ -3,12 +3,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::python {
 
 void bind_grant(nanobind::module_& module) {
-  using service::Grant;
+  using host::Grant;
   nanobind::class_<Grant>(module, "Grant", "GPUs that are this process's to use, until released.")
       .def_ro("devices", &Grant::devices, "In the order of use.")
       .def_ro("mask", &Grant::mask, "CUDA_VISIBLE_DEVICES for a child that may use them all.")

@@ -1,4 +1,4 @@
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
@@ -14,10 +14,10 @@
 namespace muster::python {
 namespace {
 
-using service::Host;
+using host::Host;
 using OnWaiting = std::function<void(const std::string&)>;
 
-service::HostView look(Host& host, bool everything) {
+host::HostView look(Host& host, bool everything) {
   return value_or_raise(host.look(everything ? gpu::Detail::everything : gpu::Detail::memory));
 }
 
@@ -27,9 +27,9 @@ std::vector<int> pick(Host& host, const gpu::SelectionRequest& request) {
   return chosen;
 }
 
-service::Grant hold(const Host& host, const gpu::SelectionRequest& request, const std::string& command, bool share,
+host::Grant hold(const Host& host, const gpu::SelectionRequest& request, const std::string& command, bool share,
                     std::optional<std::int64_t> wait, const OnWaiting& on_waiting) {
-  service::LeaseRequest lease_request;
+  host::LeaseRequest lease_request;
   lease_request.command = command;
   lease_request.share = share;
   if (wait) lease_request.wait = std::chrono::milliseconds(*wait);
@@ -43,7 +43,7 @@ void bind_host(nanobind::module_& module) {
   using Released = nanobind::call_guard<nanobind::gil_scoped_release>;
   nanobind::class_<Host>(module, "Host", "This machine's GPUs as this process may use them.")
       .def(
-          "__init__", [](Host* place) { new (place) Host(service::sources_from_environment()); },
+          "__init__", [](Host* place) { new (place) Host(host::sources_from_environment()); },
           "Reads the environment as it is now.")
       .def("look", &look, arg("everything") = true, Released(),
            "everything=False: identities and memory alone, quicker.")

@@ -4,12 +4,12 @@
 
 #include "bindings.hpp"
 #include "errors.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::python {
 namespace {
 
-using service::HostView;
+using host::HostView;
 
 std::optional<lease::Holder> holder_of(const HostView& view, const gpu::VisibleDevice& device) {
   if (!device.uuid) return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<lease::Holder> holder_of(const HostView& view, const gpu::VisibleD
 std::string mask_for(const HostView& view, const std::vector<int>& chosen) {
   std::vector<gpu::VisibleIndex> indices;
   for (const int position : chosen) indices.push_back(gpu::VisibleIndex{position});
-  return value_or_raise(service::mask_for(view, indices, gpu::MaskForm::as_inherited));
+  return value_or_raise(host::mask_for(view, indices, gpu::MaskForm::as_inherited));
 }
 
 }  // namespace

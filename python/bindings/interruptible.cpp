@@ -18,13 +18,13 @@ struct Progress {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> reason;  // what is being waited for, until it is told
-  std::optional<Result<service::Grant>> outcome;
+  std::optional<Result<host::Grant>> outcome;
   std::exception_ptr bug;
 };
 
-void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& request,
-         const service::LeaseRequest& lease_request) {
-  std::optional<Result<service::Grant>> outcome;
+void run(Progress& progress, host::Host& host, const gpu::SelectionRequest& request,
+         const host::LeaseRequest& lease_request) {
+  std::optional<Result<host::Grant>> outcome;
   std::exception_ptr bug;
   try {
     outcome = host.hold(request, lease_request, gpu::MaskForm::as_inherited);
@@ -39,12 +39,12 @@ void run(Progress& progress, service::Host& host, const gpu::SelectionRequest& r
 
 }  // namespace
 
-Result<service::Grant> hold_interruptibly(const service::HostSources& sources, gpu::SelectionRequest request,
-                                          service::LeaseRequest lease_request,
+Result<host::Grant> hold_interruptibly(const host::HostSources& sources, gpu::SelectionRequest request,
+                                          host::LeaseRequest lease_request,
                                           const std::function<void(const std::string&)>& on_waiting) {
   constexpr std::chrono::milliseconds between_signal_checks(50);
   Progress progress;
-  service::Host host(sources);
+  host::Host host(sources);
   lease_request.on_waiting = [&](const std::string& reason) {
     const std::lock_guard lock(progress.mutex);
     progress.reason = reason;

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::python {
 
 // Host::hold, called with the GIL held. on_waiting is called in this thread. A signal handler that raises ends the wait
 // with its exception and gives up the place in the line.
-Result<service::Grant> hold_interruptibly(const service::HostSources& sources, gpu::SelectionRequest request,
-                                          service::LeaseRequest lease_request,
+Result<host::Grant> hold_interruptibly(const host::HostSources& sources, gpu::SelectionRequest request,
+                                          host::LeaseRequest lease_request,
                                           const std::function<void(const std::string&)>& on_waiting);
 
 }  // namespace muster::python

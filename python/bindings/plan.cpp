@@ -5,36 +5,36 @@
 
 #include <algorithm>
 
-#include "system/files.hpp"
 #include "bindings.hpp"
 #include "errors.hpp"
-#include "service/plan_options.hpp"
+#include "planning/plan_options.hpp"
+#include "system/files.hpp"
 
 namespace muster::python {
 namespace {
 
-using service::PlanCommandLine;
+using planning::PlanCommandLine;
 using GivenOptions = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 // A plan with everything its reports are made of.
 struct AnsweredPlan {
-  service::PlanAnswer answer;
+  planning::PlanAnswer answer;
   PlanCommandLine command;
 };
 
 AnsweredPlan answer_plan(const GivenOptions& options, const std::optional<std::string>& gpus_from) {
   std::vector<PlanCommandLine::Given> given;
   for (const auto& [option, values] : options) given.push_back({option, values});
-  service::HostSources sources = service::sources_from_environment();
+  host::HostSources sources = host::sources_from_environment();
   if (gpus_from) sources.inventory_file = *gpus_from;
-  service::Host host(std::move(sources));
-  auto answer = value_or_raise(service::answer_plan(host, value_or_raise(service::read_plan_options(given))));
+  host::Host host(std::move(sources));
+  auto answer = value_or_raise(planning::answer_plan(host, value_or_raise(planning::read_plan_options(given))));
   const plan::Work work = answer.question.workload.work;
   return {std::move(answer), PlanCommandLine(std::move(given), work)};
 }
 
 void save_picture(const AnsweredPlan& plan, const std::string& path) {
-  const auto written = write_file_atomically(path, service::plan_plot(plan.answer.question, plan.answer.plan));
+  const auto written = write_file_atomically(path, planning::plan_plot(plan.answer.question, plan.answer.plan));
   if (!written) raise(written.error());
 }
 
@@ -61,11 +61,11 @@ void bind_plan(nanobind::module_& module) {
       .def_prop_ro("notes", [](const AnsweredPlan& plan) { return plan.answer.notes; })
       .def("json",
            [](const AnsweredPlan& plan) {
-             return service::plan_json(plan.answer.question, plan.answer.plan, plan.command);
+             return planning::plan_json(plan.answer.question, plan.answer.plan, plan.command);
            })
       .def("text",
            [](const AnsweredPlan& plan) {
-             return service::plan_text(plan.answer.question, plan.answer.plan, plan.command, false);
+             return planning::plan_text(plan.answer.question, plan.answer.plan, plan.command, false);
            })
       .def("save_picture", &save_picture, arg("path"))
       .def("smallest_set", &smallest_set, arg("numbers"), arg("margin"), Released(),

@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text.hpp"
+#include "experiment/experiment_file.hpp"
+#include "host/described_gpus.hpp"
+#include "job/worker_run.hpp"
+#include "schedule/schedule_svg.hpp"
+#include "service/queue_gpus.hpp"
+#include "store/timestamp.hpp"
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
 #include "system/process.hpp"
-#include "base/text.hpp"
-#include "experiment/experiment_file.hpp"
-#include "schedule/schedule_svg.hpp"
-#include "service/described_gpus.hpp"
-#include "service/queue_gpus.hpp"
-#include "service/worker_run.hpp"
-#include "store/timestamp.hpp"
 
 namespace muster::service {
 namespace {
@@ -101,16 +101,16 @@ std::size_t ExperimentPlan::stages_done() const {
   return done;
 }
 
-Result<ExperimentPlan> plan_experiment(const HostSources& sources, ExperimentSpec spec) {
+Result<ExperimentPlan> plan_experiment(const host::HostSources& sources, ExperimentSpec spec) {
   ExperimentPlan plan;
   QueueGpus gpus(sources);
   const auto listed = gpus.look();
   if (!listed) return listed.error();
   for (const queue::GpuListing::Gpu& gpu : listed->gpus)
     if (!gpu.sickness) plan.gpus.push_back(gpu.name);
-  const auto view = Host(sources).look(gpu::Detail::memory);
+  const auto view = host::Host(sources).look(gpu::Detail::memory);
   if (!view) return view.error();
-  plan.described_gpus = file_of_described_gpus(sources, *view);
+  plan.described_gpus = host::file_of_described_gpus(sources, *view);
   plan.spec = std::make_unique<const ExperimentSpec>(std::move(spec));
   std::error_code failure;
   plan.folder = fs::absolute(fs::path(plan.spec->output) / plan.spec->name, failure);
@@ -220,7 +220,7 @@ Result<StageJobs> open_stages(Queue& queue, const fs::path& folder) {
 Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan) {
   for (const experiment::StageKind kind : plan.spec->wanted_stages())
     if (plan.spec->stage(kind).is_own())
-      if (const auto worker = find_worker(); !worker) return worker.error();
+      if (const auto worker = job::find_worker(); !worker) return worker.error();
   if (auto prepared = prepare_folder(plan); !prepared) return prepared.error();
   // Two processes that submit the same experiment at the same time do so one after the other.
   const auto lock = lock_file(plan.folder / "lock");

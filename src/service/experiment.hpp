@@ -14,8 +14,8 @@
 #include "experiment/experiment_spec.hpp"
 #include "experiment/job_folder.hpp"
 #include "experiment/results.hpp"
+#include "host/host.hpp"
 #include "schedule/simulation.hpp"
-#include "service/host.hpp"
 #include "service/queue.hpp"
 
 namespace muster::service {
@@ -36,7 +36,7 @@ struct ExperimentPlan {
 };
 
 // Looks at the GPUs and at the folder; writes nothing. A folder with other settings is refused with the differences.
-Result<ExperimentPlan> plan_experiment(const HostSources& sources, experiment::ExperimentSpec spec);
+Result<ExperimentPlan> plan_experiment(const host::HostSources& sources, experiment::ExperimentSpec spec);
 
 // Jobs of the queue by the ids that stages have in an experiment: "sft_small_sums_r1.train".
 using StageJobs = std::map<std::string, schedule::JobId>;

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "system/files.hpp"
 #include "base/text.hpp"
-#include "service/prompt_file.hpp"
+#include "job/generate/prompt_file.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 namespace {
@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 Error unfit(std::string what, std::string remedy) { return {Error::Kind::failed, std::move(what), std::move(remedy)}; }
 
-ordered_json row_of(const PromptRow& prompt, const std::string& answer) {
+ordered_json row_of(const job::PromptRow& prompt, const std::string& answer) {
   if (prompt.prompt) return {{"prompt", *prompt.prompt}, {"completion", answer}};
   ordered_json row{{"messages", prompt.messages}};
   row["messages"].push_back({{"role", "assistant"}, {"content", answer}});
@@ -54,9 +54,9 @@ Result<void> write_generated_data(const std::string& prompts, const std::filesys
   }
   const auto text = read_file(answers);
   if (!text) return text.error();
-  auto file = PromptFile::open(prompts, PromptUse::prompts);
+  auto file = job::PromptFile::open(prompts, job::PromptUse::prompts);
   if (!file) return file.error();
-  std::optional<PromptRow> prompt;
+  std::optional<job::PromptRow> prompt;
   std::string data;
   for (const std::string& line : split(*text, '\n')) {
     if (line.empty()) continue;

@@ -9,21 +9,21 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
+#include "experiment/experiment_file.hpp"
+#include "experiment/settings.hpp"
+#include "experiment/stage_command.hpp"
+#include "experiment/variables.hpp"
+#include "host/described_gpus.hpp"
+#include "service/experiment.hpp"
+#include "service/experiment_data.hpp"
+#include "store/run_folder.hpp"
 #include "system/allotted_cores.hpp"
 #include "system/exec_arguments.hpp"
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
 #include "system/process.hpp"
 #include "system/signals.hpp"
-#include "base/text.hpp"
-#include "experiment/experiment_file.hpp"
-#include "experiment/settings.hpp"
-#include "experiment/stage_command.hpp"
-#include "experiment/variables.hpp"
-#include "service/described_gpus.hpp"
-#include "service/experiment.hpp"
-#include "service/experiment_data.hpp"
-#include "store/run_folder.hpp"
 
 namespace muster::service {
 namespace {
@@ -131,7 +131,7 @@ class StageRun {
     if (!described) return described.error();
     if (*described) {
       facts.ranks_instead = std::clamp(facts.gpus, 1, allotted_cores());
-      fmt::print("{}: its own stages compute on the CPU\n", described_gpus_words(**described));
+      fmt::print("{}: its own stages compute on the CPU\n", host::described_gpus_words(**described));
     }
     const auto start = kind_ == StageKind::evaluate ? evaluated_model() : start_model();
     if (!start) return start.error();
@@ -146,11 +146,11 @@ class StageRun {
 
   // The file of the GPUs that the stage was given, where they are not in this machine.
   static Result<std::optional<fs::path>> described_gpus() {
-    Host host(sources_from_environment());
+    host::Host host(host::sources_from_environment());
     if (!host.sources().inventory_file) return std::optional<fs::path>();
     const auto view = host.look(gpu::Detail::memory);
     if (!view) return view.error();
-    return file_of_described_gpus(host.sources(), *view);
+    return host::file_of_described_gpus(host.sources(), *view);
   }
 
   Result<void> check_stages_before() const {

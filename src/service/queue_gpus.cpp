@@ -8,9 +8,9 @@
 
 #include "gpu/health.hpp"
 #include "gpu/topology.hpp"
+#include "host/memory_wait.hpp"
 #include "lease/gate.hpp"
 #include "lease/lease_folder.hpp"
-#include "service/memory_wait.hpp"
 
 namespace muster::service {
 namespace {
@@ -18,12 +18,12 @@ namespace {
 constexpr std::chrono::seconds longest_wait(30);
 
 // Absent if the GPUs had no holder before, or it is not known what was in use then.
-std::function<Result<void>()> wait_for_those_before(const HostSources& sources, const lease::Lease& held) {
-  std::vector<UsedBefore> before;
+std::function<Result<void>()> wait_for_those_before(const host::HostSources& sources, const lease::Lease& held) {
+  std::vector<host::UsedBefore> before;
   for (std::size_t i = 0; i < held.resources().size(); ++i)
     if (const auto& last = held.previous_holders()[i]; last && last->memory_before)
       before.push_back({held.resources()[i], *last->memory_before});
-  return before.empty() ? nullptr : memory_wait(sources, std::move(before), longest_wait);
+  return before.empty() ? nullptr : host::memory_wait(sources, std::move(before), longest_wait);
 }
 
 // Any user can keep the lease table closed. That holds up the conductor for no longer than this: the start is
@@ -44,7 +44,7 @@ lease::Purpose purpose_of(const std::string& command) {
 }
 
 // None if all links between GPUs are alike: then it does not matter which GPUs a job gets.
-std::vector<queue::GpuListing::Link> links_of(const HostView& view) {
+std::vector<queue::GpuListing::Link> links_of(const host::HostView& view) {
   std::map<gpu::GpuIndex, std::vector<std::string>> devices;  // several where a GPU is split
   for (const gpu::VisibleDevice& device : view.visible)
     if (device.uuid) devices[device.gpu].push_back(device.uuid->text);
@@ -63,11 +63,11 @@ std::vector<queue::GpuListing::Link> links_of(const HostView& view) {
 
 }  // namespace
 
-QueueGpus::QueueGpus(HostSources sources) : sources_(std::move(sources)), leases_(sources_.lease_folder) {}
+QueueGpus::QueueGpus(host::HostSources sources) : sources_(std::move(sources)), leases_(sources_.lease_folder) {}
 
 Result<queue::GpuListing> QueueGpus::look() {
   listed_.clear();
-  Host host(sources_);
+  host::Host host(sources_);
   auto view = host.look();
   if (!view) {
     failure_ = view.error().what;
@@ -108,7 +108,7 @@ std::variant<queue::GpuGrant, std::vector<queue::HeldGpu>, Error> QueueGpus::tak
   for (std::size_t index = 0; index < view_.visible.size(); ++index)
     if (view_.visible[index].uuid && std::ranges::find(names, view_.visible[index].uuid->text) != names.end())
       chosen.push_back(static_cast<gpu::VisibleIndex>(index));
-  const auto mask = mask_for(view_, chosen, gpu::MaskForm::as_inherited);
+  const auto mask = host::mask_for(view_, chosen, gpu::MaskForm::as_inherited);
   if (!mask) return mask.error();
   grant.environment = gpu::mask_environment(*mask);
   grant.before_start = wait_for_those_before(sources_, *held);
@@ -143,7 +143,7 @@ void QueueGpus::refuse_for_a_while(const std::string& name, const std::string& r
 
 // What computes on the GPUs now: what was seen when the conductor last looked may be out of date.
 Result<void> QueueGpus::look_for_occupants() {
-  Host host(sources_);
+  host::Host host(sources_);
   auto view = host.look(gpu::Detail::memory);
   if (!view) return view.error();
   view_.occupants = std::move(view->occupants);

@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "base/duration.hpp"
-#include "system/files.hpp"
 #include "base/one_line.hpp"
 #include "base/table.hpp"
 #include "queue/command_book.hpp"
@@ -18,6 +17,7 @@
 #include "schedule/summary.hpp"
 #include "service/queue.hpp"
 #include "store/timestamp.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 namespace {

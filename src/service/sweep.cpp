@@ -12,8 +12,6 @@
 #include <iostream>
 #include <set>
 
-#include "system/files.hpp"
-#include "system/shortage.hpp"
 #include "base/text.hpp"
 #include "schedule/start_pause.hpp"
 #include "service/trial_run.hpp"
@@ -21,6 +19,8 @@
 #include "sweep/best_trials.hpp"
 #include "sweep/sweep_end.hpp"
 #include "sweep/sweep_plot.hpp"
+#include "system/files.hpp"
+#include "system/shortage.hpp"
 
 namespace muster::service {
 
@@ -81,7 +81,7 @@ class SweepRun {
   using Clock = std::chrono::steady_clock;
 
  public:
-  SweepRun(const SweepPlan& plan, Slots slots, const HostSources& sources, const LeaseRequest& lease,
+  SweepRun(const SweepPlan& plan, Slots slots, const host::HostSources& sources, const host::LeaseRequest& lease,
            const SweepListener& listener)
       : plan_(plan),
         sources_(sources),
@@ -277,7 +277,7 @@ class SweepRun {
   }
 
   const SweepPlan& plan_;
-  const HostSources& sources_;
+  const host::HostSources& sources_;
   std::chrono::milliseconds reclaim_;
   Slots slots_;
   const SweepListener& listener_;
@@ -298,7 +298,7 @@ class SweepRun {
 
 }  // namespace
 
-Result<SweepSummary> run_sweep(Host& host, const SweepRequest& request, const SweepPlan& plan,
+Result<SweepSummary> run_sweep(host::Host& host, const SweepRequest& request, const SweepPlan& plan,
                                const SweepListener& listener) {
   auto slots = take_slots(host, request.slots, request.lease);
   if (!slots) return slots.error();

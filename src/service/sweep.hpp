@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 #include "service/sweep_slots.hpp"
 #include "sweep/file_ledger.hpp"
 #include "sweep/sweep_folder.hpp"
@@ -22,7 +22,7 @@ struct SweepRequest {
   std::vector<std::string> words;   // key=value
   std::string output = "sweeps";    // the folder of all sweeps
   SlotOptions slots;
-  LeaseRequest lease;
+  host::LeaseRequest lease;
 };
 
 // A sweep that could begin, or continue: all that is known without taking or writing anything.
@@ -71,7 +71,7 @@ struct SweepSummary {
 
 // Takes the GPUs while it runs, and runs trials until the limits are reached, a signal comes or nothing is
 // left to try. To be called while this process has one thread.
-Result<SweepSummary> run_sweep(Host& host, const SweepRequest& request, const SweepPlan& plan, const SweepListener& listener);
+Result<SweepSummary> run_sweep(host::Host& host, const SweepRequest& request, const SweepPlan& plan, const SweepListener& listener);
 
 // Several lines: how it ended, the best settings, and where everything is.
 std::string summary_text(const SweepPlan& plan, const SweepSummary& summary);

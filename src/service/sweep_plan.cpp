@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "system/files.hpp"
 #include "base/text.hpp"
-#include "service/configuration.hpp"
+#include "job/train/train.hpp"
+#include "job/train/train_job.hpp"
+#include "planning/configuration.hpp"
 #include "service/sweep.hpp"
-#include "service/train.hpp"
-#include "service/train_job.hpp"
 #include "sweep/best_trials.hpp"
 #include "sweep/search/suggest.hpp"
 #include "sweep/sweep_document.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 
@@ -67,7 +67,7 @@ Result<Source> source_of(const SweepRequest& request, const sweep::SweepFolder& 
 
 // What muster train measures is known beforehand; what an evaluation prints is not.
 Result<void> check_own_metric(const sweep::SweepSpec& spec) {
-  std::vector<std::string> known = train_columns();
+  std::vector<std::string> known = job::train_columns();
   known.emplace_back("final_loss");
   if (!spec.evaluate.empty() || std::ranges::find(known, spec.metric) != known.end()) return {};
   const auto meant = nearest(spec.metric, known);
@@ -80,12 +80,12 @@ Result<void> check_own_metric(const sweep::SweepSpec& spec) {
 Result<void> check_own_training(const sweep::SweepSpec& spec) {
   const auto first = sweep::suggest(spec, {});
   if (!first) return {};
-  GivenConfiguration given;
+  planning::GivenConfiguration given;
   given.settings = sweep::override_list(first->settings);
   given.command = spec::Command::train;
-  auto resolved = resolve_configuration(spec::Schema(), given);
+  auto resolved = planning::resolve_configuration(spec::Schema(), given);
   if (!resolved) return with_context(resolved.error(), "the first trial");
-  auto settled = settle_training_settings(std::move(*resolved));
+  auto settled = job::settle_training_settings(std::move(*resolved));
   if (!settled) return with_context(settled.error(), "the first trial");
   return {};
 }

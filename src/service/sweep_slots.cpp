@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <limits>
 
-#include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
 #include "base/text.hpp"
-#include "service/described_gpus.hpp"
-#include "service/memory_wait.hpp"
+#include "host/described_gpus.hpp"
+#include "host/memory_wait.hpp"
+#include "system/allotted_cores.hpp"
 
 namespace muster::service {
 namespace {
@@ -75,11 +75,11 @@ void share_cores(std::vector<Slot>& slots) {
 }
 
 // With GPUs that exist only in a file, these decide which trials run, and the CPU computes.
-void consider_described_gpus(const HostSources& sources, const HostView& view, Slots& slots) {
-  const auto file = file_of_described_gpus(sources, view);
+void consider_described_gpus(const host::HostSources& sources, const host::HostView& view, Slots& slots) {
+  const auto file = host::file_of_described_gpus(sources, view);
   if (!file) return;
   share_cores(slots.slots);
-  slots.notes.push_back(described_gpus_words(*file) + ": trials of muster train compute on the CPU");
+  slots.notes.push_back(host::described_gpus_words(*file) + ": trials of muster train compute on the CPU");
 }
 
 // entries: of the mask of all of them.
@@ -102,7 +102,7 @@ Result<std::vector<Slot>> cut_into_slots(const SlotShape& shape, const std::vect
   return slots;
 }
 
-Result<SlotShape> look_and_shape(Host& host, const SlotOptions& options) {
+Result<SlotShape> look_and_shape(host::Host& host, const SlotOptions& options) {
   if (options.without_gpus) return shape_slots(options, 0);
   const auto view = host.look(gpu::Detail::memory);
   if (!view) return view.error();
@@ -157,7 +157,7 @@ Result<SlotShape> shape_slots(const SlotOptions& options, std::size_t visible) {
   return SlotShape{std::move(request), options.per_trial.value_or(1), std::nullopt};
 }
 
-Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease) {
+Result<Slots> plan_slots(host::Host& host, const SlotOptions& options, const host::LeaseRequest& lease) {
   const auto shape = look_and_shape(host, options);
   if (!shape) return shape.error();
   if (!shape->request) return cpu_slots(*shape);
@@ -165,9 +165,9 @@ Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequ
   request.allow_leased = request.allow_busy = lease.share;
   const auto view = host.look();
   if (!view) return view.error();
-  const auto chosen = pick(*view, request);
+  const auto chosen = host::pick(*view, request);
   if (!chosen) return chosen.error();
-  const auto mask = mask_for(*view, *chosen, gpu::MaskForm::as_inherited);
+  const auto mask = host::mask_for(*view, *chosen, gpu::MaskForm::as_inherited);
   if (!mask) return mask.error();
   std::vector<gpu::VisibleDevice> devices;
   for (const gpu::VisibleIndex index : *chosen)
@@ -179,7 +179,7 @@ Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequ
   return slots;
 }
 
-Result<Slots> take_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease) {
+Result<Slots> take_slots(host::Host& host, const SlotOptions& options, const host::LeaseRequest& lease) {
   const auto shape = look_and_shape(host, options);
   if (!shape) return shape.error();
   if (!shape->request) return cpu_slots(*shape);
@@ -199,12 +199,12 @@ Result<Slots> take_slots(Host& host, const SlotOptions& options, const LeaseRequ
   return slots;
 }
 
-std::function<Result<void>()> wait_for_trial_before(HostSources sources, const Slot& slot,
+std::function<Result<void>()> wait_for_trial_before(host::HostSources sources, const Slot& slot,
                                                     std::chrono::milliseconds most) {
   if (slot.gpus.empty() || most.count() == 0) return {};
-  std::vector<UsedBefore> before;
+  std::vector<host::UsedBefore> before;
   for (const int gpu : slot.gpus) before.push_back({std::to_string(gpu), ByteCount{}});
-  return memory_wait(std::move(sources), std::move(before), most);
+  return host::memory_wait(std::move(sources), std::move(before), most);
 }
 
 }  // namespace muster::service

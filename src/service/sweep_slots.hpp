@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "service/host.hpp"
+#include "host/host.hpp"
 
 namespace muster::service {
 
@@ -43,19 +43,19 @@ struct Slot {
 };
 
 struct Slots {
-  std::optional<Grant> grant;  // for all of them together; absent: the CPU, or not taken
+  std::optional<host::Grant> grant;  // for all of them together; absent: the CPU, or not taken
   std::vector<Slot> slots;
   std::vector<std::string> notes = {};  // what the user should know
 };
 
 // Chooses without taking.
-Result<Slots> plan_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease);
+Result<Slots> plan_slots(host::Host& host, const SlotOptions& options, const host::LeaseRequest& lease);
 // Chooses and takes, in one step: held as long as the result lives.
-Result<Slots> take_slots(Host& host, const SlotOptions& options, const LeaseRequest& lease);
+Result<Slots> take_slots(host::Host& host, const SlotOptions& options, const host::LeaseRequest& lease);
 
 // What a trial waits for before it starts on GPUs that another one used: until no more of their memory is in use than
 // living processes account for, for a limited time: service/memory_wait.hpp.
-std::function<Result<void>()> wait_for_trial_before(HostSources sources, const Slot& slot,
+std::function<Result<void>()> wait_for_trial_before(host::HostSources sources, const Slot& slot,
                                                     std::chrono::milliseconds most);
 
 }  // namespace muster::service

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "chat/model_text.hpp"
-#include "service/prompt_file.hpp"
+#include "job/generate/prompt_file.hpp"
 
 namespace muster::service {
 namespace {
@@ -28,10 +28,10 @@ class RowTokenizer {
  public:
   RowTokenizer(const chat::ModelText& text, const TokenizeRequest& request) : text_(text), request_(request) {}
 
-  Result<Line> line_of(const PromptRow& row) const { return request_.decode ? decoded(row) : encoded(row); }
+  Result<Line> line_of(const job::PromptRow& row) const { return request_.decode ? decoded(row) : encoded(row); }
 
  private:
-  Result<Line> encoded(const PromptRow& row) const {
+  Result<Line> encoded(const job::PromptRow& row) const {
     Json out{{"index", row.index}, {"id", row.id}};
     Result<std::vector<tokenizer::TokenId>> ids = std::vector<tokenizer::TokenId>{};
     if (row.prompt) {
@@ -50,7 +50,7 @@ class RowTokenizer {
     return finished(std::move(out), ids->size());
   }
 
-  chat::Conversation conversation_of(const PromptRow& row) const {
+  chat::Conversation conversation_of(const job::PromptRow& row) const {
     chat::Conversation conversation;
     conversation.messages = row.messages;
     conversation.tools = row.tools;
@@ -62,7 +62,7 @@ class RowTokenizer {
     return conversation;
   }
 
-  Result<Line> decoded(const PromptRow& row) const {
+  Result<Line> decoded(const job::PromptRow& row) const {
     const auto& tokenizer = text_.tokenizer();
     for (const tokenizer::TokenId id : row.tokens)
       if (tokenizer.piece(id).empty())
@@ -84,7 +84,7 @@ class RowTokenizer {
 };
 
 // The lines of many rows, made by several threads.
-std::vector<Result<Line>> lines_of(const RowTokenizer& tokenizer, const std::vector<PromptRow>& rows, int threads) {
+std::vector<Result<Line>> lines_of(const RowTokenizer& tokenizer, const std::vector<job::PromptRow>& rows, int threads) {
   std::vector<Result<Line>> lines(rows.size(), Line{});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -120,7 +120,7 @@ class WrongRows {
 };
 
 // Up to this many valid rows; true at the end of the file.
-Result<bool> read_rows(PromptFile& file, std::vector<PromptRow>& rows, WrongRows& wrong) {
+Result<bool> read_rows(job::PromptFile& file, std::vector<job::PromptRow>& rows, WrongRows& wrong) {
   while (rows.size() < rows_at_once) {
     auto row = file.next();
     if (!row) {
@@ -139,13 +139,13 @@ Result<bool> read_rows(PromptFile& file, std::vector<PromptRow>& rows, WrongRows
 Result<TokenizeSummary> tokenize(const TokenizeRequest& request, const spec::ModelSearch& search) {
   const auto text = chat::read_model_text(request.model, search);
   if (!text) return text.error();
-  auto file = PromptFile::open(request.prompts, request.decode ? PromptUse::decoding : PromptUse::prompts);
+  auto file = job::PromptFile::open(request.prompts, request.decode ? job::PromptUse::decoding : job::PromptUse::prompts);
   if (!file) return file.error();
   const RowTokenizer tokenizer(*text, request);
   WrongRows wrong(request.prompts == "-" ? "standard input" : request.prompts);
   TokenizeSummary summary;
   for (bool ended = false; !ended;) {
-    std::vector<PromptRow> rows;
+    std::vector<job::PromptRow> rows;
     const auto read = read_rows(*file, rows, wrong);
     if (!read) return read.error();
     ended = *read;

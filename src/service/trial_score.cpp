@@ -9,11 +9,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "system/files.hpp"
 #include "base/text.hpp"
-#include "service/runs.hpp"
+#include "runs/runs.hpp"
 #include "spec/json_text.hpp"
 #include "store/metrics_table.hpp"
+#include "system/files.hpp"
 
 namespace muster::service {
 
@@ -101,8 +101,8 @@ Result<double> score_of_command(const fs::path& trial_folder, std::string_view o
 }
 
 std::optional<fs::path> newest_run(const fs::path& trial_folder) {
-  for (const RunSummary& run : list_runs(trial_folder))
-    if (run.status != RunStatus::foreign) return run.path;
+  for (const runs::RunSummary& run : runs::list_runs(trial_folder))
+    if (run.status != runs::RunStatus::foreign) return run.path;
   return std::nullopt;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "service/worker_run.hpp"
+#include "job/worker_run.hpp"
 
 namespace {
 
@@ -23,16 +23,16 @@ class Printer : public muster::service::WorkerListener {
 int main(int count, char** words) {
   using namespace muster;
   if (count < 5) return 64;
-  service::WorkerJob job;
+  job::WorkerJob job;
   job.name = "check";
   job.ranks = std::atoi(words[1]);
   job.assignment.task = wire::CollectiveCheck{std::atoll(words[2]), std::atoi(words[3])};
   job.assignment.timeout = std::chrono::milliseconds(std::atoi(words[4]));
   if (count > 5) job.selection.emplace().count = std::atoi(words[5]);
-  service::Host host(service::sources_from_environment());
+  host::Host host(host::sources_from_environment());
   Printer printer;
   const auto code =
-      service::run_workers(host, job, printer, [](const std::string& text) { fmt::print(stderr, "note: {}\n", text); });
+      job::run_workers(host, job, printer, [](const std::string& text) { fmt::print(stderr, "note: {}\n", text); });
   if (code) return *code;
   fmt::print(stderr, "{}\n", to_string(code.error()));
   return exit_code(code.error().kind);

@@ -7,21 +7,21 @@
 #include <algorithm>
 #include <map>
 
-#include "system/files.hpp"
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/job_folder.hpp"
 #include "experiment/stage_command.hpp"
-#include "service/builtin_model.hpp"
-#include "service/configuration.hpp"
-#include "service/evaluate.hpp"
-#include "service/generate.hpp"
-#include "service/plan_options.hpp"
-#include "service/plan_report.hpp"
-#include "service/train.hpp"
-#include "service/train_remedies.hpp"
+#include "job/builtin_model.hpp"
+#include "job/evaluate/evaluate.hpp"
+#include "job/generate/generate.hpp"
+#include "job/train/train.hpp"
+#include "job/train/train_remedies.hpp"
+#include "planning/configuration.hpp"
+#include "planning/plan_options.hpp"
+#include "planning/plan_report.hpp"
 #include "spec/alias.hpp"
 #include "spec/readers.hpp"
+#include "system/files.hpp"
 #include "testing/environment_variable.hpp"
 #include "testing/scratch_folder.hpp"
 #include "wire/order.hpp"
@@ -78,7 +78,7 @@ struct SeenLater {
   Command command;
   std::string key, file, test;
 };
-const std::string in_cli = "cli/test_configuration.py", shown = "test_what_only_a_run_shows";
+const std::string in_cli = "command/cli/test_configuration.py", shown = "test_what_only_a_run_shows";
 const std::vector<SeenLater> seen_later{
     {Command::train, "experiment.name", in_cli, shown},
     {Command::train, "experiment.description", in_cli, shown},
@@ -86,17 +86,17 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "experiment.output", in_cli, shown},
     {Command::train, "training.logging_steps", in_cli, shown},
     // It is what generation does anyway.
-    {Command::generate, "model.auto_device_map", "split/test_placement.py",
+    {Command::generate, "model.auto_device_map", "command/split/test_placement.py",
      "test_a_model_that_fits_is_whole_on_every_rank"},
     // And what training does anyway.
-    {Command::train, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::train, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_a_map_that_says_what_training_does_anyway_is_accepted"},
-    {Command::plan_training, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::plan_training, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_a_map_that_says_what_training_does_anyway_is_accepted"},
     // And evaluation.
-    {Command::evaluate, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::evaluate, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_an_automatic_map_is_what_evaluation_does_anyway"},
-    {Command::train, "distributed.max_restarts", "train_restart/test_train_kills.py",
+    {Command::train, "distributed.max_restarts", "command/restart/test_train_kills.py",
      "test_restarts_are_counted_and_then_the_run_fails"},
 };
 
@@ -113,16 +113,16 @@ class SettingsWalk : public ::testing::Test {
 
   // A folder that a model of muster's own is in.
   void write(const std::string& name, const std::string& builtin) {
-    const auto made = builtin_model_folder(folder_.path(), builtin);
+    const auto made = job::builtin_model_folder(folder_.path(), builtin);
     ASSERT_TRUE(made) << made.error().what;
     std::filesystem::copy(*made, folder_.path() / name, std::filesystem::copy_options::recursive);
   }
 
-  Host host() {
-    HostSources sources;
+  host::Host host() {
+    host::HostSources sources;
     sources.inventory_file = folder_.path() / "gpus.yaml";
     sources.lease_folder = folder_.path() / "leases";
-    return Host(std::move(sources));
+    return host::Host(std::move(sources));
   }
 
   std::string in_folder(std::string text) const {
@@ -131,7 +131,7 @@ class SettingsWalk : public ::testing::Test {
   }
 
   // What each command needs to be asked anything at all; what is given beside overrules.
-  GivenConfiguration given(Command command, const Words& words) const {
+  planning::GivenConfiguration given(Command command, const Words& words) const {
     std::map<std::string, std::string> settings{{"model.path", "{folder}/model"}};
     const bool job = command == Command::train || command == Command::generate || command == Command::evaluate;
     if (job) settings["model.init"] = "random";
@@ -140,14 +140,14 @@ class SettingsWalk : public ::testing::Test {
     if (command == Command::generate) settings["generation.max_new_tokens"] = "8";
     if (command == Command::plan_inference) settings["generation.max_new_tokens"] = "64";
     for (const std::string& word : words) settings[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
-    GivenConfiguration given;
+    planning::GivenConfiguration given;
     given.command = command;
     for (const auto& [key, value] : settings) given.settings.push_back(in_folder(key + "=" + value));
     return given;
   }
 
-  static std::string job_text(const WorkerJob& job) {
-    const auto hosts = job.hosts.value_or(JobHosts{});
+  static std::string job_text(const job::WorkerJob& job) {
+    const auto hosts = job.hosts.value_or(job::JobHosts{});
     return fmt::format("{}\nranks {} backend {} gpus {}\nhosts {} {} {} {}\nstore {} {}\n",
                        wire::print(wire::Order{job.assignment}), job.ranks, static_cast<int>(job.backend),
                        job.selection ? join(job.selection->ids, ",") : "none", hosts.count, hosts.number, hosts.address,
@@ -156,33 +156,33 @@ class SettingsWalk : public ::testing::Test {
 
   template <class Plan>
   static std::string plan_words(const Plan& plan) {
-    return plan_json(plan.question, plan.plan, training_command) + join(plan.notes, "\n");
+    return planning::plan_json(plan.question, plan.plan, job::training_command) + join(plan.notes, "\n");
   }
 
   // Everything that a command is about to do, as text; or why it is not.
   Result<std::string> look(Command command, const spec::ResolvedSpec& resolved) {
-    Host host = this->host();
+    host::Host host = this->host();
     if (command == Command::train) {
-      auto settled = settle_training_settings(resolved);
+      auto settled = job::settle_training_settings(resolved);
       if (!settled) return settled.error();
-      const auto plan = plan_training(host, {std::move(*settled), Purpose::plan}, {});
+      const auto plan = job::plan_training(host, {std::move(*settled), host::Purpose::plan}, {});
       if (!plan) return plan.error();
       return plan_words(*plan) + job_text(plan->job);
     }
     if (command == Command::evaluate) {
-      EvaluateRequest request;
+      job::EvaluateRequest request;
       request.settings = resolved;
-      request.purpose = Purpose::plan;
-      const auto plan = plan_evaluation(host, request, {});
+      request.purpose = host::Purpose::plan;
+      const auto plan = job::plan_evaluation(host, request, {});
       if (!plan) return plan.error();
       return plan_words(*plan) + job_text(plan->job);
     }
-    GenerateRequest request;
+    job::GenerateRequest request;
     request.settings = resolved;
-    request.purpose = Purpose::plan;
+    request.purpose = host::Purpose::plan;
     request.prompts = (folder_.path() / "prompts.txt").string();
     request.resume = resolved.origins.contains("experiment.resume");
-    const auto plan = plan_generation(host, request);
+    const auto plan = job::plan_generation(host, request);
     if (!plan) return plan.error();
     return plan_words(*plan) + job_text(plan->job);
   }
@@ -190,22 +190,22 @@ class SettingsWalk : public ::testing::Test {
   Result<std::string> look_at_plan(Command command, const Words& words) {
     std::string text;
     for (const char* implementation : {"transformers", "muster"}) {
-      PlanOptions options;
+      planning::PlanOptions options;
       options.configuration = given(command, words);
       options.train = command == Command::plan_training;
       options.infer = !options.train;
       options.implementation = implementation;
-      Host host = this->host();
-      const auto answer = answer_plan(host, options);
+      host::Host host = this->host();
+      const auto answer = planning::answer_plan(host, options);
       if (!answer) return answer.error();
-      text += plan_json(answer->question, answer->plan, training_command) + join(answer->notes, "\n");
+      text += planning::plan_json(answer->question, answer->plan, job::training_command) + join(answer->notes, "\n");
     }
     return text;
   }
 
   // absent: these settings are not a configuration.
   std::optional<Result<std::string>> look(Command command, const Words& words) {
-    const auto resolved = resolve_configuration(schema_, given(command, words));
+    const auto resolved = planning::resolve_configuration(schema_, given(command, words));
     if (!resolved) return std::nullopt;
     if (command == Command::plan_training || command == Command::plan_inference) return look_at_plan(command, words);
     return look(command, *resolved);
@@ -303,12 +303,12 @@ TEST_F(SettingsWalk, ASettingThatACommandDoesNotReadIsRefusedWhereItIsTyped) {
       if (spec::reads(command, field.key)) continue;
       const std::vector<Sample> values = samples_of(field);
       const std::string value = values.empty() ? "words" : in_folder(values.front().value);
-      GivenConfiguration typed;
+      planning::GivenConfiguration typed;
       typed.command = command;
       typed.settings = {field.key + "=" + value};
       for (const std::string& beside : values.empty() ? Words{} : values.front().beside)
         typed.settings.push_back(beside);
-      const auto resolved = resolve_configuration(schema_, typed);
+      const auto resolved = planning::resolve_configuration(schema_, typed);
       // A plan takes the words of the run that it is asked about, and names those that do not matter to it.
       const bool is_plan = command == Command::plan_training || command == Command::plan_inference;
       ASSERT_FALSE(resolved && !is_plan) << field.key << " of " << name(command);
@@ -319,19 +319,19 @@ TEST_F(SettingsWalk, ASettingThatACommandDoesNotReadIsRefusedWhereItIsTyped) {
 }
 
 TEST_F(SettingsWalk, APlanTakesTheWordsOfItsRunAndNoOthers) {
-  GivenConfiguration words = given(Command::plan_training, {"training.learning_rate=0.5", "experiment.name=first"});
-  const auto run = resolve_configuration(schema_, words);
+  planning::GivenConfiguration words = given(Command::plan_training, {"training.learning_rate=0.5", "experiment.name=first"});
+  const auto run = planning::resolve_configuration(schema_, words);
   ASSERT_TRUE(run) << run.error().what;
   EXPECT_EQ(run->notes, Words{"muster plan --train does not read experiment, training.learning_rate: left to other "
                               "commands"});
   words.settings.emplace_back("generation.top_k=3");
-  const auto other = resolve_configuration(schema_, words);
+  const auto other = planning::resolve_configuration(schema_, words);
   ASSERT_FALSE(other);
   EXPECT_NE(other.error().what.find("generation.top_k is not read by muster plan --train"), std::string::npos);
 }
 
 TEST_F(SettingsWalk, WhatAFileHoldsForOtherCommandsIsNamedOnce) {
-  GivenConfiguration given;
+  planning::GivenConfiguration given;
   given.command = Command::generate;
   given.file = folder_
                    .write("run.yaml",
@@ -339,7 +339,7 @@ TEST_F(SettingsWalk, WhatAFileHoldsForOtherCommandsIsNamedOnce) {
                           "distributed: {strategy: ddp, num_gpus: 2}\ngeneration: {top_k: 3}\n"
                           "sweep: {name: null}\n")
                    .string();
-  const auto resolved = resolve_configuration(schema_, given);
+  const auto resolved = planning::resolve_configuration(schema_, given);
   ASSERT_TRUE(resolved) << resolved.error().what;
   EXPECT_EQ(resolved->notes,
             Words{"muster generate does not read data, distributed.strategy, training: left to other commands"});

@@ -1,0 +1,123 @@
+#include "job/train/disk_need.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "checkpoint/export_model.hpp"
+#include "checkpoint/logical_tensor.hpp"
+
+namespace muster::job {
+namespace {
+
+constexpr std::int64_t record_bytes_of_step = 1024;           // an event, a row and TensorBoard's numbers
+constexpr std::int64_t record_bytes_of_run = std::int64_t{1} << 20;  // settings, plan, plot, logs
+
+ByteCount times(std::int64_t count, ByteCount bytes) { return {count * bytes.value}; }
+
+std::vector<std::string> optimizer_states(spec::OptimizerKind kind) {
+  if (kind == spec::OptimizerKind::sgd) return {};
+  if (kind == spec::OptimizerKind::sgd_momentum) return {"momentum"};
+  return {"first_moment", "second_moment"};
+}
+
+// Checkpoints that a run writes from beginning to end.
+std::int64_t saves_of(const wire::TrainTask& task) {
+  const std::int64_t regular = task.save_every ? task.steps / *task.save_every : 0;
+  const bool last_is_regular = task.save_every && task.steps % *task.save_every == 0;
+  return regular + (task.save_at_end == spec::FinalSave::all && !last_is_regular ? 1 : 0);
+}
+
+std::string parts_of(const DiskNeed& need) {
+  std::vector<std::string> parts;
+  if (need.most > 0)
+    parts.push_back(need.most == 1 ? fmt::format("a checkpoint of {}", to_string(need.checkpoint))
+                                   : fmt::format("{} checkpoints of {}{}", need.most, to_string(need.checkpoint),
+                                                 need.most > need.kept ? ", one of them being written" : ""));
+  if (need.model.value > 0) parts.push_back(fmt::format("a model of {}", to_string(need.model)));
+  parts.push_back(fmt::format("records of {}", to_string(need.records)));
+  return join(parts, "; ");
+}
+
+}  // namespace
+
+ByteCount DiskNeed::peak() const {
+  return std::max(times(most, checkpoint), times(kept, checkpoint) + model) + records;
+}
+
+ByteCount DiskNeed::needed() const {
+  // A resumed run still writes one checkpoint in addition to those that it finds, or the model.
+  const ByteCount least = std::max(most > 0 ? checkpoint : ByteCount{}, model) + records;
+  return std::max(peak() - present, least);
+}
+
+ByteCount checkpoint_size(const spec::ModelShape& shape, const wire::TrainTask& task) {
+  ByteCount bytes;
+  for (const checkpoint::LogicalTensor& tensor :
+       checkpoint::trained_tensors(shape, optimizer_states(task.optimizer.kind)))
+    bytes.value += tensor.dimensions.elements() * std::ssize(tensor.states) * static_cast<std::int64_t>(sizeof(float));
+  return bytes;
+}
+
+ByteCount export_size(const spec::ModelShape& shape, const wire::TrainTask& task) {
+  if (task.save_at_end == spec::FinalSave::nothing) return {};
+  const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
+  ByteCount bytes;
+  for (const checkpoint::TensorDeclaration& tensor : checkpoint::tensors_to_export(shape, type))
+    bytes.value += tensor.dimensions.elements() * spec::bytes_per_element(tensor.type);
+  return bytes;
+}
+
+DiskNeed disk_need(const wire::TrainTask& task, ByteCount checkpoint, ByteCount model) {
+  DiskNeed need;
+  const std::int64_t saves = saves_of(task);
+  need.checkpoint = checkpoint;
+  need.kept = std::min(saves, task.keep.value_or(saves));
+  need.most = std::min(saves, task.keep ? *task.keep + 1 : saves);
+  need.model = model;
+  need.records = {record_bytes_of_run + task.steps * record_bytes_of_step};
+  return need;
+}
+
+std::string disk_line(const DiskNeed& need) {
+  return fmt::format("disk: {} ({}); {} in {}", to_string(need.needed()), parts_of(need),
+                     need.free ? to_string(*need.free) + " free" : "free space unknown", need.folder.string());
+}
+
+nlohmann::ordered_json disk_json(const DiskNeed& need) {
+  return {{"folder", need.folder.string()},
+          {"needed_bytes", need.needed().value},
+          {"free_bytes", need.free ? nlohmann::ordered_json(need.free->value) : nlohmann::ordered_json(nullptr)},
+          {"checkpoint_bytes", need.checkpoint.value},
+          {"checkpoints", need.most},
+          {"model_bytes", need.model.value},
+          {"records_bytes", need.records.value}};
+}
+
+Error disk_refusal(const DiskNeed& need, const wire::TrainTask& task) {
+  const ByteCount free = need.free.value_or(ByteCount{});
+  std::vector<std::string> remedies{
+      fmt::format("free {} there", to_string(need.needed() - free)), "--output FOLDER on another disk"};
+  const auto fits_with = [&](const wire::TrainTask& other, ByteCount model) {
+    DiskNeed changed = disk_need(other, need.checkpoint, model);
+    changed.present = need.present;
+    changed.free = need.free;
+    return changed.fits();
+  };
+  wire::TrainTask fewer = task;
+  for (fewer.keep = need.most - 1; *fewer.keep > 1 && !fits_with(fewer, need.model);) --*fewer.keep;
+  if (*fewer.keep >= 1 && fits_with(fewer, need.model))
+    remedies.push_back(fmt::format("training.save_total_limit={}", *fewer.keep));
+  wire::TrainTask none = task;
+  none.save_every.reset();
+  none.save_at_end = spec::FinalSave::model;
+  if (need.most > 0 && need.model.value > 0 && fits_with(none, need.model))
+    remedies.push_back("no checkpoints: training.save_at_end=model, without training.save_steps");
+  return {Error::Kind::refused,
+          fmt::format("the run needs {} of disk ({}), and {} has {} free", to_string(need.needed()), parts_of(need),
+                      need.folder.string(), to_string(free)),
+          join(remedies, "; or ")};
+}
+
+}  // namespace muster::job

@@ -1,0 +1,426 @@
+// From a user's request to a training job that fits: everything that can be refused is refused here.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/count_of.hpp"
+#include "base/text.hpp"
+#include "chat/model_text.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
+#include "data/batch_schedule.hpp"
+#include "host/device_choice.hpp"
+#include "job/arithmetic_data.hpp"
+#include "job/builtin_model.hpp"
+#include "job/model_fingerprint.hpp"
+#include "job/question_file.hpp"
+#include "job/train/micro_batch_cache.hpp"
+#include "job/train/train.hpp"
+#include "job/train/train_remedies.hpp"
+#include "job/train/train_resume.hpp"
+#include "planning/plan_question.hpp"
+#include "planning/plan_report.hpp"
+#include "runs/run_details.hpp"
+#include "spec/codec.hpp"
+#include "system/allotted_cores.hpp"
+#include "system/disk_space.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
+
+namespace muster::job {
+namespace {
+
+// Rows per pass on a CPU rank, where nothing else limits it: more gain nothing there.
+constexpr std::int64_t usual_rows_on_cpu = 2048;
+// Ranks whose peer is gone can no longer save; one that hangs is not waited for longer than this.
+constexpr std::chrono::seconds grace_after_failure(5);
+// How long to wait when a disk is full, always less than the other ranks wait for the one that waits.
+constexpr std::chrono::milliseconds longest_disk_patience = std::chrono::minutes(1);
+constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, by default
+
+bool is_builtin_job(const spec::RunSpec& spec) {
+  return is_builtin_model(*spec.model.path) && spec.data.path == data::arithmetic_name;
+}
+
+// The type that is computed in.
+spec::ElementType compute_type(const spec::RunSpec& spec, const host::ChosenDevices& devices) {
+  const bool on_gpu = !devices.gpus.empty();
+  if (spec.training.fp16 || spec.training.mixed_precision == spec::MixedPrecision::float16)
+    return spec::ElementType::float16;
+  if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
+    return spec::ElementType::bfloat16;
+  if (spec.training.mixed_precision == spec::MixedPrecision::off) return state_type(spec);
+  if (spec.model.dtype != spec::DataType::automatic) return host::element_type(spec.model.dtype);
+  if (!on_gpu) return spec::ElementType::float32;
+  return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
+}
+
+std::string_view word(spec::ElementType type) {
+  if (type == spec::ElementType::bfloat16) return "bfloat16";
+  return type == spec::ElementType::float16 ? "float16" : "float32";
+}
+
+data::DataRequest data_wish(const spec::RunSpec& spec, std::int64_t longest) {
+  data::DataRequest request;
+  request.path = *spec.data.path;
+  request.evaluation = spec.data.eval_path;
+  if (request.path == data::arithmetic_name && !request.evaluation && spec.data.held_out > 0) request.evaluation = request.path;
+  request.arithmetic = arithmetic_settings(spec);
+  request.sequence_length = longest;
+  request.train_on = spec.data.train_on;
+  return request;
+}
+
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
+                                                             const std::filesystem::path& cache) {
+  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const auto questions = held_out_questions(spec);
+  if (!questions) return questions.error();
+  auto path = keep_questions(*questions, cache);
+  if (!path) return path.error();
+  return std::optional(std::move(*path));
+}
+
+// One optimizer step's sequences: over all ranks, and per pass.
+struct BatchSizes {
+  std::int64_t all = 0;
+  std::optional<std::int64_t> pass;
+  std::optional<std::int64_t> passes;
+};
+
+// The nearest batch that ranks can share evenly; of two equally near, the larger.
+std::int64_t shared_evenly(std::int64_t batch, std::int64_t ranks) {
+  return std::max<std::int64_t>((batch + ranks / 2) / ranks, 1) * ranks;
+}
+
+// is_given: the user named training.batch_size. A job's own batch size follows the number of ranks.
+Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, bool is_given, std::int64_t ranks) {
+  BatchSizes sizes{0, training.micro_batch_size, training.gradient_accumulation_steps};
+  const bool both = sizes.pass && sizes.passes;
+  const std::int64_t product = sizes.pass.value_or(usual_batch) * sizes.passes.value_or(1) * ranks;
+  sizes.all = training.batch_size.value_or(product);
+  if (!is_given) sizes.all = shared_evenly(sizes.all, ranks);
+  if (both && sizes.all != product)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("training.batch_size is {}, but micro_batch_size {} × gradient_accumulation_steps {} × {} "
+                             "ranks is {}",
+                             sizes.all, *sizes.pass, *sizes.passes, ranks, product),
+                 "leave one of them out"};
+  return sizes;
+}
+
+Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen,
+                           const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
+  const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
+  settings.model.path = model.string();
+  settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
+  settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
+                                      : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
+                                                                                      : spec::MixedPrecision::float16;
+  settings.training.fp16 = settings.training.bf16 = false;
+  host::name_devices(settings.distributed, chosen);
+  planning::PlanRequest request;
+  request.spec = std::move(settings);
+  request.work = plan::Work::training;
+  request.implementation = plan::Implementation::muster;
+  request.computes_here = chosen.gpus.empty();
+  auto question = planning::plan_question(host, request);
+  if (!question) return question.error();
+  question->spare.clear();
+  if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
+  question->batch = sizes.all;
+  question->micro_batch = sizes.pass;
+  question->accumulation = sizes.passes;
+  question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
+  if (question->devices.empty() && !sizes.pass && !sizes.passes) {
+    const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks / question->hosts, 1);
+    std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / question->workload.sequence, 1, per_rank);
+    while (per_rank % pass != 0) --pass;
+    question->micro_batch = pass;
+  }
+  return question;
+}
+
+Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
+  if (model.init == spec::WeightSource::random || question.model->checkpoint_bytes) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("{} has no weights: there is no checkpoint beside its config", *model.path),
+               "name the folder that has model.safetensors; model.init=random begins from nothing"};
+}
+
+// A number of steps: as requested, or as many as the passes over the data have.
+Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                std::int64_t longest) {
+  if (spec.training.max_steps && spec.training.num_epochs)
+    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
+  if (spec.training.max_steps) return *spec.training.max_steps;
+  const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
+  if (!dataset) return dataset.error();
+  data::BatchSchedule schedule(dataset->lengths(),
+                               {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest},
+                               batch);
+  return schedule.steps_of(spec.training.num_epochs.value_or(1));
+}
+
+wire::ShardingOptions sharding_of(const plan::Layout& layout) {
+  if (layout.scheme != plan::Scheme::fsdp) return {};
+  const bool grouped = layout.sharding == spec::ShardingStrategy::hybrid_shard;
+  return {layout.sharding, grouped ? layout.shard_group : 1, layout.offload};
+}
+
+wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const plan::Question& question,
+                        const std::filesystem::path& model, const data::PreparedData& data, std::int64_t steps,
+                        std::int64_t batch) {
+  const auto& training = spec.training;
+  wire::TrainTask task;
+  task.model = model.string();
+  task.random_weights = spec.model.init == spec::WeightSource::random;
+  task.attention = spec.system.attn_impl;
+  task.deterministic = spec.system.deterministic || training.deterministic;
+  task.exact = training.deterministic;
+  task.recompute = training.gradient_checkpointing;
+  task.sharding = sharding_of(plan.layout);
+  task.data = data.training.path.string();
+  task.packing = training.packing;
+  task.sequence_length = question.workload.sequence;
+  task.steps = steps;
+  task.batch_size = batch;
+  task.micro_batch = plan.workload.micro_batch;
+  task.loader_threads = training.dataloader_num_workers;
+  task.pinned = training.dataloader_pin_memory;
+  task.optimizer = {
+      training.optimizer == spec::OptimizerKind::adamw_fused ? spec::OptimizerKind::adamw : training.optimizer,
+      training.learning_rate,
+      training.lr_scheduler,
+      training.warmup_steps,
+      training.decay_steps.value_or(std::max<std::int64_t>(steps / 10, 1)),
+      training.weight_decay,
+      training.adam_beta1,
+      training.adam_beta2,
+      training.adam_epsilon,
+      training.momentum,
+      training.max_grad_norm};
+  if (data.evaluation) task.evaluation.data = data.evaluation->path.string();
+  task.evaluation.every = training.eval_steps;
+  task.save_every = training.save_steps;
+  task.keep = training.save_total_limit;
+  task.save_at_end = training.save_at_end;
+  task.clear_cache_every = spec.system.clear_cache_interval;
+  return task;
+}
+
+// A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
+// state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
+std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
+  wire::TrainTask numbers = task;
+  for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
+    place->clear();
+  numbers.evaluation = {};
+  numbers.sharding = {};
+  numbers.recompute = spec::Recomputation::none;
+  numbers.save_every = numbers.keep = numbers.evaluation.every;
+  numbers.resume.reset();
+  numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
+  numbers.micro_batch = numbers.saving_ranks = 1;
+  numbers.pinned = false;
+  if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
+  auto fields = wire::to_json(numbers);
+  // Neither changes the numbers, and runs of earlier versions do not have them.
+  fields.erase("save_at_end");
+  fields.erase("disk_patience");
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
+                  std::filesystem::path(task.data).filename().string());
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return digest.finish();
+}
+
+std::string device_words(const plan::Plan& plan, bool on_gpus, int ranks) {
+  if (!on_gpus) return ranks == 1 ? "one CPU rank" : fmt::format("{} CPU ranks", ranks);
+  std::vector<std::string> numbers;
+  for (const plan::RankPlan& rank : plan.ranks) {
+    std::string number = std::to_string(rank.gpu->number);
+    if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(std::move(number));
+  }
+  return fmt::format("{} GPU{} ({}) {}", numbers.size(), numbers.size() == 1 ? "" : "s", join(numbers, ","),
+                     plan.ranks.front().gpu->name);
+}
+
+// As spec.yaml has them: with the batch that is used.
+std::string settings_text(spec::ResolvedSpec settings, std::int64_t batch) {
+  if (settings.spec.training.batch_size) settings.spec.training.batch_size = batch;
+  return print_configuration(spec::Schema(), settings);
+}
+
+// Which part of conversations is trained on, and how much that is.
+std::string conversation_note(const data::SampleCounts& counts, spec::TrainedAnswers which) {
+  std::string note = fmt::format("{} conversation{}: {} trained on (data.train_on={}), {} of {} tokens",
+                                 counts.conversations, counts.conversations == 1 ? "" : "s",
+                                 which == spec::TrainedAnswers::all ? "every turn of the assistant is"
+                                                                    : "only the last turn of the assistant is",
+                                 spec::write(which), counts.trained_tokens, counts.tokens);
+  if (counts.split > 0)
+    note += fmt::format(
+        "; {} became one sample for each answer, because the chat template writes earlier turns differently once "
+        "others follow",
+        counts.split == counts.conversations ? "each" : fmt::format("{} of them", counts.split));
+  return note;
+}
+
+std::vector<std::string> data_notes(const data::PreparedData& data, spec::TrainedAnswers which) {
+  std::vector<std::string> notes;
+  const data::SampleCounts& counts = data.training.counts;
+  if (counts.conversations > 0) notes.push_back(conversation_note(counts, which));
+  if (counts.cut > 0)
+    notes.push_back(fmt::format("{} of {} {} longer than training.sequence_length and lost {} end", counts.cut,
+                                count_of(counts.samples, "sample"), counts.cut == 1 ? "is" : "are",
+                                counts.cut == 1 ? "its" : "their"));
+  if (counts.dropped > 0)
+    notes.push_back(fmt::format("{} left out: no token to train on within training.sequence_length",
+                                count_of(counts.dropped, "sample")));
+  return notes;
+}
+
+// Room for everything that the run writes, on the disk of its folder. A plan for the GPUs of another
+// machine says nothing about this one's disk.
+DiskNeed disk_of(const host::Host& host, const TrainPlan& plan, const std::filesystem::path& output) {
+  const spec::ModelShape& shape = plan.question.model->shape;
+  DiskNeed need = disk_need(plan.task(), checkpoint_size(shape, plan.task()), export_size(shape, plan.task()));
+  need.folder = plan.resumes.value_or(output);
+  if (!host.sources().inventory_file || !plan.job.selection) need.free = free_space(need.folder);
+  if (plan.resumes)
+    for (const auto& found : checkpoint::find_checkpoints(*plan.resumes / "checkpoints"))
+      need.present = need.present + runs::bytes_in(found.path);
+  return need;
+}
+
+// A refusal names only what this command can change.
+void keep_own_remedies(plan::Plan& plan) {
+  if (!plan.refusal) return;
+  std::erase_if(plan.refusal->remedies, [](const plan::Remedy& remedy) { return !is_said_by_training(remedy); });
+}
+
+}  // namespace
+
+Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, const data::OnPreparation& progress) {
+  const spec::RunSpec& spec = request.settings.spec;
+  auto devices = host::choose_devices(host, spec.distributed, std::numeric_limits<std::int64_t>::max(), request.purpose);
+  if (!devices) return devices.error();
+  if (devices->gpus.empty() && !spec.distributed.ranks && !host::is_one_process(spec.distributed) && is_builtin_job(spec))
+    devices->ranks = std::min(2, allotted_cores());
+  const spec::ElementType compute = compute_type(spec, *devices);
+  const std::filesystem::path cache = data::cache_folder_from_environment();
+  Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
+  if (is_builtin_model(*spec.model.path)) model = builtin_model_folder(cache, *spec.model.path);
+  if (!model) return model.error();
+  const std::int64_t hosts = spec.distributed.num_nodes;
+  const bool batch_is_given = request.settings.origins.contains("training.batch_size");
+  const auto sizes = batch_sizes(spec.training, batch_is_given, devices->ranks * hosts);
+  if (!sizes) return sizes.error();
+
+  TrainPlan plan;
+  auto question = ask(host, spec, *devices, *model, compute, *sizes);
+  if (!question) return question.error();
+  plan.question = std::move(*question);
+  if (auto checked = check_weights(plan.question, spec.model); !checked) return checked.error();
+  auto made = plan::make_plan(plan.question);
+  if (!made) return in_words_of_training(made.error());
+  plan.plan = std::move(*made);
+  keep_own_remedies(plan.plan);
+  const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
+  plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
+                                     : fmt::format("computed in {}, with float32 masters", word(compute)));
+  plan.notes = devices->notes;
+  if (request.purpose == host::Purpose::plan)
+    plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());
+  if (!plan.plan.fits()) return plan;
+
+  const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
+  if (!text) return text.error();
+  const std::int64_t longest = plan.question.workload.sequence;
+  auto data = data::prepare_data(data_wish(spec, longest), *text, cache, allotted_cores(), progress);
+  if (!data) return data.error();
+  plan.data = std::move(*data);
+  const auto steps = step_count(spec, plan.data, sizes->all, longest);
+  if (!steps) return steps.error();
+
+  wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
+  task.compute = compute;
+  task.state = state_type(spec);
+  task.saving_ranks = devices->ranks;
+  task.identity = identity_of(task, spec);
+  for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));
+  if (spec.training.batch_size.value_or(sizes->all) != sizes->all)
+    plan.notes.push_back(fmt::format("the batch has {} sequences instead of {}, so that {} ranks can share it evenly",
+                                     sizes->all, *spec.training.batch_size, devices->ranks * hosts));
+  if (!devices->gpus.empty() && !sizes->pass && !sizes->passes) begin_with_known_pass(KnownPasses(cache), plan, task);
+  plan.job.name = "train";
+  plan.job.ranks = devices->ranks;
+  if (hosts > 1)
+    plan.job.hosts = JobHosts{static_cast<int>(hosts), static_cast<int>(spec.distributed.node_rank),
+                              spec.distributed.master_addr.value_or("127.0.0.1"),
+                              static_cast<std::uint16_t>(spec.distributed.master_port.value_or(29500))};
+  else
+    plan.job.store = JobStore{spec.distributed.master_addr, spec.distributed.master_port};
+  plan.job.grace = std::chrono::minutes(10);  // ranks that are asked to end save first
+  plan.job.grace_after_failure = grace_after_failure;
+  plan.job.backend = spec.distributed.backend;
+  plan.job.assignment.task = std::move(task);
+  plan.job.assignment.timeout =
+      spec.distributed.watchdog_seconds
+          ? std::chrono::milliseconds(std::chrono::seconds(*spec.distributed.watchdog_seconds))
+          : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
+  plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
+      std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
+  if (!devices->gpus.empty()) {
+    plan.job.selection.emplace();
+    for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
+  }
+  if (auto checked = check_backend(plan.job); !checked) return checked.error();
+  plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
+  if (spec.distributed.find_unused_parameters)
+    plan.notes.emplace_back(
+        "distributed.find_unused_parameters changes nothing: every gradient is summed over the ranks, also that of a "
+        "parameter that a step did not use");
+  if (narrow)
+    plan.notes.push_back(
+        "parameters and optimizer in bfloat16: a step that changes a weight by less than about 1/500 of it is lost");
+  plan.spec_text = settings_text(request.settings, sizes->all);
+  if (const auto questions = write_questions(spec, cache); !questions)
+    return questions.error();
+  else if (*questions)
+    std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
+  // The run's folder is host 0's.
+  if (spec.distributed.node_rank > 0) return plan;
+  if (auto found = find_run_to_resume(request.settings, plan); !found) return found.error();
+  plan.disk = disk_of(host, plan, spec.experiment.output);
+  return plan;
+}
+
+std::string train_plan_text(const TrainPlan& plan, bool colour) {
+  std::string text = planning::plan_text(plan.question, plan.plan, training_command, colour);
+  if (plan.disk) text += disk_line(*plan.disk) + "\n";
+  return text;
+}
+
+std::string train_plan_json(const TrainPlan& plan) {
+  const std::string text = planning::plan_json(plan.question, plan.plan, training_command);
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (json.is_discarded() || !plan.disk) return text;
+  json["disk"] = disk_json(*plan.disk);
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Error refusal_of(const TrainPlan& plan) {
+  if (!plan.plan.refusal) return disk_refusal(*plan.disk, plan.task());
+  const plan::Refusal& refusal = *plan.plan.refusal;
+  std::vector<std::string> remedies;
+  for (const plan::Remedy& remedy : refusal.remedies)
+    remedies.push_back(fmt::format("{} ({})", training_command(remedy.options), remedy.change));
+  return {Error::Kind::refused, refusal.reason,
+          remedies.empty() ? "a smaller model, or devices with more memory" : join(remedies, "; ")};
+}
+
+}  // namespace muster::job

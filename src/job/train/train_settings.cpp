@@ -1,0 +1,119 @@
+// The settings of a training run, with everything that follows from them filled in.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/prepare_data.hpp"
+#include "job/builtin_model.hpp"
+#include "job/train/train.hpp"
+#include "spec/optimizer_support.hpp"
+
+namespace muster::job {
+namespace {
+
+class Settling {
+ public:
+  explicit Settling(spec::ResolvedSpec given) : resolved_(std::move(given)), spec_(resolved_.spec) {}
+
+  Result<spec::ResolvedSpec> settle() {
+    take_builtin_job();
+    problems_ = missing_capabilities(spec::Schema(), resolved_);
+    check_names();
+    check_device_map();
+    check_algorithm();
+    if (!problems_.empty()) return to_error(problems_);
+    return std::move(resolved_);
+  }
+
+ private:
+  bool is_given(const std::string& key) const { return resolved_.origins.contains(key); }
+  template <class T>
+  void otherwise(const std::string& key, T& value, T fallback) {
+    if (!is_given(key)) value = std::move(fallback);
+  }
+  void report(const std::string& key, std::string what, std::string remedy) {
+    const auto found = resolved_.origins.find(key);
+    problems_.push_back(
+        {found == resolved_.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
+  }
+
+  // Two-digit addition, learnt from nothing in about two minutes.
+  void take_builtin_job() {
+    const std::string arithmetic = data::arithmetic_name;
+    if (!spec_.model.path && !spec_.data.path) spec_.data.path = arithmetic;
+    if (!spec_.model.path && spec_.data.path == arithmetic) spec_.model.path = builtin_model_name;
+    const bool is_builtin = spec_.model.path && is_builtin_model(*spec_.model.path);
+    if (is_builtin) spec_.model.init = spec::WeightSource::random;
+    if (spec_.data.path != arithmetic || !is_builtin) return;
+    auto& training = spec_.training;
+    otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic"));
+    if (!is_given("training.num_epochs"))
+      otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(1200));
+    if (!is_given("training.micro_batch_size") && !is_given("training.gradient_accumulation_steps"))
+      otherwise("training.batch_size", training.batch_size, std::optional<std::int64_t>(128));
+    // Two numbers, an operation, "=", a number of twice their digits, a begin and an end, with some room.
+    otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);
+    otherwise("training.learning_rate", training.learning_rate, 2e-3);
+    otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 60);
+    otherwise("training.lr_scheduler", training.lr_scheduler, spec::RateSchedule::cosine);
+    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(400));
+    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(400));
+    otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
+  }
+
+  void check_names() {
+    if (!spec_.model.path)
+      report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
+    if (!spec_.data.path)
+      report("data.path", "no data is named",
+             "data.path=FILE: JSON lines with prompt and completion, messages, instruction and output, or text; or "
+             "builtin:arithmetic");
+    if (spec_.data.path && spec_.data.path->starts_with("builtin:") && *spec_.data.path != data::arithmetic_name)
+      report("data.path", fmt::format("data.path is {}", *spec_.data.path), "what is built in is builtin:arithmetic");
+    if (spec_.model.tokenizer)
+      report("model.tokenizer", "training uses the model's own tokenizer", "leave model.tokenizer out");
+    for (const std::string& operation : spec_.data.operations)
+      if (operation != "+" && operation != "-" && operation != "*")
+        report("data.operations", fmt::format("data.operations holds \"{}\"", operation), "of +, - and *");
+  }
+
+  // Whether a rule asks for what the plan does anyway is known once the devices are (plan_question).
+  void check_device_map() {
+    if (!spec_.model.device_map || std::holds_alternative<spec::MapRule>(*spec_.model.device_map)) return;
+    report("model.device_map", "a device map by module splits one model, and training gives each GPU a rank of its own",
+           "leave the device map out: --strategy fsdp shards a model that does not fit one GPU");
+  }
+
+  void check_algorithm() {
+    if (!spec::is_supported(spec_.training.optimizer))
+      report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
+    if (spec_.model.dtype == spec::DataType::float16 && spec_.training.mixed_precision == spec::MixedPrecision::off)
+      report("model.dtype", "float16 weights alone lose small updates, and are not trained",
+             "training.mixed_precision=fp16 keeps float32 masters and scales the loss");
+    if (spec_.training.deterministic && state_type(spec_) == spec::ElementType::bfloat16)
+      report(
+          "training.deterministic",
+          "training.deterministic needs float32 sums, and model.dtype=bfloat16 with training.mixed_precision=no keeps "
+          "gradients in bfloat16",
+          "training.mixed_precision=bf16 computes in bfloat16 with float32 masters and exact sums");
+  }
+
+  spec::ResolvedSpec resolved_;
+  spec::RunSpec& spec_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+spec::ElementType state_type(const spec::RunSpec& spec) {
+  const spec::TrainingSpec& training = spec.training;
+  const bool mixed = training.fp16 || training.bf16 || training.mixed_precision != spec::MixedPrecision::off;
+  return !mixed && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
+                                                                : spec::ElementType::float32;
+}
+
+Result<spec::ResolvedSpec> settle_training_settings(spec::ResolvedSpec given) {
+  return Settling(std::move(given)).settle();
+}
+
+}  // namespace muster::job

@@ -1,0 +1,281 @@
+#include "planning/plan_question.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <tuple>
+
+#include "host/host_memory.hpp"
+#include "system/files.hpp"
+
+namespace muster::planning {
+namespace {
+
+using plan::WeightType;
+
+bool asks_for_mixed(const spec::TrainingSpec& training) {
+  using spec::MixedPrecision;
+  return training.bf16 || training.fp16 || training.mixed_precision == MixedPrecision::bfloat16 ||
+         training.mixed_precision == MixedPrecision::float16;
+}
+
+// Whether weights are held in float32 while computing in 16 bits: if requested, or if nothing else is.
+bool is_mixed(const PlanRequest& plan_request) {
+  if (plan_request.work != plan::Work::training || plan_request.spec.model.use_lora) return false;
+  if (plan_request.spec.model.load_in_8bit || plan_request.spec.model.load_in_4bit) return false;
+  if (asks_for_mixed(plan_request.spec.training)) return true;
+  if (plan_request.spec.training.mixed_precision == spec::MixedPrecision::off) return false;
+  const spec::DataType dtype = plan_request.spec.model.dtype;
+  // Our engine trains 16-bit weights without a wide copy of them only where mixed precision is off.
+  if (plan_request.implementation == plan::Implementation::muster && dtype != spec::DataType::float32) return true;
+  return dtype == spec::DataType::automatic;
+}
+
+std::optional<spec::ElementType> asked_type(const PlanRequest& plan_request) {
+  if (is_mixed(plan_request)) return spec::ElementType::float32;
+  switch (plan_request.spec.model.dtype) {
+    case spec::DataType::automatic:
+      return std::nullopt;
+    case spec::DataType::float32:
+      return spec::ElementType::float32;
+    case spec::DataType::bfloat16:
+      return spec::ElementType::bfloat16;
+    case spec::DataType::float16:
+      return spec::ElementType::float16;
+  }
+  return std::nullopt;
+}
+
+WeightType weight_type(const PlanRequest& plan_request, spec::ElementType held) {
+  if (plan_request.spec.model.load_in_8bit) return WeightType::int8;
+  if (plan_request.spec.model.load_in_4bit) return WeightType::int4;
+  if (held == spec::ElementType::bfloat16) return WeightType::bfloat16;
+  return held == spec::ElementType::float16 ? WeightType::float16 : WeightType::float32;
+}
+
+Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanRequest& plan_request) {
+  auto type = asked_type(plan_request);
+  const auto& path = plan_request.spec.model.path;
+  if (!path && !plan_request.parameters)
+    return Error{Error::Kind::bad_input, "no model is named",
+                 "muster plan MODEL, with a folder, a config.json, a GGUF file or a name in the Hugging Face cache; or "
+                 "muster plan --params 7B"};
+  if (path && plan_request.parameters)
+    return Error{Error::Kind::bad_input, fmt::format("--params is given, and the model {}", *path),
+                 "keep one of the two"};
+  // A model known only by its size is usually loaded in 16 bits.
+  if (plan_request.parameters && !type) type = spec::ElementType::bfloat16;
+  auto model = plan_request.parameters ? spec::model_of_size(*plan_request.parameters, type)
+                               : spec::read_model(*path, spec::model_search_from_environment(), type);
+  if (!model) return model.error();
+  return std::make_shared<const spec::ModelDescription>(std::move(*model));
+}
+
+bool environment_expands_segments() {
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const char* value = std::getenv(name);
+        value != nullptr && std::string_view(value).find("expandable_segments:True") != std::string_view::npos)
+      return true;
+  return false;
+}
+
+plan::Workload workload(const PlanRequest& plan_request, spec::ElementType held) {
+  const spec::RunSpec& spec = plan_request.spec;
+  plan::Workload work;
+  work.work = plan_request.work;
+  work.implementation = plan_request.implementation;
+  work.weights = weight_type(plan_request, held);
+  work.mixed_precision = is_mixed(plan_request);
+  work.optimizer = spec.training.optimizer;
+  work.attention = spec.system.attn_impl;
+  work.expandable_segments = plan_request.expandable_segments.value_or(environment_expands_segments());
+  if (plan_request.work == plan::Work::training) {
+    work.recomputation = spec.training.gradient_checkpointing;
+    work.exact = spec.training.deterministic;
+    work.sequence = spec.training.sequence_length;
+    if (spec.model.use_lora) work.adapters = plan::Adapters{spec.model.lora_r, spec.model.lora_dropout};
+  } else {
+    work.sequence = spec.generation.sequence_length;
+    work.new_tokens = std::min(spec.generation.max_new_tokens, work.sequence - 1);
+  }
+  return work;
+}
+
+std::optional<plan::Scheme> scheme(spec::Strategy strategy) {
+  switch (strategy) {
+    case spec::Strategy::automatic:
+      return std::nullopt;
+    case spec::Strategy::single:
+      return plan::Scheme::single;
+    case spec::Strategy::ddp:
+      return plan::Scheme::ddp;
+    case spec::Strategy::fsdp:
+      return plan::Scheme::fsdp;
+    case spec::Strategy::tensor:
+      return plan::Scheme::tensor;
+    case spec::Strategy::pipeline:
+      return plan::Scheme::pipeline;
+    case spec::Strategy::deepspeed:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> limit_of(const spec::DeviceLimits& limits, const std::string& device) {
+  const auto found = limits.find(device);
+  return found == limits.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+bool names_gpus(const spec::DeviceLimits& limits) {
+  return std::ranges::any_of(limits, [](const auto& entry) { return entry.first != "cpu" && entry.first != "disk"; });
+}
+
+plan::PlanDevice plan_device(const host::HostView& view, gpu::VisibleIndex index) {
+  const gpu::VisibleDevice& device = view.visible[static_cast<std::size_t>(number(index))];
+  const gpu::Gpu& gpu = view.gpu_of(device);
+  const ByteCount room = gpu.reading.memory_free.value_or(gpu.facts.memory_total.value_or(ByteCount{}));
+  return {number(index), gpu.facts.name.value_or("GPU"), gpu.facts.uuid ? gpu.facts.uuid->text : std::string{},
+          room.value, room.value};
+}
+
+struct ChosenDevices {
+  std::vector<plan::PlanDevice> taken;
+  std::vector<plan::PlanDevice> spare;  // visible, healthy, not asked for
+};
+
+// The GPUs asked for: by name, by number, or all that are visible; of those, the ones max_memory names.
+Result<ChosenDevices> choose_devices(host::Host& host, const spec::RunSpec& spec) {
+  if (spec.distributed.device == spec::Device::cpu) return ChosenDevices{};
+  auto view = host.look(gpu::Detail::everything);
+  if (!view) return view.error();
+  gpu::SelectionRequest request;
+  request.ids = spec.distributed.gpu_ids;
+  if (spec.distributed.num_gpus) request.count = static_cast<int>(*spec.distributed.num_gpus);
+  request.allow_leased = request.allow_busy = true;
+  const bool nothing_asked = request.ids.empty() && !request.count;
+  if (spec.distributed.enabled == false && request.ids.empty()) request.count = 1;
+  if (view->visible.empty() && nothing_asked && spec.distributed.device == spec::Device::automatic)
+    return ChosenDevices{};
+  auto chosen = host::pick(*view, request);
+  if (!chosen) return chosen.error();
+  std::vector<plan::PlanDevice> devices;
+  const spec::DeviceLimits& limits = spec.model.max_memory;
+  for (const gpu::VisibleIndex index : *chosen) {
+    plan::PlanDevice device = plan_device(*view, index);
+    const auto limit = limit_of(limits, std::to_string(device.number));
+    if (names_gpus(limits) && !limit) continue;
+    if (limit) device.limit = std::min(device.limit, *limit);
+    devices.push_back(std::move(device));
+  }
+  for (const auto& [name, limit] : limits)
+    if (name != "cpu" && name != "disk" && std::ranges::none_of(devices, [&](const plan::PlanDevice& device) {
+          return std::to_string(device.number) == name;
+        }))
+      return Error{Error::Kind::bad_input,
+                   fmt::format("max_memory names GPU {}, which is not among the chosen ones", name),
+                   "muster gpus lists them; leave it out, or choose it with --gpu-ids"};
+  ChosenDevices found{std::move(devices), {}};
+  if (names_gpus(limits)) return found;
+  gpu::SelectionRequest everything;
+  everything.allow_leased = everything.allow_busy = true;
+  const auto all = host::pick(*view, everything);
+  for (const gpu::VisibleIndex index : all ? *all : std::vector<gpu::VisibleIndex>{})
+    if (std::ranges::find(*chosen, index) == chosen->end()) found.spare.push_back(plan_device(*view, index));
+  return found;
+}
+
+std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
+  if (model.device_map) return model.device_map;
+  if (model.auto_device_map) return spec::DeviceMap{spec::MapRule::automatic};
+  return std::nullopt;
+}
+
+// A model that is split over GPUs is split over all that are planned for.
+Result<void> take_split(plan::Question& question, const spec::DistributedSpec& asked, std::size_t gpus) {
+  for (const auto& [key, degree, scheme] :
+       {std::tuple{"distributed.tensor_parallel", asked.tensor_parallel.value, plan::Scheme::tensor},
+        std::tuple{"distributed.pipeline_parallel", asked.pipeline_parallel.value, plan::Scheme::pipeline}}) {
+    if (degree <= 1) continue;
+    if (static_cast<std::size_t>(degree) != gpus)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} is {}, and the plan is for {} GPUs: a plan splits a model over all of them", key,
+                               degree, gpus),
+                   fmt::format("--num-gpus {}", degree)};
+    if (!question.scheme) question.scheme = scheme;
+  }
+  return {};
+}
+
+// Training puts the model, or a shard of it, on each rank's own device. A map that says the same is accepted; one that
+// would split layers over devices is not.
+Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
+  const auto map = map_wish(spec.model);
+  if (!map || *map == spec::DeviceMap{spec::MapRule::automatic}) return {};
+  const auto* rule = std::get_if<spec::MapRule>(&*map);
+  if (rule != nullptr && (*rule == spec::MapRule::cuda || *rule == spec::MapRule::cpu)) {
+    if ((*rule == spec::MapRule::cuda) == (gpus > 0)) return {};
+    return Error{Error::Kind::bad_input,
+                 fmt::format("the device map is {}, and training is on {}", gpus > 0 ? "cpu" : "cuda",
+                             gpus > 0 ? "GPUs" : "the CPU"),
+                 "leave the device map out, or write auto; --device says what computes"};
+  }
+  const std::size_t ranks = gpus > 0 ? gpus : static_cast<std::size_t>(spec.distributed.ranks.value_or(1));
+  if (rule != nullptr && ranks == 1 && spec.distributed.num_nodes == 1) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("model.device_map splits one model over {}, and training gives each {}",
+                           gpus > 0 ? "the GPUs" : "the ranks", gpus > 0 ? "GPU a rank of its own" : "rank all layers"),
+               "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
+}
+
+}  // namespace
+
+Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_request) {
+  const spec::RunSpec& spec = plan_request.spec;
+  if (spec.distributed.strategy == spec::Strategy::deepspeed)
+    return Error{Error::Kind::bad_input, "the strategy is deepspeed, which muster does not run",
+                 "--strategy fsdp shards the same states"};
+  auto model = read_model(plan_request);
+  if (!model) return model.error();
+  auto devices = choose_devices(host, spec);
+  if (!devices) return devices.error();
+  plan::Question question;
+  question.model = std::move(*model);
+  question.workload = workload(plan_request, question.model->dtype);
+  const bool training = plan_request.work == plan::Work::training;
+  if (training) {
+    question.batch = spec.training.batch_size;
+    question.micro_batch = spec.training.micro_batch_size;
+    question.accumulation = spec.training.gradient_accumulation_steps;
+  } else {
+    question.micro_batch = spec.generation.batch_size;
+    question.map = map_wish(spec.model);
+  }
+  if (training)
+    if (auto checked = check_training_map(spec, devices->taken.size()); !checked) return checked.error();
+  question.scheme = scheme(spec.distributed.strategy);
+  if (auto taken = take_split(question, spec.distributed, devices->taken.size()); !taken) return taken.error();
+  question.sharding = spec.distributed.fsdp_sharding_strategy;
+  question.offload = spec.distributed.fsdp_cpu_offload;
+  question.shard_group = spec.distributed.fsdp_group_size;
+  question.devices = std::move(devices->taken);
+  question.spare = std::move(devices->spare);
+  question.limits_given = !spec.model.max_memory.empty();
+  question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
+  question.disk_limit = limit_of(spec.model.max_memory, "disk");
+  // An inventory file says nothing about the memory of its host.
+  if (!host.sources().inventory_file || plan_request.computes_here) question.host_memory = host::host_memory_of_this_process();
+  question.hosts = spec.distributed.num_nodes;
+  question.planner = plan_request.planner;
+  if (plan_request.constants) {
+    auto text = read_file(*plan_request.constants);
+    if (!text) return text.error();
+    auto constants = plan::read_constants(*text, plan_request.constants->string());
+    if (!constants) return constants.error();
+    question.constants = *constants;
+  }
+  return question;
+}
+
+}  // namespace muster::planning
