@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "json/fields.hpp"
 #include "system/allotted_cores.hpp"
 #include "base/count_of.hpp"
 #include "system/disk_space.hpp"
@@ -224,12 +225,12 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   numbers.micro_batch = numbers.saving_ranks = 1;
   numbers.pinned = false;
   if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
-  auto fields = wire::to_json(numbers);
+  auto fields = to_json(numbers);
   // Neither changes the numbers, and runs of earlier versions do not have them.
   fields.erase("save_at_end");
   fields.erase("disk_patience");
   const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
+      fmt::format("{}\n{}\n{}\n{}", as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
                   std::filesystem::path(task.data).filename().string());
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));

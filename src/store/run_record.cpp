@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "system/regular_file.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::store {
 namespace {
@@ -60,7 +60,7 @@ std::optional<RunRecord> read_record(const std::filesystem::path& run_folder) {
   if (!file || file->size() > largest_record) return std::nullopt;
   const auto text = file->beginning(file->size());
   if (!text) return std::nullopt;
-  const auto object = spec::parse_json_object(*text, record_file);
+  const auto object = parse_json_object(*text, record_file);
   if (!object) return std::nullopt;
   const auto created = moment_of(*object, "created");
   if (!created) return std::nullopt;

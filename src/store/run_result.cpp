@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::store {
 namespace {
@@ -67,7 +67,7 @@ class ResultReader {
   void note(const char* key, const char* accepted, const json& seen) {
     if (!problem_)
       problem_ = Error{Error::Kind::bad_input,
-                       fmt::format("{}: {} is {}, not {}", source_, key, spec::shown(seen), accepted), ""};
+                       fmt::format("{}: {} is {}, not {}", source_, key, shown(seen), accepted), ""};
   }
 
   const json& object_;
@@ -102,7 +102,7 @@ std::string result_json(const RunResult& result) {
 }
 
 Result<RunResult> parse_result(std::string_view text, std::string_view source) {
-  const auto object = spec::parse_json_object(text, source);
+  const auto object = parse_json_object(text, source);
   if (!object) return object.error();
   return ResultReader(*object, source).read();
 }

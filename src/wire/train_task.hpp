@@ -2,53 +2,16 @@
 // of them starts.
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "spec/element_type.hpp"
+#include "spec/computed_types.hpp"
 #include "spec/values.hpp"
-#include "wire/generate_task.hpp"
 
 namespace muster::wire {
-
-template <>
-struct Words<spec::OptimizerKind> {
-  static constexpr std::array table{std::pair{spec::OptimizerKind::adamw, std::string_view("adamw")},
-                                    std::pair{spec::OptimizerKind::sgd, std::string_view("sgd")},
-                                    std::pair{spec::OptimizerKind::sgd_momentum, std::string_view("sgd_momentum")}};
-};
-template <>
-struct Words<spec::RateSchedule> {
-  static constexpr std::array table{std::pair{spec::RateSchedule::constant, std::string_view("constant")},
-                                    std::pair{spec::RateSchedule::linear, std::string_view("linear")},
-                                    std::pair{spec::RateSchedule::cosine, std::string_view("cosine")},
-                                    std::pair{spec::RateSchedule::warmup_stable_decay, std::string_view("wsd")}};
-};
-template <>
-struct Words<spec::Recomputation> {
-  static constexpr std::array table{std::pair{spec::Recomputation::none, std::string_view("none")},
-                                    std::pair{spec::Recomputation::selective, std::string_view("selective")},
-                                    std::pair{spec::Recomputation::full, std::string_view("full")}};
-};
-template <>
-struct Words<spec::FinalSave> {
-  static constexpr std::array table{std::pair{spec::FinalSave::all, std::string_view("all")},
-                                    std::pair{spec::FinalSave::model, std::string_view("model")},
-                                    std::pair{spec::FinalSave::nothing, std::string_view("nothing")}};
-};
-
-template <>
-struct Words<spec::ShardingStrategy> {
-  static constexpr std::array table{std::pair{spec::ShardingStrategy::full_shard, std::string_view("full_shard")},
-                                    std::pair{spec::ShardingStrategy::shard_grad_op, std::string_view("shard_grad_op")},
-                                    std::pair{spec::ShardingStrategy::no_shard, std::string_view("no_shard")},
-                                    std::pair{spec::ShardingStrategy::hybrid_shard, std::string_view("hybrid_shard")}};
-};
 
 // How the training state is laid over the ranks.
 struct ShardingOptions {
