@@ -7,7 +7,7 @@
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "chat/special_tokens.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "tokenizer/pattern.hpp"
 
 namespace muster::chat {
@@ -18,7 +18,7 @@ using nlohmann::json;
 // The object of a file, null where there is no file.
 Result<json> parse_file(const std::optional<std::string>& text, const std::string& source, const char* name) {
   if (!text) return json(nullptr);
-  return spec::parse_json_object(*text, fmt::format("{}: {}", source, name));
+  return parse_json_object(*text, fmt::format("{}: {}", source, name));
 }
 
 // Templates in tokenizer_config.json: a text, a list of {"name", "template"}, or an object of them.

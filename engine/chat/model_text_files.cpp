@@ -10,7 +10,7 @@
 #include "chat/model_text.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "spec/model/gguf_header.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::chat {
 namespace {
@@ -66,7 +66,7 @@ Result<Templates> read_template_files(const fs::path& folder) {
 Result<Templates> read_older_template(const fs::path& file) {
   const auto text = read_whole(file);
   if (!text) return text.error();
-  const auto parsed = spec::parse_json_object(*text, file.string());
+  const auto parsed = parse_json_object(*text, file.string());
   if (!parsed) return parsed.error();
   const auto found = parsed->find("chat_template");
   if (found == parsed->end() || !found->is_string()) return Templates{};
@@ -75,7 +75,7 @@ Result<Templates> read_older_template(const fs::path& file) {
 
 bool names_a_template(const std::optional<std::string>& tokenizer_config) {
   if (!tokenizer_config) return false;
-  const auto parsed = spec::parse_json_object(*tokenizer_config, "tokenizer_config.json");
+  const auto parsed = parse_json_object(*tokenizer_config, "tokenizer_config.json");
   return parsed && parsed->contains("chat_template");
 }
 

@@ -12,7 +12,7 @@
 #include "checkpoint/gguf_pre_tokenizer.hpp"
 #include "checkpoint/gguf_vocabulary.hpp"
 #include "checkpoint/score_merges.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::checkpoint {
 namespace {
@@ -189,7 +189,7 @@ Result<Merges> split_merges(const GgufVocabulary& vocabulary, const std::vector<
         blank == std::string::npos ? std::string_view{} : std::string_view(merge).substr(blank + 1);
     if (!known.contains(left) || !known.contains(right) || !known.contains(std::string(left) + std::string(right)))
       return refusal(source, fmt::format("tokenizer.ggml.merges has {}, which does not make a token of two tokens",
-                                         spec::shown(nlohmann::json(merge))));
+                                         shown(nlohmann::json(merge))));
     merges.emplace_back(left, right);
   }
   return merges;
@@ -203,7 +203,7 @@ Result<std::string> byte_level_json(const GgufVocabulary& vocabulary, std::strin
   if (!cut)
     return refusal(
         source,
-        fmt::format("tokenizer.ggml.pre {} is not known", spec::shown(nlohmann::json(vocabulary.pre_tokenizer))),
+        fmt::format("tokenizer.ggml.pre {} is not known", shown(nlohmann::json(vocabulary.pre_tokenizer))),
         fmt::format("known: {}; use the model's Hugging Face folder, which has a tokenizer.json",
                     join(pre_tokenizer_words(), ", ")));
   const ByteAlphabet alphabet;
@@ -213,7 +213,7 @@ Result<std::string> byte_level_json(const GgufVocabulary& vocabulary, std::strin
   std::unordered_set<std::string_view> seen;
   for (const std::string& text : spelled)
     if (!seen.insert(text).second)
-      return refusal(source, fmt::format("two tokens are spelled {}", spec::shown(nlohmann::json(text))));
+      return refusal(source, fmt::format("two tokens are spelled {}", shown(nlohmann::json(text))));
   const auto merges = split_merges(vocabulary, spelled, source);
   if (!merges) return merges.error();
   const std::string around = template_json(vocabulary);
@@ -259,7 +259,7 @@ Result<std::string> gguf_tokenizer_json(const spec::GgufHeader& header, std::str
   if (vocabulary->model == "gpt2") return byte_level_json(*vocabulary, source);
   if (vocabulary->model == "llama") return sentencepiece_json(*vocabulary, source);
   return refusal(source,
-                 fmt::format("tokenizer.ggml.model {} is not known", spec::shown(nlohmann::json(vocabulary->model))),
+                 fmt::format("tokenizer.ggml.model {} is not known", shown(nlohmann::json(vocabulary->model))),
                  "known: gpt2 (byte-level BPE), llama (SentencePiece's BPE)");
 }
 

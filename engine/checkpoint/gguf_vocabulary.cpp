@@ -4,7 +4,7 @@
 
 #include <unordered_set>
 
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::checkpoint {
 namespace {
@@ -57,7 +57,7 @@ void read_tokens(VocabularyReader& reader, GgufVocabulary& vocabulary) {
   std::unordered_set<std::string_view> seen;
   for (const std::string& token : vocabulary.tokens)
     if (!seen.insert(token).second) {
-      reader.note("ggml.tokens", fmt::format("has {} twice", spec::shown(nlohmann::json(token))));
+      reader.note("ggml.tokens", fmt::format("has {} twice", shown(nlohmann::json(token))));
       return;
     }
 }

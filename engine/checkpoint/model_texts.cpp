@@ -9,7 +9,7 @@
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
@@ -59,7 +59,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 // The same text where it names that type already.
 Result<std::string> with_type(std::string text, spec::ElementType type, const std::string& source) {
-  auto object = spec::parse_ordered_json_object(text, source);
+  auto object = parse_ordered_json_object(text, source);
   if (!object) return object.error();
   const auto before = *object;
   const bool newer = object->contains("dtype"), older = object->contains("torch_dtype");

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "checkpoint/checksum.hpp"
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
 
 namespace muster::checkpoint {
 namespace {
@@ -120,7 +120,7 @@ std::string seal_manifest(std::string_view open_object) {
 
 Result<std::string> print_manifest(const TrainingManifest& manifest) {
   if (const auto checked = check_tensors(manifest.tensors); !checked) return checked.error();
-  std::string text = wire::to_json(to_row(manifest)).dump(1, ' ', false, wire::Json::error_handler_t::replace);
+  std::string text = to_json(to_row(manifest)).dump(1, ' ', false, Json::error_handler_t::replace);
   text.resize(text.size() - 2);  // without "\n}"
   std::string sealed = seal_manifest(text);
   const auto read = parse_manifest(sealed, "the manifest");
@@ -132,10 +132,10 @@ Result<std::string> print_manifest(const TrainingManifest& manifest) {
 
 Result<TrainingManifest> parse_manifest(std::string_view text, const std::string& source) {
   if (!sealed_part(text)) return bad_manifest(source, "damaged or cut off: its checksum does not match");
-  const auto object = spec::parse_json_object(text, source);
+  const auto object = parse_json_object(text, source);
   if (!object) return object.error();
   ManifestRow row;
-  if (const auto found = wire::read_json(*object, row)) return bad_manifest(source, *found);
+  if (const auto found = read_json(*object, row)) return bad_manifest(source, *found);
   return from_row(std::move(row), source);
 }
 

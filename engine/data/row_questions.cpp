@@ -7,7 +7,7 @@
 #include "data/piece_reader.hpp"
 #include "data/row_files.hpp"
 #include "data/training_row.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::data {
 namespace {
@@ -43,7 +43,7 @@ Result<RowQuestion> row_question(std::string_view line, const chat::ModelText& t
 }
 
 Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText& text) {
-  const auto row = spec::parse_ordered_json_object(line, "the row");
+  const auto row = parse_ordered_json_object(line, "the row");
   if (!row) return row.error();
   const auto answer = row->find("answer"), prompt = row->find("prompt"), messages = row->find("messages");
   if (answer == row->end() || !answer->is_string() || (prompt == row->end()) == (messages == row->end()))

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::data {
 namespace {
@@ -71,7 +71,7 @@ Result<const Form*> form_of(const Json& row) {
 
 Result<std::string> text_of(const Json& row, std::string_view key) {
   const Json& value = row[std::string(key)];
-  if (!value.is_string()) return refusal(fmt::format("\"{}\" is {}, not a text", key, spec::shown(value)));
+  if (!value.is_string()) return refusal(fmt::format("\"{}\" is {}, not a text", key, shown(value)));
   return value.get<std::string>();
 }
 
@@ -128,7 +128,7 @@ Result<void> check_content(std::size_t number, const Json& message) {
   const Json& content = message["content"];
   const bool is_result = !answers && content.is_object();  // of a tool, which some templates take as it is
   if (!content.is_string() && !content.is_array() && !is_result)
-    return bad_message(number, fmt::format("has the content {}", spec::shown(content)), remedy);
+    return bad_message(number, fmt::format("has the content {}", shown(content)), remedy);
   if (answers && !says_more && (content == "" || content.empty()))
     return bad_message(number, "is the assistant's and empty, so that there is nothing to train on",
                        "remove the message or the row, or write what is to be learnt");
@@ -137,11 +137,11 @@ Result<void> check_content(std::size_t number, const Json& message) {
 
 Result<void> check_message(std::size_t number, const Json& message) {
   if (!message.is_object())
-    return bad_message(number, fmt::format("is {}", spec::shown(message)), R"({"role": "user", "content": "…"})");
+    return bad_message(number, fmt::format("is {}", shown(message)), R"({"role": "user", "content": "…"})");
   if (!message.contains("role") || !message["role"].is_string()) {
     const bool share_gpt = message.contains("from") && message.contains("value");
     return bad_message(number,
-                       message.contains("role") ? fmt::format("has the role {}", spec::shown(message["role"]))
+                       message.contains("role") ? fmt::format("has the role {}", shown(message["role"]))
                                                 : "has no \"role\"",
                        share_gpt ? R"(write {"from": "human", "value": "…"} as {"role": "user", "content": "…"})"
                                  : R"({"role": "user", "content": "…"})");
@@ -159,7 +159,7 @@ Result<TrainingRow> conversation_of(Json& row) {
   conversation.messages = std::move(row["messages"]);
   if (!conversation.messages.is_array() || conversation.messages.empty())
     return Error{Error::Kind::bad_input,
-                 fmt::format("\"messages\" is {}, not a list of messages", spec::shown(conversation.messages)),
+                 fmt::format("\"messages\" is {}, not a list of messages", shown(conversation.messages)),
                  R"("messages": [{"role": "user", "content": "…"}, …])"};
   for (std::size_t i = 0; i < conversation.messages.size(); ++i)
     if (auto checked = check_message(i + 1, conversation.messages[i]); !checked) return checked.error();
@@ -188,7 +188,7 @@ Result<TrainingRow> parse_training_row(std::string_view json) {
     return Error{Error::Kind::bad_input,
                  fmt::format("the row is longer than {} MiB, the most that is read", longest_row >> 20),
                  "share it out over several rows; a long text may be a .txt file, which is read in parts"};
-  auto row = spec::parse_ordered_json_object(json, "the row");
+  auto row = parse_ordered_json_object(json, "the row");
   if (!row) return Error{Error::Kind::bad_input, row.error().what, "a line holds one JSON object"};
   const auto form = form_of(*row);
   if (!form) return form.error();

@@ -11,7 +11,7 @@
 #include "data/row_questions.hpp"
 #include "generate/generator.hpp"
 #include "generate/local_runner.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "train/memory_use.hpp"
 
 namespace muster::train {
@@ -52,7 +52,7 @@ Result<std::vector<Question>> read_questions(const std::filesystem::path& path, 
     begin = end + 1;
     ++number;
     if (line.empty()) continue;
-    const auto row = spec::parse_json_object(line, path.string());
+    const auto row = parse_json_object(line, path.string());
     if (!row) return bad_row(path, number, row.error().what);
     const auto prompt = row->find("prompt"), answer = row->find("answer");
     if (prompt == row->end() || answer == row->end() || !prompt->is_string() || !answer->is_string())

@@ -3,16 +3,24 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <concepts>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/bit_mix.hpp"
+#include "json/described.hpp"
 #include "tensor/torch.hpp"
+#include "wire/field_marks.hpp"
 
 namespace muster::train {
 namespace {
 
+// One number of a field, or that stands for it.
 struct Fact {
-  std::string_view name;
+  std::string_view setting;  // empty: rank 0's value is taken
   std::int64_t value = 0;
 };
 
@@ -22,41 +30,64 @@ std::int64_t mixed(const std::string& text) {
   return static_cast<std::int64_t>(bits);
 }
 
+template <class Field>
+std::int64_t to_number(const Field& field) {
+  return static_cast<std::int64_t>(field);
+}
+std::int64_t to_number(double field) { return std::bit_cast<std::int64_t>(field); }
+std::int64_t to_number(const std::optional<std::int64_t>& field) { return field.value_or(0); }
+
+// What each kind of mark contributes; those of other meanings nothing.
+class FactList {
+ public:
+  void add(const auto& field, wire::Agreed mark) { facts_.push_back({mark.setting, to_number(field)}); }
+  void add(const auto& field, wire::FromRankZero) { facts_.push_back({"", to_number(field)}); }
+  void add(const auto& field, wire::AgreedPresence mark) { facts_.push_back({mark.setting, field.has_value() ? 1 : 0}); }
+  void add(const std::string& path, wire::AgreedFileName mark) {
+    facts_.push_back({mark.setting, mixed(std::filesystem::path(path).filename().string())});
+  }
+  void add(const auto&, wire::Own) {}
+  void add(const auto&, wire::Identity) {}
+
+  template <class T>
+  void add_fields(const T& described) {
+    T::describe(described, [&]<class Field, class... Marks>(const char*, const Field& field, const Marks&... marks) {
+      if constexpr (Described<Field>) {
+        this->add_fields(field);
+      } else {
+        static_assert(wire::has_rank_mark<Marks...>, "say in describe() what the field is to the other ranks");
+        (this->add(field, marks), ...);
+      }
+    });
+  }
+
+  const std::vector<Fact>& facts() const { return facts_; }
+
+ private:
+  std::vector<Fact> facts_;
+};
+
 // What decides which exchanges there are, and what is in them.
 std::vector<Fact> facts_of(const wire::TrainTask& task, std::uint64_t seed) {
-  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value); };
-  const wire::OptimizerOptions& optimizer = task.optimizer;
-  return {{"distributed.strategy or distributed.fsdp_sharding_strategy", number(task.sharding.kind)},
-          {"distributed.fsdp_group_size", task.sharding.group},
-          {"distributed.fsdp_cpu_offload", number(task.sharding.offload)},
-          {"training.mixed_precision", number(task.compute)},
-          {"model.dtype", number(task.state)},
-          {"training.deterministic", number(task.exact)},
-          {"training.packing", number(task.packing)},
-          {"training.sequence_length", task.sequence_length},
-          {"training.batch_size", task.batch_size},
-          {"training.max_steps", task.steps},
-          {"training.eval_steps", task.evaluation.every.value_or(0)},
-          {"training.save_steps", task.save_every.value_or(0)},
-          {"training.save_at_end", number(task.save_at_end)},
-          {"the data for evaluation",
-           number(task.evaluation.data.has_value()) + 2 * number(task.evaluation.questions.has_value())},
-          {"experiment.seed", number(seed)},
-          // Named after its contents.
-          {"data", mixed(std::filesystem::path(task.data).filename().string())},
-          {"model.init", number(task.random_weights)},
-          {"training.optimizer", number(optimizer.kind)},
-          {"training.learning_rate", bits(optimizer.rate)},
-          {"training.lr_scheduler", number(optimizer.schedule)},
-          {"training.warmup_steps", optimizer.warmup_steps},
-          {"training.decay_steps", optimizer.decay_steps},
-          {"training.weight_decay", bits(optimizer.weight_decay)},
-          {"training.adam_beta1", bits(optimizer.beta1)},
-          {"training.adam_beta2", bits(optimizer.beta2)},
-          {"training.adam_epsilon", bits(optimizer.epsilon)},
-          {"training.momentum", bits(optimizer.momentum)},
-          {"training.max_grad_norm", bits(optimizer.max_gradient_norm)}};
+  FactList list;
+  list.add_fields(task);
+  list.add(seed, wire::agreed("experiment.seed"));
+  return list.facts();
+}
+
+// The values of those fields, in their order.
+void take_from_rank_zero(wire::TrainTask& task, const std::vector<std::int64_t>& values) {
+  std::size_t place = 0;
+  const auto take = [&](auto& described, const auto& self) -> void {
+    described.describe(described, [&]<class Field, class... Marks>(const char*, Field& field, const Marks&...) {
+      if constexpr (Described<Field>) {
+        self(field, self);
+      } else if constexpr ((std::same_as<Marks, wire::FromRankZero> || ...)) {
+        field = static_cast<Field>(values[place++]);
+      }
+    });
+  };
+  take(task, take);
 }
 
 }  // namespace
@@ -64,7 +95,7 @@ std::vector<Fact> facts_of(const wire::TrainTask& task, std::uint64_t seed) {
 Result<void> agree_on_task(wire::TrainTask& task, std::uint64_t seed, communicate::Communicator& ranks,
                          at::Device device) {
   const std::vector<Fact> facts = facts_of(task, seed);
-  std::vector<std::int64_t> own{task.micro_batch, static_cast<std::int64_t>(task.recompute)};
+  std::vector<std::int64_t> own;
   for (const Fact& fact : facts) own.push_back(fact.value);
   const at::Tensor mine = at::tensor(own, at::kLong).to(device);
   at::Tensor all = at::empty({ranks.size(), mine.numel()}, mine.options());
@@ -75,12 +106,14 @@ Result<void> agree_on_task(wire::TrainTask& task, std::uint64_t seed, communicat
   };
   for (std::int64_t rank = 1; rank < ranks.size(); ++rank)
     for (std::size_t i = 0; i < facts.size(); ++i)
-      if (of_rank(rank, i + 2) != of_rank(0, i + 2))
+      if (!facts[i].setting.empty() && of_rank(rank, i) != of_rank(0, i))
         return Error{Error::Kind::refused,
-                     fmt::format("rank {} was started with another {} than rank 0", rank, facts[i].name),
+                     fmt::format("rank {} was started with another {} than rank 0", rank, facts[i].setting),
                      "give every host the same settings; what auto would choose may differ, so name it"};
-  task.micro_batch = of_rank(0, 0);
-  task.recompute = static_cast<spec::Recomputation>(of_rank(0, 1));
+  std::vector<std::int64_t> taken;
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    if (facts[i].setting.empty()) taken.push_back(of_rank(0, i));
+  take_from_rank_zero(task, taken);
   return {};
 }
 

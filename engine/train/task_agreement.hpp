@@ -3,6 +3,7 @@
 
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
+#include "wire/fields.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "json/fields.hpp"
+
 namespace muster::worker {
 namespace {
 
@@ -93,7 +95,7 @@ void Answering::end_answer(std::int64_t index, std::int64_t sample, std::string 
   answer.finish = std::move(finish);
   if (open.texts.empty()) answer.text = text_.tokenizer().decode(answer.tokens, true);
   if (--open.unfinished > 0) return;
-  job_.channel.tell(wire::TaskResult{index, wire::print_fields(open.result)});
+  job_.channel.tell(wire::TaskResult{index, print_fields(open.result)});
   open_.erase(index);
 }
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
 #include "worker/task.hpp"
 
 namespace muster::worker {
@@ -112,7 +112,7 @@ Result<void> run_task(const wire::CollectiveCheck& task, Job& job) {
   report.device = job.device.str();
   report.ranks = ranks.size();
   report.collectives = trial.tried;
-  if (ranks.rank() == 0) job.channel.tell(wire::TaskResult{0, wire::print_fields(report)});
+  if (ranks.rank() == 0) job.channel.tell(wire::TaskResult{0, print_fields(report)});
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "json/fields.hpp"
 #include "train/evaluation.hpp"
 #include "worker/loaded_model.hpp"
 #include "worker/task.hpp"
@@ -49,7 +50,7 @@ Result<void> run_task(const wire::EvaluateTask& task, Job& job) {
   if (result.bad > 0) return no_number(result);
   for (const train::GivenAnswer& answer : result.answers)
     job.channel.tell(
-        wire::TaskResult{static_cast<std::int64_t>(answer.question), wire::print_fields(evaluation->answered(answer))});
+        wire::TaskResult{static_cast<std::int64_t>(answer.question), print_fields(evaluation->answered(answer))});
   if ((*ranks)->rank() == 0) job.channel.tell(result.all);
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "json/fields.hpp"
 #include "worker/answering.hpp"
 
 namespace muster::worker {
@@ -65,7 +66,7 @@ void Scoring::finish(std::int64_t index) {
     result.logprob = 0;
     result.logprobs.clear();
   }
-  job_.channel.tell(wire::TaskResult{index, wire::print_fields(open_.at(index))});
+  job_.channel.tell(wire::TaskResult{index, print_fields(open_.at(index))});
   open_.erase(index);
 }
 

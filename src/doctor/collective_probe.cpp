@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "job/worker_run.hpp"
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
 
 namespace muster::doctor {
 namespace {
@@ -17,7 +17,7 @@ class ResultKeeper : public job::WorkerListener {
   Result<void> on_event(const wire::Event& event) override {
     const auto* result = std::get_if<wire::TaskResult>(&event.body);
     if (result == nullptr) return {};
-    auto read = wire::parse_fields<wire::CollectiveReport>(result->row, "the result of the collective check");
+    auto read = parse_fields<wire::CollectiveReport>(result->row, "the result of the collective check");
     if (!read) return read.error();
     report_ = std::move(*read);
     return {};

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "job/worker_run.hpp"
+#include "json/fields.hpp"
 #include "system/files.hpp"
 #include "wire/unix_socket.hpp"
 
@@ -83,7 +84,7 @@ class Exchange : public job::WorkerListener {
   }
   Result<void> on_event(const wire::Event& event) override {
     if (const auto* result = std::get_if<wire::TaskResult>(&event.body)) {
-      const auto read = wire::parse_fields<wire::GenerationResult>(result->row, "the result of the check");
+      const auto read = parse_fields<wire::GenerationResult>(result->row, "the result of the check");
       if (!read) return read.error();
       for (const wire::Answer& answer : read->samples) tokens_ += std::ssize(answer.tokens);
       rows_[result->index] = result->row;

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "json/member_reader.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
 
@@ -29,12 +30,6 @@ Result<std::optional<json>> read_object(const fs::path& path) {
   json object = json::parse(*text, nullptr, false);
   if (!object.is_object()) return damaged(path);
   return std::optional(std::move(object));
-}
-
-std::optional<std::string> text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
 }
 
 ordered_json or_null(const std::optional<std::string>& text) {
@@ -82,14 +77,14 @@ Result<std::optional<StageRecord>> JobFolder::read(StageKind kind) const {
   const auto object = read_object(record(kind));
   if (!object) return object.error();
   if (!*object) return std::optional<StageRecord>();
-  const auto status = text_of(**object, "status");
+  const auto status = find_text(**object, "status");
   if (status != "done" && status != "failed") return damaged(record(kind));
   StageRecord stage;
   stage.done = *status == "done";
-  stage.reason = text_of(**object, "reason").value_or("");
-  stage.model = text_of(**object, "model");
-  stage.sha256 = text_of(**object, "sha256");
-  stage.gpus = text_of(**object, "gpus").value_or("");
+  stage.reason = find_text(**object, "reason").value_or("");
+  stage.model = find_text(**object, "model");
+  stage.sha256 = find_text(**object, "sha256");
+  stage.gpus = find_text(**object, "gpus").value_or("");
   if (const auto seconds = (*object)->find("seconds"); seconds != (*object)->end() && seconds->is_number())
     stage.seconds = seconds->get<double>();
   return std::optional(std::move(stage));
@@ -99,10 +94,10 @@ Result<std::optional<StartRecord>> JobFolder::read_start() const {
   const auto object = read_object(path_ / "start.json");
   if (!object) return object.error();
   if (!*object) return std::optional<StartRecord>();
-  const auto model = text_of(**object, "model");
-  const auto round = (*object)->find("from_round");
-  if (!model || round == (*object)->end() || !round->is_number_integer()) return damaged(path_ / "start.json");
-  return std::optional(StartRecord{*model, text_of(**object, "sha256"), round->get<int>()});
+  const auto model = find_text(**object, "model");
+  const auto round = find_whole(**object, "from_round");
+  if (!model || !round) return damaged(path_ / "start.json");
+  return std::optional(StartRecord{*model, find_text(**object, "sha256"), static_cast<int>(*round)});
 }
 
 Result<void> JobFolder::write(StageKind kind, const StageRecord& stage) const {

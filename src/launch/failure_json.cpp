@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "json/member_reader.hpp"
 #include "launch/failure.hpp"
 #include "launch/keeper/signal_name.hpp"
 
@@ -102,89 +102,48 @@ std::string to_json(const WorkerFailure& failure) {
 
 namespace {
 
-// Reads one member after the other and remembers the first that is not as it should be.
-class FailureReader {
- public:
-  explicit FailureReader(const Json& json) : json_(json) {}
+FailureKind read_kind(MemberReader& reader) {
+  const std::string word = reader.text("kind");
+  const auto* found = std::ranges::find(kind_words, word, &std::pair<FailureKind, std::string_view>::second);
+  if (found != kind_words.end()) return found->first;
+  reader.note("kind", "a kind of failure");
+  return FailureKind::exit_code;
+}
 
-  void read(const char* key, std::string& value) {
-    if (const Json* found = find(key, &Json::is_string)) value = found->get<std::string>();
-  }
-  void read(const char* key, bool& value) {
-    if (const Json* found = find(key, &Json::is_boolean)) value = found->get<bool>();
-  }
-  template <class Integer>
-  void read(const char* key, Integer& value) requires std::is_integral_v<Integer> {
-    const Json* found = find(key, &Json::is_number_integer);
-    if (found == nullptr) return;
-    const bool huge = found->is_number_unsigned() &&
-                      found->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    const std::int64_t number = huge ? 0 : found->get<std::int64_t>();
-    if (huge || !std::in_range<Integer>(number)) return miss(key);
-    value = static_cast<Integer>(number);
-  }
-  template <class T>
-  void read(const char* key, std::optional<T>& value) {
-    const auto found = json_.find(key);
-    if (found == json_.end() || found->is_null()) return;
-    read(key, value.emplace());
-  }
-  void read(const char* key, std::vector<std::string>& values) {
-    const Json* found = find(key, &Json::is_array);
-    if (found == nullptr) return;
-    for (const Json& item : *found) item.is_string() ? values.push_back(item.get<std::string>()) : miss(key);
-  }
-  void read(const char* key, FailureKind& kind) {
-    std::string word;
-    read(key, word);
-    const auto* found = std::ranges::find(kind_words, word, &std::pair<FailureKind, std::string_view>::second);
-    found == kind_words.end() ? miss(key) : void(kind = found->first);
-  }
-  const std::optional<std::string>& missed() const { return missed_; }
+std::optional<int> int_or_none(MemberReader& reader, const char* key) {
+  return reader.has(key) ? std::optional(reader.whole_as<int>(key)) : std::nullopt;
+}
 
- private:
-  void miss(const char* key) {
-    if (!missed_) missed_ = key;
-  }
-  const Json* find(const char* key, bool (Json::*fits)() const noexcept) {
-    const auto found = json_.find(key);
-    if (found != json_.end() && ((*found).*fits)()) return &*found;
-    miss(key);
-    return nullptr;
-  }
-
-  const Json& json_;
-  std::optional<std::string> missed_;
-};
+std::optional<std::string> text_or_none(MemberReader& reader, const char* key) {
+  return reader.has(key) ? std::optional(reader.text(key)) : std::nullopt;
+}
 
 }  // namespace
 
 Result<WorkerFailure> failure_from_json(std::string_view text) {
   const auto foreign = [](std::string what) { return Error{Error::Kind::failed, std::move(what), ""}; };
-  const Json json = Json::parse(text, nullptr, false);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return foreign("the account of a failure is no JSON object");
   WorkerFailure failure;
-  FailureReader reader(json);
-  reader.read("host", failure.host);
-  reader.read("rank", failure.rank);
-  reader.read("local_rank", failure.local_rank);
-  reader.read("pid", failure.pid);
-  reader.read("exit_code", failure.end.exit_code);
-  reader.read("signal", failure.end.signal);
-  reader.read("timed_out", failure.end.timed_out);
-  reader.read("kind", failure.kind);
-  reader.read("explanation", failure.explanation);
-  reader.read("last_lines", failure.last_lines);
-  reader.read("out_of_memory_kill", failure.out_of_memory_kill);
-  reader.read("not_started", failure.not_started);
-  std::int64_t time_ms = 0;
-  reader.read("time_ms", time_ms);
-  std::optional<std::string> error_file, content;
-  reader.read("error_file", error_file);
-  reader.read("error_file_content", content);
+  MemberReader reader(json);
+  failure.host = reader.text("host");
+  failure.rank = reader.whole_as<int>("rank");
+  failure.local_rank = reader.whole_as<int>("local_rank");
+  failure.pid = reader.whole_as<pid_t>("pid");
+  failure.end.exit_code = int_or_none(reader, "exit_code");
+  failure.end.signal = int_or_none(reader, "signal");
+  failure.end.timed_out = reader.truth("timed_out");
+  failure.kind = read_kind(reader);
+  failure.explanation = reader.text("explanation");
+  failure.last_lines = reader.texts("last_lines");
+  failure.out_of_memory_kill = reader.truth("out_of_memory_kill");
+  failure.not_started = text_or_none(reader, "not_started");
   constexpr std::int64_t far_future = std::int64_t{1} << 42;  // some 139 years after 1970
-  if (time_ms < 0 || time_ms > far_future) return foreign("the account of a failure has no usable \"time_ms\"");
-  if (reader.missed()) return foreign(fmt::format("the account of a failure has no usable \"{}\"", *reader.missed()));
+  const std::int64_t time_ms = reader.whole("time_ms", 0, far_future);
+  const auto error_file = text_or_none(reader, "error_file");
+  auto content = text_or_none(reader, "error_file_content");
+  if (const auto& problem = reader.problem())
+    return foreign(fmt::format("the account of a failure has no usable \"{}\"", problem->key));
   failure.time = Time(milliseconds(time_ms));
   if (error_file && content) failure.error_file = parse_error_file(*error_file, std::move(*content));
   return failure;

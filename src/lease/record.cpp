@@ -15,6 +15,7 @@
 
 #include "system/process.hpp"
 #include "base/text.hpp"
+#include "json/member_reader.hpp"
 #include "lease/printable_text.hpp"
 #include "lease/public_name.hpp"
 
@@ -41,16 +42,9 @@ Json parse_object(std::string_view text) {
   return json.is_object() ? json : Json::object();
 }
 
-std::optional<std::int64_t> find_number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<std::int64_t>();
-}
-
-std::optional<std::string> find_text(const Json& json, const char* key, std::size_t most_characters) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_string()) return std::nullopt;
-  return printable(found->get_ref<const std::string&>(), most_characters);
+std::optional<std::string> find_printable(const Json& json, const char* key, std::size_t most_characters) {
+  const auto text = find_text(json, key);
+  return text ? std::optional(printable(*text, most_characters)) : std::nullopt;
 }
 
 Json to_json(const Record& record) {
@@ -93,16 +87,16 @@ std::string to_line(const Record& record) { return to_json(record).dump(); }
 
 std::optional<Record> parse_record(std::string_view text) {
   const Json json = parse_object(text);
-  const auto id = find_text(json, "id", user_characters);
+  const auto id = find_printable(json, "id", user_characters);
   if (!id) return std::nullopt;
   Record record;
   record.id = *id;
-  if (const auto pid = find_number(json, "pid"); pid && *pid > 0 && *pid <= INT32_MAX)
+  if (const auto pid = find_whole(json, "pid"); pid && *pid > 0 && *pid <= INT32_MAX)
     record.holder.pid = static_cast<pid_t>(*pid);
-  record.holder.user = find_text(json, "user", user_characters);
-  record.holder.command = find_text(json, "command", command_characters);
-  record.holder.since = find_number(json, "since");
-  if (const auto bytes = find_number(json, "memory_before"); bytes && *bytes >= 0)
+  record.holder.user = find_printable(json, "user", user_characters);
+  record.holder.command = find_printable(json, "command", command_characters);
+  record.holder.since = find_whole(json, "since");
+  if (const auto bytes = find_whole(json, "memory_before"); bytes && *bytes >= 0)
     record.holder.memory_before = ByteCount{*bytes};
   return record;
 }

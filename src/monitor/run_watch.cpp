@@ -2,7 +2,7 @@
 
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "store/metrics_table.hpp"
 
 namespace muster::monitor {
@@ -29,7 +29,7 @@ void RunWatch::find_total() {
   if (!text) return;
   for (const std::string& line : split(*text, '\n')) {
     if (line.find("\"attempt\"") == std::string::npos) continue;
-    const auto event = spec::parse_json_object(line, "event");
+    const auto event = parse_json_object(line, "event");
     if (!event || event->value("event", nlohmann::json()) != "attempt") continue;
     const auto steps = event->find("steps");
     if (steps != event->end() && steps->is_number_integer() && steps->get<std::int64_t>() > 0)

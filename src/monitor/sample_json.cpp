@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "monitor/sample.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "store/timestamp.hpp"
 
 namespace muster::monitor {
@@ -151,7 +151,7 @@ std::string report_line(const GpuReport& report) {
 }
 
 std::optional<GpuReport> parse_report(std::string_view line) {
-  const auto object = spec::parse_json_object(line, "the look at the GPUs");
+  const auto object = parse_json_object(line, "the look at the GPUs");
   if (!object) return std::nullopt;
   GpuReport report;
   std::optional<std::string> explanation;

@@ -13,6 +13,7 @@
 #include "system/files.hpp"
 #include "system/shortage.hpp"
 #include "base/text.hpp"
+#include "json/member_reader.hpp"
 #include "schedule/job_json.hpp"
 
 namespace muster::queue {
@@ -22,10 +23,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using schedule::HowEnded;
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string text_of(const json& object, const char* key) { return find_text(object, key).value_or(""); }
 
 // Absent in the file: the command's own.
 constexpr std::string_view cause_names[] = {"command", "shortage", "gpus"};
@@ -39,11 +37,11 @@ NotStarted::Cause cause_called(const std::string& text) {
 std::optional<AttemptEnd> parse_end(const json& line) {
   const std::string event = text_of(line, "event");
   if (event == "not_started") return NotStarted{text_of(line, "reason"), cause_called(text_of(line, "cause"))};
-  const auto code = line.find("code");
-  if (event != "ended" || code == line.end() || !code->is_number_integer()) return std::nullopt;
+  const auto code = find_whole(line, "code");
+  if (event != "ended" || !code) return std::nullopt;
   const std::string how = text_of(line, "how");
   for (const HowEnded known : {HowEnded::exited, HowEnded::killed, HowEnded::out_of_memory})
-    if (how == name(known)) return CommandEnd{known, code->get<int>()};
+    if (how == name(known)) return CommandEnd{known, static_cast<int>(*code)};
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json/member_reader.hpp"
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
 #include "base/one_line.hpp"
@@ -33,13 +34,9 @@ std::string to_text(const ConductorStatus& status) {
 
 std::optional<ConductorStatus> parse_conductor_status(std::string_view text) {
   const auto object = nlohmann::json::parse(trim(text), nullptr, false);
-  if (!object.is_object() || !object.contains("process") || !object["process"].is_string()) return std::nullopt;
-  const auto process = parse_identity(object["process"].get<std::string>());
+  const auto process = parse_identity(find_text(object, "process").value_or(""));
   if (!process) return std::nullopt;
-  ConductorStatus status{*process, ""};
-  if (const auto waits = object.find("waits_for"); waits != object.end() && waits->is_string())
-    status.waits_for = waits->get<std::string>();
-  return status;
+  return ConductorStatus{*process, find_text(object, "waits_for").value_or("")};
 }
 
 // Always the whole space, in one write: the previous text is gone, and a reader sees the old text or the new one.

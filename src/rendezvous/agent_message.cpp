@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/one_line.hpp"
+#include "json/member_reader.hpp"
 
 namespace muster::rendezvous {
 namespace {
@@ -95,57 +96,33 @@ std::string line_that_fits(const Message& message) {
 
 // ---- in ----
 
-// The fields of one message. Whatever is not as it should be is remembered, the first time, and read as nothing.
+// The fields of one message, within the limits of the protocol. Whatever is not as it should be is remembered, the
+// first time, and read as nothing.
 class FieldsReader {
  public:
-  explicit FieldsReader(const json& object) : object_(object) {}
+  explicit FieldsReader(const json& object) : members_(object) {}
 
   std::int64_t number(const char* name, std::int64_t lowest, std::int64_t highest) {
-    const json* value = find(name);
-    if (value != nullptr && value->is_number_integer() && fits(*value, lowest, highest))
-      return value->get<std::int64_t>();
-    complain(name, value, fmt::format("a whole number from {} to {}", lowest, highest));
-    return lowest;
+    return members_.whole(name, lowest, highest);
   }
   int integer(const char* name, std::int64_t lowest, std::int64_t highest = highest_int) {
     return static_cast<int>(number(name, lowest, highest));
   }
   milliseconds span(const char* name, std::int64_t lowest) { return milliseconds(number(name, lowest, longest_span)); }
-  bool truth(const char* name) {
-    const json* value = find(name);
-    if (value != nullptr && value->is_boolean()) return value->get<bool>();
-    complain(name, value, "true or false");
-    return false;
-  }
-  std::string text(const char* name, std::size_t longest = longest_message) {
-    const json* value = find(name);
-    if (value != nullptr && value->is_string() && value->get_ref<const std::string&>().size() <= longest)
-      return value->get<std::string>();
-    complain(name, value, fmt::format("a text of at most {} bytes", longest));
-    return {};
-  }
+  bool truth(const char* name) { return members_.truth(name); }
+  std::string text(const char* name, std::size_t longest = longest_message) { return members_.text(name, longest); }
   // Shown to people: nothing in it may order a terminal about. A replaced byte is three bytes long.
   std::string name(const char* field) { return on_one_line(text(field, longest_name), longest_name); }
   std::string reason() { return on_one_line(text("reason", 3 * longest_reason), longest_reason); }
-  bool has(const char* name) const {
-    const json* value = find(name);
-    return value != nullptr && !value->is_null();
-  }
+  bool has(const char* name) const { return members_.has(name); }
 
-  const std::optional<std::string>& problem() const { return problem_; }
+  std::optional<std::string> problem() const {
+    const auto& problem = members_.problem();
+    if (!problem) return std::nullopt;
+    return fmt::format("\"{}\" is {:.100}: {} is expected", problem->key, seen(problem->seen), problem->wanted);
+  }
 
  private:
-  const json* find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() ? nullptr : &*found;
-  }
-  static bool fits(const json& value, std::int64_t lowest, std::int64_t highest) {
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(highest)) return false;
-    return value.get<std::int64_t>() >= lowest && value.get<std::int64_t>() <= highest;
-  }
-  void complain(const char* name, const json* value, const std::string& expected) {
-    if (!problem_) problem_ = fmt::format("\"{}\" is {:.100}: {} is expected", name, seen(value), expected);
-  }
   // Lists and objects are not written out: that would go as deep as they are nested.
   static std::string seen(const json* value) {
     if (value == nullptr) return "missing";
@@ -153,8 +130,7 @@ class FieldsReader {
     return value->dump(-1, ' ', true, json::error_handler_t::replace);
   }
 
-  const json& object_;
-  std::optional<std::string> problem_;
+  MemberReader members_;
 };
 
 Join read_join(FieldsReader& reader) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/one_line.hpp"
+#include "json/member_reader.hpp"
 
 namespace muster::rendezvous {
 namespace {
@@ -21,10 +22,7 @@ constexpr std::string_view proof = "{\"message\":\"proof\"}\n";
 
 std::string as_line(const json& fields) { return fields.dump() + '\n'; }
 
-std::string text_of(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string text_of(const json& object, const char* name) { return find_text(object, name).value_or(""); }
 
 bool is_nonce(const std::string& text) {
   return text.size() == 2 * nonce_bytes && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -61,8 +59,7 @@ SealedChannel::Heard SealedChannel::hear(std::string_view line) {
 SealedChannel::Heard SealedChannel::take_hello(std::string_view line) {
   const json object = json::parse(line, nullptr, false);
   if (!object.is_object()) return broken(side_, "not a message of a muster agent: use the same muster on every host");
-  const auto protocol = object.find("protocol");
-  if (protocol == object.end() || !protocol->is_number_integer() || protocol->get<std::int64_t>() != agent_protocol)
+  if (find_whole(object, "protocol") != agent_protocol)
     return broken(side_, fmt::format("the coordinator speaks version {} of the protocol, this agent another one: use "
                                      "the same muster on every host",
                                      agent_protocol));
@@ -75,7 +72,7 @@ SealedChannel::Heard SealedChannel::take_hello(std::string_view line) {
 
 SealedChannel::Heard SealedChannel::take_challenge(std::string_view line) {
   const json object = json::parse(line, nullptr, false);
-  const std::string kind = object.is_object() ? text_of(object, "message") : "";
+  const std::string kind = text_of(object, "message");
   if (kind == "refuse") return {.refused = Refuse{on_one_line(text_of(object, "reason"), longest_refusal), false}};
   const std::string nonce = kind == "challenge" && !has_keys_ ? text_of(object, "nonce") : "";
   if (!is_nonce(nonce)) return broken(side_, "it does not greet as the coordinator of a muster run does");

@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 #include "runs/run_format.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "store/events_file.hpp"
 #include "system/regular_file.hpp"
 
@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 std::string word(const ordered_json& plan, const char* key) {
   const auto found = plan.find(key);
   if (found == plan.end() || found->is_null() || found->is_structured()) return "";
-  return found->is_string() ? found->get<std::string>() : spec::shown(*found);
+  return found->is_string() ? found->get<std::string>() : shown(*found);
 }
 
 Result<std::string> plan_line(const fs::path& path) {
@@ -30,7 +30,7 @@ Result<std::string> plan_line(const fs::path& path) {
   if (!file) return file.error();
   const auto text = file->beginning(file->size());
   if (!text) return text.error();
-  const auto plan = spec::parse_json_object(*text, path.string());
+  const auto plan = parse_json_object(*text, path.string());
   if (!plan) return plan.error();
   std::vector<std::string> parts;
   const auto add = [&](const char* key, std::string_view form) {

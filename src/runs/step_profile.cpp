@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "json/fields.hpp"
 #include "store/events_file.hpp"
 
 namespace muster::runs {
@@ -31,8 +32,8 @@ std::optional<StepProfile> read_step_profile(const std::filesystem::path& events
     if (event.value("event", Json()) != "step") continue;
     wire::StepParts parts;
     double seconds = 0;
-    if (wire::read_json(event.value("parts", Json()), parts) ||
-        wire::read_json(event.value("seconds", Json()), seconds))
+    if (read_json(event.value("parts", Json()), parts) ||
+        read_json(event.value("seconds", Json()), seconds))
       continue;
     ++profile.steps;
     profile.seconds += seconds;
@@ -56,7 +57,7 @@ std::string profile_text(const StepProfile& profile) {
 }
 
 Json profile_json(const StepProfile& profile) {
-  return {{"steps", profile.steps}, {"seconds", profile.seconds}, {"parts", wire::to_json(profile.parts)}};
+  return {{"steps", profile.steps}, {"seconds", profile.seconds}, {"parts", to_json(profile.parts)}};
 }
 
 }  // namespace muster::runs

@@ -11,7 +11,7 @@
 
 #include "base/text.hpp"
 #include "runs/runs.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "store/metrics_table.hpp"
 #include "system/files.hpp"
 
@@ -59,8 +59,8 @@ std::optional<double> number_under(const ordered_json& object, const std::string
 }
 
 std::optional<ordered_json> parse_object(std::string_view text) {
-  auto object = spec::parse_ordered_json_object(text, "");
-  if (!object) object = spec::parse_ordered_json_object(with_quoted_boundless(text), "");
+  auto object = parse_ordered_json_object(text, "");
+  if (!object) object = parse_ordered_json_object(with_quoted_boundless(text), "");
   return object ? std::optional<ordered_json>(std::move(*object)) : std::nullopt;
 }
 
@@ -133,7 +133,7 @@ std::vector<StepScore> ReportReader::next() {
   while (true) {
     const std::size_t end = text.find('\n', done);
     if (end == std::string::npos) return found;
-    const auto line = spec::parse_ordered_json_object(std::string_view(text).substr(done, end - done), "");
+    const auto line = parse_ordered_json_object(std::string_view(text).substr(done, end - done), "");
     read_ += end + 1 - done;
     done = end + 1;
     if (!line) continue;

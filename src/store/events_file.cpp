@@ -5,7 +5,7 @@
 
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::store {
 
@@ -38,7 +38,7 @@ Result<std::vector<ordered_json>> read_last_events(const std::filesystem::path& 
     return read.error();
   std::vector<ordered_json> events;
   for (const std::string& line : split(text, '\n'))
-    if (auto event = spec::parse_ordered_json_object(line, "event")) events.push_back(std::move(*event));
+    if (auto event = parse_ordered_json_object(line, "event")) events.push_back(std::move(*event));
   return events;
 }
 

@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "system/regular_file.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
+#include "json/member_reader.hpp"
 
 namespace muster::store {
 namespace {
@@ -12,16 +13,12 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 constexpr std::uint64_t largest_record = 1 << 20;
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string text_of(const json& object, const char* key) { return find_text(object, key).value_or(""); }
 
 std::optional<Moment> moment_of(const json& object, const char* key) { return parse_timestamp(text_of(object, key)); }
 
 int count_of(const json& object, const char* key, int otherwise) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<int>() : otherwise;
+  return static_cast<int>(find_whole(object, key).value_or(otherwise));
 }
 
 std::optional<RunStart> start_of(const json& object) {
@@ -60,7 +57,7 @@ std::optional<RunRecord> read_record(const std::filesystem::path& run_folder) {
   if (!file || file->size() > largest_record) return std::nullopt;
   const auto text = file->beginning(file->size());
   if (!text) return std::nullopt;
-  const auto object = spec::parse_json_object(*text, record_file);
+  const auto object = parse_json_object(*text, record_file);
   if (!object) return std::nullopt;
   const auto created = moment_of(*object, "created");
   if (!created) return std::nullopt;

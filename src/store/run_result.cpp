@@ -6,12 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
+#include "json/member_reader.hpp"
 
 namespace muster::store {
 namespace {
 
-using nlohmann::json;
 constexpr std::array endings{Ending::done, Ending::failed, Ending::interrupted};
 
 template <class Value>
@@ -19,61 +19,22 @@ nlohmann::ordered_json or_null(const std::optional<Value>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-class ResultReader {
- public:
-  ResultReader(const json& object, std::string_view source) : object_(object), source_(source) {}
+Ending read_ending(MemberReader& reader) {
+  const auto status = find_text(reader.object(), "status");
+  for (const Ending ending : endings)
+    if (status == name(ending)) return ending;
+  reader.note("status", "done, failed or interrupted");
+  return Ending::failed;
+}
 
-  Result<RunResult> read() {
-    RunResult result;
-    const json status = value("status");
-    bool known = false;
-    for (const Ending ending : endings)
-      if (status == name(ending)) {
-        result.status = ending;
-        known = true;
-      }
-    if (!known) note("status", "done, failed or interrupted", status);
-    result.steps = count("steps");
-    result.restarts = count("restarts");
-    result.final_loss = number("final_loss");
-    result.eval_loss = number("eval_loss");
-    result.exact_match = number("exact_match");
-    result.seconds = number("seconds").value_or(0);
-    if (const json error = value("error"); error.is_string()) result.error = error.get<std::string>();
-    if (problem_) return *problem_;
-    return result;
-  }
+std::optional<double> read_number(MemberReader& reader, const char* key) {
+  if (!reader.has(key)) return std::nullopt;
+  if (const auto* found = find_member(reader.object(), key); found->is_number()) return found->get<double>();
+  reader.note(key, "a number or null");
+  return std::nullopt;
+}
 
- private:
-  json value(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() ? json() : *found;
-  }
-
-  std::optional<double> number(const char* key) {
-    const json found = value(key);
-    if (found.is_number()) return found.get<double>();
-    if (!found.is_null()) note(key, "a number or null", found);
-    return std::nullopt;
-  }
-
-  std::int64_t count(const char* key) {
-    const json found = value(key);
-    if (found.is_number_integer()) return found.get<std::int64_t>();
-    if (!found.is_null()) note(key, "a whole number", found);
-    return 0;
-  }
-
-  void note(const char* key, const char* accepted, const json& seen) {
-    if (!problem_)
-      problem_ = Error{Error::Kind::bad_input,
-                       fmt::format("{}: {} is {}, not {}", source_, key, spec::shown(seen), accepted), ""};
-  }
-
-  const json& object_;
-  std::string_view source_;
-  std::optional<Error> problem_;
-};
+std::int64_t read_count(MemberReader& reader, const char* key) { return reader.has(key) ? reader.whole(key) : 0; }
 
 }  // namespace
 
@@ -102,9 +63,24 @@ std::string result_json(const RunResult& result) {
 }
 
 Result<RunResult> parse_result(std::string_view text, std::string_view source) {
-  const auto object = spec::parse_json_object(text, source);
+  const auto object = parse_json_object(text, source);
   if (!object) return object.error();
-  return ResultReader(*object, source).read();
+  MemberReader reader(*object);
+  RunResult result;
+  result.status = read_ending(reader);
+  result.steps = read_count(reader, "steps");
+  result.restarts = read_count(reader, "restarts");
+  result.final_loss = read_number(reader, "final_loss");
+  result.eval_loss = read_number(reader, "eval_loss");
+  result.exact_match = read_number(reader, "exact_match");
+  result.seconds = read_number(reader, "seconds").value_or(0);
+  result.error = find_text(*object, "error");
+  if (const auto& problem = reader.problem())
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{}: {} is {}, not {}", source, problem->key,
+                             problem->seen == nullptr ? "null" : shown(*problem->seen), problem->wanted),
+                 ""};
+  return result;
 }
 
 }  // namespace muster::store

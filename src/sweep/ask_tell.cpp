@@ -7,7 +7,7 @@
 #include <ostream>
 
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "sweep/best_trials.hpp"
 #include "sweep/sweep_end.hpp"
 
@@ -48,14 +48,14 @@ Named running_trial(const TrialList& trials, const json& order, const char* key)
   std::vector<std::string> known;
   for (const RunningTrial& running : trials.running)
     if (!running.elsewhere) known.push_back(running.trial);
-  return {std::nullopt, refusal(fmt::format("no trial {} is running", spec::shown(written)),
+  return {std::nullopt, refusal(fmt::format("no trial {} is running", shown(written)),
                                 known.empty() ? "ask for one first" : fmt::format("running: {}", join(known, ", ")))};
 }
 
 }  // namespace
 
 Result<std::string> AskTell::answer(std::string_view line) {
-  const auto order = spec::parse_ordered_json_object(line, "the line");
+  const auto order = parse_ordered_json_object(line, "the line");
   Result<json> reply = json();
   if (!order)
     reply = refusal(order.error().what, std::string(known_orders));

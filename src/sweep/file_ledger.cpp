@@ -11,7 +11,7 @@
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::sweep {
 
@@ -52,7 +52,7 @@ std::vector<json> lines_of(const std::string& text) {
   std::vector<std::string> texts = split(text, '\n');
   texts.pop_back();  // what follows the last newline was never finished
   for (const std::string& line : texts)
-    if (auto parsed = spec::parse_ordered_json_object(line, "")) lines.push_back(std::move(*parsed));
+    if (auto parsed = parse_ordered_json_object(line, "")) lines.push_back(std::move(*parsed));
   return lines;
 }
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::sweep {
 
@@ -23,7 +23,7 @@ Result<Settings> settings_from_json(const json& object, std::string_view where) 
   Settings settings;
   for (const auto& [path, written] : object.items()) {
     const auto value = value_from_json(written);
-    if (!value) return refuse(where, fmt::format("{} is {}", path, spec::shown(written)));
+    if (!value) return refuse(where, fmt::format("{} is {}", path, shown(written)));
     settings.push_back({path, *value});
   }
   return settings;
@@ -83,7 +83,7 @@ Result<std::vector<Observation>> read_observations(std::string_view text, std::s
     ++number;
     if (line.empty()) continue;
     const std::string where = fmt::format("{}:{}", source, number);
-    const auto object = spec::parse_ordered_json_object(line, where);
+    const auto object = parse_ordered_json_object(line, where);
     auto observation = object ? observation_from_json(*object, where) : Result<Observation>(object.error());
     if (!observation && !whole) break;
     if (!observation) return observation.error();

@@ -28,7 +28,7 @@ enum class Backend {
 std::string_view to_word(DeviceKind device);
 std::string_view to_word(Backend backend);
 
-// A kind of task is a struct with a `word` and describe() (fields.hpp), and one function in engine/worker/task.hpp.
+// A kind of task is a struct with a `word` and describe() (json/fields.hpp), and one function in engine/worker/task.hpp.
 using Task = std::variant<CollectiveCheck, GenerateTask, TrainTask, EvaluateTask>;
 
 struct Assignment {

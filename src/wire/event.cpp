@@ -3,17 +3,19 @@
 #include <array>
 #include <cmath>
 
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
+#include "spec/values.hpp"
+
+namespace muster {
+
+// Beside its enum, where fields.hpp finds it.
+static std::array<spec::Word<Error::Kind>, 3> words(Error::Kind) {
+  return {{{"bad_input", Error::Kind::bad_input}, {"refused", Error::Kind::refused}, {"failed", Error::Kind::failed}}};
+}
+
+}  // namespace muster
 
 namespace muster::wire {
-
-template <>
-struct Words<Error::Kind> {
-  static constexpr std::array table{std::pair{Error::Kind::bad_input, std::string_view("bad_input")},
-                                    std::pair{Error::Kind::refused, std::string_view("refused")},
-                                    std::pair{Error::Kind::failed, std::string_view("failed")}};
-};
-
 namespace {
 
 constexpr const char* event_key = "event";
@@ -37,7 +39,7 @@ Result<Event> parse_event(std::string_view line) {
     return Error{Error::Kind::failed, fmt::format("{}: {}", event_source, why),
                  "use muster and muster-worker of the same build: ./muster builds both"};
   };
-  const auto json = spec::parse_json_object(line, event_source);
+  const auto json = parse_json_object(line, event_source);
   if (!json) return unreadable(json.error().what);
   const auto time = json->find("time");
   const auto rank = json->find("rank");

@@ -6,33 +6,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "spec/element_type.hpp"
+#include "spec/computed_types.hpp"
 #include "spec/values.hpp"
-#include "wire/fields.hpp"
 
 namespace muster::wire {
-
-template <>
-struct Words<spec::ElementType> {
-  static constexpr std::array table{std::pair{spec::ElementType::float32, std::string_view("float32")},
-                                    std::pair{spec::ElementType::bfloat16, std::string_view("bfloat16")},
-                                    std::pair{spec::ElementType::float16, std::string_view("float16")}};
-};
-template <>
-struct Words<spec::Attention> {
-  static constexpr std::array table{
-      std::pair{spec::Attention::eager, std::string_view("eager")},
-      std::pair{spec::Attention::sdpa, std::string_view("sdpa")},
-      std::pair{spec::Attention::flash_attention_2, std::string_view("flash_attention_2")}};
-};
 
 // Consecutive layers of a model, the part of it that one rank holds. The first stage has the embedding, too, the last
 // one the final norm and the head.

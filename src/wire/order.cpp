@@ -2,21 +2,19 @@
 
 #include <array>
 
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
+#include "spec/values.hpp"
 
 namespace muster::wire {
 
-template <>
-struct Words<DeviceKind> {
-  static constexpr std::array table{std::pair{DeviceKind::cpu, std::string_view("cpu")},
-                                    std::pair{DeviceKind::cuda, std::string_view("cuda")}};
-};
-template <>
-struct Words<Backend> {
-  static constexpr std::array table{std::pair{Backend::gloo, std::string_view("gloo")},
-                                    std::pair{Backend::nccl, std::string_view("nccl")},
-                                    std::pair{Backend::nccl_on_shared_gpus, std::string_view("nccl-on-shared-gpus")}};
-};
+static std::array<spec::Word<DeviceKind>, 2> words(DeviceKind) {
+  return {{{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}};
+}
+static std::array<spec::Word<Backend>, 3> words(Backend) {
+  return {{{"gloo", Backend::gloo},
+           {"nccl", Backend::nccl},
+           {"nccl-on-shared-gpus", Backend::nccl_on_shared_gpus}}};
+}
 
 namespace {
 
@@ -45,7 +43,7 @@ Result<Order> parse_assignment(const nlohmann::json& json) {
   const auto version = json.find("version");
   if (version == json.end() || read_json(*version, assignment.version) || assignment.version != protocol_version)
     return unreadable(fmt::format("it speaks version {} of the protocol, and this muster-worker speaks version {}",
-                                  version == json.end() ? "?" : spec::shown(*version), protocol_version));
+                                  version == json.end() ? "?" : shown(*version), protocol_version));
   std::optional<std::string> wrong;
   describe_assignment(assignment, [&](const char* name, auto& field) {
     if (wrong) return;
@@ -65,9 +63,9 @@ Result<Order> parse_assignment(const nlohmann::json& json) {
 }  // namespace
 
 std::string_view to_word(DeviceKind device) {
-  return Words<DeviceKind>::table[static_cast<std::size_t>(device)].second;
+  return words(device)[static_cast<std::size_t>(device)].text;
 }
-std::string_view to_word(Backend backend) { return Words<Backend>::table[static_cast<std::size_t>(backend)].second; }
+std::string_view to_word(Backend backend) { return words(backend)[static_cast<std::size_t>(backend)].text; }
 
 std::string print(const Order& order) {
   Json json;
@@ -89,7 +87,7 @@ std::string print(const Order& order) {
 }
 
 Result<Order> parse_order(std::string_view line) {
-  const auto json = spec::parse_json_object(line, order_source);
+  const auto json = parse_json_object(line, order_source);
   if (!json) return unreadable(json.error().what);
   if (const auto word = json->find(order_key); word != json->end() && *word == assignment_word)
     return parse_assignment(*json);

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/fields.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::wire {

@@ -1,54 +1,18 @@
 // A task that trains a model. All ranks get the same one; its data was prepared, and its checkpoint chosen, before any
-// of them starts.
+// of them starts. Marks say what a field is to other hosts and to the run's identity (field_marks.hpp).
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "spec/element_type.hpp"
+#include "spec/computed_types.hpp"
 #include "spec/values.hpp"
-#include "wire/generate_task.hpp"
+#include "wire/field_marks.hpp"
 
 namespace muster::wire {
-
-template <>
-struct Words<spec::OptimizerKind> {
-  static constexpr std::array table{std::pair{spec::OptimizerKind::adamw, std::string_view("adamw")},
-                                    std::pair{spec::OptimizerKind::sgd, std::string_view("sgd")},
-                                    std::pair{spec::OptimizerKind::sgd_momentum, std::string_view("sgd_momentum")}};
-};
-template <>
-struct Words<spec::RateSchedule> {
-  static constexpr std::array table{std::pair{spec::RateSchedule::constant, std::string_view("constant")},
-                                    std::pair{spec::RateSchedule::linear, std::string_view("linear")},
-                                    std::pair{spec::RateSchedule::cosine, std::string_view("cosine")},
-                                    std::pair{spec::RateSchedule::warmup_stable_decay, std::string_view("wsd")}};
-};
-template <>
-struct Words<spec::Recomputation> {
-  static constexpr std::array table{std::pair{spec::Recomputation::none, std::string_view("none")},
-                                    std::pair{spec::Recomputation::selective, std::string_view("selective")},
-                                    std::pair{spec::Recomputation::full, std::string_view("full")}};
-};
-template <>
-struct Words<spec::FinalSave> {
-  static constexpr std::array table{std::pair{spec::FinalSave::all, std::string_view("all")},
-                                    std::pair{spec::FinalSave::model, std::string_view("model")},
-                                    std::pair{spec::FinalSave::nothing, std::string_view("nothing")}};
-};
-
-template <>
-struct Words<spec::ShardingStrategy> {
-  static constexpr std::array table{std::pair{spec::ShardingStrategy::full_shard, std::string_view("full_shard")},
-                                    std::pair{spec::ShardingStrategy::shard_grad_op, std::string_view("shard_grad_op")},
-                                    std::pair{spec::ShardingStrategy::no_shard, std::string_view("no_shard")},
-                                    std::pair{spec::ShardingStrategy::hybrid_shard, std::string_view("hybrid_shard")}};
-};
 
 // How the training state is laid over the ranks.
 struct ShardingOptions {
@@ -58,9 +22,9 @@ struct ShardingOptions {
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("kind", self.kind);
-    visit("group", self.group);
-    visit("offload", self.offload);
+    visit("kind", self.kind, agreed("distributed.strategy or distributed.fsdp_sharding_strategy"));
+    visit("group", self.group, agreed("distributed.fsdp_group_size"));
+    visit("offload", self.offload, agreed("distributed.fsdp_cpu_offload"));
   }
   bool operator==(const ShardingOptions&) const = default;
 };
@@ -81,17 +45,17 @@ struct OptimizerOptions {
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("kind", self.kind);
-    visit("rate", self.rate);
-    visit("schedule", self.schedule);
-    visit("warmup_steps", self.warmup_steps);
-    visit("decay_steps", self.decay_steps);
-    visit("weight_decay", self.weight_decay);
-    visit("beta1", self.beta1);
-    visit("beta2", self.beta2);
-    visit("epsilon", self.epsilon);
-    visit("momentum", self.momentum);
-    visit("max_gradient_norm", self.max_gradient_norm);
+    visit("kind", self.kind, agreed("training.optimizer"), of_identity);
+    visit("rate", self.rate, agreed("training.learning_rate"), of_identity);
+    visit("schedule", self.schedule, agreed("training.lr_scheduler"), of_identity);
+    visit("warmup_steps", self.warmup_steps, agreed("training.warmup_steps"), of_identity);
+    visit("decay_steps", self.decay_steps, agreed("training.decay_steps"), of_identity);
+    visit("weight_decay", self.weight_decay, agreed("training.weight_decay"), of_identity);
+    visit("beta1", self.beta1, agreed("training.adam_beta1"), of_identity);
+    visit("beta2", self.beta2, agreed("training.adam_beta2"), of_identity);
+    visit("epsilon", self.epsilon, agreed("training.adam_epsilon"), of_identity);
+    visit("momentum", self.momentum, agreed("training.momentum"), of_identity);
+    visit("max_gradient_norm", self.max_gradient_norm, agreed("training.max_grad_norm"), of_identity);
   }
   bool operator==(const OptimizerOptions&) const = default;
 };
@@ -105,10 +69,10 @@ struct EvaluationOptions {
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("data", self.data);
-    visit("questions", self.questions);
-    visit("every", self.every);
-    visit("samples", self.samples);
+    visit("data", self.data, agreed_presence("the data for evaluation"));
+    visit("questions", self.questions, agreed_presence("the data for evaluation"));
+    visit("every", self.every, agreed("training.eval_steps"));
+    visit("samples", self.samples, own);
   }
   bool operator==(const EvaluationOptions&) const = default;
 };
@@ -148,35 +112,35 @@ struct TrainTask {
   static constexpr std::string_view word = "train";
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("run_folder", self.run_folder);
-    visit("attempt", self.attempt);
-    visit("model", self.model);
-    visit("random_weights", self.random_weights);
-    visit("compute", self.compute);
-    visit("state", self.state);
-    visit("attention", self.attention);
-    visit("deterministic", self.deterministic);
-    visit("exact", self.exact);
-    visit("recompute", self.recompute);
+    visit("run_folder", self.run_folder, own);
+    visit("attempt", self.attempt, own);
+    visit("model", self.model, own);
+    visit("random_weights", self.random_weights, agreed("model.init"), of_identity);
+    visit("compute", self.compute, agreed("training.mixed_precision"), of_identity);
+    visit("state", self.state, agreed("model.dtype"), of_identity);
+    visit("attention", self.attention, own, of_identity);
+    visit("deterministic", self.deterministic, own, of_identity);
+    visit("exact", self.exact, agreed("training.deterministic"), of_identity);
+    visit("recompute", self.recompute, from_rank_zero);
     visit("sharding", self.sharding);
-    visit("data", self.data);
-    visit("packing", self.packing);
-    visit("sequence_length", self.sequence_length);
-    visit("steps", self.steps);
-    visit("batch_size", self.batch_size);
-    visit("micro_batch", self.micro_batch);
-    visit("loader_threads", self.loader_threads);
-    visit("pinned", self.pinned);
+    visit("data", self.data, agreed_file_name("data"));
+    visit("packing", self.packing, agreed("training.packing"), of_identity);
+    visit("sequence_length", self.sequence_length, agreed("training.sequence_length"), of_identity);
+    visit("steps", self.steps, agreed("training.max_steps"));
+    visit("batch_size", self.batch_size, agreed("training.batch_size"), of_identity);
+    visit("micro_batch", self.micro_batch, from_rank_zero);
+    visit("loader_threads", self.loader_threads, own);
+    visit("pinned", self.pinned, own);
     visit("optimizer", self.optimizer);
     visit("evaluation", self.evaluation);
-    visit("save_every", self.save_every);
-    visit("keep", self.keep);
-    visit("save_at_end", self.save_at_end);
-    visit("saving_ranks", self.saving_ranks);
-    visit("resume", self.resume);
-    visit("identity", self.identity);
-    visit("clear_cache_every", self.clear_cache_every);
-    visit("disk_patience", self.disk_patience);
+    visit("save_every", self.save_every, agreed("training.save_steps"));
+    visit("keep", self.keep, own);
+    visit("save_at_end", self.save_at_end, agreed("training.save_at_end"));
+    visit("saving_ranks", self.saving_ranks, own);
+    visit("resume", self.resume, own);
+    visit("identity", self.identity, own);
+    visit("clear_cache_every", self.clear_cache_every, own);
+    visit("disk_patience", self.disk_patience, own);
   }
   bool operator==(const TrainTask&) const = default;
 };

@@ -7,6 +7,7 @@
 
 #include "base/count_of.hpp"
 #include "base/text.hpp"
+#include "json/fields.hpp"
 
 namespace muster::job {
 namespace {
@@ -36,7 +37,7 @@ class EvaluateJob final : public WorkerListener {
 
  private:
   Result<void> take(const wire::TaskResult& result) {
-    auto answer = wire::parse_fields<wire::AnsweredQuestion>(result.row, "an answer");
+    auto answer = parse_fields<wire::AnsweredQuestion>(result.row, "an answer");
     if (!answer) return answer.error();
     if (result.index < 0 || result.index >= plan_.questions)
       return Error{Error::Kind::failed, fmt::format("an answer came to question {}, which nobody asked", result.index),
@@ -87,7 +88,7 @@ nlohmann::ordered_json summary_json(const EvaluatePlan& plan, const EvaluateSumm
   const wire::Evaluated& found = summary.evaluated;
   nlohmann::ordered_json json;
   json["model"] = plan.task().model;
-  json["dtype"] = wire::to_json(plan.task().dtype);
+  json["dtype"] = to_json(plan.task().dtype);
   if (found.loss) {
     json["data"] = plan.data;
     json["loss"] = *found.loss;

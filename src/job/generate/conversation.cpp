@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "job/generate/generate_job.hpp"
+#include "json/fields.hpp"
 
 namespace muster::job {
 namespace {
@@ -55,7 +56,7 @@ Result<std::optional<wire::Request>> Conversation::take(const std::string& line)
   } else if (!words.empty()) {
     messages_.push_back(message("user", line));
     answering_ = true;
-    return std::optional(wire::Request{turn_++, wire::as_line({{"messages", messages_}})});
+    return std::optional(wire::Request{turn_++, as_line({{"messages", messages_}})});
   }
   if (auto shown = prompt(); !shown) return shown.error();
   return std::optional<wire::Request>();
@@ -102,7 +103,7 @@ std::optional<int> Conversation::input() {
 }
 
 Result<void> Conversation::end_answer(const wire::TaskResult& result) {
-  const auto answers = wire::parse_fields<wire::GenerationResult>(result.row, "a result");
+  const auto answers = parse_fields<wire::GenerationResult>(result.row, "a result");
   if (!answers) return answers.error();
   if (answers->samples.size() != 1 || !answering_)
     return Error{Error::Kind::failed, "the answer to a turn is not one answer", "report this as a bug of muster"};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "json/fields.hpp"
 #include "base/text.hpp"
 #include "system/files.hpp"
 
@@ -107,7 +108,7 @@ void GenerateJob::count_failure(const std::string& error, const OpenRequest& pro
 Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const OpenRequest& prompt) {
   constexpr std::string_view source = "a result";
   if (task_.score) {
-    const auto score = wire::parse_fields<wire::ScoreResult>(result.row, source);
+    const auto score = parse_fields<wire::ScoreResult>(result.row, source);
     if (!score) return score.error();
     summary_.tokens += score->token_count;
     summary_.prompt_tokens += score->prompt_tokens;
@@ -116,7 +117,7 @@ Result<std::string> GenerateJob::lines_of(const wire::TaskResult& result, const 
     if (score->error) count_failure(*score->error, prompt);
     return score_line(result.index, prompt.id, *score, task_.log_probabilities);
   }
-  const auto answers = wire::parse_fields<wire::GenerationResult>(result.row, source);
+  const auto answers = parse_fields<wire::GenerationResult>(result.row, source);
   if (!answers) return answers.error();
   for (const wire::Answer& answer : answers->samples) summary_.tokens += std::ssize(answer.tokens);
   summary_.prompt_tokens += answers->prompt_tokens;

@@ -1,5 +1,6 @@
 #include "job/generate/generate_rows.hpp"
 
+#include "json/fields.hpp"
 namespace muster::job {
 
 std::string request_row(const PromptRow& prompt, PromptUse use) {
@@ -15,7 +16,7 @@ std::string request_row(const PromptRow& prompt, PromptUse use) {
   if (prompt.continue_final_message) row["continue_final_message"] = true;
   if (prompt.max_new_tokens) row["max_new_tokens"] = *prompt.max_new_tokens;
   if (use == PromptUse::scores) row["completion"] = prompt.completion.value_or("");
-  return wire::as_line(row);
+  return as_line(row);
 }
 
 std::string answer_lines(std::int64_t index, const OrderedJson& id, const wire::GenerationResult& result,
@@ -29,7 +30,7 @@ std::string answer_lines(std::int64_t index, const OrderedJson& id, const wire::
     if (log_probabilities) row["logprobs"] = answer.logprobs;
     if (result.dropped_tokens > 0) row["dropped_tokens"] = result.dropped_tokens;
     if (answer.error) row["error"] = *answer.error;
-    lines += wire::as_line(row) + '\n';
+    lines += as_line(row) + '\n';
   }
   return lines;
 }
@@ -43,7 +44,7 @@ std::string score_line(std::int64_t index, const OrderedJson& id, const wire::Sc
     row["logprob"] = nullptr;
     row["error"] = *result.error;
   }
-  return wire::as_line(row) + '\n';
+  return as_line(row) + '\n';
 }
 
 }  // namespace muster::job

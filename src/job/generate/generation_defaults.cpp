@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/model_search.hpp"
 #include "system/files.hpp"
 
@@ -120,7 +120,7 @@ class Defaults {
     const spec::Field& field = *schema_.find(one.key);
     if (auto read = field.read(settings_.spec, node_of(value)); !read)
       return Error{Error::Kind::bad_input,
-                   fmt::format("{}: \"{}\" is {}", name_, one.theirs, spec::shown(value)),
+                   fmt::format("{}: \"{}\" is {}", name_, one.theirs, shown(value)),
                    fmt::format("{}; or set {}, which overrules it", field.accepted, one.key)};
     settings_.origins[std::string(one.key)] = {spec::Origin::Kind::model, name_};
     return {};
@@ -139,7 +139,7 @@ class Defaults {
         if (one.key == "generation.stop" && value.is_string()) value = json::array({value});
         if (one.key == "generation.top_k" && value == -1) value = 0;  // as vLLM writes "all"
         if (auto taken = take(one, value); !taken) return taken;
-        words_.push_back(fmt::format("{} {}", one.theirs, spec::shown(value)));
+        words_.push_back(fmt::format("{} {}", one.theirs, shown(value)));
       }
     }
     return {};
@@ -165,11 +165,11 @@ class Defaults {
     std::vector<std::string> words;
     for (const Unsupported& one : unsupported)
       if (file_.contains(one.theirs) && !changes_nothing(file_[one.theirs], one.neutral))
-        words.push_back(fmt::format("{} {}", one.theirs, spec::shown(file_[one.theirs])));
+        words.push_back(fmt::format("{} {}", one.theirs, shown(file_[one.theirs])));
     // Ours is a limit, too: one that is not lower changes nothing.
     if (has(file_, "max_length") && !has(file_, "max_new_tokens") && file_["max_length"].is_number() &&
         file_["max_length"] < settings_.spec.generation.sequence_length)
-      words.push_back(fmt::format("max_length {} (set generation.sequence_length)", spec::shown(file_["max_length"])));
+      words.push_back(fmt::format("max_length {} (set generation.sequence_length)", shown(file_["max_length"])));
     if (!words.empty())
       settings_.notes.push_back(fmt::format("{}: not supported, and left out: {}", name_, join(words, ", ")));
   }
@@ -188,7 +188,7 @@ Result<void> add_generation_defaults(spec::ResolvedSpec& settings) {
   if (!path) return {};
   const auto text = read_file(*path);
   if (!text) return text.error();
-  const auto file = spec::parse_json_object(*text, path->string());
+  const auto file = parse_json_object(*text, path->string());
   if (!file) return file.error();
   return Defaults(settings, *file, path->string()).add();
 }

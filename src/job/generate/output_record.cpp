@@ -12,7 +12,8 @@
 #include "system/file_descriptor.hpp"
 #include "system/files.hpp"
 #include "system/line_reader.hpp"
-#include "wire/fields.hpp"
+#include "json/json_text.hpp"
+#include "json/fields.hpp"
 
 namespace muster::job {
 namespace {
@@ -60,7 +61,7 @@ struct RowPlace {
   std::int64_t sample = 0;
 };
 std::optional<RowPlace> place_of(const std::string& line, bool score) {
-  const auto json = spec::parse_json_object(line, "a row");
+  const auto json = parse_json_object(line, "a row");
   if (!json) return std::nullopt;
   const auto index = json->find("index");
   const auto sample = json->find("sample");
@@ -95,7 +96,7 @@ Result<AnsweredRows> count_rows(const std::string& output, int file, std::int64_
 nlohmann::ordered_json output_record(const wire::Assignment& assignment, bool gpu, std::int64_t count,
                                      const std::string& sha256) {
   const auto& generation = std::get<wire::GenerateTask>(assignment.task);
-  Json task = wire::to_json(generation);
+  Json task = to_json(generation);
   for (const char* layout : {"batch_size", "cache_blocks", "stages", "in_host_memory", "on_disk", "stream"})
     task.erase(layout);
   return {{"version", version},

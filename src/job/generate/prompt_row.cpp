@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "job/generate/prompt_file.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::job {
 namespace {
@@ -99,7 +99,7 @@ class RowReader {
     if (accepts(*found))
       into = *found;
     else
-      problem(fmt::format("\"{}\" is {}", key, spec::shown(*found)), fmt::format("accepted: {}", accepted));
+      problem(fmt::format("\"{}\" is {}", key, shown(*found)), fmt::format("accepted: {}", accepted));
   }
 
   void take_text(const char* key, std::optional<std::string>& into) {
@@ -131,7 +131,7 @@ class RowReader {
     for (const auto& [key, value] : row_.items()) {
       if (std::ranges::find(known, key) != known.end()) continue;
       if (const auto near = nearest(key, known); near && key.size() > 4)
-        problem(fmt::format("{} is not known", spec::shown(nlohmann::json(key))),
+        problem(fmt::format("{} is not known", shown(nlohmann::json(key))),
                 fmt::format("did you mean \"{}\"?", *near));
     }
   }
@@ -143,7 +143,7 @@ class RowReader {
 }  // namespace
 
 Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use) {
-  const auto parsed = spec::parse_ordered_json_object(json, source);
+  const auto parsed = parse_ordered_json_object(json, source);
   if (!parsed) return parsed.error();
   RowReader reader(*parsed, source);
   PromptRow row = reader.read();

@@ -11,7 +11,7 @@
 
 #include "system/files.hpp"
 #include "system/sha256.hpp"
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
 
 namespace muster::job {
 namespace {
@@ -29,15 +29,15 @@ std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
       {"model",
        {static_cast<int>(model.family), model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads,
         model.kv_heads, model.head_size, model.tied}},
-      {"compute", wire::to_json(task.compute)},
-      {"state", wire::to_json(task.state)},
+      {"compute", to_json(task.compute)},
+      {"state", to_json(task.state)},
       {"exact", task.exact},
       {"deterministic", task.deterministic},
-      {"attention", wire::to_json(task.attention)},
-      {"optimizer", wire::to_json(task.optimizer.kind)},
-      {"sharding", wire::to_json(task.sharding)},
+      {"attention", to_json(task.attention)},
+      {"optimizer", to_json(task.optimizer.kind)},
+      {"sharding", to_json(task.sharding)},
       {"sequence_length", task.sequence_length},
-      {"recompute", wire::to_json(plan.question.workload.recomputation)},
+      {"recompute", to_json(plan.question.workload.recomputation)},
       {"ranks", plan.plan.ranks.size()},
       {"gpus", gpus.size()},
       {"gpu", first.gpu ? first.gpu->name : ""},
@@ -77,16 +77,16 @@ std::optional<KnownPass> KnownPasses::find(const TrainPlan& plan, const wire::Tr
   if (problem || std::filesystem::file_time_type::clock::now() - written > kept_for) return std::nullopt;
   const auto text = read_file(path);
   if (!text) return std::nullopt;
-  const auto pass = wire::parse_fields<KnownPass>(*text, path.string());
+  const auto pass = parse_fields<KnownPass>(*text, path.string());
   return pass && pass->micro_batch >= 1 ? std::optional(*pass) : std::nullopt;
 }
 
 void KnownPasses::keep(const TrainPlan& plan, const wire::TrainTask& task, const KnownPass& pass) const {
   std::error_code unimportant;
   std::filesystem::create_directories(folder_, unimportant);
-  auto json = wire::to_json(pass);
+  auto json = to_json(pass);
   json["of"] = text_of(plan, task);
-  static_cast<void>(write_file_atomically(path_of(folder_, plan, task), wire::as_line(json) + "\n"));
+  static_cast<void>(write_file_atomically(path_of(folder_, plan, task), as_line(json) + "\n"));
 }
 
 void begin_with_known_pass(const KnownPasses& known, TrainPlan& plan, wire::TrainTask& task) {

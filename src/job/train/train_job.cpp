@@ -8,6 +8,8 @@
 #include "data/prepare_data.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/model_flops.hpp"
+#include "json/fields.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::job {
 namespace {
@@ -20,7 +22,7 @@ constexpr std::chrono::seconds after_ranks(15);
 constexpr double newest_share = 0.1;  // of the newest step in the smoothed time
 
 nlohmann::ordered_json fields_of(const auto& body) {
-  return nlohmann::ordered_json::parse(wire::print_fields(body), nullptr, false);
+  return nlohmann::ordered_json::parse(print_fields(body), nullptr, false);
 }
 
 }  // namespace
@@ -133,7 +135,7 @@ Result<void> TrainJob::take(const wire::Event& event) {
 void TrainJob::take(const wire::PassReduced& shrunk, int rank) {
   record_.shrunk = shrunk;
   KnownPasses(data::cache_folder_from_environment()).keep(plan_, plan_.task(), {shrunk.micro_batch, shrunk.recompute});
-  const std::string recompute = wire::to_json(shrunk.recompute).get<std::string>();
+  const std::string recompute = spec::write(shrunk.recompute);
   listener_.note(fmt::format(
       "rank {} ran out of memory in step {}; it is computed again, with {} sequence{} a pass and {} of the activations "
       "recomputed. The result is the same; training.micro_batch_size={} training.gradient_checkpointing={} begins so",

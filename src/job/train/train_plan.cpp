@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/count_of.hpp"
 #include "base/text.hpp"
@@ -25,6 +26,7 @@
 #include "system/disk_space.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
+#include "wire/run_identity.hpp"
 
 namespace muster::job {
 namespace {
@@ -212,25 +214,11 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
 // A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
 // state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
-  wire::TrainTask numbers = task;
-  for (std::string* place : {&numbers.run_folder, &numbers.attempt, &numbers.model, &numbers.data, &numbers.identity})
-    place->clear();
-  numbers.evaluation = {};
-  numbers.sharding = {};
-  numbers.recompute = spec::Recomputation::none;
-  numbers.save_every = numbers.keep = numbers.evaluation.every;
-  numbers.resume.reset();
-  numbers.steps = numbers.loader_threads = numbers.clear_cache_every = 0;
-  numbers.micro_batch = numbers.saving_ranks = 1;
-  numbers.pinned = false;
-  if (!spec.training.decay_steps) numbers.optimizer.decay_steps = 0;  // it follows from the number of steps
-  auto fields = wire::to_json(numbers);
-  // Neither changes the numbers, and runs of earlier versions do not have them.
-  fields.erase("save_at_end");
-  fields.erase("disk_patience");
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n{}", wire::as_line(fields), spec.experiment.seed, model_fingerprint(task.model).dump(),
-                  std::filesystem::path(task.data).filename().string());
+  wire::TrainTask counted = task;
+  if (!spec.training.decay_steps) counted.optimizer.decay_steps = 0;  // it follows from the number of steps
+  const std::string text = fmt::format("{}\n{}\n{}\n{}", wire::identity_text(counted), spec.experiment.seed,
+                                       model_fingerprint(task.model).dump(),
+                                       std::filesystem::path(task.data).filename().string());
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "system/regular_file.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/safetensors_header.hpp"
 
 namespace muster::spec {

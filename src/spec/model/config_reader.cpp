@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::spec {
 

@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "spec/model/gguf_names.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/tensor_check.hpp"
 
 namespace muster::spec {

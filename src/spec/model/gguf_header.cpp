@@ -9,7 +9,7 @@
 
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/little_endian.hpp"
 
 namespace muster::spec {

@@ -7,7 +7,7 @@
 
 #include "system/files.hpp"
 #include "base/text.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::spec {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "spec/model/config_reader.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/rope_reader.hpp"
 
 namespace muster::spec {

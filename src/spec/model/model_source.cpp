@@ -13,7 +13,7 @@
 #include "spec/model/checkpoint_config.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "spec/model/gguf_rope.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/published_models.hpp"
 #include "spec/model/safetensors_header.hpp"
 #include "spec/model/tensor_check.hpp"

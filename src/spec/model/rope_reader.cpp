@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 namespace muster::spec {
 namespace {

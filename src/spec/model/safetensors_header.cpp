@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "system/regular_file.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/little_endian.hpp"
 
 namespace muster::spec {

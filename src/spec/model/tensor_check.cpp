@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_shown = 8;
 
-std::string shown(const Dimensions& dimensions) { return fmt::format("[{}]", fmt::join(dimensions.span(), ", ")); }
+std::string shape_text(const Dimensions& dimensions) { return fmt::format("[{}]", fmt::join(dimensions.span(), ", ")); }
 
 Error refusal(const std::vector<std::string>& problems, std::string_view source) {
   std::string what = fmt::format("{}: the checkpoint does not fit its configuration:", source);
@@ -30,12 +30,12 @@ Result<std::vector<std::string>> compare_tensors(const std::vector<NamedSizes>& 
   for (const NamedSizes& tensor : wanted) {
     const auto found = left.find(tensor.name);
     if (found == left.end()) {
-      problems.push_back(fmt::format("{} {} is missing", tensor.name, shown(tensor.dimensions)));
+      problems.push_back(fmt::format("{} {} is missing", tensor.name, shape_text(tensor.dimensions)));
       continue;
     }
     if (*found->second != tensor.dimensions)
-      problems.push_back(fmt::format("{} is {}, and the configuration asks for {}", tensor.name, shown(*found->second),
-                                     shown(tensor.dimensions)));
+      problems.push_back(fmt::format("{} is {}, and the configuration asks for {}", tensor.name, shape_text(*found->second),
+                                     shape_text(tensor.dimensions)));
     left.erase(found);
   }
   if (!problems.empty()) return refusal(problems, source);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "json/fields.hpp"
 namespace muster::job {
 namespace {
 
@@ -33,7 +34,7 @@ class ConversationTest : public ::testing::Test {
   static Result<void> reply(Conversation& talk, std::int64_t turn, std::string text, std::string finish = "stop") {
     wire::GenerationResult result;
     result.samples.push_back({std::move(text), {1}, std::move(finish), {}});
-    return talk.on_event({std::chrono::system_clock::now(), 0, wire::TaskResult{turn, wire::print_fields(result)}});
+    return talk.on_event({std::chrono::system_clock::now(), 0, wire::TaskResult{turn, print_fields(result)}});
   }
 
   FileDescriptor reading_, writing_;

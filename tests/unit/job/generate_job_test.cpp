@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "job/generate/generate_rows.hpp"
+#include "json/fields.hpp"
 #include "system/files.hpp"
 #include "testing/scratch_folder.hpp"
 
@@ -36,7 +37,7 @@ class GenerateJobTest : public ::testing::Test {
     result.samples.push_back({"text " + std::to_string(index), {1, 2}, "stop", {-1, -2}});
     result.prompt_tokens = 5;
     result.dropped_tokens = dropped;
-    return {index, wire::print_fields(result)};
+    return {index, print_fields(result)};
   }
   std::string written() const { return read_file(output_).value(); }
   static std::string many(int count) {
@@ -199,7 +200,7 @@ TEST_F(GenerateJobTest, ScoresHaveTheirOwnRows) {
   const auto next = run.next_request(0);
   EXPECT_EQ(std::get<wire::Request>(*next).row, R"({"prompt":"a","max_new_tokens":3,"completion":" b"})");
   wire::ScoreResult score{-3.5, 2, 1, 0, {-1.5, -2}};
-  ASSERT_TRUE(tell(run, wire::TaskResult{0, wire::print_fields(score)}));
+  ASSERT_TRUE(tell(run, wire::TaskResult{0, print_fields(score)}));
   EXPECT_EQ(written(), R"({"index":0,"id":null,"logprob":-3.5,"token_count":2,"logprobs":[-1.5,-2.0]})"
                        "\n");
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "wire/event.hpp"
-#include "wire/fields.hpp"
+#include "json/fields.hpp"
 #include "wire/order.hpp"
 
 namespace muster::wire {

@@ -1,11 +1,11 @@
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 
 #include <fmt/format.h>
 
 #include <set>
 #include <vector>
 
-namespace muster::spec {
+namespace muster {
 namespace {
 
 using nlohmann::json;
@@ -95,4 +95,4 @@ std::string shown(const json& value) {
   return text.substr(0, cut) + "…";
 }
 
-}  // namespace muster::spec
+}  // namespace muster

@@ -7,7 +7,7 @@
 
 #include "base/result.hpp"
 
-namespace muster::spec {
+namespace muster {
 
 // The object that text holds. Refused, with source named: text that is not JSON, not an object, nested too deeply
 // for any of these files, or names a key twice.
@@ -19,4 +19,4 @@ Result<nlohmann::ordered_json> parse_ordered_json_object(std::string_view text, 
 // A value for a message: numbers, words and null as written (cut when long), else "a list" or "an object".
 std::string shown(const nlohmann::json& value);
 
-}  // namespace muster::spec
+}  // namespace muster
