@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "job/model_fingerprint.hpp"
-#include "spec/json_text.hpp"
+#include "json/json_text.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/files.hpp"
 #include "system/line_reader.hpp"
