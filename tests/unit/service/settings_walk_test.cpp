@@ -78,7 +78,7 @@ struct SeenLater {
   Command command;
   std::string key, file, test;
 };
-const std::string in_cli = "cli/test_configuration.py", shown = "test_what_only_a_run_shows";
+const std::string in_cli = "command/cli/test_configuration.py", shown = "test_what_only_a_run_shows";
 const std::vector<SeenLater> seen_later{
     {Command::train, "experiment.name", in_cli, shown},
     {Command::train, "experiment.description", in_cli, shown},
@@ -86,17 +86,17 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "experiment.output", in_cli, shown},
     {Command::train, "training.logging_steps", in_cli, shown},
     // It is what generation does anyway.
-    {Command::generate, "model.auto_device_map", "split/test_placement.py",
+    {Command::generate, "model.auto_device_map", "command/split/test_placement.py",
      "test_a_model_that_fits_is_whole_on_every_rank"},
     // And what training does anyway.
-    {Command::train, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::train, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_a_map_that_says_what_training_does_anyway_is_accepted"},
-    {Command::plan_training, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::plan_training, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_a_map_that_says_what_training_does_anyway_is_accepted"},
     // And evaluation.
-    {Command::evaluate, "model.auto_device_map", "cli/test_described_gpus.py",
+    {Command::evaluate, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_an_automatic_map_is_what_evaluation_does_anyway"},
-    {Command::train, "distributed.max_restarts", "train_restart/test_train_kills.py",
+    {Command::train, "distributed.max_restarts", "command/restart/test_train_kills.py",
      "test_restarts_are_counted_and_then_the_run_fails"},
 };
 
