@@ -1,8 +1,8 @@
 // How the ranks of a job exchange tensors. One rank alone is not a special case: it has its own implementation.
 //
 // Every rank calls the same collectives in the same order with the same sizes and types; each is a wait for all. What
-// goes wrong while ranks wait for each other is thrown as a CommunicationError: nothing sensible can follow, and the
-// door of the worker reports it. Arguments that make no sense are bugs and throw std::invalid_argument.
+// goes wrong while ranks wait for each other is thrown as a CommunicationError: nothing sensible can follow, and
+// worker/failure_boundary.hpp reports it. Arguments that make no sense are bugs and throw std::invalid_argument.
 //
 // Tensors are contiguous and of float32, bfloat16, float16 or int64. They are seen as flat: shapes do not matter.
 #pragma once

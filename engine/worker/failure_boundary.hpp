@@ -1,4 +1,4 @@
-// The one door through which failures of a rank leave: whatever is thrown becomes an event and an exit code.
+// Where all failures of a rank end: whatever is thrown becomes an event and an exit code.
 #pragma once
 
 #include <functional>

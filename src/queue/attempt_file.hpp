@@ -20,7 +20,7 @@ using CommandEnd = schedule::ProcessEnd;
 struct NotStarted {
   enum class Cause {
     command,   // it cannot be run: the program or its folder is missing, say
-    shortage,  // the system lacks something: base/shortage.hpp
+    shortage,  // the system lacks something: system/shortage.hpp
     gpus,      // its GPUs are not ready: memory of their previous holders is still in use
   };
   std::string reason;

@@ -27,7 +27,7 @@ struct KeeperOrder {
   FileDescriptor attempt;  // the attempt's file, locked
   GpuGrant grant;
   std::chrono::milliseconds grace{10000};  // between SIGTERM and SIGKILL
-  std::uint64_t oom_kills = 0;          // the kernel's count of them before it begins: launch/oom_kills.hpp
+  std::uint64_t oom_kills = 0;          // the kernel's count of them before it begins: launch/keeper/oom_kills.hpp
   std::vector<int> locks = {};             // further descriptors that the keeper and the command hold
   std::optional<pid_t> ends_with = {};     // its parent: when that is gone, the command is killed
 };

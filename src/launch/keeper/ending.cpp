@@ -73,7 +73,7 @@ void Ending::ask_orphans(const Workers& workers) {
 //   - our own children with their groups: cheap to list, and whoever flees by forking and ending becomes one, again and
 //     again, which we are told of each time.
 // Nothing is left when the kernel says that this process has no children any more, or none but such as stand apart
-// (apart.hpp): what is below it is below a child.
+// (detached_process.hpp): what is below it is below a child.
 void Ending::kill_everyone(const Workers& workers, ControlGroup* group) {
   std::vector<Descendant> descendants;
   if (const Clock::time_point now = Clock::now(); now >= next_scan_) {

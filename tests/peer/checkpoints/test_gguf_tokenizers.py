@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LINES = [
     line
-    for name in ["README.md", "docs/architecture.md", "docs/memory-model.md", "src/base/socket.cpp", "LICENSE", "test"]
+    for name in ["README.md", "docs/architecture.md", "docs/memory-model.md", "src/system/socket.cpp", "LICENSE", "test"]
     for line in (ROOT / name).read_text().splitlines(keepends=True)
 ] + [
     "Hello, wörld! don't 🙂 12345\n",

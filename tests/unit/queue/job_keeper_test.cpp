@@ -70,7 +70,7 @@ TEST_F(Kept, WhatAnEarlierAttemptSaidIsNotHeldAgainstThisOne) {
             AttemptEnd(CommandEnd{schedule::HowEnded::exited, 1}));
 }
 
-// Who ends a job leaves what has this name alone: launch/detached_process.hpp.
+// Who ends a job leaves what has this name alone: launch/keeper/detached_process.hpp.
 TEST_F(Kept, OnlyAKeeperThatOutlivesItsParentStandsApart) {
   const std::string tell_name = "cat /proc/$PPID/comm > proof";
   run(tell_name, attempt);
