@@ -17,6 +17,13 @@
 namespace muster::wire {
 
 template <>
+struct Words<spec::Algorithm> {
+  static constexpr std::array table{
+      std::pair{spec::Algorithm::sft, std::string_view("sft")},       std::pair{spec::Algorithm::dpo, std::string_view("dpo")},
+      std::pair{spec::Algorithm::grpo, std::string_view("grpo")},     std::pair{spec::Algorithm::ppo, std::string_view("ppo")},
+      std::pair{spec::Algorithm::pita, std::string_view("pita")},     std::pair{spec::Algorithm::qsharp, std::string_view("qsharp")}};
+};
+template <>
 struct Words<spec::OptimizerKind> {
   static constexpr std::array table{std::pair{spec::OptimizerKind::adamw, std::string_view("adamw")},
                                     std::pair{spec::OptimizerKind::sgd, std::string_view("sgd")},
@@ -116,6 +123,7 @@ struct EvaluationOptions {
 struct TrainTask {
   std::string run_folder;
   std::string attempt;          // a name for this start of the ranks, which no other start of the run has
+  spec::Algorithm algorithm = spec::Algorithm::sft;
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
   spec::ElementType compute = spec::ElementType::float32;
@@ -150,6 +158,7 @@ struct TrainTask {
   static void describe(Self& self, Visit&& visit) {
     visit("run_folder", self.run_folder);
     visit("attempt", self.attempt);
+    visit("algorithm", self.algorithm);
     visit("model", self.model);
     visit("random_weights", self.random_weights);
     visit("compute", self.compute);
