@@ -13,7 +13,7 @@
 
 #include "communicate/thread_group.hpp"
 #include "generate/generator.hpp"
-#include "worker/pipeline_runner.hpp"
+#include "generate/pipeline_runner.hpp"
 
 namespace {
 
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t width = 64, batch = 4, sequences = 32, tokens = 20;
 
 // Does nothing but take its time.
-class SleepingStage : public worker::StageWork {
+class SleepingStage : public generate::StageWork {
  public:
   explicit SleepingStage(std::chrono::milliseconds delay) : delay_(delay) {}
   at::Tensor forward(const generate::Step& step, const at::Tensor&) override {
@@ -55,12 +55,12 @@ double seconds_with(int stages, int depth, std::chrono::milliseconds delay) {
   for (int stage = 1; stage < stages; ++stage)
     others.emplace_back([&, stage] {
       SleepingStage work(delay);
-      worker::PipelineLink link({*ranks[static_cast<std::size_t>(stage)], nullptr}, 10s);
-      worker::run_stage(work, link);
+      generate::PipelineLink link({*ranks[static_cast<std::size_t>(stage)], nullptr}, 10s);
+      generate::run_stage(work, link);
     });
   SleepingStage work(delay);
-  worker::PipelineLink link({*ranks[0], nullptr}, 10s);
-  worker::PipelineRunner runner(work, link, depth);
+  generate::PipelineLink link({*ranks[0], nullptr}, 10s);
+  generate::PipelineRunner runner(work, link, depth);
   const auto began = Clock::now();
   generate_all(runner);
   const std::chrono::duration<double> took = Clock::now() - began;

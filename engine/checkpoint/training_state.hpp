@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "wire/step_record.hpp"
+
 namespace muster::checkpoint {
 
 // The next unit of the data that is trained on; it does not depend on the number of ranks.
@@ -34,41 +36,17 @@ struct LossScale {
   }
 };
 
-struct NamedNumber {
-  std::string name;
-  double value = 0;
+using wire::NamedNumber;
 
-  bool operator==(const NamedNumber&) const = default;
-  template <class Self, class Visit>
-  static void describe(Self& self, Visit&& visit) {
-    visit("name", self.name);
-    visit("value", self.value);
-  }
-};
-
-// What was reported about one step.
-struct StepNumbers {
-  std::int64_t step = 0;
-  double epoch = 0;
-  double loss = 0;
-  double learning_rate = 0;
-  std::optional<double> gradient_norm;  // absent: not finite
-  std::int64_t tokens = 0;
-  double seconds = 0;
-  // Measured after the step; absent where no evaluation was due.
+// What was reported about one step, with what was measured after it; absent where no evaluation was due.
+struct StepNumbers : wire::StepRecord {
   std::optional<double> eval_loss = {};
   std::optional<double> exact_match = {};
 
   bool operator==(const StepNumbers&) const = default;
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("epoch", self.epoch);
-    visit("loss", self.loss);
-    visit("learning_rate", self.learning_rate);
-    visit("gradient_norm", self.gradient_norm);
-    visit("tokens", self.tokens);
-    visit("seconds", self.seconds);
+    StepRecord::describe(self, visit);
     visit("eval_loss", self.eval_loss);
     visit("exact_match", self.exact_match);
   }

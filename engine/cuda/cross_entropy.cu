@@ -9,9 +9,11 @@ namespace {
 
 constexpr int threads = 1024;  // as choose_tokens has, so that sums run in the same order
 
+// weights: nullptr: the losses alone, and the logits stay.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    lose(T* logits, const std::int64_t* targets, std::int64_t width, float scale, float* losses) {
+    lose(T* logits, const std::int64_t* targets, std::int64_t width, const float* weights, float inverse_temperature,
+         float* losses) {
   T* const row = logits + static_cast<std::int64_t>(blockIdx.x) * width;
   const std::int64_t target = targets[blockIdx.x];
   const bool known = target >= 0 && target < width;
@@ -20,13 +22,15 @@ __global__ void __launch_bounds__(threads)
   for (std::int64_t token = threadIdx.x; token < width; token += threads) highest = fmaxf(highest, widen(row[token]));
   highest = block_join<threads>(highest, [](float a, float b) { return fmaxf(a, b); });
   float sum = 0;
-  for (std::int64_t token = threadIdx.x; token < width; token += threads) sum += expf(widen(row[token]) - highest);
+  for (std::int64_t token = threadIdx.x; token < width; token += threads) 
+    sum += expf((widen(row[token]) - highest) * inverse_temperature);
   const float log_sum = logf(block_sum<threads>(sum));
-  if (threadIdx.x == 0) losses[blockIdx.x] = log_sum - (wanted - highest);
-  const float total = highest + log_sum;
+  if (threadIdx.x == 0) losses[blockIdx.x] = log_sum - (wanted - highest) * inverse_temperature;
+  if (weights == nullptr) return;
+  const float total = highest * inverse_temperature + log_sum, scale = weights[blockIdx.x] * inverse_temperature;
   for (std::int64_t token = threadIdx.x; token < width; token += threads) {
     const float hit = token == target ? 1.0f : 0.0f;
-    row[token] = narrow<T>(scale * (expf(widen(row[token]) - total) - hit));
+    row[token] = narrow<T>(scale * (expf(widen(row[token]) * inverse_temperature - total) - hit));
   }
 }
 
@@ -35,14 +39,14 @@ constexpr int packs_at_once = 4;  // of a thread, on their way before the first 
 
 __device__ float power(float exponent) { return exp2f(exponent * 1.44269504f); }
 
-// Σ e^(value - highest), of the values so far.
+// Σ e^((value - highest) · inverse_temperature), of the values so far.
 struct PowerSum {
   float highest = -INFINITY;
   float sum = 0;
 
-  __device__ void raise(float value) {
+  __device__ void raise(float value, float inverse_temperature) {
     if (!(value > highest)) return;
-    sum *= power(highest - value);
+    sum *= power((highest - value) * inverse_temperature);
     highest = value;
   }
 };
@@ -50,7 +54,8 @@ struct PowerSum {
 // The same in two sweeps, the second one from the end of the row, which the cache still has.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    lose_packs(T* logits, const std::int64_t* targets, int packs, float scale, float* losses) {
+    lose_packs(T* logits, const std::int64_t* targets, int packs, const float* weights, float inverse_temperature,
+               float* losses) {
   using Values = Pack<T, eight>;
   const std::int64_t width = static_cast<std::int64_t>(packs) * eight;
   T* const values = logits + static_cast<std::int64_t>(blockIdx.x) * width;
@@ -69,17 +74,18 @@ __global__ void __launch_bounds__(threads)
       float numbers[eight], top = -INFINITY;
 #pragma unroll
       for (int j = 0; j < eight; ++j) top = fmaxf(top, numbers[j] = widen(some[i].values[j]));
-      own.raise(top);
+      own.raise(top, inverse_temperature);
       const float base = own.highest == -INFINITY ? 0.0f : own.highest;
 #pragma unroll
-      for (int j = 0; j < eight; ++j) own.sum += power(numbers[j] - base);
+      for (int j = 0; j < eight; ++j) own.sum += power((numbers[j] - base) * inverse_temperature);
     }
   }
   const float highest = block_join<threads>(own.highest, [](float a, float b) { return fmaxf(a, b); });
-  const float share = own.highest == -INFINITY ? own.sum : own.sum * power(own.highest - highest);
+  const float share = own.highest == -INFINITY ? own.sum : own.sum * power((own.highest - highest) * inverse_temperature);
   const float log_sum = logf(block_sum<threads>(share));
-  if (threadIdx.x == 0) losses[blockIdx.x] = log_sum - (wanted - highest);
-  const float total = highest + log_sum;
+  if (threadIdx.x == 0) losses[blockIdx.x] = log_sum - (wanted - highest) * inverse_temperature;
+  if (weights == nullptr) return;
+  const float total = highest * inverse_temperature + log_sum, scale = weights[blockIdx.x] * inverse_temperature;
   const int mine = (packs - 1 - static_cast<int>(threadIdx.x)) / threads;  // the last of this thread's
   for (int last = mine; last >= 0; last -= packs_at_once) {
     Values some[packs_at_once];
@@ -93,7 +99,7 @@ __global__ void __launch_bounds__(threads)
       const std::int64_t hit = target - static_cast<std::int64_t>(place(i)) * eight;
 #pragma unroll
       for (int j = 0; j < eight; ++j) {
-        const float chance = power(widen(some[i].values[j]) - total);
+        const float chance = power(widen(some[i].values[j]) * inverse_temperature - total);
         some[i].values[j] = narrow<T>(scale * (j == hit ? chance - 1.0f : chance));
       }
       row[place(i)] = some[i];
@@ -104,7 +110,8 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
-                          std::int64_t width, float scale, bool as_scored, float* losses) {
+                          std::int64_t width, const float* weights, float temperature, bool as_scored,
+                          float* losses) {
   if (rows == 0) return "";
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);
@@ -113,9 +120,10 @@ LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std:
     auto* const values = static_cast<T*>(logits);
     constexpr std::size_t bytes = sizeof(Pack<T, eight>);
     if (!as_scored && bytes == 16 && width % eight == 0 && width < INT32_MAX / 2 && is_aligned(logits, bytes))
-      lose_packs<T><<<blocks, threads, 0, on>>>(values, targets, static_cast<int>(width / eight), scale, losses);
+      lose_packs<T><<<blocks, threads, 0, on>>>(values, targets, static_cast<int>(width / eight), weights,
+                                                   1.0f / temperature, losses);
     else
-      lose<T><<<blocks, threads, 0, on>>>(values, targets, width, scale, losses);
+      lose<T><<<blocks, threads, 0, on>>>(values, targets, width, weights, 1.0f / temperature, losses);
   });
 }
 

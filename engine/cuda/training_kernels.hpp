@@ -74,10 +74,12 @@ bool has_joined_gradients(Scalar scalar, const AttentionShape& shape, std::int64
 LaunchError join_gradients(Stream stream, Scalar scalar, const AttentionShape& shape, const HeadGradients& from,
                            std::int64_t rows, void* joined);
 
-// logits [rows, width] become the gradient of scale · Σ losses; losses [rows] are those of choose_tokens, negated, to
-// the last bit where they are wanted as scored. A target outside the vocabulary has a loss that is not a number.
+// losses [rows]: of the softmax of logits / temperature; those of choose_tokens, negated, to the last bit where they are
+// wanted as scored. logits [rows, width] become the gradient of Σ weights[row] · losses[row]; weights: nullptr: they
+// stay. A target outside the vocabulary has a loss that is not a number.
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
-                          std::int64_t width, float scale, bool as_scored, float* losses);
+                          std::int64_t width, const float* weights, float temperature, bool as_scored,
+                          float* losses);
 
 // The rule in numbers that do not change from element to element: kernels/optimizer_job.hpp says what each is.
 struct AdamW {

@@ -55,14 +55,15 @@ void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const s
                 .gradient = logits_gradient});
 }
 
-void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float scale, float* losses,
-                   void* logits_gradient) {
+void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
+                   float* losses, void* logits_gradient, double temperature) {
   reduce(team, {.logits = logits,
                 .reduction = LogitsReduction::loss,
+                .inverse_temperature = static_cast<float>(1.0 / temperature),
                 .tokens = tokens,
                 .results = losses,
                 .gradient = logits_gradient,
-                .scale = scale});
+                .loss_weights = weights});
 }
 
 }  // namespace muster::kernels

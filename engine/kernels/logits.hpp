@@ -38,9 +38,9 @@ void draw_weights(const ThreadTeam& team, const float* logits, std::int64_t colu
 void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens,
                                  const float* log_sums, const float* result_gradients, void* logits_gradient);
 
-// losses[rows] = -log_softmax_select, bit for bit; logits_gradient, which may be the logits, = the gradient of scale ·
-// Σ losses, as log_softmax_select_gradient has it.
-void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, float scale, float* losses,
-                   void* logits_gradient);
+// losses[rows] = -log_softmax_select, bit for bit; logits_gradient, which may be the logits, = the gradient of
+// Σ weights[row] · losses[row], as log_softmax_select_gradient has it.
+void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
+                   float* losses, void* logits_gradient, double temperature = 1.0);
 
 }  // namespace muster::kernels

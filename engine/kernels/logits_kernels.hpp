@@ -75,7 +75,7 @@ struct LogitsKernels {
     return 0;
   }
 
-  // factor · (1 at the token - probability)
+  // factor · (1 at the token - probability), of the softmax of logits · inverse_temperature
   template <class Element>
   static void write_gradient(const LogitsJob& job, const Element* values, std::int64_t row, float row_log_sum,
                              float row_factor) {
@@ -83,11 +83,12 @@ struct LogitsKernels {
     Element* output = static_cast<Element*>(job.gradient) + row * columns;
     const L log_sum = L::broadcast(row_log_sum);
     const L factor = L::broadcast(row_factor);
+    const L inverse_temperature = L::broadcast(job.inverse_temperature);
     for (std::int64_t i = 0; i < columns; i += 16) {
       const L place = L::indices() + L::broadcast(static_cast<float>(i - job.tokens[row]));
       const L distance = L::absolute(place);
       const L hit = L::where_less(distance, L::broadcast(0.5F), L::broadcast(1.0F), L::broadcast(0.0F));
-      const L probability = exponential(load(values + i, columns - i, lowest) - log_sum);
+      const L probability = exponential(load(values + i, columns - i, lowest) * inverse_temperature - log_sum);
       store_some(factor * (hit - probability), output + i, columns - i);
     }
   }
@@ -95,9 +96,10 @@ struct LogitsKernels {
   // The token's loss, then the gradient, which may take the logits' place.
   template <class Element>
   static void write_loss(const LogitsJob& job, const Element* values, std::int64_t row, float most) {
-    const float log_sum = log_of(sum_of_powers(values, job.logits.columns, most));
-    job.results[row] = log_sum - (widen(values[job.tokens[row]]) - most);
-    write_gradient(job, values, row, most + log_sum, -job.scale);
+    const float log_sum = log_of(sum_of_powers(values, job.logits.columns, most, job.inverse_temperature));
+    job.results[row] = log_sum - (widen(values[job.tokens[row]]) - most) * job.inverse_temperature;
+    write_gradient(job, values, row, most * job.inverse_temperature + log_sum,
+                   -job.loss_weights[row] * job.inverse_temperature);
   }
 
   template <class Element>

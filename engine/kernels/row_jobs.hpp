@@ -53,14 +53,14 @@ enum class LogitsReduction { log_sum, select, softmax, argmax, select_back, loss
 struct LogitsJob {
   Logits logits;
   LogitsReduction reduction = LogitsReduction::log_sum;
-  float inverse_temperature = 1.0F;  // of select
+  float inverse_temperature = 1.0F;  // of select and loss
   const std::int64_t* tokens = nullptr;
   const float* log_sums = nullptr;
   const float* result_gradients = nullptr;
   float* results = nullptr;
   std::int64_t* indices = nullptr;
   void* gradient = nullptr;
-  float scale = 1.0F;  // of loss
+  const float* loss_weights = nullptr;  // of loss, one for each row
 };
 
 // Elements of one row.

@@ -21,6 +21,16 @@ void check_indices(const at::Tensor& indices, std::int64_t count, const char* me
     if (values[i] < 0 || values[i] >= count) throw std::out_of_range(message);
 }
 
+at::Tensor checked_targets(const at::Tensor& logits, const at::Tensor& targets) {
+  at::Tensor tokens = targets.contiguous();
+  check_indices(tokens, logits.size(1), "a target that the logits do not have");
+  return tokens;
+}
+
+kernels::Logits kernel_logits(const at::Tensor& logits) {
+  return {logits.const_data_ptr(), scalar_of(logits), logits.size(0), logits.size(1)};
+}
+
 class CpuTrainingOps final : public TrainingOps {
  public:
   explicit CpuTrainingOps(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
@@ -70,15 +80,23 @@ class CpuTrainingOps final : public TrainingOps {
     return at::full({1}, std::accumulate(values.begin(), values.end(), 0.0), at::kDouble);
   }
 
-  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) override {
-    const at::Tensor tokens = targets.contiguous();
-    check_indices(tokens, logits.size(1), "a target that the logits do not have");
+  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                           double temperature) override {
+    const at::Tensor tokens = checked_targets(logits, targets), factors = weights.contiguous();
     logits = logits.contiguous();
     at::Tensor losses = at::empty({logits.size(0)}, at::kFloat);
-    kernels::cross_entropy(*team_, {logits.const_data_ptr(), scalar_of(logits), logits.size(0), logits.size(1)},
-                           tokens.const_data_ptr<std::int64_t>(), static_cast<float>(scale),
-                           losses.mutable_data_ptr<float>(), logits.mutable_data_ptr());
+    kernels::cross_entropy(*team_, kernel_logits(logits), tokens.const_data_ptr<std::int64_t>(),
+                           factors.const_data_ptr<float>(), losses.mutable_data_ptr<float>(), logits.mutable_data_ptr(),
+                           temperature);
     return losses;
+  }
+
+  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) override {
+    const at::Tensor tokens = checked_targets(logits, targets), values = logits.contiguous();
+    at::Tensor chances = at::empty({logits.size(0)}, at::kFloat);
+    kernels::log_softmax_select(*team_, kernel_logits(values), tokens.const_data_ptr<std::int64_t>(),
+                                chances.mutable_data_ptr<float>(), temperature);
+    return chances.neg_();
   }
 
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,

@@ -51,9 +51,13 @@ class TrainingOps {
   // number alone. A sum that does not depend on how a parameter is cut is exact_squares() (tensor/exact_squares.hpp).
   virtual at::Tensor squared_sum(const GradientSum& sum) = 0;
 
-  // logits: [rows, vocabulary], replaced by the gradient of scale · Σ losses. targets: [rows], int64. Returns the
-  // losses, −ln of the probability of each target: [rows], float32; the numbers that scoring gives.
-  virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) = 0;
+  // logits: [rows, vocabulary], replaced by the gradient of Σ weights[row] · loss[row]. targets: [rows], int64.
+  // weights: [rows], float32 on the device. Returns the losses, −ln of the probability of each target of the softmax of
+  // logits / temperature: [rows], float32; the numbers that scoring gives.
+  virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                                   double temperature) = 0;
+  // The losses alone, the same bits; the logits stay.
+  virtual at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) = 0;
 
   // Contiguous and of one size; all float32, or all bfloat16 with the sum: computed in float32, each number rounded
   // when it is stored. Element by element, so that it does not matter how a parameter is cut.

@@ -9,6 +9,7 @@
 #include "train/exact_loss.hpp"
 #include "train/memory_use.hpp"
 #include "train/progress_sign.hpp"
+#include "train/supervised.hpp"
 
 namespace muster::train {
 namespace {
@@ -30,7 +31,7 @@ Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationCo
                                opened->counts().token_limit - 1, vocabulary),
                    "use the model's own tokenizer"};
     made.dataset_.emplace(std::move(*opened));
-    made.objective_ = make_supervised(made.place_.model, made.place_.ops, true);
+    made.passes_ = std::make_unique<ObjectivePass>(make_supervised(), made.place_.model, made.place_.ops, true);
   }
   if (source.questions) {
     auto read = read_questions(*source.questions, made.place_.text);
@@ -56,7 +57,7 @@ bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
   }
   try {
     home.begin_pass(model::PassKind::measure);  // before anything can go wrong: what is left of it is known
-    sums.narrow(0, 0, loss_parts) += objective_->measure(batch);
+    sums.narrow(0, 0, loss_parts) += passes_->measure(batch);
     return true;
   } catch (const c10::OutOfMemoryError&) {
     // First release what the pass held.

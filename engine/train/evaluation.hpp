@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
 #include "data/dataset.hpp"
-#include "train/objective.hpp"
+#include "train/objective_pass.hpp"
 #include "train/question_evaluation.hpp"
 #include "wire/event.hpp"
 
@@ -62,7 +62,7 @@ class Evaluation {
   EvaluationContext place_;
   std::int64_t micro_batch_ = 1;
   std::optional<data::Dataset> dataset_;
-  std::unique_ptr<Objective> objective_;
+  std::unique_ptr<ObjectivePass> passes_;
   std::optional<QuestionEvaluation> questions_;
 };
 

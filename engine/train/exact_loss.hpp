@@ -17,16 +17,13 @@ inline constexpr int low_bits = 32;
 inline at::Tensor exact_sum(const at::Tensor& losses) {
   const double scale = std::ldexp(1.0, tensor::exact_bits);
   const at::Tensor wide = losses.to(at::kDouble);
-  const at::Tensor good = wide < tensor::exact_limit;  // false for what is not a number
+  const at::Tensor good = wide.abs() < tensor::exact_limit;  // false for what is not a number
   const at::Tensor units = (at::where(good, wide, at::zeros_like(wide)) * scale).round().to(at::kLong);
   const at::Tensor upper = at::floor_divide(units, std::int64_t{1} << low_bits);
   const at::Tensor lower = units - upper * (std::int64_t{1} << low_bits);
   return at::stack({upper.sum(), lower.sum(), good.logical_not().sum()});
 }
 
-inline at::Tensor no_losses(at::Device device) {
-  return at::zeros({loss_parts}, at::TensorOptions().dtype(at::kLong).device(device));
-}
 
 struct LossSum {
   double value = 0;      // of the losses that are numbers

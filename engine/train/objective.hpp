@@ -1,26 +1,43 @@
-// What a pass is trained by: from the rows of a micro-batch to gradients. The loop does not know which.
+// What a model is trained by: how much the loss of each trained token weighs, and what is measured beside it. An
+// objective knows neither the model nor the ranks; objectives.hpp has the table of all.
 #pragma once
 
-#include "data/micro_batch.hpp"
-#include "model/causal_model.hpp"
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/batch_loader.hpp"
+#include "tensor/torch.hpp"
 
 namespace muster::train {
 
-struct PassOptions {
-  double gradient_scale = 1;  // of the summed loss
-  model::Recompute recompute = model::Recompute::nothing;
+// The trained rows of one micro-batch.
+struct TrainedRows {
+  const data::MicroBatch& batch;
+  at::Device device;
+  // ln of the probability of each row's target: float32 [trained rows] on the device.
+  at::Tensor log_probabilities;
 };
 
 class Objective {
  public:
   virtual ~Objective() = default;
-  // Forward and backward; gradients go to the residence. The exact sum of the losses (exact_loss.hpp).
-  virtual at::Tensor learn(const data::MicroBatch& batch, const PassOptions& options, model::ParameterAccess& access) = 0;
-  // Forward alone.
-  virtual at::Tensor measure(const data::MicroBatch& batch) = 0;
-};
 
-// Cross-entropy of the trained tokens. Both must outlive it. pinned: targets go to a GPU from pinned memory.
-std::unique_ptr<Objective> make_supervised(model::CausalModel& model, tensor::DeviceOps& ops, bool pinned);
+  // Each is a sum over all rows of a step, divided by its normalizer. The first is the loss.
+  virtual std::span<const std::string_view> metrics() const = 0;
+  // The same number on every rank.
+  virtual std::int64_t normalizer(const data::LoadedStep& step) const = 0;
+  // Probabilities are of the softmax of logits / temperature.
+  virtual double temperature() const { return 1; }
+  // Whether weights follow from log-probabilities: then these are computed first, by a second pass through the head.
+  virtual bool weighs_by_probability() const { return false; }
+  // −∂(normalizer · loss)/∂log-probability of each row: float32 [trained rows] on the device. Log-probabilities are
+  // undefined unless weighs_by_probability().
+  virtual at::Tensor weigh(const TrainedRows& rows) const = 0;
+  // For each of metrics() the terms of its sum, float32. Sums are exact, so that it does not matter how rows are laid
+  // over passes and ranks.
+  virtual std::vector<at::Tensor> measure(const TrainedRows& rows) const = 0;
+};
 
 }  // namespace muster::train

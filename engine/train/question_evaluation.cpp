@@ -9,35 +9,24 @@
 #include "system/files.hpp"
 #include "base/text.hpp"
 #include "data/row_questions.hpp"
-#include "generate/generator.hpp"
-#include "generate/local_runner.hpp"
 #include "json/json_text.hpp"
 #include "train/memory_use.hpp"
 
 namespace muster::train {
 namespace {
 
-constexpr std::int64_t block_tokens = 64;
-
 Error bad_row(const std::filesystem::path& path, std::size_t line, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}:{}: {}", path.string(), line, what),
           R"(a row of questions is {"prompt": "12+34=", "answer": "46"})"};
 }
 
-class LockstepRunner final : public generate::StepRunner {
- public:
-  LockstepRunner(generate::StepRunner& steps, LockstepPasses& pace) : steps_(steps), pace_(pace) {}
-
-  int depth() const override { return steps_.depth(); }
-  void begin(const generate::Step& step) override {
-    pace_.pass([&] { steps_.begin(step); });
-  }
-  std::vector<tensor::ChosenToken> finish() override { return steps_.finish(); }
-
- private:
-  generate::StepRunner& steps_;
-  LockstepPasses& pace_;
-};
+// Without those that were drawn from logits that are not numbers.
+std::vector<std::int32_t> known_tokens(const generate::Completion& given) {
+  std::vector<std::int32_t> known;
+  for (std::size_t i = 0; i < given.tokens.size(); ++i)
+    if (!std::isnan(given.log_probabilities[i])) known.push_back(given.tokens[i]);
+  return known;
+}
 
 }  // namespace
 
@@ -94,37 +83,25 @@ bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
 
 QuestionEvaluation::Answers QuestionEvaluation::generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
                                                                  const std::function<void(std::int64_t done)>& done) {
+  generate::SamplerOptions options;
+  options.longest = longest_;
+  options.rules.temperature = 0;
+  options.generator.end_tokens = text_.end_tokens();
+  options.generator.most_sequences = most_sequences_;
+  options.pace = [&pace](const std::function<void()>& pass) { pace.pass(pass); };
+  std::vector<generate::Request> requests;
   const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
-  const std::int64_t blocks = most_sequences_ * ((longest_ + block_tokens - 1) / block_tokens);
-  model::KeyValueCache cache(model_.cache_shape(blocks, block_tokens));
-  tensor::SamplingRules rules;
-  rules.temperature = 0;
-  generate::LocalRunner local(model_, ops_, cache, rules, longest_);
-  LockstepRunner runner(local, pace);
-  generate::BlockPool pool(blocks, block_tokens);
-  generate::GeneratorSettings settings;
-  settings.end_tokens = text_.end_tokens();
-  settings.most_sequences = most_sequences_;
-  generate::Generator generator(runner, pool, settings);
-  Answers tokens;
-  for (std::size_t i = first; i < questions_.size(); i += stride) {
-    generator.add({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
-    tokens[static_cast<std::int64_t>(i)];
-  }
-  while (!generator.idle()) {
-    for (const generate::GeneratedToken& token : generator.step())
-      if (!std::isnan(token.log_probability)) tokens[token.index].push_back(token.token);
-    done(std::ssize(tokens) - generator.load());
-  }
-  return tokens;
+  for (std::size_t i = first; i < questions_.size(); i += stride)
+    requests.push_back({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
+  return generate::Sampler(model_, ops_, std::move(options)).complete(requests, done);
 }
 
 std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
                                                     const std::function<void(std::int64_t done)>& done) {
-  Answers tokens;
+  Answers completions;
   const auto answered = [&] {
     LockstepPasses pace(model_.home(), ranks, ops_.device);
-    return pace.run([&] { tokens = generate_answers(pace, ranks, done); });
+    return pace.run([&] { completions = generate_answers(pace, ranks, done); });
   };
   while (!answered()) {
     TORCH_CHECK_WITH(OutOfMemoryError, most_sequences_ > 1,
@@ -133,8 +110,8 @@ std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& r
     release_cached_memory(ops_.device);
   }
   std::vector<GivenAnswer> answers;
-  for (const auto& [question, given] : tokens)
-    answers.push_back({static_cast<std::size_t>(question), text_.tokenizer().decode(given, true)});
+  for (const generate::Completion& given : completions)
+    answers.push_back({static_cast<std::size_t>(given.index), text_.tokenizer().decode(known_tokens(given), true)});
   return answers;
 }
 

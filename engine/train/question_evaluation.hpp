@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
 #include "communicate/communicator.hpp"
+#include "generate/sampler.hpp"
 #include "model/causal_model.hpp"
 #include "train/lockstep_passes.hpp"
 
@@ -56,7 +56,7 @@ class QuestionEvaluation {
         ops_(ops),
         most_sequences_(most_sequences) {}
 
-  using Answers = std::map<std::int64_t, std::vector<std::int32_t>>;  // by question
+  using Answers = std::vector<generate::Completion>;
   Answers generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
                            const std::function<void(std::int64_t)>& done);
 

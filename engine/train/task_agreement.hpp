@@ -3,7 +3,6 @@
 
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
-#include "wire/fields.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {

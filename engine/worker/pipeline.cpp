@@ -35,7 +35,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::join(const Job& job, const std::vect
 void Pipeline::connect(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                        const tensor::SamplingRules& rules) {
   stage_.emplace(model, ops, cache, rules);
-  link_.emplace(PipelineRanks{*messages_, rows_.get()}, silence_);
+  link_.emplace(generate::PipelineRanks{*messages_, rows_.get()}, silence_);
 }
 
 generate::StepRunner& Pipeline::start(model::CausalModel& model, tensor::DeviceOps& ops,
@@ -47,7 +47,7 @@ generate::StepRunner& Pipeline::start(model::CausalModel& model, tensor::DeviceO
 void Pipeline::serve(model::CausalModel& model, tensor::DeviceOps& ops, model::KeyValueCache& cache,
                      const tensor::SamplingRules& rules) {
   connect(model, ops, cache, rules);
-  run_stage(*stage_, *link_);
+  generate::run_stage(*stage_, *link_);
 }
 
 }  // namespace muster::worker

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/job.hpp"
-#include "worker/pipeline_runner.hpp"
+#include "generate/pipeline_runner.hpp"
 
 namespace muster::worker {
 
@@ -38,9 +38,9 @@ class Pipeline {
   std::unique_ptr<communicate::Communicator> messages_;
   std::unique_ptr<communicate::Communicator> rows_;  // absent: rows go with the messages
   std::chrono::milliseconds silence_{0};
-  std::optional<ModelStage> stage_;
-  std::optional<PipelineLink> link_;
-  std::optional<PipelineRunner> runner_;
+  std::optional<generate::ModelStage> stage_;
+  std::optional<generate::PipelineLink> link_;
+  std::optional<generate::PipelineRunner> runner_;
 };
 
 }  // namespace muster::worker

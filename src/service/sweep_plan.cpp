@@ -67,8 +67,10 @@ Result<Source> source_of(const SweepRequest& request, const sweep::SweepFolder& 
 
 // What muster train measures is known beforehand; what an evaluation prints is not.
 Result<void> check_own_metric(const sweep::SweepSpec& spec) {
-  std::vector<std::string> known = job::train_columns();
-  known.emplace_back("final_loss");
+  std::vector<std::string> known{"final_loss"};
+  for (const auto& [word, algorithm] : spec::words(spec::Algorithm()))
+    for (const std::string& column : job::train_columns(algorithm))
+      if (std::ranges::find(known, column) == known.end()) known.push_back(column);
   if (!spec.evaluate.empty() || std::ranges::find(known, spec.metric) != known.end()) return {};
   const auto meant = nearest(spec.metric, known);
   return Error{

@@ -59,4 +59,15 @@ inline constexpr Identity of_identity;
 template <class... Marks>
 inline constexpr bool is_identity = (std::same_as<Marks, Identity> || ...);
 
+// A field that came later: with this value runs are what they were without it.
+template <auto usual>
+struct IdentityUnless {
+  static constexpr auto value = usual;
+};
+template <auto usual>
+inline constexpr IdentityUnless<usual> of_identity_unless;
+
+template <class Mark>
+concept IdentityUnlessMark = requires { Mark::value; };
+
 }  // namespace muster::wire

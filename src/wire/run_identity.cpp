@@ -1,5 +1,7 @@
 #include "wire/run_identity.hpp"
 
+#include <type_traits>
+
 #include "json/fields.hpp"
 #include "wire/field_marks.hpp"
 
@@ -17,6 +19,17 @@ constexpr const char* once_there = R"({
   "save_every": null, "keep": null, "saving_ranks": 1, "resume": null, "identity": "", "clear_cache_every": 0
 })";
 
+template <class... Marks, class Field>
+bool is_unusual(const Field& field) {
+  const auto unusual = [&]<class Mark>(std::type_identity<Mark>) {
+    if constexpr (IdentityUnlessMark<Mark>)
+      return field != Mark::value;
+    else
+      return false;
+  };
+  return (unusual(std::type_identity<Marks>()) || ...);
+}
+
 template <class T>
 Json counted_fields(const T& described, const Json& once) {
   Json object = Json::object();
@@ -27,6 +40,8 @@ Json counted_fields(const T& described, const Json& once) {
       if (!inner.empty()) object[name] = std::move(inner);
     } else if constexpr (is_identity<Marks...>) {
       object[name] = to_json(field);
+    } else if constexpr ((IdentityUnlessMark<Marks> || ...)) {
+      if (is_unusual<Marks...>(field)) object[name] = to_json(field);
     } else if (before != once.end()) {
       object[name] = *before;
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "wire/step_record.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::wire {
@@ -33,15 +34,8 @@ struct StepParts {
 };
 
 // One optimizer step, reported by rank 0 for all.
-struct TrainStep {
-  std::int64_t step = 0;  // from 1
-  double epoch = 0;       // how much of the data has been seen
-  double loss = 0;        // over the trained tokens of the batch
-  double learning_rate = 0;
-  std::optional<double> gradient_norm;  // before clipping; absent: not finite
-  std::int64_t tokens = 0;              // read by the model, over all ranks
-  std::int64_t trained = 0;             // those of them with a loss
-  double seconds = 0;
+struct TrainStep : StepRecord {
+  std::int64_t trained = 0;  // those of the tokens that have a loss
   StepParts parts;
   bool skipped = false;  // float16: the gradients overflowed, and the weights stayed
   std::optional<double> loss_scale;
@@ -49,14 +43,8 @@ struct TrainStep {
   static constexpr std::string_view word = "step";
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("epoch", self.epoch);
-    visit("loss", self.loss);
-    visit("learning_rate", self.learning_rate);
-    visit("gradient_norm", self.gradient_norm);
-    visit("tokens", self.tokens);
+    StepRecord::describe(self, visit);
     visit("trained", self.trained);
-    visit("seconds", self.seconds);
     visit("parts", self.parts);
     visit("skipped", self.skipped);
     visit("loss_scale", self.loss_scale);

@@ -80,6 +80,7 @@ struct EvaluationOptions {
 struct TrainTask {
   std::string run_folder;
   std::string attempt;          // a name for this start of the ranks, which no other start of the run has
+  spec::Algorithm algorithm = spec::Algorithm::sft;
   std::string model;            // as the user calls it, or a folder that has its config.json and text files
   bool random_weights = false;  // begin from random numbers instead of the checkpoint's
   spec::ElementType compute = spec::ElementType::float32;
@@ -114,6 +115,7 @@ struct TrainTask {
   static void describe(Self& self, Visit&& visit) {
     visit("run_folder", self.run_folder, own);
     visit("attempt", self.attempt, own);
+    visit("algorithm", self.algorithm, agreed("training.algorithm"), of_identity_unless<spec::Algorithm::sft>);
     visit("model", self.model, own);
     visit("random_weights", self.random_weights, agreed("model.init"), of_identity);
     visit("compute", self.compute, agreed("training.mixed_precision"), of_identity);

@@ -24,7 +24,8 @@
 #include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
 #include "train/exact_loss.hpp"
-#include "train/objective.hpp"
+#include "train/objective_pass.hpp"
+#include "train/supervised.hpp"
 
 namespace {
 
@@ -151,7 +152,7 @@ json lessons(const json& asked, model::CausalModel& model, tensor::DeviceOps& op
     }
     counts.push_back(tokens.size() - static_cast<std::size_t>(context));
   }
-  const auto objective = train::make_supervised(model, ops, false);
+  train::ObjectivePass passes(train::make_supervised(), model, ops, false);
   // An objective gives sums: of one token at a time, of all the same rows.
   json losses = json::array();
   std::size_t next = 0;
@@ -161,14 +162,14 @@ json lessons(const json& asked, model::CausalModel& model, tensor::DeviceOps& op
       data::MicroBatch one = batch;
       one.trained_rows = {batch.trained_rows[next]};
       one.targets = {batch.targets[next]};
-      each.push_back(train::loss_of(objective->measure(one)).value);
+      each.push_back(train::loss_of(passes.measure(one)).value);
     }
     losses.push_back(std::move(each));
   }
   Unwanted access;
   return {{"losses", losses},
-          {"learnt", train::loss_of(objective->learn(batch, {}, access)).value},
-          {"measured", train::loss_of(objective->measure(batch)).value}};
+          {"learnt", train::loss_of(passes.learn(batch, {}, access)).value},
+          {"measured", train::loss_of(passes.measure(batch)).value}};
 }
 
 }  // namespace

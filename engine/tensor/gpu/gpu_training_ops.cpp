@@ -84,14 +84,16 @@ class GpuTrainingOps final : public TrainingOps {
     return result;
   }
 
-  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, double scale) override {
+  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                           double temperature) override {
     logits = logits.contiguous();
-    const at::Tensor tokens = targets.contiguous();
-    at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-    check_launch(cuda::cross_entropy(current_stream(logits), scalar_of(logits), logits.mutable_data_ptr(),
-                                     tokens.const_data_ptr<std::int64_t>(), logits.size(0), logits.size(1),
-                                     static_cast<float>(scale), deterministic_, losses.mutable_data_ptr<float>()));
-    return losses;
+    const at::Tensor factors = weights.contiguous();
+    return cross_entropy(logits, logits.mutable_data_ptr(), targets, factors.const_data_ptr<float>(), temperature);
+  }
+
+  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) override {
+    const at::Tensor values = logits.contiguous();
+    return cross_entropy(values, values.data_ptr(), targets, nullptr, temperature);
   }
 
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
@@ -140,6 +142,18 @@ class GpuTrainingOps final : public TrainingOps {
   }
 
  private:
+  // weights: nullptr: the losses alone.
+  at::Tensor cross_entropy(const at::Tensor& logits, void* values, const at::Tensor& targets, const float* weights,
+                           double temperature) {
+    const at::Tensor tokens = targets.contiguous();
+    at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+    check_launch(cuda::cross_entropy(current_stream(logits), scalar_of(logits), values,
+                                     tokens.const_data_ptr<std::int64_t>(), logits.size(0), logits.size(1), weights,
+                                     static_cast<float>(temperature), deterministic_,
+                                     losses.mutable_data_ptr<float>()));
+    return losses;
+  }
+
   // product = left · right in float32, whatever they are stored as.
   static void multiply(at::Tensor& product, const at::Tensor& left, const at::Tensor& right) {
     if (right.scalar_type() == at::kFloat)

@@ -208,7 +208,7 @@ Result<Run::Beginning> Run::begin_at(const checkpoint::TrainingCheckpoint& found
 // missing come from there.
 Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
   const auto now = std::chrono::system_clock::now();
-  auto recorder = store::RunRecorder::begin(*folder_, train_columns(), now, beginning.step);
+  auto recorder = store::RunRecorder::begin(*folder_, train_columns(plan_.task().algorithm), now, beginning.step);
   if (!recorder) return recorder;
   recorder->wait_when_full({plan_.task().disk_patience, listener_.note});
   for (const checkpoint::StepNumbers& step : beginning.last_steps) {
@@ -216,10 +216,8 @@ Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
     if (step.step > last + 1)
       say(fmt::format("the steps from {} to {} are not in metrics.csv", last + 1, step.step - 1));
     Result<void> added;
-    if (step.step > last)
-      added = recorder->add_step(now, step.step, measured_of(step));
-    else if (step.step == last)
-      added = recorder->add_to_step(now, step.step, evaluation_of(step));
+    if (step.step > last) added = recorder->add_step(now, step.step, measured_of(step));
+    if (added && step.step >= last) added = recorder->add_to_step(now, step.step, evaluation_of(step));
     if (!added) return added.error();
   }
   const nlohmann::ordered_json fields{{"attempt", attempts_ + 1},

@@ -10,6 +10,7 @@
 #include "job/train/model_flops.hpp"
 #include "json/fields.hpp"
 #include "spec/codec.hpp"
+#include "spec/objective_metrics.hpp"
 
 namespace muster::job {
 namespace {
@@ -27,9 +28,10 @@ nlohmann::ordered_json fields_of(const auto& body) {
 
 }  // namespace
 
-const std::vector<std::string>& train_columns() {
-  static const std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
-                                              "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
+std::vector<std::string> train_columns(spec::Algorithm algorithm) {
+  std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
+                                 "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
+  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
   return names;
 }
 
@@ -43,7 +45,7 @@ TrainJob::TrainJob(const TrainPlan& plan, store::RunRecorder& recorder, TrainRec
       last_sign_(Clock::now()),
       last_report_(Clock::now()) {}
 
-std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step) {
+std::vector<store::Measured> measured_of(const wire::StepRecord& step) {
   std::vector<store::Measured> measured{
       {"loss", step.loss},
       {"learning_rate", step.learning_rate},
@@ -52,8 +54,8 @@ std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step) {
       {"tokens_per_second", static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9)},
       {"epoch", step.epoch}};
   if (step.gradient_norm) measured.push_back({"gradient_norm", *step.gradient_norm});
-  const auto evaluated = evaluation_of(step);
-  measured.insert(measured.end(), evaluated.begin(), evaluated.end());
+  if (step.metrics)
+    for (const wire::NamedNumber& metric : *step.metrics) measured.push_back({metric.name, metric.value});
   return measured;
 }
 
@@ -180,9 +182,7 @@ Result<void> TrainJob::take(const wire::TrainStep& step, store::Moment time) {
   record_.loss = step.loss;
   if (step.skipped) ++record_.skipped;
   const TrainProgress progress = progress_of(step);
-  const auto measured = measured_of(
-      {step.step, step.epoch, step.loss, step.learning_rate, step.gradient_norm, step.tokens, step.seconds});
-  if (auto written = recorder_.add_step(time, step.step, measured); !written) return written;
+  if (auto written = recorder_.add_step(time, step.step, measured_of(step)); !written) return written;
   work_.restart();
   if (listener_.progress) listener_.progress(progress);
   if (Clock::now() - last_report_ >= between_reports) report_memory();

@@ -13,7 +13,7 @@
 namespace muster::job {
 
 // The columns of a training run's metrics.csv except step.
-const std::vector<std::string>& train_columns();
+std::vector<std::string> train_columns(spec::Algorithm algorithm);
 
 // What is known about a run so far, over all attempts.
 struct TrainRecord {
@@ -28,9 +28,9 @@ struct TrainRecord {
   std::optional<Error> hopeless;          // an error that ended the ranks, and would end them again
 };
 
-// The numbers of a step, as metrics.csv has them, with those of its evaluation where it had one.
-std::vector<store::Measured> measured_of(const checkpoint::StepNumbers& step);
-// Only those of its evaluation.
+// The numbers of a step, as metrics.csv has them. The names are the step's own.
+std::vector<store::Measured> measured_of(const wire::StepRecord& step);
+// Those of its evaluation, where it had one.
 std::vector<store::Measured> evaluation_of(const checkpoint::StepNumbers& step);
 
 // What a device reports about itself, in addition to what the ranks on it report.

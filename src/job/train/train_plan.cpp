@@ -183,6 +183,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.recompute = training.gradient_checkpointing;
   task.sharding = sharding_of(plan.layout);
   task.data = data.training.path.string();
+  task.algorithm = training.algorithm;
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
   task.steps = steps;

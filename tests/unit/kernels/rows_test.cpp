@@ -294,11 +294,13 @@ TEST(Logits, LossesAreTheSelectedLogProbabilitiesAndTheirGradientTakesTheLogitsP
       ThreadTeam team(2, set);
       Numbers selected(Scalar::float32, rows), sums(Scalar::float32, rows), losses(Scalar::float32, rows);
       const Numbers factors = Numbers::filled(Scalar::float32, rows, -0.25F);
+      const Numbers weights = Numbers::filled(Scalar::float32, rows, 0.25F);
       Numbers gradient = values, wanted(scalar, rows * columns);
       log_softmax_select(team, logits, tokens, selected.floats());
       log_sum_exp(team, logits, sums.floats());
       log_softmax_select_gradient(team, logits, tokens, sums.floats(), factors.floats(), wanted.data());
-      cross_entropy(team, {gradient.data(), scalar, rows, columns}, tokens, 0.25F, losses.floats(), gradient.data());
+      cross_entropy(team, {gradient.data(), scalar, rows, columns}, tokens, weights.floats(), losses.floats(),
+                    gradient.data());
       for (std::int64_t row = 0; row < rows; ++row) EXPECT_EQ(losses[row], -selected[row]);
       EXPECT_TRUE(gradient == wanted) << name(set);
     }

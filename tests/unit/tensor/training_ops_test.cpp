@@ -66,6 +66,9 @@ class LearningOperations : public testing::TestWithParam<Device> {
   static bool is_rounded() { return GetParam().sums == Sums::rounded; }
   TrainingOps& training() { return *ops_.training; }
   RowOps& row_ops() { return *ops_.rows; }
+  at::Tensor weights(std::int64_t rows, double each) {
+    return at::full({rows}, each, at::TensorOptions().dtype(at::kFloat).device(GetParam().device));
+  }
   Primitives& primitives() { return *ops_.primitives; }
   at::Tensor random(at::IntArrayRef sizes, double scale = 1) {
     return (at::randn(sizes) * scale).to(GetParam().device, GetParam().type);
@@ -378,8 +381,10 @@ TEST_P(LearningOperations, TheGradientOfAttentionIsAutogradsForSequencesSideBySi
 TEST_P(LearningOperations, CrossEntropyGivesTheLossesOfScoringAndTheirGradientInPlace) {
   for (const std::int64_t vocabulary : {5, 1000, 50257, 151936}) {
     const at::Tensor logits = random({6, vocabulary}, 3), targets = at::randint(0, vocabulary, {6});
+    const at::Tensor on_device = targets.to(GetParam().device);
     at::Tensor gradient = logits.clone();
-    const at::Tensor losses = training().cross_entropy(gradient, targets.to(GetParam().device), 0.25);
+    const at::Tensor losses = training().cross_entropy(gradient, on_device, weights(6, 0.25), 1);
+    EXPECT_TRUE(at::equal(training().cross_entropy(logits, on_device, 1), losses));
     const at::Tensor chances = at::log_softmax(wide(logits), -1);
     expect_near(wide(losses), -chances.gather(1, targets.unsqueeze(1)).squeeze(1), 1e-5);
     at::Tensor wanted = at::exp(chances);
@@ -399,6 +404,23 @@ TEST_P(LearningOperations, CrossEntropyGivesTheLossesOfScoringAndTheirGradientIn
   }
 }
 
+TEST_P(LearningOperations, CrossEntropyWeighsEachRowAndDividesLogitsByATemperature) {
+  for (const std::int64_t vocabulary : {5, 1000, 151936})
+    for (const double temperature : {0.5, 1.0, 1.7}) {
+      const at::Tensor logits = random({6, vocabulary}, 3), targets = at::randint(0, vocabulary, {6});
+      const at::Tensor factors = at::tensor({0.0, 1.0, -2.0, 0.25, 1e-3, 3.0}, at::kDouble);
+      at::Tensor gradient = logits.clone();
+      const at::Tensor losses = training().cross_entropy(
+          gradient, targets.to(GetParam().device), factors.to(at::kFloat).to(GetParam().device), temperature);
+      const at::Tensor chances = at::log_softmax(wide(logits) / temperature, -1);
+      expect_near(wide(losses), -chances.gather(1, targets.unsqueeze(1)).squeeze(1), 1e-5);
+      at::Tensor wanted = at::exp(chances);
+      wanted.scatter_add_(1, targets.unsqueeze(1), at::full({6, 1}, -1.0, at::kDouble));
+      expect_near(wide(gradient), wanted * (factors / temperature).unsqueeze(1), 6 * tolerance());
+      EXPECT_TRUE(at::equal(training().cross_entropy(logits, targets.to(GetParam().device), temperature), losses));
+    }
+}
+
 TEST_P(LearningOperations, CrossEntropyOfExtremeLogits) {
   for (const std::int64_t vocabulary : {5, 1000, 9000}) {
     at::Tensor logits = random({5, vocabulary});
@@ -411,7 +433,7 @@ TEST_P(LearningOperations, CrossEntropyOfExtremeLogits) {
     logits[4][1].fill_(NAN);
     const at::Tensor targets = numbers({0, 3, 2, vocabulary - 1, 0});
     at::Tensor gradient = logits.clone();
-    const at::Tensor losses = wide(training().cross_entropy(gradient, targets, 0.25));
+    const at::Tensor losses = wide(training().cross_entropy(gradient, targets, weights(5, 0.25), 1));
     const at::Tensor host = targets.to(at::kCPU).narrow(0, 0, 4),
                      chances = at::log_softmax(wide(logits).narrow(0, 0, 4), -1);
     expect_near(losses.narrow(0, 0, 4), -chances.gather(1, host.unsqueeze(1)).squeeze(1), 1e-5);

@@ -10,14 +10,14 @@ namespace {
 TEST(ExactLoss, IsTheSameHoweverTokensAreLaidOverPasses) {
   const at::Tensor losses = at::rand({1000}, at::kFloat) * 12;
   const LossSum whole = loss_of(exact_sum(losses));
-  at::Tensor parts = no_losses(at::kCPU);
+  at::Tensor parts = at::zeros({loss_parts}, at::kLong);
   for (const at::Tensor& piece : losses.split(7)) parts += exact_sum(piece.flip(0));
   EXPECT_EQ(loss_of(parts).value, whole.value);
   EXPECT_NEAR(whole.value, losses.to(at::kDouble).sum().item<double>(), 1e-9);
 }
 
 TEST(ExactLoss, HoldsTheLossOfMoreTokensThanOneWholeNumberCould) {
-  at::Tensor parts = no_losses(at::kCPU);
+  at::Tensor parts = at::zeros({loss_parts}, at::kLong);
   const at::Tensor pass = exact_sum(at::full({1 << 16}, 11.5F));
   for (int i = 0; i < 64; ++i) parts += pass;
   EXPECT_EQ(loss_of(parts).value, 11.5 * (1 << 22));

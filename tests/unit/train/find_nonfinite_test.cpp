@@ -8,7 +8,8 @@
 #include "model/random_source.hpp"
 #include "small_model.hpp"
 #include "tensor/device_ops.hpp"
-#include "train/objective.hpp"
+#include "train/objective_pass.hpp"
+#include "train/supervised.hpp"
 
 namespace muster::train {
 namespace {
@@ -139,7 +140,7 @@ std::optional<std::string> search(const std::string& spoiled) {
       batch.targets = {2, 3};
       batch.parts = {3};
       if (own->rank() == 1) gradients.idle_pass(model::PassKind::learn);
-      if (own->rank() == 0) make_supervised(model, ops, false)->learn(batch, {1e30}, gradients);
+      if (own->rank() == 0) ObjectivePass(make_supervised(), model, ops, false).learn(batch, {1e30}, gradients);
       const BadTensor bad = find_nonfinite(state, *strategy, false, gradients);
       const auto found = agree_on_bad(bad, *own, at::kCPU);
       if (own->rank() == 0 && found) agreed = std::to_string(found->rank) + ": " + describe(found->bad, state);

@@ -11,7 +11,8 @@
 #include "optimizer/optimizer.hpp"
 #include "plan/memory_model.hpp"
 #include "tensor/device_ops.hpp"
-#include "train/objective.hpp"
+#include "train/objective_pass.hpp"
+#include "train/supervised.hpp"
 
 namespace muster::train {
 namespace {
@@ -150,7 +151,7 @@ Measured train(const Cell& cell, communicate::Communicator& ranks) {
                                         {cell.sharding == ShardingStrategy::shard_grad_op, false, cell.exact})
                 : parallel::make_replicas(model, ops, ranks, cell.exact);
     const auto optimizer = optimizer::make_optimizer({}, *ops.training, *strategy);
-    const auto objective = make_supervised(model, ops, false);
+    ObjectivePass passes(make_supervised(), model, ops, false);
     measured.states = count->held;
     const model::Recompute recompute = cell.recompute == Recomputation::full        ? model::Recompute::blocks
                                        : cell.recompute == Recomputation::selective ? model::Recompute::cheap
@@ -161,7 +162,7 @@ Measured train(const Cell& cell, communicate::Communicator& ranks) {
       strategy->begin_step();
       for (std::int64_t pass = 0; pass < cell.passes; ++pass) {
         if (pass + 1 == cell.passes) strategy->begin_last_pass();
-        objective->learn(batch, {1e-3, recompute}, *strategy);
+        passes.learn(batch, {1e-3, recompute}, *strategy);
       }
       strategy->finish_gradients();
       optimizer->step(step, 1e-3, 1);

@@ -15,7 +15,8 @@
 #include "small_model.hpp"
 #include "tensor/device_ops.hpp"
 #include "train/gradient_norm.hpp"
-#include "train/objective.hpp"
+#include "train/objective_pass.hpp"
+#include "train/supervised.hpp"
 
 namespace muster::train {
 namespace {
@@ -94,7 +95,7 @@ class Rank {
     else
       strategy_ = parallel::make_replicas(model_, ops_, all, layout.exact, layout.state);
     optimizer_ = optimizer::make_optimizer({}, *ops_.training, *strategy_);
-    objective_ = make_supervised(model_, ops_, false);
+    passes_.emplace(make_supervised(), model_, ops_, false);
     const auto source = model::make_random_source(config, 1);
     for (const parallel::Shard& shard : strategy_->shards())
       for (const parallel::FlatPiece& piece : shard.pieces) {
@@ -155,7 +156,7 @@ class Rank {
       } else if (runs_out && all_.rank() == 1) {
         learn_in_scarce_memory(pass, options);
       } else {
-        objective_->learn(pass, options, *strategy_);
+        passes_->learn(pass, options, *strategy_);
       }
     }
     strategy_->finish_gradients();
@@ -165,7 +166,7 @@ class Rank {
     ScarceMemory::pieces_left = layout_.short_of_memory;
     bool learnt = false;
     try {
-      objective_->learn(pass, options, *strategy_);
+      passes_->learn(pass, options, *strategy_);
       learnt = true;
     } catch (const c10::OutOfMemoryError&) {
       ran_out_ = true;
@@ -186,7 +187,7 @@ class Rank {
       if (pass.trained_rows.empty())
         strategy_->idle_pass(model::PassKind::measure);
       else
-        sum += objective_->measure(pass);
+        sum += passes_->measure(pass);
     all_.all_reduce(sum);
     for (int i = 0; i < 3; ++i) outcome.loss.push_back(sum[i].item<std::int64_t>());
   }
@@ -207,7 +208,7 @@ class Rank {
   model::CausalModel model_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<optimizer::Optimizer> optimizer_;
-  std::unique_ptr<Objective> objective_;
+  std::optional<ObjectivePass> passes_;
   bool ran_out_ = false;
 };
 

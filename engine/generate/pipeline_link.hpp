@@ -18,9 +18,9 @@
 #include "communicate/communicator.hpp"
 #include "generate/step.hpp"
 #include "tensor/token_choice.hpp"
-#include "worker/pipeline_outbox.hpp"
+#include "generate/pipeline_outbox.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 
 // The ranks that share a model. Both are of the same ranks and must outlive their users.
 struct PipelineRanks {
@@ -39,14 +39,14 @@ class PipelineLink {
   bool is_last() const { return stage() + 1 == stages(); }
 
   // To the next stage. hidden: [rows, hidden], what this one computed.
-  void pass_on(const generate::Step& step, const at::Tensor& hidden);
+  void pass_on(const Step& step, const at::Tensor& hidden);
   // The last stage to the first.
   void answer(std::vector<tensor::ChosenToken> tokens);
   // There are no more steps: the next stage is told. Waits until everything is sent, and for all stages.
   void end();
 
   // From the stage before; nothing where there are no more.
-  std::optional<generate::Step> next_step();
+  std::optional<Step> next_step();
   // Its rows, into a tensor of their shape on this rank's device.
   at::Tensor rows_into(at::Tensor empty);
   // On the first stage: what the last one answered to the earliest step passed on that has no answer yet.
@@ -61,4 +61,4 @@ class PipelineLink {
   Outbox outbox_;
 };
 
-}  // namespace muster::worker
+}  // namespace muster::generate

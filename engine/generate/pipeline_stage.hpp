@@ -5,9 +5,9 @@
 
 #include "generate/step.hpp"
 #include "model/causal_model.hpp"
-#include "worker/pipeline_link.hpp"
+#include "generate/pipeline_link.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 
 // What a stage does to a step.
 class StageWork {
@@ -15,9 +15,9 @@ class StageWork {
   virtual ~StageWork() = default;
   // [rows, hidden], through this stage's layers. before: what the stage before gave; undefined on the first, which
   // embeds the tokens.
-  virtual at::Tensor forward(const generate::Step& step, const at::Tensor& before) = 0;
+  virtual at::Tensor forward(const Step& step, const at::Tensor& before) = 0;
   // Only on the last stage.
-  virtual std::vector<tensor::ChosenToken> draw(const generate::Step& step, const at::Tensor& hidden) = 0;
+  virtual std::vector<tensor::ChosenToken> draw(const Step& step, const at::Tensor& hidden) = 0;
   // What rows from the stage before are received into.
   virtual at::Tensor empty_rows(std::int64_t rows) const = 0;
 };
@@ -30,8 +30,8 @@ class ModelStage final : public StageWork {
              const tensor::SamplingRules& rules)
       : model_(model), ops_(ops), cache_(cache), rules_(rules) {}
 
-  at::Tensor forward(const generate::Step& step, const at::Tensor& before) override;
-  std::vector<tensor::ChosenToken> draw(const generate::Step& step, const at::Tensor& hidden) override;
+  at::Tensor forward(const Step& step, const at::Tensor& before) override;
+  std::vector<tensor::ChosenToken> draw(const Step& step, const at::Tensor& hidden) override;
   at::Tensor empty_rows(std::int64_t rows) const override;
 
  private:
@@ -44,4 +44,4 @@ class ModelStage final : public StageWork {
 // Every stage but the first: steps arrive, go through work, and are passed on, until there are no more.
 void run_stage(StageWork& work, PipelineLink& link);
 
-}  // namespace muster::worker
+}  // namespace muster::generate

@@ -10,7 +10,7 @@
 
 #include "communicate/communicator.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 
 class Outbox {
  public:
@@ -45,4 +45,4 @@ class Outbox {
   std::thread thread_;
 };
 
-}  // namespace muster::worker
+}  // namespace muster::generate

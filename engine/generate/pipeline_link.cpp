@@ -1,4 +1,4 @@
-#include "worker/pipeline_link.hpp"
+#include "generate/pipeline_link.hpp"
 
 #include <ATen/ATen.h>
 
@@ -6,7 +6,7 @@
 
 #include "generate/step_codec.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 namespace {
 
 // What a message begins with: how many numbers follow, or one of these.
@@ -27,20 +27,20 @@ void PipelineLink::post_numbers(const std::vector<std::int64_t>& numbers) {
   outbox_.post(to_tensor(numbers));
 }
 
-void PipelineLink::pass_on(const generate::Step& step, const at::Tensor& hidden) {
+void PipelineLink::pass_on(const Step& step, const at::Tensor& hidden) {
   if (ranks_.rows != nullptr) {
-    post_numbers(generate::encode_step(step));
+    post_numbers(encode_step(step));
     ranks_.rows->send(hidden.contiguous(), stage() + 1);
     return;
   }
   const at::Tensor rows = hidden.to(at::kCPU).contiguous();  // first: nothing may come between a step and its rows
-  post_numbers(generate::encode_step(step));
+  post_numbers(encode_step(step));
   outbox_.post(rows);
 }
 
 // One number more than the tokens need, so that a step without draws has an answer, too.
 void PipelineLink::answer(std::vector<tensor::ChosenToken> tokens) {
-  std::vector<std::int64_t> numbers = generate::encode_tokens(tokens);
+  std::vector<std::int64_t> numbers = encode_tokens(tokens);
   numbers.push_back(0);
   post_numbers(numbers);
 }
@@ -65,11 +65,11 @@ std::vector<std::int64_t> PipelineLink::receive_numbers(std::int64_t count, int 
   return numbers;
 }
 
-std::optional<generate::Step> PipelineLink::next_step() {
+std::optional<Step> PipelineLink::next_step() {
   while (true) {
     const std::int64_t count = receive_numbers(1, stage() - 1).front();
     if (count == no_more_steps) return std::nullopt;
-    if (count != still_here) return generate::decode_step(receive_numbers(count, stage() - 1));
+    if (count != still_here) return decode_step(receive_numbers(count, stage() - 1));
   }
 }
 
@@ -87,7 +87,7 @@ std::vector<tensor::ChosenToken> PipelineLink::next_answer() {
   const std::int64_t count = receive_numbers(1, stages() - 1).front();
   std::vector<std::int64_t> numbers = receive_numbers(count, stages() - 1);
   numbers.pop_back();
-  return generate::decode_tokens(numbers);
+  return decode_tokens(numbers);
 }
 
-}  // namespace muster::worker
+}  // namespace muster::generate

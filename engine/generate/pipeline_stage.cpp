@@ -1,17 +1,17 @@
-#include "worker/pipeline_stage.hpp"
+#include "generate/pipeline_stage.hpp"
 
 #include "generate/local_runner.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 
-at::Tensor ModelStage::forward(const generate::Step& step, const at::Tensor& before) {
+at::Tensor ModelStage::forward(const Step& step, const at::Tensor& before) {
   cache_.move(step.moves);
   const model::Pass pass = model_.prepare(step.batch, &cache_);
   return model_.forward(pass, before.defined() ? before : model_.embed(pass));
 }
 
-std::vector<tensor::ChosenToken> ModelStage::draw(const generate::Step& step, const at::Tensor& hidden) {
-  return generate::draw_tokens(model_, ops_, rules_, hidden, step.draws);
+std::vector<tensor::ChosenToken> ModelStage::draw(const Step& step, const at::Tensor& hidden) {
+  return draw_tokens(model_, ops_, rules_, hidden, step.draws);
 }
 
 at::Tensor ModelStage::empty_rows(std::int64_t rows) const {
@@ -26,4 +26,4 @@ void run_stage(StageWork& work, PipelineLink& link) {
   link.end();
 }
 
-}  // namespace muster::worker
+}  // namespace muster::generate

@@ -1,4 +1,4 @@
-#include "worker/pipeline_runner.hpp"
+#include "generate/pipeline_runner.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,11 +10,10 @@
 
 #include "communicate/thread_group.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 namespace {
 
 using namespace std::chrono_literals;
-using generate::Step;
 
 constexpr std::int64_t width = 3;
 
@@ -56,7 +55,7 @@ class Stages {
       : ranks_(communicate::make_thread_group(count, timeout)) {
     for (int i = 0; i < count; ++i) works.push_back(std::make_unique<AddingStage>(10 * (i + 1)));
   }
-  void run(const std::function<void(generate::StepRunner&)>& first) {
+  void run(const std::function<void(StepRunner&)>& first) {
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < works.size(); ++i) others.emplace_back([this, i] { serve(i); });
     PipelineLink link({*ranks_[0], nullptr}, silence);
@@ -88,7 +87,7 @@ TEST(Pipeline, TakesAStepThroughAllStagesInTheirOrder) {
   for (const int count : {2, 3, 4}) {
     Stages stages(count);
     std::vector<tensor::ChosenToken> drawn;
-    stages.run([&](generate::StepRunner& runner) {
+    stages.run([&](StepRunner& runner) {
       runner.begin(step_of({1, 2, 3}, {2, 0}));
       drawn = runner.finish();
     });
@@ -102,7 +101,7 @@ TEST(Pipeline, TakesAStepThroughAllStagesInTheirOrder) {
 TEST(Pipeline, FinishesStepsInTheOrderInWhichTheyWereBegun) {
   Stages stages(4);
   std::vector<std::int32_t> drawn;
-  stages.run([&](generate::StepRunner& runner) {
+  stages.run([&](StepRunner& runner) {
     std::int64_t begun = 0;
     for (; begun < runner.depth(); ++begun) runner.begin(step_of({begun}, {0}));
     for (; begun < 40; ++begun) {
@@ -117,7 +116,7 @@ TEST(Pipeline, FinishesStepsInTheOrderInWhichTheyWereBegun) {
 
 TEST(Pipeline, AnswersAStepThatDrawsNothing) {
   Stages stages(2);
-  stages.run([](generate::StepRunner& runner) {
+  stages.run([](StepRunner& runner) {
     runner.begin(step_of({1}, {}));
     EXPECT_TRUE(runner.finish().empty());
   });
@@ -134,7 +133,7 @@ TEST(Pipeline, KeepsAllStagesBusyAtOnce) {
       if (++calls >= count - i && calls < count - i + rounds) all_compute.arrive_and_wait();
     };
   int finished = 0;
-  stages.run([&](generate::StepRunner& runner) {
+  stages.run([&](StepRunner& runner) {
     ASSERT_GE(runner.depth(), count);
     std::int64_t begun = 0;
     const auto begin = [&] { runner.begin(step_of({begun++}, {0})); };
@@ -151,7 +150,7 @@ TEST(Pipeline, KeepsAllStagesBusyAtOnce) {
 TEST(Pipeline, WaitsLongerThanItsTimeOutForAStepWhenThereIsNone) {
   Stages stages(3, 1s);
   stages.silence = 100ms;
-  stages.run([](generate::StepRunner& runner) {
+  stages.run([](StepRunner& runner) {
     std::this_thread::sleep_for(2500ms);
     runner.begin(step_of({1}, {0}));
     EXPECT_EQ(runner.finish().front().token, 61);
@@ -162,7 +161,7 @@ TEST(Pipeline, WaitsLongerThanItsTimeOutForAStepWhenThereIsNone) {
 TEST(Pipeline, EndsOnEveryStageWhenOneFails) {
   Stages stages(3);
   stages.works[1]->while_computing = [] { throw std::runtime_error("the middle one broke"); };
-  EXPECT_THROW(stages.run([](generate::StepRunner& runner) {
+  EXPECT_THROW(stages.run([](StepRunner& runner) {
     runner.begin(step_of({1}, {0}));
     runner.finish();
   }),
@@ -171,4 +170,4 @@ TEST(Pipeline, EndsOnEveryStageWhenOneFails) {
 }
 
 }  // namespace
-}  // namespace muster::worker
+}  // namespace muster::generate

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "generate/step_runner.hpp"
-#include "worker/pipeline_stage.hpp"
+#include "generate/pipeline_stage.hpp"
 
-namespace muster::worker {
+namespace muster::generate {
 
-class PipelineRunner final : public generate::StepRunner {
+class PipelineRunner final : public StepRunner {
  public:
   // On the first stage; both must outlive this. depth: steps under way at once.
   PipelineRunner(StageWork& work, PipelineLink& link, int depth) : work_(work), link_(link), depth_(depth) {}
 
   int depth() const override { return depth_; }
   // Computes this stage's layers; the other stages compute theirs meanwhile, of earlier steps.
-  void begin(const generate::Step& step) override { link_.pass_on(step, work_.forward(step, {})); }
+  void begin(const Step& step) override { link_.pass_on(step, work_.forward(step, {})); }
   std::vector<tensor::ChosenToken> finish() override { return link_.next_answer(); }
 
  private:
@@ -22,4 +22,4 @@ class PipelineRunner final : public generate::StepRunner {
   int depth_;
 };
 
-}  // namespace muster::worker
+}  // namespace muster::generate

@@ -1,8 +1,8 @@
-#include "worker/pipeline_outbox.hpp"
+#include "generate/pipeline_outbox.hpp"
 
 #include <utility>
 
-namespace muster::worker {
+namespace muster::generate {
 
 Outbox::Outbox(communicate::Communicator& ranks, int to, at::Tensor keep_alive, std::chrono::milliseconds silence)
     : ranks_(ranks), to_(to), keep_alive_(std::move(keep_alive)), silence_(silence), thread_([this] { run(); }) {}
@@ -68,4 +68,4 @@ void Outbox::run() try {
   ranks_.abort(problem.what());  // this rank may wait for another meanwhile, which waits for what was not sent
 }
 
-}  // namespace muster::worker
+}  // namespace muster::generate

@@ -1,0 +1,38 @@
+// A micro-batch through the model under an objective: forward, the objective's weights, backward.
+#pragma once
+
+#include "model/causal_model.hpp"
+#include "train/exact_loss.hpp"
+#include "train/objective.hpp"
+
+namespace muster::train {
+
+struct PassOptions {
+  double gradient_scale = 1;  // of all weights
+  model::Recompute recompute = model::Recompute::nothing;
+};
+
+class ObjectivePass {
+ public:
+  // model and ops must outlive it. pinned: indices go to a GPU from pinned memory.
+  ObjectivePass(std::unique_ptr<Objective> objective, model::CausalModel& model, tensor::DeviceOps& ops, bool pinned)
+      : objective_(std::move(objective)), model_(model), ops_(ops), pinned_(pinned) {}
+
+  const Objective& objective() const { return *objective_; }
+  // Parts of the exact sums of all metrics, of no rows: int64 [metrics · loss_parts] on the device.
+  at::Tensor no_sums() const;
+  // Gradients go to access. The sums of the metrics (exact_loss.hpp).
+  at::Tensor learn(const data::MicroBatch& batch, const PassOptions& options, model::ParameterAccess& access);
+  // Forward alone; the pass has begun.
+  at::Tensor measure(const data::MicroBatch& batch);
+
+ private:
+  at::Tensor sums_of(const TrainedRows& rows) const;
+
+  std::unique_ptr<Objective> objective_;
+  model::CausalModel& model_;
+  tensor::DeviceOps& ops_;
+  bool pinned_;
+};
+
+}  // namespace muster::train

@@ -1,8 +1,0 @@
-// train/trainer.cpp still says wire::to_json.
-#pragma once
-
-#include "json/fields.hpp"
-
-namespace muster::wire {
-using muster::to_json;
-}

@@ -1,0 +1,177 @@
+#include "train/objective_pass.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "model/random_source.hpp"
+#include "small_model.hpp"
+#include "spec/objective_metrics.hpp"
+#include "tensor/device_ops.hpp"
+#include "train/objectives.hpp"
+#include "train/supervised.hpp"
+
+namespace muster::train {
+namespace {
+
+using testing::small_model;
+
+// Weights and metrics that a test chooses, from log-probabilities or without them.
+class ChosenObjective final : public Objective {
+ public:
+  using Weigh = std::function<at::Tensor(const TrainedRows&)>;
+  ChosenObjective(bool by_probability, double temperature, Weigh weigh)
+      : by_probability_(by_probability), temperature_(temperature), weigh_(std::move(weigh)) {}
+
+  std::span<const std::string_view> metrics() const override {
+    static constexpr std::array<std::string_view, 2> names{"loss", "chance"};
+    return names;
+  }
+  std::int64_t normalizer(const data::LoadedStep& step) const override { return step.units; }
+  double temperature() const override { return temperature_; }
+  bool weighs_by_probability() const override { return by_probability_; }
+  at::Tensor weigh(const TrainedRows& rows) const override {
+    EXPECT_EQ(rows.log_probabilities.defined(), by_probability_);
+    return weigh_(rows);
+  }
+  std::vector<at::Tensor> measure(const TrainedRows& rows) const override {
+    return {rows.log_probabilities.neg(), rows.log_probabilities.exp()};
+  }
+
+ private:
+  bool by_probability_;
+  double temperature_;
+  Weigh weigh_;
+};
+
+// Keeps plain gradients of all parameters.
+class KeptGradients final : public model::ParameterAccess {
+ public:
+  explicit KeptGradients(const model::CausalModel& model) {
+    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+      const model::Parameter& parameter = model.parameters()[i];
+      kept_[model::ParameterId{i}] = at::zeros(parameter.shape(), at::kFloat);
+    }
+  }
+  void enter(model::UnitId) override {}
+  void leave(model::UnitId) override {}
+  tensor::GradientSum gradient(model::ParameterId parameter) override { return {kept_.at(parameter), {}}; }
+  void gradients_complete(model::UnitId) override {}
+  at::Tensor all() const {
+    std::vector<at::Tensor> flat;
+    for (const auto& [id, values] : kept_) flat.push_back(values.view({-1}));
+    return at::cat(flat);
+  }
+
+ private:
+  std::map<model::ParameterId, at::Tensor> kept_;
+};
+
+struct Learnt {
+  at::Tensor sums, gradients;
+};
+
+data::MicroBatch two_samples() {
+  data::MicroBatch batch;
+  for (std::int64_t i = 0; i < 14; ++i) batch.tokens.push_back(i * 5 % 67);
+  batch.parts = {8, 6};
+  batch.trained_rows = {3, 4, 5, 6, 7, 9, 10, 12, 13};
+  for (const std::int64_t row : batch.trained_rows) batch.targets.push_back((row * 7 + 3) % 67);
+  return batch;
+}
+
+class ObjectivePasses : public ::testing::Test {
+ protected:
+  ObjectivePasses()
+      : ops_(*tensor::make_device_ops({})),
+        model_(*model::CausalModel::load(small_model(), *model::make_random_source(small_model(), 1), ops_,
+                                         {.type = at::kFloat})) {}
+
+  Learnt learn(std::unique_ptr<Objective> objective, const data::MicroBatch& batch, double scale = 1) {
+    KeptGradients access(model_);
+    ObjectivePass passes(std::move(objective), model_, ops_, false);
+    at::Tensor sums = passes.no_sums();
+    sums += passes.learn(batch, {scale}, access);
+    EXPECT_TRUE(at::equal(passes.measure(batch), sums));  // forward alone gives the same bits
+    return {sums, access.all()};
+  }
+  static std::unique_ptr<Objective> chosen(bool by_probability, ChosenObjective::Weigh weigh, double temperature = 1) {
+    return std::make_unique<ChosenObjective>(by_probability, temperature, std::move(weigh));
+  }
+
+  tensor::DeviceOps ops_;
+  model::CausalModel model_;
+};
+
+TEST_F(ObjectivePasses, WeightsThatFollowFromProbabilitiesGiveTheBitsOfTheSameWeightsGivenBefore) {
+  at::Tensor found;
+  const auto focal = [&](const TrainedRows& rows) { return found = (1 - rows.log_probabilities.exp()).square(); };
+  const Learnt after = learn(chosen(true, focal), two_samples());
+  ASSERT_TRUE(found.defined());
+  const Learnt before = learn(chosen(false, [&](const TrainedRows&) { return found; }), two_samples());
+  EXPECT_TRUE(at::equal(after.gradients, before.gradients));
+  EXPECT_TRUE(at::equal(after.sums, before.sums));
+}
+
+TEST_F(ObjectivePasses, GradientsAddUpOverRowsAsTheirWeights) {
+  const Learnt whole = learn(make_supervised(), two_samples());
+  const auto some = [](bool even) {
+    return [even](const TrainedRows& rows) {
+      at::Tensor weights = at::zeros({std::ssize(rows.batch.trained_rows)}, at::kFloat);
+      for (std::int64_t i = even ? 0 : 1; i < weights.numel(); i += 2) weights[i] = 1;
+      return weights;
+    };
+  };
+  const at::Tensor parts = learn(chosen(false, some(true)), two_samples()).gradients +
+                           learn(chosen(false, some(false)), two_samples()).gradients;
+  EXPECT_LT((parts - whole.gradients).norm().item<double>(), 1e-5 * whole.gradients.norm().item<double>());
+  EXPECT_GT(whole.gradients.norm().item<double>(), 1);
+}
+
+TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
+  constexpr double temperature = 1.5, step = 1e-2;
+  const auto focal = [](const TrainedRows& rows) { return (1 - rows.log_probabilities.exp()).square(); };
+  const at::Tensor gradients = learn(chosen(true, focal, temperature), two_samples()).gradients;
+  // The loss whose derivative by a row's log-probability l is −(1 − e^l)².
+  const auto loss = [&] {
+    ObjectivePass passes(chosen(false, {}, temperature), model_, ops_, false);
+    const data::MicroBatch batch = two_samples();
+    double sum = 0;
+    for (std::size_t i = 0; i < batch.trained_rows.size(); ++i) {
+      data::MicroBatch one = batch;
+      one.trained_rows = {batch.trained_rows[i]};
+      one.targets = {batch.targets[i]};
+      const double l = -loss_of(passes.measure(one).narrow(0, 0, loss_parts)).value;
+      sum += -l + 2 * std::exp(l) - std::exp(2 * l) / 2;
+    }
+    return sum;
+  };
+  const double before = loss();
+  double expected = 0;
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < model_.parameters().size(); ++i) {
+    const model::Parameter& parameter = model_.parameters()[i];
+    const at::Tensor gradient = gradients.narrow(0, next, parameter.elements());
+    next += parameter.elements();
+    if (parameter.columns) continue;  // only vectors can be read back on CPU
+    model_.assign(model::ParameterId{i}, parameter.vector - gradient * step);
+    expected -= step * gradient.square().sum().item<double>();
+  }
+  ASSERT_LT(expected, -1e-6);
+  EXPECT_NEAR(loss() - before, expected, 0.05 * std::abs(expected));
+}
+
+TEST(Objectives, MeasureWhatMetricsAreListedFor) {
+  for (const spec::Algorithm algorithm : {spec::Algorithm::sft}) {
+    const auto names = make_objective(algorithm)->metrics();
+    EXPECT_EQ(names.front(), "loss");
+    EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));
+  }
+}
+
+}  // namespace
+}  // namespace muster::train
