@@ -66,6 +66,13 @@ Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, con
   return resolved;
 }
 
+void take_bare_resume(planning::GivenConfiguration& configuration) {
+  std::vector<std::string>& words = configuration.short_values["--resume"];
+  if (words.empty()) return;
+  if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
+  if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
+}
+
 void print_resolved(const spec::Schema& schema, const spec::ResolvedSpec& resolved, bool json) {
   if (!json) {
     fmt::print("{}", spec::print_configuration(schema, resolved));

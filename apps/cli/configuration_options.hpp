@@ -24,6 +24,9 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
 // The resolved configuration; notes are printed on standard error.
 Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, const ConfigurationOptions& options);
 
+// --resume alone is --resume auto; a setting after it is a setting.
+void take_bare_resume(planning::GivenConfiguration& configuration);
+
 // --print-config, as YAML or, with --json, as {"key": {"value", "origin"}}.
 void print_resolved(const spec::Schema& schema, const spec::ResolvedSpec& resolved, bool json);
 

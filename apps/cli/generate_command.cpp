@@ -99,14 +99,6 @@ std::optional<Error> contradiction(const GenerateCommand& given) {
   return std::nullopt;
 }
 
-// --resume alone is --resume auto; a setting after it is a setting.
-void take_bare_resume(planning::GivenConfiguration& configuration) {
-  std::vector<std::string>& words = configuration.short_values["--resume"];
-  if (words.empty()) return;
-  if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
-  if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
-}
-
 Result<job::GenerateRequest> request_of(const GenerateCommand& given) {
   planning::GivenConfiguration configuration = *given.configuration;
   std::erase_if(configuration.settings, [](const std::string& word) { return !is_setting(word); });

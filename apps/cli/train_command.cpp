@@ -29,14 +29,6 @@ struct TrainCommand {
   bool json = false;
 };
 
-// --resume alone is --resume auto; a setting after it is a setting.
-void take_bare_resume(planning::GivenConfiguration& configuration) {
-  std::vector<std::string>& words = configuration.short_values["--resume"];
-  if (words.empty()) return;
-  if (words.front().find('=') != std::string::npos) configuration.settings.push_back(words.front());
-  if (words.front().empty() || words.front().find('=') != std::string::npos) words = {"auto"};
-}
-
 int show_plan(const job::TrainPlan& plan, bool json) {
   if (json)
     fmt::print("{}\n", job::train_plan_json(plan));

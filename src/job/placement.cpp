@@ -372,4 +372,12 @@ class Placing {
 
 Result<Placement> place_model(const PlacementOptions& options) { return Placing(options).place(); }
 
+Result<Placement> place_batch(PlacementOptions& options, std::int64_t usual, bool is_whole) {
+  for (std::int64_t batch = usual;; batch /= 2) {
+    options.question.micro_batch = batch;
+    auto placed = place_model(options);
+    if (!placed || batch == 1 || (placed->plan.fits() && (!is_whole || placed->stages.empty()))) return placed;
+  }
+}
+
 }  // namespace muster::job

@@ -35,6 +35,10 @@ struct Placement {
 // bad_input: a map that a row of ranks cannot carry out. A plan that does not fit has a refusal.
 Result<Placement> place_model(const PlacementOptions& options);
 
+// The usual number of sequences at once, or half of it, or a quarter …, whatever fits, down to one: the question then
+// has it. is_whole: the model must not be split to fit.
+Result<Placement> place_batch(PlacementOptions& options, std::int64_t usual, bool is_whole);
+
 // What a CPU rank takes in addition to the model: its process and the libraries in it.
 inline constexpr std::int64_t process_bytes = std::int64_t{136} << 20;
 

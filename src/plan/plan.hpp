@@ -90,15 +90,16 @@ struct RankPlan {
   bool limit_is_known() const { return limit != unknown_limit; }
 };
 
-// One option of `muster plan` and its value, by which a remedy differs from the request.
-struct OptionChange {
-  std::string option;  // "--dtype", or a setting: "section.key=value"
-  std::string value;   // "int8"; empty for a flag, and for a setting
+// One setting and its value, by which a remedy differs from the request. How a command is told so is
+// planning/remedy_words.hpp.
+struct SettingChange {
+  std::string key;    // "model.dtype"; "model.max_memory.cpu" is a part of one, "allocator" and "planner" are the plan's own
+  std::string value;  // "int8"
 };
 
 struct Remedy {
   std::string change;                 // "hold the weights in 8 bits"
-  std::vector<OptionChange> options;  // as typed on a command line
+  std::vector<SettingChange> settings;
   std::int64_t peak = 0;              // of the fullest device then
   std::int64_t host = 0;              // bytes of each host's memory that it takes in addition
   std::vector<std::string> missing;   // the part of it that muster itself cannot do yet: "LoRA"

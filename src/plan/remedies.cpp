@@ -26,9 +26,9 @@ constexpr std::int64_t largest_host = std::int64_t{2} << 40;
 constexpr int large_change = 4;
 
 bool contradict(const Change& a, const Change& b) {
-  for (const OptionChange& left : a.options)
-    for (const OptionChange& right : b.options)
-      if (left.option == right.option && left.value != right.value) return true;
+  for (const SettingChange& left : a.settings)
+    for (const SettingChange& right : b.settings)
+      if (left.key == right.key && left.value != right.value) return true;
   return false;
 }
 
@@ -136,9 +136,9 @@ class Search {
     for (const Change* change : combination.changes) {
       remedy.change += (remedy.change.empty() ? "" : "; ") + change->what;
       if (!change->missing.empty()) remedy.missing.push_back(change->missing);
-      for (const OptionChange& option : change->options) {
-        std::erase_if(remedy.options, [&](const OptionChange& earlier) { return earlier.option == option.option; });
-        remedy.options.push_back(option);
+      for (const SettingChange& setting : change->settings) {
+        std::erase_if(remedy.settings, [&](const SettingChange& earlier) { return earlier.key == setting.key; });
+        remedy.settings.push_back(setting);
       }
     }
     for (const RankPlan& rank : plan->ranks) remedy.peak = std::max(remedy.peak, rank.memory.peak());

@@ -24,7 +24,7 @@ std::string unless_available(Capability capability, More... more) {
 void add_allocator(std::vector<Family>& list, const Question& question) {
   if (question.workload.expandable_segments || question.devices.empty()) return;
   list.push_back({{"the allocator's expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
-                   {{"--allocator", "expandable"}},
+                   {{"allocator", "expandable"}},
                    [](Question& tried) { tried.workload.expandable_segments = true; }}});
 }
 
@@ -32,9 +32,10 @@ void add_allocator(std::vector<Family>& list, const Question& question) {
 void add_sequence(std::vector<Family>& list, const Question& question, std::int64_t least) {
   Family family;
   int cost = 6;
+  const bool training = question.workload.work == Work::training;
   for (std::int64_t value = question.workload.sequence / 2; value >= least; value /= 2)
     family.push_back({fmt::format("sequences of at most {} instead of {}", value, question.workload.sequence),
-                      {{"--seq-len", std::to_string(value)}},
+                      {{training ? "training.sequence_length" : "generation.sequence_length", std::to_string(value)}},
                       [value](Question& tried) {
                         tried.workload.sequence = value;
                         tried.workload.new_tokens = std::min(tried.workload.new_tokens, value - 1);
@@ -53,7 +54,7 @@ Change other_gpus(std::string what, std::vector<PlanDevice> devices) {
   std::ranges::sort(devices, {}, &PlanDevice::number);
   std::string numbers = numbers_of(devices);
   return {std::move(what),
-          {{"--gpu-ids", std::move(numbers)}},
+          {{"distributed.gpu_ids", std::move(numbers)}},
           [devices = std::move(devices)](Question& tried) { tried.devices = devices; },
           3};
 }
@@ -98,7 +99,7 @@ void add_higher_limits(std::vector<Family>& list, const Question& question) {
   if (question.cpu_limit) limits.push_back(fmt::format("cpu={}MiB", *question.cpu_limit / mebibyte));
   if (question.disk_limit) limits.push_back(fmt::format("disk={}MiB", *question.disk_limit / mebibyte));
   list.push_back(
-      {{"let it take all that is free on the GPUs", {{"--max-memory", join(limits, ",")}}, [](Question& tried) {
+      {{"let it take all that is free on the GPUs", {{"model.max_memory", join(limits, ",")}}, [](Question& tried) {
           for (PlanDevice& device : tried.devices) device.limit = device.free / mebibyte * mebibyte;
         }}});
 }
@@ -109,10 +110,10 @@ void add_micro_batch(std::vector<Family>& list, const Question& question) {
   const std::int64_t now = question.micro_batch.value_or(1);
   for (std::int64_t value = now / 2; value >= 1; --value) {
     if (now % value != 0) continue;
-    std::vector<OptionChange> options{{"--micro-batch", std::to_string(value)}};
+    std::vector<SettingChange> settings{{"training.micro_batch_size", std::to_string(value)}};
     if (question.accumulation)
-      options.push_back({"--accumulation", std::to_string(*question.accumulation * (now / value))});
-    family.push_back({fmt::format("a micro-batch of {} instead of {}", value, now), std::move(options),
+      settings.push_back({"training.gradient_accumulation_steps", std::to_string(*question.accumulation * (now / value))});
+    family.push_back({fmt::format("a micro-batch of {} instead of {}", value, now), std::move(settings),
                       [value, now](Question& tried) {
                         if (tried.accumulation) tried.accumulation = *tried.accumulation * (now / value);
                         tried.micro_batch = value;
@@ -128,7 +129,7 @@ void add_passes(std::vector<Family>& list, const Question& question) {
   Family family;
   for (std::int64_t passes = *question.accumulation * 2; passes <= *question.batch; passes *= 2)
     family.push_back({fmt::format("{} passes per optimizer step instead of {}", passes, *question.accumulation),
-                      {{"--accumulation", std::to_string(passes)}},
+                      {{"training.gradient_accumulation_steps", std::to_string(passes)}},
                       [passes](Question& tried) { tried.accumulation = passes; },
                       2});
   list.push_back(std::move(family));
@@ -143,7 +144,7 @@ void add_hosts(std::vector<Family>& list, const Question& question) {
   for (std::int64_t hosts = question.hosts * 2; hosts <= std::max(usual_hosts, question.hosts * 2); hosts *= 2) {
     if (question.batch && *question.batch % (hosts * ranks_of_host(question)) != 0) break;
     family.push_back({fmt::format("{} hosts like this one", hosts),
-                      {{"--nodes", std::to_string(hosts)}, {"--strategy", "fsdp"}},
+                      {{"distributed.num_nodes", std::to_string(hosts)}, {"distributed.strategy", "fsdp"}},
                       [hosts](Question& tried) {
                         tried.hosts = hosts;
                         tried.scheme = Scheme::fsdp;
@@ -160,12 +161,12 @@ void add_sharding(std::vector<Family>& list, const Question& question) {
   if (several && !known)
     list.push_back({{fmt::format("shard weights, gradients and optimizer over the {}",
                                  question.devices.empty() ? "ranks" : "GPUs"),
-                     {{"--strategy", "fsdp"}},
+                     {{"distributed.strategy", "fsdp"}},
                      [](Question& tried) { tried.scheme = Scheme::fsdp; },
                      2}});
   if (several && question.sharding != spec::ShardingStrategy::full_shard)
     list.push_back({{"shard the weights too",
-                     {{"--strategy", "fsdp"}, {"--sharding", "full_shard"}},
+                     {{"distributed.strategy", "fsdp"}, {"distributed.fsdp_sharding_strategy", "full_shard"}},
                      [](Question& tried) {
                        tried.scheme = Scheme::fsdp;
                        tried.sharding = spec::ShardingStrategy::full_shard;
@@ -177,7 +178,7 @@ void add_offload(std::vector<Family>& list, const Question& question) {
   if (question.offload || question.devices.empty()) return;
   // If it is not known whether the host has that much memory, the others come first.
   list.push_back({{"keep the shards in host memory",
-                   {{"--strategy", "fsdp"}, {"--offload", ""}},
+                   {{"distributed.strategy", "fsdp"}, {"distributed.fsdp_cpu_offload", "true"}},
                    [](Question& tried) {
                      tried.scheme = Scheme::fsdp;
                      tried.offload = true;
@@ -189,7 +190,7 @@ void add_offload(std::vector<Family>& list, const Question& question) {
 void add_narrower_computing(std::vector<Family>& list, const Question& question) {
   if (question.workload.mixed_precision || question.workload.weights != WeightType::float32) return;
   list.push_back({{"compute in bfloat16, with float32 masters",
-                   {{"--mixed-precision", "bf16"}},
+                   {{"training.mixed_precision", "bf16"}},
                    [](Question& tried) { tried.workload.mixed_precision = true; },
                    4}});
 }
@@ -203,12 +204,12 @@ void add_recomputation(std::vector<Family>& list, const Question& question) {
   const bool own = question.workload.implementation == Implementation::muster;
   if (own && question.workload.recomputation == spec::Recomputation::none)
     family.push_back({"recompute norms, rotations and gates instead of keeping them",
-                      {{"training.gradient_checkpointing=selective", ""}},
+                      {{"training.gradient_checkpointing", "selective"}},
                       recompute(spec::Recomputation::selective),
                       2});
   if (question.workload.recomputation != spec::Recomputation::full)
     family.push_back({"recompute activations instead of keeping them",
-                      {{"--checkpointing", ""}},
+                      {{"training.gradient_checkpointing", "full"}},
                       recompute(spec::Recomputation::full),
                       3});
   list.push_back(std::move(family));
@@ -219,7 +220,7 @@ void add_smaller_optimizer(std::vector<Family>& list, const Question& question) 
       question.workload.optimizer == spec::OptimizerKind::sgd)
     return;
   list.push_back({{"an optimizer with 8-bit states",
-                   {{"--optimizer", "adamw_8bit"}},
+                   {{"training.optimizer", "adamw_8bit"}},
                    [](Question& tried) { tried.workload.optimizer = spec::OptimizerKind::adamw_8bit; },
                    4,
                    spec::is_supported(spec::OptimizerKind::adamw_8bit) ? "" : "8-bit Adam"}});
@@ -230,7 +231,7 @@ void add_narrower_states(std::vector<Family>& list, const Question& question) {
   if (question.workload.exact) return;
   if (!question.workload.mixed_precision && question.workload.weights != WeightType::float32) return;
   list.push_back({{"weights, gradients and optimizer in bfloat16 (less exact)",
-                   {{"--dtype", "bfloat16"}, {"--mixed-precision", "no"}},
+                   {{"model.dtype", "bfloat16"}, {"training.mixed_precision", "no"}},
                    [](Question& tried) {
                      tried.workload.mixed_precision = false;
                      tried.workload.weights = WeightType::bfloat16;
@@ -248,12 +249,12 @@ void add_adapters(std::vector<Family>& list, const Question& question) {
   };
   if (!question.workload.adapters) {
     list.push_back({{"train low-rank adapters instead of the weights",
-                     {{"--lora", "8"}, {"--dtype", "bfloat16"}},
+                     {{"model.lora_r", "8"}, {"model.dtype", "bfloat16"}},
                      with_weights(WeightType::bfloat16),
                      6,
                      unless_available(Capability::low_rank_adapters)},
                     {"train low-rank adapters over weights in 4 bits",
-                     {{"--lora", "8"}, {"--dtype", "int4"}},
+                     {{"model.lora_r", "8"}, {"model.dtype", "int4"}},
                      with_weights(WeightType::int4),
                      10,
                      unless_available(Capability::low_rank_adapters, Capability::quantized_loading)}});
@@ -265,7 +266,7 @@ void add_adapters(std::vector<Family>& list, const Question& question) {
        {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
     if (bits(type) < bits(question.workload.weights))
       narrower.push_back({fmt::format("hold the frozen weights in {} bits", bits(type)),
-                          {{"--dtype", word}},
+                          {{"model.dtype", word}},
                           with_weights(type),
                           cost++,
                           unless_available(Capability::low_rank_adapters, Capability::quantized_loading)});
@@ -274,7 +275,7 @@ void add_adapters(std::vector<Family>& list, const Question& question) {
 
 void add_fused_attention(std::vector<Family>& list, const Question& question) {
   if (question.workload.attention != spec::Attention::eager) return;
-  list.push_back({{"attention that keeps no table of scores", {{"--attention", "sdpa"}}, [](Question& tried) {
+  list.push_back({{"attention that keeps no table of scores", {{"system.attn_impl", "sdpa"}}, [](Question& tried) {
                      tried.workload.attention = spec::Attention::sdpa;
                    }}});
 }
@@ -309,7 +310,7 @@ void add_narrower_weights(std::vector<Family>& list, const Question& question) {
        {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
     if (bits(type) < bits(question.workload.weights))
       family.push_back({fmt::format("hold the weights in {} bits", bits(type)),
-                        {{"--dtype", word}},
+                        {{"model.dtype", word}},
                         [type = type](Question& tried) { tried.workload.weights = type; },
                         cost++,
                         bits(type) < 16 ? unless_available(Capability::quantized_loading) : ""});
@@ -329,7 +330,7 @@ void add_host_memory(std::vector<Family>& list, const Question& question) {
   const auto larger = [room](std::optional<std::int64_t> limit) { return !limit || *limit < room << 30; };
   if (larger(question.cpu_limit))
     list.push_back({{"lay what the GPUs cannot hold in host memory (slow)",
-                     {{"--cpu-memory", fmt::format("{}GiB", room)}},
+                     {{"model.max_memory.cpu", fmt::format("{}GiB", room)}},
                      [room](Question& tried) {
                        tried.cpu_limit = room << 30;
                        tried.limits_given = true;
@@ -337,7 +338,7 @@ void add_host_memory(std::vector<Family>& list, const Question& question) {
                      7}});
   if (larger(question.disk_limit))
     list.push_back({{"lay what the GPUs cannot hold on disk (very slow)",
-                     {{"--disk-memory", fmt::format("{}GiB", room)}},
+                     {{"model.max_memory.disk", fmt::format("{}GiB", room)}},
                      [room](Question& tried) {
                        tried.disk_limit = room << 30;
                        tried.limits_given = true;
@@ -353,7 +354,7 @@ std::vector<Family> inference_families(const Question& question) {
   const std::int64_t batch = question.micro_batch.value_or(question.workload.micro_batch);
   for (std::int64_t value = batch / 2; value >= 1; value /= 2)
     smaller.push_back({fmt::format("{} sequence{} at once instead of {}", value, value == 1 ? "" : "s", batch),
-                       {{"--batch", std::to_string(value)}},
+                       {{"generation.batch_size", std::to_string(value)}},
                        [value](Question& tried) { tried.micro_batch = value; },
                        2});
   list.push_back(std::move(smaller));
@@ -362,7 +363,7 @@ std::vector<Family> inference_families(const Question& question) {
   add_roomiest_gpus(list, question);
   if (question.map || question.scheme || question.planner != Planner::optimal)
     list.push_back({{"let muster lay the layers over all GPUs",
-                     {{"--device-map", "balanced"}, {"--planner", "optimal"}, {"--strategy", "auto"}},
+                     {{"model.device_map", "balanced"}, {"planner", "optimal"}, {"distributed.strategy", "auto"}},
                      [](Question& tried) {
                        tried.map.emplace(spec::MapRule::balanced);
                        tried.planner = Planner::optimal;

@@ -1,4 +1,4 @@
-// What can be changed about a question: each change as options of muster plan, and as applied to the question.
+// What can be changed about a question: each change as settings, and as applied to the question.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace muster::plan {
 
 struct Change {
   std::string what;
-  std::vector<OptionChange> options;
+  std::vector<SettingChange> settings;
   std::function<void(Question&)> apply;
   // How much of the request it gives up. The costs of changes made together add up:
   //   1  nothing but an option: the same work on the same devices

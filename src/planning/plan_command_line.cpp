@@ -4,6 +4,7 @@
 
 #include "base/shell_word.hpp"
 #include "planning/plan_options.hpp"
+#include "planning/remedy_words.hpp"
 #include "spec/alias.hpp"
 
 namespace muster::planning {
@@ -65,12 +66,15 @@ PlanCommandLine::PlanCommandLine(std::vector<Given> given, plan::Work work) : wo
   std::ranges::move(options, std::back_inserter(entries_));
 }
 
-std::string PlanCommandLine::operator()(const std::vector<plan::OptionChange>& changes) const {
+std::string PlanCommandLine::operator()(const std::vector<plan::SettingChange>& changes) const {
+  const auto command =
+      work_ == plan::Work::training ? spec::Command::plan_training : spec::Command::plan_inference;
+  const std::vector<RemedyWords> typed = remedy_words(command, changes).value_or(std::vector<RemedyWords>());
   std::string line = "muster plan";
   const auto changed = [&](const Entry& entry) {
-    return std::ranges::any_of(changes, [&](const plan::OptionChange& change) {
-      const std::vector<std::string> keys = keys_of(change.option, work_);
-      return change.option == entry.given.option || std::ranges::find_first_of(keys, entry.keys) != keys.end();
+    return std::ranges::any_of(typed, [&](const RemedyWords& words) {
+      const std::vector<std::string> keys = keys_of(words.option, work_);
+      return words.option == entry.given.option || std::ranges::find_first_of(keys, entry.keys) != keys.end();
     });
   };
   for (const Entry& entry : entries_) {
@@ -78,9 +82,9 @@ std::string PlanCommandLine::operator()(const std::vector<plan::OptionChange>& c
     if (!entry.given.option.empty()) line += " " + entry.given.option;
     for (const std::string& value : entry.given.values) line += " " + shell_word(value);
   }
-  for (const plan::OptionChange& change : changes) {
-    line += " " + change.option;
-    if (!change.value.empty()) line += " " + shell_word(change.value);
+  for (const RemedyWords& words : typed) {
+    line += " " + words.option;
+    if (!words.value.empty()) line += " " + shell_word(words.value);
   }
   return line;
 }

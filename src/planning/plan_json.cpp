@@ -49,7 +49,7 @@ Json refusal_json(const plan::Plan& plan, const RemedyCommand& command) {
   Json remedies = Json::array();
   for (const plan::Remedy& remedy : plan.refusal->remedies)
     remedies.push_back({{"change", remedy.change},
-                        {"command", command(remedy.options)},
+                        {"command", command(remedy.settings)},
                         {"peak_bytes", remedy.peak},
                         {"host_bytes", remedy.host},
                         {"missing_in_muster", remedy.missing}});

@@ -19,7 +19,7 @@ class PlanCommandLine {
   PlanCommandLine(std::vector<Given> given, plan::Work work);
 
   // Given settings that a changed option stands for give way to it.
-  std::string operator()(const std::vector<plan::OptionChange>& changes) const;
+  std::string operator()(const std::vector<plan::SettingChange>& changes) const;
 
  private:
   struct Entry {
@@ -30,8 +30,8 @@ class PlanCommandLine {
   plan::Work work_;
 };
 
-// What to type for a remedy that changes these options.
-using RemedyCommand = std::function<std::string(const std::vector<plan::OptionChange>&)>;
+// What to type for a remedy that changes these settings.
+using RemedyCommand = std::function<std::string(const std::vector<plan::SettingChange>&)>;
 
 std::string plan_text(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command,
                       bool colour);

@@ -164,7 +164,7 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   if (!plan.refusal) return text + paint(Colour::green, "fits", colour) + "\n";
   text += paint(Colour::red, "does not fit", colour) + ": " + plan.refusal->reason + "\n";
   for (const plan::Remedy& remedy : plan.refusal->remedies)
-    text += fmt::format("try: {}\n     {}\n", remedy.change, command(remedy.options));
+    text += fmt::format("try: {}\n     {}\n", remedy.change, command(remedy.settings));
   if (plan.refusal->remedies.empty())
     text += fmt::format("nothing sensible makes it fit, not even several changes together: take a smaller model, or {}\n",
                         question.devices.empty() ? "a host with more memory" : "more or larger GPUs");

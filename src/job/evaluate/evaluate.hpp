@@ -14,7 +14,7 @@
 #include "host/device_choice.hpp"
 #include "host/host.hpp"
 #include "job/job_progress.hpp"
-#include "job/worker_run.hpp"
+#include "job/job_plan.hpp"
 #include "plan/plan.hpp"
 #include "spec/resolve.hpp"
 #include "wire/evaluate_task.hpp"
@@ -30,15 +30,10 @@ struct EvaluateRequest {
 };
 
 // Everything that is known before anything starts.
-struct EvaluatePlan {
-  plan::Question question;
-  plan::Plan plan;
-  WorkerJob job;
-  std::string device;  // "cpu", "4 GPUs"
-  std::string data;    // as the user calls it; empty: questions alone
+struct EvaluatePlan : JobPlan {
+  std::string data;  // as the user calls it; empty: questions alone
   std::optional<data::SampleCounts> counts;
   std::int64_t questions = 0;
-  std::vector<std::string> notes;  // what the user should know
 
   const wire::EvaluateTask& task() const { return std::get<wire::EvaluateTask>(job.assignment.task); }
 };

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/count_of.hpp"
@@ -63,20 +62,6 @@ std::vector<Problem> problems_of(const EvaluateRequest& request) {
   return problems;
 }
 
-Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen) {
-  name_devices(settings.distributed, chosen);
-  settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
-  settings.distributed.num_nodes = 1;
-  planning::PlanRequest request;
-  request.spec = std::move(settings);
-  request.implementation = plan::Implementation::muster;
-  request.computes_here = chosen.gpus.empty();
-  auto question = planning::plan_question(host, request);
-  if (!question) return question.error();
-  question->spare.clear();
-  return question;
-}
-
 // Questions as the ranks read them.
 struct PreparedQuestions {
   std::string path;
@@ -122,20 +107,13 @@ Result<std::optional<PreparedQuestions>> prepare_questions(const EvaluateRequest
   return std::optional(std::move(prepared));
 }
 
-// The usual number at once, or half of it, or a quarter … A model that would have to be split is refused.
-Result<Placement> place_batch(PlacementOptions request, std::int64_t usual) {
-  for (std::int64_t batch = usual;; batch /= 2) {
-    request.question.micro_batch = batch;
-    auto placed = place_model(request);
-    if (!placed) return placed;
-    if (placed->plan.fits() && placed->stages.empty()) return placed;
-    if (batch > 1) continue;
-    if (!placed->stages.empty())
-      return Error{Error::Kind::refused, "the model does not fit one device, and evaluation gives each rank all of it",
-                   "--dtype bfloat16, a smaller training.sequence_length, or a device with more memory; muster plan "
-                   "shows where the memory goes"};
-    return placed;
-  }
+// A model that would have to be split is refused.
+Result<Placement> place_whole(PlacementOptions options, std::int64_t usual) {
+  auto placed = place_batch(options, usual, true);
+  if (!placed || placed->stages.empty()) return placed;
+  return Error{Error::Kind::refused, "the model does not fit one device, and evaluation gives each rank all of it",
+               "--dtype bfloat16, a smaller training.sequence_length, or a device with more memory; muster plan "
+               "shows where the memory goes"};
 }
 
 class Planning {
@@ -158,7 +136,8 @@ class Planning {
     plan_.job.assignment.task = task_;
     plan_.job.assignment.timeout = std::chrono::minutes(spec_.distributed.timeout_minutes);
     plan_.job.assignment.seed = static_cast<std::uint64_t>(spec_.experiment.seed);
-    name_devices();
+    plan_.job.selection = gpus_of(plan_.plan);
+    plan_.device = device_words(plan_.plan, plan_.plan.ranks.size(), "cpu");
     if (request_.purpose == host::Purpose::plan)
       plan_.plan.reasons.insert(plan_.plan.reasons.end(), devices_.notes.begin(), devices_.notes.end());
     if (auto checked = check_backend(plan_.job); !checked) return checked.error();
@@ -174,14 +153,14 @@ class Planning {
     if (is_builtin_model(*spec_.model.path)) model = builtin_model_folder(cache_, *spec_.model.path);
     if (!model) return model.error();
     settings.model.path = model->string();
-    auto question = ask(host_, settings, devices_);
+    auto question = ask(host_, inference_request(settings), devices_);
     if (!question) return question.error();
     plan_.question = std::move(*question);
-    if (spec_.model.init != spec::WeightSource::random && !plan_.question.model->checkpoint_bytes)
-      return Error{Error::Kind::bad_input,
-                   fmt::format("{} has no weights: there is no checkpoint beside its config", *spec_.model.path),
-                   "name the folder that has model.safetensors, which is the folder model of a run; model.init=random draws "
-                   "weights, to measure speed"};
+    if (auto checked = check_weights(plan_.question, spec_.model,
+                                     "name the folder that has model.safetensors, which is the folder model of a run; "
+                                     "model.init=random draws weights, to measure speed");
+        !checked)
+      return checked;
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();
@@ -250,7 +229,7 @@ class Planning {
 
   Result<void> place(const plan::Question& question, std::int64_t usual, std::int64_t& batch) {
     if (placed_ && !plan_.plan.fits()) return {};
-    auto placed = place_batch({question, devices_.ranks, spec_.model.max_memory}, usual);
+    auto placed = place_whole({question, devices_.ranks, spec_.model.max_memory}, usual);
     if (!placed) return placed.error();
     batch = placed->plan.workload.micro_batch;
     const auto peak = [](const plan::Plan& plan) { return plan.ranks.front().memory.total(); };
@@ -261,21 +240,6 @@ class Planning {
     }
     placed_ = true;
     return {};
-  }
-
-  void name_devices() {
-    if (devices_.gpus.empty()) {
-      plan_.device = plan_.job.ranks == 1 ? "cpu" : fmt::format("{} CPU ranks", plan_.job.ranks);
-      return;
-    }
-    plan_.job.selection.emplace();
-    for (const plan::RankPlan& rank : plan_.plan.ranks)
-      if (const std::string id = std::to_string(rank.gpu->number);
-          std::ranges::find(plan_.job.selection->ids, id) == plan_.job.selection->ids.end())
-        plan_.job.selection->ids.push_back(id);
-    const std::size_t gpus = plan_.job.selection->ids.size();
-    plan_.device = fmt::format("{} GPU{} ({}) {}", gpus, gpus == 1 ? "" : "s", join(plan_.job.selection->ids, ","),
-                               plan_.plan.ranks.front().gpu->name);
   }
 
   host::Host& host_;
@@ -291,24 +255,6 @@ class Planning {
   bool placed_ = false;
 };
 
-struct EvaluateTranslation {
-  std::string_view of_plan;
-  std::string_view here;  // the prefix of the value
-};
-constexpr std::array evaluate_translations{EvaluateTranslation{"--seq-len", "training.sequence_length="},
-                                  EvaluateTranslation{"--dtype", "--dtype "}, EvaluateTranslation{"--attention", "system.attn_impl="},
-                                  EvaluateTranslation{"--max-memory", "model.max_memory="}};
-
-std::optional<std::string> evaluation_options(const plan::Remedy& remedy) {
-  std::vector<std::string> words;
-  for (const plan::OptionChange& change : remedy.options) {
-    const auto found = std::ranges::find(evaluate_translations, change.option, &EvaluateTranslation::of_plan);
-    if (found == evaluate_translations.end() || change.value.starts_with("int")) return std::nullopt;
-    words.push_back(fmt::format("{}{}", found->here, change.value));
-  }
-  return fmt::format("{} ({})", join(words, " "), remedy.change);
-}
-
 }  // namespace
 
 Result<EvaluatePlan> plan_evaluation(host::Host& host, const EvaluateRequest& asked, const data::OnPreparation& progress) {
@@ -319,12 +265,7 @@ Result<EvaluatePlan> plan_evaluation(host::Host& host, const EvaluateRequest& as
 }
 
 Error refusal_of(const EvaluatePlan& plan) {
-  const plan::Refusal& refusal = *plan.plan.refusal;
-  std::vector<std::string> remedies;
-  for (const plan::Remedy& remedy : refusal.remedies)
-    if (auto words = evaluation_options(remedy)) remedies.push_back(std::move(*words));
-  return {Error::Kind::refused, refusal.reason,
-          remedies.empty() ? "a smaller model, fewer ranks, or a device with more memory" : join(remedies, "; ")};
+  return refusal_of(plan.plan, spec::Command::evaluate, "a smaller model, fewer ranks, or a device with more memory");
 }
 
 }  // namespace muster::job

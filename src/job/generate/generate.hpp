@@ -16,6 +16,7 @@
 #include "host/host.hpp"
 #include "job/generate/output_record.hpp"
 #include "job/generate/prompt_file.hpp"
+#include "job/job_plan.hpp"
 #include "job/worker_run.hpp"
 #include "plan/plan.hpp"
 #include "spec/resolve.hpp"
@@ -41,13 +42,8 @@ struct GenerateRequest {
 };
 
 // Everything that is known before anything starts.
-struct GeneratePlan {
-  plan::Question question;
-  plan::Plan plan;
-  WorkerJob job;
-  std::string device;                 // "cpu", "GPU 0 NVIDIA H200", "4 GPUs (0,1,2,3) NVIDIA H200"
+struct GeneratePlan : JobPlan {
   std::optional<std::int64_t> total;  // prompts; absent: unknown, as for standard input
-  std::vector<std::string> notes;     // what the user should know
   nlohmann::ordered_json record;      // what the rows of an output file follow from; null: none is kept
   AnsweredRows answered;              // what the output has already
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/byte_count.hpp"
@@ -90,27 +89,13 @@ class SettingsCheck {
   std::vector<Problem> problems_;
 };
 
-Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen, GenerateMode mode) {
-  host::name_devices(settings.distributed, chosen);
-  settings.distributed.strategy = spec::Strategy::automatic;  // this one and the next are for training
-  settings.distributed.num_nodes = 1;
-  planning::PlanRequest request;
-  request.spec = std::move(settings);
-  request.implementation = plan::Implementation::muster;
-  request.computes_here = chosen.gpus.empty();
-  auto question = planning::plan_question(host, request);
+Result<plan::Question> ask_for_generation(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen,
+                                          GenerateMode mode) {
+  auto question = ask(host, inference_request(std::move(settings)), chosen);
   if (!question) return question.error();
-  question->spare.clear();
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (mode == GenerateMode::score) question->workload.new_tokens = 0;
   return question;
-}
-
-Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
-  if (model.init == spec::WeightSource::random || question.model->checkpoint_bytes) return {};
-  return Error{Error::Kind::bad_input,
-               fmt::format("{} has no weights: there is no checkpoint beside its config", *model.path),
-               "name the folder that has model.safetensors; model.init=random draws weights, to measure speed"};
 }
 
 // A conversation needs a template that marks whose turn it is.
@@ -139,17 +124,10 @@ Result<void> check_lengths(const plan::Question& question, const GenerateRequest
                               : fmt::format("generation.sequence_length={}", std::min(2 * asked, positions))};
 }
 
-// As many sequences at once as requested; else the usual number, or half of it, or a quarter …
-Result<Placement> place_batch(PlacementOptions& request, std::int64_t usual, bool alone) {
-  if (request.question.micro_batch || alone) {
-    if (alone) request.question.micro_batch = 1;
-    return place_model(request);
-  }
-  for (std::int64_t batch = usual;; batch /= 2) {
-    request.question.micro_batch = batch;
-    auto placed = place_model(request);
-    if (!placed || placed->plan.fits() || batch == 1) return placed;
-  }
+// As many sequences at once as requested; a conversation has one.
+Result<Placement> place(PlacementOptions& options, std::int64_t usual, bool alone) {
+  if (alone) options.question.micro_batch = 1;
+  return options.question.micro_batch ? place_model(options) : place_batch(options, usual, false);
 }
 
 wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question& question, const Placement& placement,
@@ -219,15 +197,6 @@ Result<void> find_earlier_rows(const GenerateRequest& request, GeneratePlan& pla
   return {};
 }
 
-// The GPUs of the ranks, each once, in the order of the ranks.
-std::optional<gpu::SelectionRequest> selection_of(const plan::Plan& plan) {
-  gpu::SelectionRequest selection;
-  for (const plan::RankPlan& rank : plan.ranks)
-    if (rank.gpu && std::ranges::find(selection.ids, std::to_string(rank.gpu->number)) == selection.ids.end())
-      selection.ids.push_back(std::to_string(rank.gpu->number));
-  return selection.ids.empty() ? std::nullopt : std::optional(std::move(selection));
-}
-
 std::string gpu_words(const plan::Plan& plan, std::size_t gpus) {
   std::vector<std::string> numbers;
   std::string model = plan.ranks.front().gpu->name;
@@ -242,9 +211,9 @@ std::string gpu_words(const plan::Plan& plan, std::size_t gpus) {
 }
 
 // "4 CPU ranks: 2 replicas of 2 stages".
-std::string device_words(const Placement& placed, std::size_t gpus) {
+std::string placement_words(const Placement& placed, std::size_t gpus) {
   const std::size_t ranks = placed.plan.ranks.size();
-  std::string words = gpus > 0 ? gpu_words(placed.plan, gpus) : ranks > 1 ? fmt::format("{} CPU ranks", ranks) : "cpu";
+  std::string words = gpus > 0 ? gpu_words(placed.plan, gpus) : device_words(placed.plan, ranks, "cpu");
   if (placed.stages.empty()) return words;
   const std::string replicas = placed.replicas() == 1 ? "one replica" : fmt::format("{} replicas", placed.replicas());
   return words + fmt::format(": {} of {} stages", replicas, placed.stages.size());
@@ -261,26 +230,6 @@ std::vector<std::string> device_notes(const host::ChosenDevices& chosen, const P
   else if (chosen.gpus.size() == chosen.visible)
     reason = "the others hold no whole model";
   return {fmt::format("{} of {} GPUs compute: {}", gpus, chosen.visible, reason)};
-}
-
-struct GenerateTranslation {
-  std::string_view of_plan;
-  std::string_view here;  // the prefix of the value
-};
-constexpr std::array generate_translations{
-    GenerateTranslation{"--batch", "--batch-size "},      GenerateTranslation{"--seq-len", "generation.sequence_length="},
-    GenerateTranslation{"--dtype", "--dtype "},           GenerateTranslation{"--attention", "system.attn_impl="},
-    GenerateTranslation{"--max-memory", "--max-memory "}, GenerateTranslation{"--device-map", "--device-map "}};
-
-// A plan's remedy as options of this command; nothing where this command cannot do it.
-std::optional<std::string> translate(const plan::Remedy& remedy) {
-  std::vector<std::string> words;
-  for (const plan::OptionChange& change : remedy.options) {
-    const auto found = std::ranges::find(generate_translations, change.option, &GenerateTranslation::of_plan);
-    if (found == generate_translations.end() || change.value.starts_with("int")) return std::nullopt;
-    words.push_back(fmt::format("{}{}", found->here, change.value));
-  }
-  return fmt::format("{} ({})", join(words, " "), remedy.change);
 }
 
 }  // namespace
@@ -300,15 +249,19 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& re
   if (!devices) return devices.error();
   spec::RunSpec settings = spec;
   settings.model.dtype = host::type_to_hold(spec.model.dtype, *devices);
-  auto question = ask(host, settings, *devices, request.mode);
+  auto question = ask_for_generation(host, settings, *devices, request.mode);
   if (!question) return question.error();
-  if (auto checked = check_weights(*question, spec.model); !checked) return checked.error();
+  if (auto checked = check_weights(*question, spec.model,
+                                   "name the folder that has model.safetensors; model.init=random draws weights, to "
+                                   "measure speed");
+      !checked)
+    return checked.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};
   placing.most_replicas = request.mode == GenerateMode::converse ? 1 : devices->most_replicas;
-  auto placed = place_batch(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
-                            request.mode == GenerateMode::converse);
+  auto placed = place(placing, devices->gpus.empty() ? usual_batch_on_cpu : usual_batch_on_gpu,
+                      request.mode == GenerateMode::converse);
   if (!placed) return placed.error();
 
   GeneratePlan plan;
@@ -319,10 +272,10 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& re
   plan.job.assignment.task = task_of(request, placing.question, *placed, settings.model.dtype);
   plan.job.assignment.timeout = std::chrono::minutes(spec.distributed.timeout_minutes);
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
-  plan.job.selection = selection_of(placed->plan);
+  plan.job.selection = gpus_of(placed->plan);
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   const std::size_t gpus = plan.job.selection ? plan.job.selection->ids.size() : 0;
-  plan.device = device_words(*placed, gpus);
+  plan.device = placement_words(*placed, gpus);
   plan.notes = devices->notes;
   if (placed->plan.fits())
     for (std::string& note : device_notes(*devices, *placed, gpus, total->has_value()))
@@ -336,12 +289,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& re
 }
 
 Error refusal_of(const GeneratePlan& plan) {
-  const plan::Refusal& refusal = *plan.plan.refusal;
-  std::vector<std::string> remedies;
-  for (const plan::Remedy& remedy : refusal.remedies)
-    if (auto words = translate(remedy)) remedies.push_back(std::move(*words));
-  return {Error::Kind::refused, refusal.reason,
-          remedies.empty() ? "a smaller model, or a device with more memory" : join(remedies, "; ")};
+  return refusal_of(plan.plan, spec::Command::generate, "a smaller model, or a device with more memory");
 }
 
 }  // namespace muster::job

@@ -17,7 +17,7 @@
 #include "job/job_progress.hpp"
 #include "job/train/disk_need.hpp"
 #include "job/train/train_text.hpp"
-#include "job/worker_run.hpp"
+#include "job/job_plan.hpp"
 #include "plan/plan.hpp"
 #include "spec/resolve.hpp"
 #include "store/run_folder.hpp"
@@ -37,18 +37,13 @@ struct TrainRequest {
 Result<spec::ResolvedSpec> settle_training_settings(spec::ResolvedSpec given);
 
 // Everything that is known before anything starts.
-struct TrainPlan {
-  plan::Question question;
-  plan::Plan plan;
-  WorkerJob job;
-  std::string device;  // "2 CPU ranks", "4 GPUs (0,1,2,3) NVIDIA H200"
+struct TrainPlan : JobPlan {
   data::PreparedData data;
   std::optional<DiskNeed> disk;                  // absent: another host has the run's folder
   std::optional<std::filesystem::path> resumes;  // the run that is resumed
   std::optional<std::filesystem::path> from;     // one checkpoint of it; absent: its newest good one
   bool finished = false;                         // the run has done all its steps: nothing is left to do
   std::string spec_text;                         // the settings, as spec.yaml has them
-  std::vector<std::string> notes;                // what the user should know
 
   const wire::TrainTask& task() const { return std::get<wire::TrainTask>(job.assignment.task); }
   bool fits() const { return plan.fits() && (!disk || disk->fits()); }
@@ -63,6 +58,8 @@ spec::ElementType state_type(const spec::RunSpec& spec);
 Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, const data::OnPreparation& progress);
 // Why it does not fit, and which of this command's options would help.
 Error refusal_of(const TrainPlan& plan);
+// "muster train … --strategy fsdp": the command of a remedy.
+std::string training_command(const std::vector<plan::SettingChange>& changes);
 // The plan of memory and of the disk, for people and for programs.
 std::string train_plan_text(const TrainPlan& plan, bool colour);
 std::string train_plan_json(const TrainPlan& plan);

@@ -16,10 +16,10 @@
 #include "job/question_file.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/train.hpp"
-#include "job/train/train_remedies.hpp"
 #include "job/train/train_resume.hpp"
 #include "planning/plan_question.hpp"
 #include "planning/plan_report.hpp"
+#include "planning/remedy_words.hpp"
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
 #include "system/allotted_cores.hpp"
@@ -111,8 +111,8 @@ Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, bool is_given
   return sizes;
 }
 
-Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen,
-                           const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
+Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen,
+                                        const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   settings.model.path = model.string();
   settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
@@ -120,15 +120,11 @@ Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host:
                                       : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
                                                                                       : spec::MixedPrecision::float16;
   settings.training.fp16 = settings.training.bf16 = false;
-  host::name_devices(settings.distributed, chosen);
   planning::PlanRequest request;
   request.spec = std::move(settings);
   request.work = plan::Work::training;
-  request.implementation = plan::Implementation::muster;
-  request.computes_here = chosen.gpus.empty();
-  auto question = planning::plan_question(host, request);
+  auto question = ask(host, std::move(request), chosen);
   if (!question) return question.error();
-  question->spare.clear();
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
   question->batch = sizes.all;
   question->micro_batch = sizes.pass;
@@ -141,13 +137,6 @@ Result<plan::Question> ask(host::Host& host, spec::RunSpec settings, const host:
     question->micro_batch = pass;
   }
   return question;
-}
-
-Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model) {
-  if (model.init == spec::WeightSource::random || question.model->checkpoint_bytes) return {};
-  return Error{Error::Kind::bad_input,
-               fmt::format("{} has no weights: there is no checkpoint beside its config", *model.path),
-               "name the folder that has model.safetensors; model.init=random begins from nothing"};
 }
 
 // A number of steps: as requested, or as many as the passes over the data have.
@@ -225,17 +214,6 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   return digest.finish();
 }
 
-std::string device_words(const plan::Plan& plan, bool on_gpus, int ranks) {
-  if (!on_gpus) return ranks == 1 ? "one CPU rank" : fmt::format("{} CPU ranks", ranks);
-  std::vector<std::string> numbers;
-  for (const plan::RankPlan& rank : plan.ranks) {
-    std::string number = std::to_string(rank.gpu->number);
-    if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(std::move(number));
-  }
-  return fmt::format("{} GPU{} ({}) {}", numbers.size(), numbers.size() == 1 ? "" : "s", join(numbers, ","),
-                     plan.ranks.front().gpu->name);
-}
-
 // As spec.yaml has them: with the batch that is used.
 std::string settings_text(spec::ResolvedSpec settings, std::int64_t batch) {
   if (settings.spec.training.batch_size) settings.spec.training.batch_size = batch;
@@ -287,7 +265,9 @@ DiskNeed disk_of(const host::Host& host, const TrainPlan& plan, const std::files
 // A refusal names only what this command can change.
 void keep_own_remedies(plan::Plan& plan) {
   if (!plan.refusal) return;
-  std::erase_if(plan.refusal->remedies, [](const plan::Remedy& remedy) { return !is_said_by_training(remedy); });
+  std::erase_if(plan.refusal->remedies, [](const plan::Remedy& remedy) {
+    return !planning::remedy_words(spec::Command::train, remedy.settings);
+  });
 }
 
 }  // namespace
@@ -309,12 +289,15 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
-  auto question = ask(host, spec, *devices, *model, compute, *sizes);
+  auto question = ask_for_training(host, spec, *devices, *model, compute, *sizes);
   if (!question) return question.error();
   plan.question = std::move(*question);
-  if (auto checked = check_weights(plan.question, spec.model); !checked) return checked.error();
+  if (auto checked = check_weights(plan.question, spec.model,
+                                   "name the folder that has model.safetensors; model.init=random begins from nothing");
+      !checked)
+    return checked.error();
   auto made = plan::make_plan(plan.question);
-  if (!made) return in_words_of_training(made.error());
+  if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
   keep_own_remedies(plan.plan);
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
@@ -368,7 +351,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
     for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
   }
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
-  plan.device = device_words(plan.plan, !devices->gpus.empty(), devices->ranks);
+  plan.device = device_words(plan.plan, static_cast<std::size_t>(devices->ranks), "one CPU rank");
   if (spec.distributed.find_unused_parameters)
     plan.notes.emplace_back(
         "distributed.find_unused_parameters changes nothing: every gradient is summed over the ranks, also that of a "
@@ -386,6 +369,10 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   if (auto found = find_run_to_resume(request.settings, plan); !found) return found.error();
   plan.disk = disk_of(host, plan, spec.experiment.output);
   return plan;
+}
+
+std::string training_command(const std::vector<plan::SettingChange>& changes) {
+  return planning::remedy_command(spec::Command::train, changes);
 }
 
 std::string train_plan_text(const TrainPlan& plan, bool colour) {
@@ -407,7 +394,7 @@ Error refusal_of(const TrainPlan& plan) {
   const plan::Refusal& refusal = *plan.plan.refusal;
   std::vector<std::string> remedies;
   for (const plan::Remedy& remedy : refusal.remedies)
-    remedies.push_back(fmt::format("{} ({})", training_command(remedy.options), remedy.change));
+    remedies.push_back(fmt::format("{} ({})", training_command(remedy.settings), remedy.change));
   return {Error::Kind::refused, refusal.reason,
           remedies.empty() ? "a smaller model, or devices with more memory" : join(remedies, "; ")};
 }

@@ -24,10 +24,10 @@ Question training_of(std::int64_t parameters, std::vector<PlanDevice> devices) {
   return question;
 }
 
-bool has(const std::vector<Remedy>& remedies, const std::string& option, const std::string& value) {
+bool has(const std::vector<Remedy>& remedies, const std::string& key, const std::string& value) {
   return std::ranges::any_of(remedies, [&](const Remedy& remedy) {
     return std::ranges::any_of(
-        remedy.options, [&](const OptionChange& change) { return change.option == option && change.value == value; });
+        remedy.settings, [&](const SettingChange& change) { return change.key == key && change.value == value; });
   });
 }
 
@@ -45,9 +45,9 @@ TEST(Remedies, OfAnyRefusedQuestionAreFewDistinctAndWithinTheLimits) {
     std::set<std::string> changes;
     for (const Remedy& remedy : remedies) {
       EXPECT_TRUE(changes.insert(remedy.change).second) << seed << " " << remedy.change;
-      EXPECT_FALSE(remedy.options.empty()) << seed;
-      std::set<std::string> options;
-      for (const OptionChange& change : remedy.options) EXPECT_TRUE(options.insert(change.option).second) << seed;
+      EXPECT_FALSE(remedy.settings.empty()) << seed;
+      std::set<std::string> keys;
+      for (const SettingChange& change : remedy.settings) EXPECT_TRUE(keys.insert(change.key).second) << seed;
       const auto largest = std::ranges::max(question.devices, {}, &PlanDevice::limit).limit;
       EXPECT_LE(remedy.peak, largest) << seed << " " << remedy.change;
     }
@@ -89,12 +89,12 @@ std::vector<Remedy> remedies_of_70b(std::size_t count, std::int64_t sequence) {
   return plan->refusal->remedies;
 }
 
-// The remedy that changes these options and no others.
-const Remedy* find(const std::vector<Remedy>& remedies, const std::set<std::string>& options) {
+// The remedy that changes these settings and no others.
+const Remedy* find(const std::vector<Remedy>& remedies, const std::set<std::string>& keys) {
   const auto found = std::ranges::find_if(remedies, [&](const Remedy& remedy) {
     std::set<std::string> changed;
-    for (const OptionChange& change : remedy.options) changed.insert(change.option);
-    return changed == options;
+    for (const SettingChange& change : remedy.settings) changed.insert(change.key);
+    return changed == keys;
   });
   return found == remedies.end() ? nullptr : &*found;
 }
@@ -102,7 +102,7 @@ const Remedy* find(const std::vector<Remedy>& remedies, const std::set<std::stri
 TEST(Remedies, OfSeventyBillionParametersOnFourGpusAreAdaptersAndRecomputation) {
   for (const std::int64_t sequence : {1024, 2048}) {
     const auto remedies = remedies_of_70b(4, sequence);
-    const Remedy* remedy = find(remedies, {"--lora", "--dtype", "--checkpointing"});
+    const Remedy* remedy = find(remedies, {"model.lora_r", "model.dtype", "training.gradient_checkpointing"});
     ASSERT_NE(remedy, nullptr) << sequence;
     EXPECT_EQ(remedy->missing, std::vector<std::string>{"LoRA"});
     EXPECT_TRUE(contains(remedy->change, "muster itself has no LoRA yet"));
@@ -111,7 +111,7 @@ TEST(Remedies, OfSeventyBillionParametersOnFourGpusAreAdaptersAndRecomputation) 
 
 TEST(Remedies, OfSeventyBillionParametersOnEightGpusTrainAllOfThemInNarrowStates) {
   const auto remedies = remedies_of_70b(8, 2048);
-  const Remedy* remedy = find(remedies, {"--checkpointing", "--optimizer", "--dtype", "--mixed-precision"});
+  const Remedy* remedy = find(remedies, {"training.gradient_checkpointing", "training.optimizer", "model.dtype", "training.mixed_precision"});
   ASSERT_NE(remedy, nullptr);
   EXPECT_EQ(remedy->missing, std::vector<std::string>{"8-bit Adam"});
 }
@@ -122,8 +122,8 @@ TEST(Remedies, NeverAskForMoreHostsThanPeopleHave) {
       const auto plan = make_plan(training_of(parameters, gpus({size * gibibyte})));
       ASSERT_TRUE(plan && plan->refusal);
       for (const Remedy& remedy : plan->refusal->remedies) {
-        for (const OptionChange& change : remedy.options)
-          if (change.option == "--nodes") {
+        for (const SettingChange& change : remedy.settings)
+          if (change.key == "distributed.num_nodes") {
             EXPECT_LE(std::stoll(change.value), 8) << remedy.change;
           }
         EXPECT_LE(remedy.host, std::int64_t{2} << 40) << remedy.change;
@@ -139,7 +139,7 @@ TEST(Remedies, KeepShardsInHostMemoryOnlyWhereThereIsEnough) {
   const auto offered = [&] {
     const auto plan = make_plan(question);
     const auto found = std::ranges::find_if(plan->refusal->remedies, [](const Remedy& remedy) {
-      return has({remedy}, "--offload", "");
+      return has({remedy}, "distributed.fsdp_cpu_offload", "true");
     });
     return found == plan->refusal->remedies.end() ? std::nullopt : std::optional(*found);
   };
@@ -183,9 +183,9 @@ TEST(Remedies, SmallerMicroBatchesKeepTheBatch) {
   bool found = false;
   for (const Remedy& remedy : plan->refusal->remedies) {
     std::int64_t micro = 0, passes = 0;
-    for (const OptionChange& change : remedy.options) {
-      if (change.option == "--micro-batch") micro = std::stoll(change.value);
-      if (change.option == "--accumulation") passes = std::stoll(change.value);
+    for (const SettingChange& change : remedy.settings) {
+      if (change.key == "training.micro_batch_size") micro = std::stoll(change.value);
+      if (change.key == "training.gradient_accumulation_steps") passes = std::stoll(change.value);
     }
     if (micro == 0) continue;
     found = true;
@@ -201,7 +201,7 @@ TEST(Remedies, NameSpareGpus) {
   const auto plan = make_plan(question);
   ASSERT_TRUE(plan && plan->refusal);
   EXPECT_TRUE(std::ranges::any_of(plan->refusal->remedies, [](const Remedy& remedy) {
-    return remedy.options.size() == 1 && remedy.options[0].option == "--gpu-ids";
+    return remedy.settings.size() == 1 && remedy.settings[0].key == "distributed.gpu_ids";
   }));
 }
 
@@ -211,7 +211,7 @@ TEST(Remedies, RaiseLimitsToWhatIsFree) {
   for (PlanDevice& device : question.devices) device.free = 80 * gibibyte;
   const auto plan = make_plan(question);
   ASSERT_TRUE(plan && plan->refusal);
-  EXPECT_TRUE(has(plan->refusal->remedies, "--max-memory", "0=81920MiB,1=81920MiB"));
+  EXPECT_TRUE(has(plan->refusal->remedies, "model.max_memory", "0=81920MiB,1=81920MiB"));
 }
 
 TEST(Remedies, LeaveOutTheGpusThatAreTooSmall) {
@@ -219,7 +219,7 @@ TEST(Remedies, LeaveOutTheGpusThatAreTooSmall) {
   question.scheme = Scheme::ddp;
   const auto plan = make_plan(question);
   ASSERT_TRUE(plan && plan->refusal);
-  EXPECT_TRUE(has(plan->refusal->remedies, "--gpu-ids", "1,2"));
+  EXPECT_TRUE(has(plan->refusal->remedies, "distributed.gpu_ids", "1,2"));
 }
 
 TEST(Remedies, OfAPlanThatFitsThereAreNone) {

@@ -15,7 +15,6 @@
 #include "job/evaluate/evaluate.hpp"
 #include "job/generate/generate.hpp"
 #include "job/train/train.hpp"
-#include "job/train/train_remedies.hpp"
 #include "planning/configuration.hpp"
 #include "planning/plan_options.hpp"
 #include "planning/plan_report.hpp"
@@ -198,7 +197,7 @@ class SettingsWalk : public ::testing::Test {
       host::Host host = this->host();
       const auto answer = planning::answer_plan(host, options);
       if (!answer) return answer.error();
-      text += planning::plan_json(answer->question, answer->plan, job::training_command) + join(answer->notes, "\n");
+      text += planning::plan_json(answer->question, answer->plan, planning::PlanCommandLine({}, answer->question.workload.work)) + join(answer->notes, "\n");
     }
     return text;
   }

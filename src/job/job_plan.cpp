@@ -1,0 +1,60 @@
+#include "job/job_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "planning/remedy_words.hpp"
+
+namespace muster::job {
+
+Result<plan::Question> ask(host::Host& host, planning::PlanRequest request, const host::ChosenDevices& chosen) {
+  host::name_devices(request.spec.distributed, chosen);
+  request.implementation = plan::Implementation::muster;
+  request.computes_here = chosen.gpus.empty();
+  auto question = planning::plan_question(host, request);
+  if (question) question->spare.clear();
+  return question;
+}
+
+planning::PlanRequest inference_request(spec::RunSpec settings) {
+  settings.distributed.strategy = spec::Strategy::automatic;
+  settings.distributed.num_nodes = 1;
+  planning::PlanRequest request;
+  request.spec = std::move(settings);
+  return request;
+}
+
+Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model, std::string_view remedy) {
+  if (model.init == spec::WeightSource::random || question.model->checkpoint_bytes) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("{} has no weights: there is no checkpoint beside its config", *model.path),
+               std::string(remedy)};
+}
+
+std::optional<gpu::SelectionRequest> gpus_of(const plan::Plan& plan) {
+  gpu::SelectionRequest selection;
+  for (const plan::RankPlan& rank : plan.ranks)
+    if (rank.gpu && std::ranges::find(selection.ids, std::to_string(rank.gpu->number)) == selection.ids.end())
+      selection.ids.push_back(std::to_string(rank.gpu->number));
+  return selection.ids.empty() ? std::nullopt : std::optional(std::move(selection));
+}
+
+std::string device_words(const plan::Plan& plan, std::size_t ranks, std::string_view one_cpu_rank) {
+  const auto gpus = gpus_of(plan);
+  if (!gpus) return ranks == 1 ? std::string(one_cpu_rank) : fmt::format("{} CPU ranks", ranks);
+  return fmt::format("{} GPU{} ({}) {}", gpus->ids.size(), gpus->ids.size() == 1 ? "" : "s", join(gpus->ids, ","),
+                     plan.ranks.front().gpu->name);
+}
+
+Error refusal_of(const plan::Plan& plan, spec::Command command, std::string_view otherwise) {
+  std::vector<std::string> remedies;
+  for (const plan::Remedy& remedy : plan.refusal->remedies)
+    if (auto words = planning::remedy_options(command, remedy)) remedies.push_back(std::move(*words));
+  return {Error::Kind::refused, plan.refusal->reason,
+          remedies.empty() ? std::string(otherwise) : join(remedies, "; ")};
+}
+
+}  // namespace muster::job
