@@ -53,7 +53,7 @@ Result<std::unique_ptr<GgufSource>> GgufSource::open(const std::filesystem::path
                                                      const spec::ModelDescription& model) {
   const auto header = spec::read_gguf_header(path);
   if (!header) return header.error();
-  if (model.config.head_size % 2 != 0 && model.config.family != spec::Family::gpt2)
+  if (model.config.head_size % 2 != 0 && model.config.position_kind == spec::PositionKind::rotary)
     return Error{Error::Kind::bad_input,
                  fmt::format("{}: heads of {} elements cannot rotate in pairs", path.string(), model.config.head_size),
                  ""};
@@ -71,7 +71,7 @@ Result<std::unique_ptr<GgufSource>> GgufSource::open(const std::filesystem::path
       source->directory_.add_name(std::move(name), model.shape.path(*wanted.same_as));
       continue;
     }
-    const auto found = stored.find(spec::gguf_name(name));
+    const auto found = stored.find(spec::gguf_name(model.shape, id));
     if (found == stored.end() || found->second->dimensions != spec::gguf_dimensions(model.shape, id))
       return no_such_tensor(name);
     const spec::GgufTensor& tensor = *found->second;

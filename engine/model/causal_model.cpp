@@ -1,12 +1,11 @@
 #include "model/causal_model.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "model/gpt2_block.hpp"
-#include "model/rotary_block.hpp"
+#include "model/decoder_block.hpp"
+#include "model/role_loader.hpp"
+#include "tensor/element_types.hpp"
 
 namespace muster::model {
 namespace {
@@ -22,58 +21,39 @@ tensor::AttentionShape attention_shape(const spec::ModelConfig& config, std::int
 }
 
 // held: the layer's number among those of this rank.
-std::unique_ptr<Block> declare_rotary(const spec::ModelConfig& config, std::int64_t layer, std::int64_t held,
-                                      ParameterLoader& loader) {
-  const std::int64_t hidden = config.hidden, intermediate = config.intermediate;
-  const std::int64_t query_width = config.query_width(), kv_width = config.kv_width();
-  const std::string block = fmt::format("model.layers.{}.", layer);
-  const std::string attention = block + "self_attn.", mlp = block + "mlp.";
-  RotaryBlockParts parts;
+std::unique_ptr<Block> declare_block(const spec::ModelConfig& config, const spec::ModelShape& shape, std::int64_t layer,
+                                     std::int64_t held, ParameterLoader& loader) {
+  using enum spec::TensorRole;
+  RoleLoader roles(loader, shape, layer);
+  DecoderBlockParts parts;
   parts.layer = held;
   parts.shape = attention_shape(config, layer);
   parts.epsilon = config.norm_epsilon;
   parts.activation = config.activation;
-  parts.input_norm = loader.norm(block + "input_layernorm", hidden);
-  parts.joined = loader.linear(
-      {{attention + "q_proj", query_width}, {attention + "k_proj", kv_width}, {attention + "v_proj", kv_width}}, hidden,
-      config.qkv_bias);
-  if (config.family == spec::Family::qwen3) {
-    parts.query_norm = loader.norm(attention + "q_norm", config.head_size);
-    parts.key_norm = loader.norm(attention + "k_norm", config.head_size);
+  parts.gated = config.gated;
+  parts.attention_norm = roles.norm(attention_norm);
+  parts.joined = roles.has(query_key_value) ? roles.linear({query_key_value}) : roles.linear({query, key, value});
+  if (config.query_key_norm) {
+    parts.query_norm = roles.norm(query_norm);
+    parts.key_norm = roles.norm(key_norm);
   }
-  parts.output = loader.linear({{attention + "o_proj", hidden}}, query_width, config.output_bias);
-  parts.output_norm = loader.norm(block + "post_attention_layernorm", hidden);
-  parts.gate_and_up =
-      loader.linear({{mlp + "gate_proj", intermediate}, {mlp + "up_proj", intermediate}}, hidden, config.mlp_bias);
-  parts.down = loader.linear({{mlp + "down_proj", hidden}}, intermediate, config.mlp_bias);
-  return make_rotary_block(std::move(parts));
-}
-
-std::unique_ptr<Block> declare_gpt2(const spec::ModelConfig& config, std::int64_t layer, std::int64_t held,
-                                    ParameterLoader& loader) {
-  constexpr bool biased = true, transposed = true;
-  const std::int64_t hidden = config.hidden, intermediate = config.intermediate;
-  const std::string block = fmt::format("transformer.h.{}.", layer);
-  Gpt2BlockParts parts;
-  parts.layer = held;
-  parts.shape = attention_shape(config, layer);
-  parts.epsilon = config.norm_epsilon;
-  parts.activation = config.activation;
-  parts.attention_norm = loader.norm(block + "ln_1", hidden, biased);
-  parts.joined = loader.linear({{block + "attn.c_attn", 3 * hidden}}, hidden, biased, transposed);
-  parts.output = loader.linear({{block + "attn.c_proj", hidden}}, hidden, biased, transposed);
-  parts.feed_forward_norm = loader.norm(block + "ln_2", hidden, biased);
-  parts.up = loader.linear({{block + "mlp.c_fc", intermediate}}, hidden, biased, transposed);
-  parts.down = loader.linear({{block + "mlp.c_proj", hidden}}, intermediate, biased, transposed);
-  return make_gpt2_block(std::move(parts));
+  parts.output = roles.linear({attention_output});
+  parts.feed_forward_norm = roles.norm(feed_forward_norm);
+  parts.up = config.gated ? roles.linear({gate, up}) : roles.linear({up});
+  parts.down = roles.linear({down});
+  return make_decoder_block(std::move(parts));
 }
 
 }  // namespace
 
 CausalModel::CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers,
                          at::ScalarType type)
-    : config_(config), ops_(&ops), layers_(layers), type_(type) {
-  if (config.family != spec::Family::gpt2)
+    : config_(config),
+      shape_(std::make_shared<const spec::ModelShape>(spec::build_shape(config, tensor::from_torch(type)))),
+      ops_(&ops),
+      layers_(layers),
+      type_(type) {
+  if (config.position_kind == spec::PositionKind::rotary)
     rotary_.emplace(config.rope, config.head_size, config.positions, ops.device);
 }
 
@@ -88,10 +68,8 @@ Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const che
 }
 
 void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
-  const bool gpt2 = config_.family == spec::Family::gpt2;
-  const std::int64_t hidden = config_.hidden, vocabulary = config_.vocabulary;
+  RoleLoader roles(loader, *shape_);
   const bool embeds = layers_.first == 0;
-  embedding_name_ = gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
   for (const OffloadedParts& parts : options.offloaded) {
     const ParameterVisits visits(*parts.source, *ops_, type_, options.threads);
     if (parts.embedding && embeds) embedding_visits_ = visits;
@@ -101,28 +79,27 @@ void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
   const bool keeps_head = has_head() && !head_visits_, keeps_embedding = embeds && !embedding_visits_;
   loader.begin_unit(UnitId{0});
   if (keeps_embedding || (keeps_head && config_.tied)) {
-    const auto [weight, id] = loader.weight(embedding_name_, vocabulary, hidden);
+    const auto [weight, id] = roles.weight(spec::TensorRole::embedding);
     embedding_ = weight;
     embedding_id_ = id;
   }
-  if (gpt2 && keeps_embedding) {
-    const auto [weight, id] = loader.weight("transformer.wpe.weight", config_.positions, hidden);
+  if (has_learned_positions() && keeps_embedding) {
+    const auto [weight, id] = roles.weight(spec::TensorRole::position_embedding);
     positions_ = weight;
     positions_id_ = id;
   }
   declare_blocks(loader, options);
   if (!has_head()) return;
   loader.begin_unit(last_unit());
-  final_norm_ = loader.norm(gpt2 ? "transformer.ln_f" : "model.norm", hidden, gpt2);
+  final_norm_ = roles.norm(spec::TensorRole::final_norm);
   if (keeps_head && !config_.tied) {
-    const auto [weight, id] = loader.weight("lm_head.weight", vocabulary, hidden);
+    const auto [weight, id] = roles.weight(spec::TensorRole::head);
     head_ = weight;
     head_id_ = id;
   }
 }
 
 void CausalModel::declare_blocks(ParameterLoader& loader, const LoadOptions& options) {
-  const auto declare = config_.family == spec::Family::gpt2 ? declare_gpt2 : declare_rotary;
   for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
     const std::int64_t held = layer - layers_.first;
     loader.begin_unit(block_unit(static_cast<std::size_t>(held)));
@@ -130,12 +107,14 @@ void CausalModel::declare_blocks(ParameterLoader& loader, const LoadOptions& opt
       return std::ranges::find(parts.layers, layer) != parts.layers.end();
     });
     if (off == options.offloaded.end()) {
-      blocks_.push_back(declare(config_, layer, held, loader));
+      blocks_.push_back(declare_block(config_, *shape_, layer, held, loader));
       continue;
     }
     is_resident_ = false;
     blocks_.push_back(make_offloaded_block(
-        [config = config_, declare, layer, held](ParameterLoader& from) { return declare(config, layer, held, from); },
+        [config = config_, shape = shape_, layer, held](ParameterLoader& from) {
+          return declare_block(config, *shape, layer, held, from);
+        },
         ParameterVisits(*off->source, *ops_, type_, options.threads)));
   }
 }
@@ -169,14 +148,16 @@ at::Tensor CausalModel::embed(const Pass& pass) {
 }
 
 at::Tensor CausalModel::embedded(const Pass& pass) {
-  const bool learnt_positions = config_.family == spec::Family::gpt2;
+  using enum spec::TensorRole;
   if (embedding_visits_) {
-    const at::Tensor tokens = embedding_visits_->rows(embedding_name_, pass.tokens, config_.hidden);
-    if (!learnt_positions) return tokens;
-    return tokens + embedding_visits_->rows("transformer.wpe.weight", pass.tables.positions, config_.hidden);
+    const auto rows = [&](spec::TensorRole role, const at::Tensor& indices) {
+      return embedding_visits_->rows(shape_->path(shape_->find(role, {}).value()), indices, config_.hidden);
+    };
+    const at::Tensor tokens = rows(embedding, pass.tokens);
+    return has_learned_positions() ? tokens + rows(position_embedding, pass.tables.positions) : tokens;
   }
   const at::Tensor tokens = ops_->primitives->take_rows(embedding_, pass.tokens);
-  if (!learnt_positions) return tokens;
+  if (!has_learned_positions()) return tokens;
   return tokens + ops_->primitives->take_rows(*positions_, pass.tables.positions);
 }
 
@@ -197,16 +178,13 @@ HeadGuard CausalModel::use_head(ParameterAccess& access) const {
 }
 
 at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
-  if (final_norm_.bias.defined())
-    return ops_->rows->layer_norm(hidden, final_norm_.weight, final_norm_.bias, config_.norm_epsilon);
-  return ops_->rows->rms_norm(hidden, final_norm_.weight, config_.norm_epsilon);
+  return final_norm_.forward(*ops_, hidden, config_.norm_epsilon);
 }
 
 at::Tensor CausalModel::logits(const at::Tensor& hidden) {
   if (head_visits_) {
     const tensor::Weight head = head_visits_->bring([this](ParameterLoader& loader) {
-      return loader.weight(config_.tied ? embedding_name_ : "lm_head.weight", config_.vocabulary, config_.hidden)
-          .weight;
+      return RoleLoader(loader, *shape_).weight(head_role()).weight;
     });
     return ops_->primitives->linear(head, {}, final_norm(hidden));
   }

@@ -9,9 +9,10 @@
 
 #include "base/result.hpp"
 #include "model/block.hpp"
+#include "model/norm.hpp"
 #include "model/offload.hpp"
 #include "model/parameter_loader.hpp"
-#include "spec/model/model_config.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::model {
 
@@ -117,6 +118,8 @@ class CausalModel {
   CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers, at::ScalarType type);
   void declare(ParameterLoader& loader, const LoadOptions& options);
   void declare_blocks(ParameterLoader& loader, const LoadOptions& options);
+  bool has_learned_positions() const { return config_.position_kind == spec::PositionKind::learned; }
+  spec::TensorRole head_role() const { return config_.tied ? spec::TensorRole::embedding : spec::TensorRole::head; }
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
   UnitId block_unit(std::size_t block) const { return UnitId{1 + block}; }
   UnitId last_unit() const { return UnitId{1 + blocks_.size()}; }
@@ -124,13 +127,13 @@ class CausalModel {
   void embed_backward(const Pass& pass, const at::Tensor& gradient, ParameterAccess& access) const;
 
   spec::ModelConfig config_;
+  std::shared_ptr<const spec::ModelShape> shape_;
   tensor::DeviceOps* ops_;
   LayerRange layers_;
   at::ScalarType type_;
-  std::string embedding_name_;
   tensor::Weight embedding_;
   ParameterId embedding_id_{}, positions_id_{}, head_id_{};
-  std::optional<tensor::Weight> positions_;  // GPT-2's learnt ones
+  std::optional<tensor::Weight> positions_;  // where they are learned
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm final_norm_;
   tensor::Weight head_;

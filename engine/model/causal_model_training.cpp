@@ -80,15 +80,8 @@ at::Tensor CausalModel::head_backward(const at::Tensor& normed, const at::Tensor
 at::Tensor CausalModel::final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient,
                                             ParameterAccess& access) const {
   const at::Tensor hidden = std::move(tape.last_hidden);
-  const tensor::GradientSum weight = access.gradient(final_norm_.weight_id);
-  at::Tensor gradient;
-  if (final_norm_.bias.defined())
-    gradient =
-        ops_->rows->layer_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon, normed_gradient,
-                                                    weight, access.gradient(final_norm_.bias_id), {});
-  else
-    gradient = ops_->rows->rms_norm_gradient(hidden, final_norm_.weight, config_.norm_epsilon,
-                                                         normed_gradient, weight, {});
+  const at::Tensor gradient =
+      final_norm_.backward(*ops_, hidden, config_.norm_epsilon, normed_gradient, {}, access);
   access.gradients_complete(last_unit());
   return gradient;
 }

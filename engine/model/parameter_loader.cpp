@@ -117,36 +117,25 @@ void ParameterLoader::add_vector(const std::string& name, const at::Tensor& valu
                      }});
 }
 
-Linear ParameterLoader::linear(const std::vector<Parameter::Piece>& parts, std::int64_t inputs, bool biased,
-                               bool transposed) {
+Linear ParameterLoader::linear(const std::vector<Parameter::Piece>& weights,
+                               const std::vector<Parameter::Piece>& biases, std::int64_t inputs, bool transposed) {
   Parameter matrix;
-  std::vector<Parameter::Piece> biases;
+  matrix.pieces = weights;
   std::int64_t outputs = 0;
-  for (const auto& [name, rows] : parts) {
-    matrix.pieces.push_back({name + ".weight", rows});
-    biases.push_back({name + ".bias", rows});
-    outputs += rows;
-  }
+  for (const Parameter::Piece& piece : weights) outputs += piece.rows;
   matrix.columns = inputs;
   matrix.transposed = transposed;
   matrix.weight = new_weight(outputs, inputs);
   Linear linear;
   linear.weight = matrix.weight;
   std::int64_t first = 0;
-  for (const auto& [name, rows] : matrix.pieces) {
+  for (const auto& [name, rows] : weights) {
     transposed ? add_transposed(name, linear.weight, first, rows) : add_rows(name, linear.weight, first, rows);
     first += rows;
   }
   linear.weight_id = number(std::move(matrix));
-  if (biased) linear.bias = vector(biases, linear.bias_id);
+  if (!biases.empty()) linear.bias = vector(biases, linear.bias_id);
   return linear;
-}
-
-Norm ParameterLoader::norm(const std::string& name, std::int64_t size, bool biased) {
-  Norm norm;
-  norm.weight = vector({{name + ".weight", size}}, norm.weight_id);
-  if (biased) norm.bias = vector({{name + ".bias", size}}, norm.bias_id);
-  return norm;
 }
 
 Result<void> ParameterLoader::run(int threads, const std::function<void(const LoadProgress&)>& progress) {

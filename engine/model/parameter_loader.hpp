@@ -9,7 +9,6 @@
 #include "base/result.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "model/linear.hpp"
-#include "model/norm.hpp"
 #include "model/parameter.hpp"
 #include "tensor/device_ops.hpp"
 
@@ -42,10 +41,11 @@ class ParameterLoader {
   };
   // The result has its storage at once and its numbers after run().
   NumberedWeight weight(const std::string& name, std::int64_t outputs, std::int64_t inputs);
-  // parts: layers as a checkpoint has them ("model.layers.0.mlp.up_proj"), one below the other. transposed: it has
-  // their weights as [inputs, outputs].
-  Linear linear(const std::vector<Parameter::Piece>& parts, std::int64_t inputs, bool biased, bool transposed = false);
-  Norm norm(const std::string& name, std::int64_t size, bool biased = false);
+  // weights: tensors as a checkpoint has them, one below the other. biases: as many, or none. transposed: it has the
+  // weights as [inputs, outputs].
+  Linear linear(const std::vector<Parameter::Piece>& weights, const std::vector<Parameter::Piece>& biases,
+                std::int64_t inputs, bool transposed);
+  at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
   // All that were declared, in order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
@@ -63,8 +63,6 @@ class ParameterLoader {
   void add_vector(const std::string& name, const at::Tensor& values);
   tensor::Weight new_weight(std::int64_t outputs, std::int64_t inputs);
   ParameterId number(Parameter parameter);
-  // pieces: under their whole names.
-  at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
 
   const checkpoint::TensorSource& source_;
   tensor::DeviceOps& ops_;

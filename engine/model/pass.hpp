@@ -11,7 +11,7 @@ namespace muster::model {
 struct Pass {
   at::Tensor tokens;  // [rows], int64
   tensor::AttentionTables tables;
-  RotaryRows rotary;                        // undefined tensors for families that do not rotate
+  RotaryRows rotary;                        // undefined tensors where nothing is turned
   KeyValueCache* cache = nullptr;           // nullptr: sequences begin at 0 and nothing is kept
   std::vector<std::int64_t> sequence_rows;  // of each part of the batch
 

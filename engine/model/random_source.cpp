@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -37,10 +38,6 @@ std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
   return state;
 }
 
-bool is_norm(std::string_view name) {
-  return name.find("norm.") != name.npos || name.find(".ln_") != name.npos || name.find("layernorm.") != name.npos;
-}
-
 class RandomSource final : public checkpoint::TensorSource {
  public:
   RandomSource(const spec::ModelConfig& config, std::uint64_t seed) : seed_(seed) {
@@ -54,6 +51,9 @@ class RandomSource final : public checkpoint::TensorSource {
       entry.stored_as = "random";
       entry.element_type = spec::ElementType::float32;
       entries_.push_back(std::move(entry));
+      constants_.push_back(tensor.bias                  ? std::optional(0)
+                           : spec::is_norm(tensor.role) ? std::optional(1)
+                                                        : std::nullopt);
     }
     for (const TensorEntry& entry : entries_) by_name_[entry.name] = &entry;
   }
@@ -70,6 +70,7 @@ class RandomSource final : public checkpoint::TensorSource {
  private:
   std::uint64_t seed_;
   std::vector<TensorEntry> entries_;
+  std::vector<std::optional<int>> constants_;  // of biases and norms: what each of their numbers is
   std::map<std::string_view, const TensorEntry*> by_name_;
 };
 
@@ -98,10 +99,7 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
         *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
       }
   });
-  if (is_norm(name))
-    numbers.fill_(name.ends_with("bias") ? 0 : 1);
-  else if (name.ends_with(".bias"))
-    numbers.zero_();
+  if (const auto constant = constants_[static_cast<std::size_t>(entry - entries_.data())]) numbers.fill_(*constant);
   if (as != spec::ElementType::float32) at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
   return {};
 }

@@ -27,8 +27,7 @@ const Shape* find_shape(std::string_view name) {
 }
 
 spec::ModelConfig builtin_config(const Shape& shape) {
-  spec::ModelConfig config;
-  config.family = spec::Family::llama;
+  spec::ModelConfig config;  // a Llama
   config.vocabulary = data::ByteTokens::vocabulary;
   config.hidden = shape.hidden;
   config.layers = shape.layers;

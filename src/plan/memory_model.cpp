@@ -195,7 +195,11 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
                          const Layout& layout, const LayerShare& share) {
   const std::int64_t parts = tensor_degree(layout);
   StepRequest request;
-  request.family = config.family;
+  request.position_kind = config.position_kind;
+  request.norm = config.norm;
+  request.query_key_norm = config.query_key_norm;
+  request.gated = config.gated;
+  request.softmax_in_float32 = config.softmax_in_float32;
   request.hidden = config.hidden;
   request.query = divided(config.query_width(), parts);
   request.kv = divided(config.kv_width(), parts);
@@ -208,6 +212,8 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   request.has_head = share.head;
   request.tied = config.tied;
   request.qkv_bias = config.qkv_bias;
+  request.output_bias = config.output_bias;
+  request.mlp_bias = config.mlp_bias;
   request.dropout = config.dropout;
   const int compute = compute_width(workload);
   // FSDP gathers its units in the type that is computed in; elsewhere wide weights are cast as they are used.

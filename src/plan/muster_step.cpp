@@ -28,7 +28,8 @@ class StepBytes {
       : request_(request),
         tokens_(request.batch * request.sequence),
         width_(request.types.compute),
-        gated_(request.family != spec::Family::gpt2) {}
+        gated_(request.gated),
+        turned_(request.position_kind == spec::PositionKind::rotary) {}
 
   // The residual stream between two blocks.
   std::int64_t stream() const { return tokens_ * request_.hidden * width_; }
@@ -45,7 +46,7 @@ class StepBytes {
   }
   // Rotary tables, float32, and what a pass knows about each token.
   std::int64_t tables() const {
-    const std::int64_t rotary = gated_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * float_width : 0;
+    const std::int64_t rotary = turned_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * float_width : 0;
     return tokens_ * (rotary + pass_numbers * 8);
   }
 
@@ -81,7 +82,7 @@ class StepBytes {
   }
 
   std::int64_t attention() const {
-    const std::int64_t after = numbers(2, gated_ ? 4 : 3, gated_ ? 5 : 4, 0) * width_;
+    const std::int64_t after = numbers(2, turned_ ? 4 : 3, turned_ ? 5 : 4, 0) * width_;
     const std::int64_t sums = request_.on_cpu ? 0 : request_.query * float_width + request_.heads * float_width;
     const std::int64_t repeated = request_.grouped && !request_.on_cpu ? 2 * request_.query * width_ : 0;
     const std::int64_t inside = numbers(0, 2, 2, 0) * width_ + sums + repeated;
@@ -107,6 +108,7 @@ class StepBytes {
   std::int64_t tokens_;
   std::int64_t width_;
   bool gated_;
+  bool turned_;  // queries and keys, by their positions
 };
 
 // The units that are whole at a moment, and their gradients, for a model whose ranks hold parts.

@@ -39,7 +39,11 @@ struct Gathering {
 
 // One device's share of one step.
 struct StepRequest {
-  spec::Family family = spec::Family::llama;
+  spec::PositionKind position_kind = spec::PositionKind::rotary;
+  spec::NormKind norm = spec::NormKind::rms;
+  bool query_key_norm = false;
+  bool gated = true;
+  bool softmax_in_float32 = true;  // of transformers' eager attention
   std::int64_t hidden = 0;
   std::int64_t query = 0;         // heads × head size, of this device
   std::int64_t kv = 0;            // likewise
@@ -52,6 +56,8 @@ struct StepRequest {
   bool has_head = true;
   bool tied = false;
   bool qkv_bias = false;
+  bool output_bias = false;
+  bool mlp_bias = false;
   spec::Dropout dropout;
   TapeTypes types;
   std::int64_t batch = 1;

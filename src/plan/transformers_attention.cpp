@@ -72,7 +72,7 @@ Tensor attend_eagerly(EagerTape& tape, const StepRequest& request, const Tensor&
   const Tensor q = query.width == width ? query : tape.cast(query, width);
   const std::int64_t of_query = q.elements * width, of_key = key.elements * width;
   const std::int64_t scores = score_elements(request);
-  const bool narrow = width != wide_width && request.family != spec::Family::gpt2;  // softmax in 4-byte numbers
+  const bool narrow = width != wide_width && request.softmax_in_float32;  // softmax in 4-byte numbers
   Bytes keys = request.grouped ? tape.take(of_query) : key.data;
   Bytes values = request.grouped ? tape.take(of_query) : value.data;
   Bytes queries = tape.take(of_query);

@@ -40,7 +40,8 @@ class TransformersModel {
       Tensor received = tape_.make(tokens_ * request_.hidden, request_.types.weight);
       return tape_.recording() ? tape_.leaf(received) : received;
     }
-    if (!is_gpt2()) return tape_.embedding(tokens_, request_.hidden, embedding_);
+    if (request_.position_kind == spec::PositionKind::rotary)
+      return tape_.embedding(tokens_, request_.hidden, embedding_);
     const Tensor words = tape_.embedding(tokens_, request_.hidden, embedding_);
     const Tensor places = tape_.embedding(request_.sequence, request_.hidden, positions_);
     return tape_.dropout(tape_.add(words, places), request_.dropout.embedding);
@@ -89,8 +90,6 @@ class TransformersModel {
   bool caching = false;
 
  private:
-  bool is_gpt2() const { return request_.family == spec::Family::gpt2; }
-
   static void forget_copies(BlockWeights& block) {
     for (Parameter* weight :
          {&block.query, &block.key, &block.value, &block.output, &block.gate, &block.up, &block.down})
@@ -104,9 +103,8 @@ class TransformersModel {
       return tape.add(hidden, attended);
     }();
     const Tensor normed = norm(tape, after_attention);
-    const Tensor fed = tape.dropout(is_gpt2() ? gelu_feed(tape, normed, weights) : gated_feed(tape, normed, weights),
-                                    request_.dropout.residual);
-    return tape.add(after_attention, fed);
+    const Tensor output = request_.gated ? gated_feed(tape, normed, weights) : plain_feed(tape, normed, weights);
+    return tape.add(after_attention, tape.dropout(output, request_.dropout.residual));
   }
 
   // A product with a weight, with what adapters add to it.
@@ -140,7 +138,7 @@ class TransformersModel {
   }
 
   Tensor norm(EagerTape& tape, const Tensor& input) {
-    return is_gpt2() ? layer_norm(tape, input) : rms_norm(tape, input);
+    return request_.norm == spec::NormKind::layer ? layer_norm(tape, input) : rms_norm(tape, input);
   }
 
   Tensor layer_norm(EagerTape& tape, const Tensor& input) {
@@ -222,11 +220,11 @@ class TransformersModel {
     Tensor query = linear(tape, normed, weights.query, h, request_.query, request_.qkv_bias);
     Tensor key = linear(tape, normed, weights.key, h, request_.kv, request_.qkv_bias);
     Tensor value = linear(tape, normed, weights.value, h, request_.kv, request_.qkv_bias);
-    if (request_.family == spec::Family::qwen3) {
+    if (request_.query_key_norm) {
       query = rms_norm(tape, query);
       key = rms_norm(tape, key);
     }
-    if (!is_gpt2()) {
+    if (request_.position_kind == spec::PositionKind::rotary) {
       Tensor turned_query = rope(tape, query), turned_key = rope(tape, key);
       query = std::move(turned_query);
       key = std::move(turned_key);
@@ -238,14 +236,14 @@ class TransformersModel {
       value.data = cache.back();
     }
     const Tensor mixed = attend(tape, request_, query, key, value);
-    return linear(tape, mixed, weights.output, request_.query, h, is_gpt2());
+    return linear(tape, mixed, weights.output, request_.query, h, request_.output_bias);
   }
 
   Tensor gated_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
     const std::int64_t h = request_.hidden, f = request_.intermediate;
     const Tensor product = [&] {
       const Tensor active = [&] {
-        const Tensor gate = linear(tape, normed, weights.gate, h, f, false);
+        const Tensor gate = linear(tape, normed, weights.gate, h, f, request_.mlp_bias);
         const std::int64_t bytes = gate.elements * gate.width;
         return tape.record(tape.make(gate.elements, gate.width), {&gate}, {gate.data}, false,
                            [&tape, bytes](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
@@ -254,17 +252,17 @@ class TransformersModel {
                              saved.clear();
                            });
       }();
-      const Tensor up = linear(tape, normed, weights.up, h, f, false);
+      const Tensor up = linear(tape, normed, weights.up, h, f, request_.mlp_bias);
       return tape.multiply(active, up);
     }();
-    return linear(tape, product, weights.down, f, h, false);
+    return linear(tape, product, weights.down, f, h, request_.mlp_bias);
   }
 
   // GPT-2's GELU is a chain of operations; pow and what follows are wide under autocast.
-  Tensor gelu_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
+  Tensor plain_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
     const std::int64_t h = request_.hidden, f = request_.intermediate;
-    const Tensor active = gelu(tape, linear(tape, normed, weights.up, h, f, true));
-    return linear(tape, active, weights.down, f, h, true);
+    const Tensor active = gelu(tape, linear(tape, normed, weights.up, h, f, request_.mlp_bias));
+    return linear(tape, active, weights.down, f, h, request_.mlp_bias);
   }
 
   Tensor gelu(EagerTape& tape, Tensor input) {

@@ -72,27 +72,31 @@ void take_heads(ModelConfig& config, std::int64_t query_width, std::int64_t kv_w
   config.kv_heads = kv_width / config.head_size;
 }
 
-DerivedConfig rotary_config(TensorTable& table) {
+// Which family of Llama's layout has such tensors.
+Family llama_like_family(const TensorTable& table) {
+  if (table.has("layers.0.self_attn.q_norm.weight")) return Family::qwen3;
+  const bool bias = table.has("layers.0.self_attn.q_proj.bias");
+  return bias && !table.has("layers.0.self_attn.o_proj.bias") ? Family::qwen2 : Family::llama;
+}
+
+DerivedConfig llama_layout_config(TensorTable& table) {
   DerivedConfig derived;
-  ModelConfig& config = derived.config;
+  ModelConfig& config = derived.config = blank_config(llama_like_family(table));
   const std::int64_t query_width = table.size("layers.0.self_attn.q_proj.weight", 2, 0);
   const std::int64_t kv_width = table.size("layers.0.self_attn.k_proj.weight", 2, 0);
-  const bool bias = table.has("layers.0.self_attn.q_proj.bias");
   config.output_bias = table.has("layers.0.self_attn.o_proj.bias");
-  config.qkv_bias = bias;
-  config.mlp_bias = table.has("layers.0.mlp.gate_proj.bias");
+  config.qkv_bias = table.has("layers.0.self_attn.q_proj.bias");
+  config.mlp_bias = table.has("layers.0.mlp.down_proj.bias");
   config.vocabulary = table.size("embed_tokens.weight", 2, 0);
   config.hidden = table.size("embed_tokens.weight", 2, 1);
   config.intermediate = table.size("layers.0.mlp.gate_proj.weight", 2, 0);
   config.layers = table.count("layers.");
   config.positions = 2048;
   config.tied = !table.has("lm_head.weight");
-  if (table.has("layers.0.self_attn.q_norm.weight")) {
-    config.family = Family::qwen3;
+  if (config.query_key_norm) {
     config.head_size = table.size("layers.0.self_attn.q_norm.weight", 1, 0);
     take_heads(config, query_width, kv_width);
   } else {
-    config.family = bias && !config.output_bias ? Family::qwen2 : Family::llama;
     config.head_size = usual_head_size(query_width, kv_width, {128, 64});
     take_heads(config, query_width, kv_width);
     derived.notes.push_back(head_note(config));
@@ -104,11 +108,7 @@ DerivedConfig rotary_config(TensorTable& table) {
 
 DerivedConfig gpt2_config(TensorTable& table) {
   DerivedConfig derived;
-  ModelConfig& config = derived.config;
-  config.family = Family::gpt2;
-  config.activation = Activation::gelu_new;
-  config.dropout = {0.1, 0.1, 0.1};
-  config.qkv_bias = config.output_bias = config.mlp_bias = true;
+  ModelConfig& config = derived.config = blank_config(Family::gpt2);
   config.vocabulary = table.size("wte.weight", 2, 0);
   config.hidden = table.size("wte.weight", 2, 1);
   config.positions = table.size("wpe.weight", 2, 0);
@@ -129,10 +129,10 @@ Error config_refusal(std::string_view source, std::string what) {
 
 Result<DerivedConfig> config_from_tensors(const std::vector<NamedSizes>& tensors, std::string_view source) {
   TensorTable table(tensors);
-  const bool rotary = table.has("embed_tokens.weight");
-  if (!rotary && !table.has("wte.weight"))
+  const bool llama_layout = table.has("embed_tokens.weight");
+  if (!llama_layout && !table.has("wte.weight"))
     return config_refusal(source, "there is no config.json, and the names of its tensors are not those of a known family");
-  DerivedConfig derived = rotary ? rotary_config(table) : gpt2_config(table);
+  DerivedConfig derived = llama_layout ? llama_layout_config(table) : gpt2_config(table);
   if (!table.missing().empty())
     return config_refusal(source, fmt::format("there is no config.json, and the model cannot be recognised from tensors without {}",
                                        join(table.missing(), ", ")));

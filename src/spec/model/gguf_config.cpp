@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "spec/model/families.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "spec/model/gguf_names.hpp"
 #include "json/json_text.hpp"
@@ -80,7 +81,9 @@ class MetadataReader {
 };
 
 Result<Family> read_family(const GgufHeader& header, std::string_view source) {
-  const std::vector<std::string> known{"llama", "qwen2", "qwen3", "gpt2"};  // Mistral's files say llama
+  std::vector<std::string> known;
+  for (const FamilyRow& row : all_families())
+    if (row.gguf.has_files) known.emplace_back(row.name);
   const std::string* architecture = text_of(header, "general.architecture");
   const std::string list = fmt::format("known: {}", join(known, ", "));
   if (architecture == nullptr)
@@ -114,16 +117,13 @@ void read_heads(MetadataReader& reader, ModelConfig& config) {
                 fmt::format("{} heads do not divide embedding_length {}", config.heads, config.hidden), "");
 }
 
+// Files of GPT-2's layout have every bias.
 void read_switches(const GgufHeader& header, ModelConfig& config) {
-  const bool gpt2 = config.family == Family::gpt2;
   config.tied = !has_tensor(header, "output.weight");
-  config.qkv_bias = gpt2 || has_tensor(header, "blk.0.attn_q.bias");
-  config.output_bias = gpt2 || has_tensor(header, "blk.0.attn_output.bias");
-  config.mlp_bias = gpt2 || has_tensor(header, "blk.0.ffn_gate.bias");
-  if (gpt2) {
-    config.activation = Activation::gelu_new;
-    config.dropout = {0.1, 0.1, 0.1};
-  }
+  if (row_of(config.family).layout == ModelLayout::gpt2) return;
+  config.qkv_bias = has_tensor(header, "blk.0.attn_q.bias");
+  config.output_bias = has_tensor(header, "blk.0.attn_output.bias");
+  config.mlp_bias = has_tensor(header, "blk.0.ffn_gate.bias");
 }
 
 // Llama 3's frequencies are in a tensor of factors, which the reader of tensors reads.
@@ -148,12 +148,10 @@ void read_rope(MetadataReader& reader, ModelConfig& config) {
 }
 
 void read_numbers(MetadataReader& reader, ModelConfig& config) {
-  if (config.family == Family::gpt2) {
-    config.norm_epsilon = reader.find_number("attention.layer_norm_epsilon", 1e-5);
-    return;
-  }
-  config.norm_epsilon = reader.find_number("attention.layer_norm_rms_epsilon", 1e-6);
-  read_rope(reader, config);
+  const bool rms = config.norm == NormKind::rms;
+  const std::string_view epsilon = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  config.norm_epsilon = reader.find_number(epsilon, config.norm_epsilon);
+  if (config.position_kind == PositionKind::rotary) read_rope(reader, config);
 }
 
 }  // namespace
@@ -169,8 +167,7 @@ Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view
   const auto family = read_family(header, source);
   if (!family) return family.error();
   MetadataReader reader(header, std::string(name(*family)), source);
-  ModelConfig config;
-  config.family = *family;
+  ModelConfig config = blank_config(*family);
   config.layers = reader.require("block_count");
   config.hidden = reader.require("embedding_length");
   config.intermediate = reader.require("feed_forward_length");
@@ -195,7 +192,7 @@ Result<void> check_gguf_tensors(const ModelShape& shape, const GgufHeader& heade
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const TensorShape& tensor = shape.tensors[i];
     if (tensor.kind == TensorKind::derived || tensor.same_as) continue;
-    wanted.push_back({gguf_name(shape.path(TensorId{i})), gguf_dimensions(shape, TensorId{i})});
+    wanted.push_back({gguf_name(shape, TensorId{i}), gguf_dimensions(shape, TensorId{i})});
   }
   for (const GgufTensor& tensor : header.tensors) held.push_back({tensor.name, tensor.dimensions});
   const auto extra = compare_tensors(wanted, held, source);

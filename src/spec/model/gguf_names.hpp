@@ -2,14 +2,13 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "spec/model/model_shape.hpp"
 
 namespace muster::spec {
 
-// "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight".
-std::string gguf_name(std::string_view path);
+// Of model.layers.3.self_attn.q_proj.weight: "blk.3.attn_q.weight".
+std::string gguf_name(const ModelShape& shape, TensorId id);
 
 enum class GgufOrder {
   same,

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "spec/model/config_reader.hpp"
 #include "json/json_text.hpp"
+#include "spec/model/families.hpp"
 #include "spec/model/rope_reader.hpp"
 
 namespace muster::spec {
@@ -15,36 +16,6 @@ namespace {
 
 using nlohmann::json;
 using Whole = std::optional<std::int64_t>;
-
-// What transformers' configuration class of a family uses for a key that config.json does not have.
-struct FamilyDefaults {
-  Family family;
-  std::string_view name;
-  std::string_view architecture;  // the class that is its causal language model
-  std::int64_t vocabulary, hidden, intermediate, layers, heads, positions;
-  Whole kv_heads;             // absent: as many as heads
-  Whole head_size;            // absent: hidden / heads
-  bool kv_heads_may_be_null;  // and then there are as many as heads
-  bool tied;
-  Activation activation;
-};
-
-constexpr std::array families{
-    FamilyDefaults{Family::llama, "llama", "LlamaForCausalLM", 32000, 4096, 11008, 32, 32, 2048, std::nullopt,
-                   std::nullopt, true, false, Activation::silu},
-    FamilyDefaults{Family::mistral, "mistral", "MistralForCausalLM", 32000, 4096, 14336, 32, 32, 131072, 8,
-                   std::nullopt, false, false, Activation::silu},
-    FamilyDefaults{Family::qwen2, "qwen2", "Qwen2ForCausalLM", 151936, 4096, 22016, 32, 32, 32768, 32, std::nullopt,
-                   true, false, Activation::silu},
-    FamilyDefaults{Family::qwen3, "qwen3", "Qwen3ForCausalLM", 151936, 4096, 22016, 32, 32, 32768, 32, 128, true, false,
-                   Activation::silu},
-    FamilyDefaults{Family::gpt2, "gpt2", "GPT2LMHeadModel", 50257, 768, 0, 12, 12, 1024, std::nullopt, std::nullopt,
-                   true, true, Activation::gelu_new},
-};
-
-const FamilyDefaults& defaults_of(Family family) {
-  return *std::ranges::find(families, family, &FamilyDefaults::family);
-}
 
 struct DtypeWord {
   std::string_view word;
@@ -104,7 +75,7 @@ void read_quantization(ConfigReader& reader, ModelConfig& config) {
     config.quantization = old_spelling ? "bitsandbytes" : "a method without a name";
 }
 
-void check_architectures(ConfigReader& reader, const FamilyDefaults& family) {
+void check_architectures(ConfigReader& reader, const FamilyRow& family) {
   const json* list = reader.find({"architectures"});
   if (list == nullptr || list->is_null()) return;
   if (!list->is_array()) {
@@ -120,12 +91,12 @@ void check_architectures(ConfigReader& reader, const FamilyDefaults& family) {
 }
 
 // Switches that add modules which the families' shapes do not have.
-void check_extras(ConfigReader& reader, const FamilyDefaults& family) {
+void check_extras(ConfigReader& reader, const FamilyRow& family) {
   for (const char* key : {"text_config", "per_layer_config"})
     if (reader.find({key}) != nullptr && !reader.is_null(key))
       reader.note(key, fmt::format("a {} with it is not known", family.name),
                   "accepted: the configuration of the language model alone");
-  if (family.family == Family::gpt2 && reader.flag("add_cross_attention", false))
+  if (family.layout == ModelLayout::gpt2 && reader.flag("add_cross_attention", false))
     reader.note("add_cross_attention", "is true: decoders of encoders are not known", "accepted: false");
 }
 
@@ -155,25 +126,27 @@ void read_layer_types(ConfigReader& reader, ModelConfig& config) {
   if (config.sliding_window) config.sliding_layers = std::move(sliding);
 }
 
-void read_window(ConfigReader& reader, ModelConfig& config) {
-  if (config.family == Family::llama) return;
+void read_window(ConfigReader& reader, const FamilyRow& family, ModelConfig& config) {
+  if (family.keys.windows == WindowKeys::none) return;
   if (!reader.is_null("sliding_window"))
     config.sliding_window = reader.whole({"sliding_window"}, default_window, largest::positions);
-  if (config.family == Family::mistral) return;
+  if (family.keys.windows == WindowKeys::every_layer) return;
   if (!reader.flag("use_sliding_window", false)) config.sliding_window.reset();
   if (config.layers > 0) read_layer_types(reader, config);
 }
 
 // Absent or null where transformers accepts that: what the family does then.
-Whole read_kv_heads(ConfigReader& reader, const FamilyDefaults& family, Whole heads) {
-  if (reader.is_null("num_key_value_heads") && family.kv_heads_may_be_null) return heads;
-  return reader.whole({"num_key_value_heads"}, family.kv_heads.value_or(heads.value_or(1)), largest::attention_width);
+Whole read_kv_heads(ConfigReader& reader, const FamilyRow& family, Whole heads) {
+  if (reader.is_null("num_key_value_heads") && family.keys.null_kv_heads) return heads;
+  const std::int64_t usual = family.defaults.kv_heads > 0 ? family.defaults.kv_heads : heads.value_or(1);
+  return reader.whole({"num_key_value_heads"}, usual, largest::attention_width);
 }
 
-Whole read_head_size(ConfigReader& reader, const FamilyDefaults& family, Whole hidden, Whole heads) {
-  const bool absent = reader.find({"head_dim"}) == nullptr || (reader.is_null("head_dim") && !family.head_size);
-  if (!absent || family.head_size)
-    return reader.whole({"head_dim"}, family.head_size.value_or(1), largest::attention_width);
+Whole read_head_size(ConfigReader& reader, const FamilyRow& family, Whole hidden, Whole heads) {
+  const bool has_usual = family.defaults.head_size > 0;
+  const bool absent = reader.find({"head_dim"}) == nullptr || (reader.is_null("head_dim") && !has_usual);
+  if (!absent || has_usual)
+    return reader.whole({"head_dim"}, has_usual ? family.defaults.head_size : 1, largest::attention_width);
   if (!hidden || !heads) return std::nullopt;
   if (*hidden % *heads == 0) return *hidden / *heads;
   reader.note("num_attention_heads", fmt::format("{} heads do not divide hidden_size {}", *heads, *hidden),
@@ -181,49 +154,49 @@ Whole read_head_size(ConfigReader& reader, const FamilyDefaults& family, Whole h
   return std::nullopt;
 }
 
-// llama, mistral, qwen2 and qwen3 share their keys.
-void read_rotary_family(ConfigReader& reader, const FamilyDefaults& family, ModelConfig& config) {
-  const Whole hidden = reader.whole({"hidden_size"}, family.hidden, largest::hidden);
-  const Whole heads = reader.whole({"num_attention_heads"}, family.heads, largest::attention_width);
-  config.vocabulary = reader.whole({"vocab_size"}, family.vocabulary, largest::vocabulary).value_or(0);
+// The keys that families of Llama's layout share.
+void read_llama_layout(ConfigReader& reader, const FamilyRow& family, ModelConfig& config) {
+  const ModelConfig& usual = family.defaults;
+  const Whole hidden = reader.whole({"hidden_size"}, usual.hidden, largest::hidden);
+  const Whole heads = reader.whole({"num_attention_heads"}, usual.heads, largest::attention_width);
+  config.vocabulary = reader.whole({"vocab_size"}, usual.vocabulary, largest::vocabulary).value_or(0);
   config.hidden = hidden.value_or(0);
-  config.intermediate = reader.whole({"intermediate_size"}, family.intermediate, largest::intermediate).value_or(0);
-  config.layers = reader.whole({"num_hidden_layers"}, family.layers, largest::layers).value_or(0);
+  config.intermediate = reader.whole({"intermediate_size"}, usual.intermediate, largest::intermediate).value_or(0);
+  config.layers = reader.whole({"num_hidden_layers"}, usual.layers, largest::layers).value_or(0);
   config.heads = heads.value_or(0);
   config.kv_heads = read_kv_heads(reader, family, heads).value_or(0);
   config.head_size = read_head_size(reader, family, hidden, heads).value_or(0);
-  config.positions = reader.whole({"max_position_embeddings"}, family.positions, largest::positions).value_or(0);
-  if (!(family.family == Family::llama && reader.is_null("attention_dropout")))
-    config.dropout.attention = reader.probability("attention_dropout", 0);
-  const bool has_switch = family.family == Family::llama || family.family == Family::qwen3;
-  const bool bias = has_switch && reader.flag("attention_bias", false);
-  config.qkv_bias = bias || family.family == Family::qwen2;
-  config.output_bias = bias;
-  config.mlp_bias = family.family == Family::llama && reader.flag("mlp_bias", false);
+  config.positions = reader.whole({"max_position_embeddings"}, usual.positions, largest::positions).value_or(0);
+  if (!family.keys.null_attention_dropout || !reader.is_null("attention_dropout"))
+    config.dropout.attention = reader.probability("attention_dropout", usual.dropout.attention);
+  if (family.keys.attention_bias)
+    config.qkv_bias = config.output_bias = reader.flag("attention_bias", usual.qkv_bias);
+  if (family.keys.mlp_bias) config.mlp_bias = reader.flag("mlp_bias", usual.mlp_bias);
   read_activation(reader, "hidden_act", config);
-  read_window(reader, config);
-  config.norm_epsilon = reader.positive("rms_norm_eps", 1e-6);
+  read_window(reader, family, config);
+  config.norm_epsilon = reader.positive("rms_norm_eps", usual.norm_epsilon);
   read_rope(reader, config);
 }
 
 // n_ctx is an old name for n_positions that transformers no longer reads.
-Whole read_gpt2_positions(ConfigReader& reader, const FamilyDefaults& family) {
+Whole read_gpt2_positions(ConfigReader& reader, const FamilyRow& family) {
   const Whole positions =
-      reader.whole({"n_positions", "max_position_embeddings"}, family.positions, largest::positions);
+      reader.whole({"n_positions", "max_position_embeddings"}, family.defaults.positions, largest::positions);
   if (reader.find({"n_positions"}) != nullptr || reader.find({"max_position_embeddings"}) != nullptr) return positions;
-  const Whole old = reader.whole({"n_ctx"}, family.positions, largest::positions);
-  if (old && *old != family.positions)
-    reader.note("n_ctx", fmt::format("is {}, and n_positions is missing, which then is {}", *old, family.positions),
+  const Whole old = reader.whole({"n_ctx"}, family.defaults.positions, largest::positions);
+  if (old && *old != family.defaults.positions)
+    reader.note("n_ctx",
+                fmt::format("is {}, and n_positions is missing, which then is {}", *old, family.defaults.positions),
                 "write n_positions");
   return positions;
 }
 
-void read_gpt2(ConfigReader& reader, const FamilyDefaults& family, ModelConfig& config) {
-  const Whole hidden = reader.whole({"n_embd", "hidden_size"}, family.hidden, largest::hidden);
-  const Whole heads = reader.whole({"n_head", "num_attention_heads"}, family.heads, largest::attention_width);
-  config.vocabulary = reader.whole({"vocab_size"}, family.vocabulary, largest::vocabulary).value_or(0);
+void read_gpt2(ConfigReader& reader, const FamilyRow& family, ModelConfig& config) {
+  const Whole hidden = reader.whole({"n_embd", "hidden_size"}, family.defaults.hidden, largest::hidden);
+  const Whole heads = reader.whole({"n_head", "num_attention_heads"}, family.defaults.heads, largest::attention_width);
+  config.vocabulary = reader.whole({"vocab_size"}, family.defaults.vocabulary, largest::vocabulary).value_or(0);
   config.hidden = hidden.value_or(0);
-  config.layers = reader.whole({"n_layer", "num_hidden_layers"}, family.layers, largest::layers).value_or(0);
+  config.layers = reader.whole({"n_layer", "num_hidden_layers"}, family.defaults.layers, largest::layers).value_or(0);
   config.heads = config.kv_heads = heads.value_or(0);
   config.positions = read_gpt2_positions(reader, family).value_or(0);
   config.intermediate = 4 * config.hidden;
@@ -233,11 +206,11 @@ void read_gpt2(ConfigReader& reader, const FamilyDefaults& family, ModelConfig& 
     reader.note("n_head", fmt::format("{} heads do not divide n_embd {}", *heads, *hidden), "correct one of them");
   else if (hidden && heads)
     config.head_size = *hidden / *heads;
-  config.dropout = {.embedding = reader.probability("embd_pdrop", 0.1),
-                    .attention = reader.probability("attn_pdrop", 0.1),
-                    .residual = reader.probability("resid_pdrop", 0.1)};
-  config.qkv_bias = config.output_bias = config.mlp_bias = true;
-  config.norm_epsilon = reader.positive("layer_norm_epsilon", 1e-5);
+  const Dropout& usual = family.defaults.dropout;
+  config.dropout = {.embedding = reader.probability("embd_pdrop", usual.embedding),
+                    .attention = reader.probability("attn_pdrop", usual.attention),
+                    .residual = reader.probability("resid_pdrop", usual.residual)};
+  config.norm_epsilon = reader.positive("layer_norm_epsilon", family.defaults.norm_epsilon);
   config.scaled_attention = reader.flag("scale_attn_weights", true);
   config.attention_scaled_by_layer = reader.flag("scale_attn_by_inverse_layer_idx", false);
   read_activation(reader, "activation_function", config);
@@ -271,20 +244,6 @@ Result<Family> read_family(const json& object, std::string_view source) {
 
 }  // namespace
 
-std::string_view name(Family family) { return defaults_of(family).name; }
-
-std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const FamilyDefaults& family : families) names.emplace_back(family.name);
-  return names;
-}
-
-std::optional<Family> family_named(std::string_view model_type) {
-  const auto family = std::ranges::find(families, model_type, &FamilyDefaults::name);
-  if (family == families.end()) return std::nullopt;
-  return family->family;
-}
-
 std::vector<std::string> contradictions(const ModelConfig& config) {
   std::vector<std::string> found;
   const auto bound = [&](std::string_view key, std::int64_t value, std::int64_t highest) {
@@ -305,8 +264,7 @@ std::vector<std::string> contradictions(const ModelConfig& config) {
   if (config.heads % config.kv_heads != 0)
     found.push_back(
         fmt::format("num_key_value_heads {} does not divide num_attention_heads {}", config.kv_heads, config.heads));
-  const bool rotary = config.family != Family::gpt2;
-  if (rotary && config.head_size % 2 != 0)
+  if (config.position_kind == PositionKind::rotary && config.head_size % 2 != 0)
     found.push_back(fmt::format("head_dim {} is odd: a rotary embedding turns pairs", config.head_size));
   return found;
 }
@@ -316,18 +274,16 @@ Result<ModelConfig> parse_model_config(std::string_view text, std::string_view s
   if (!object) return object.error();
   const auto family = read_family(*object, source);
   if (!family) return family.error();
-  const FamilyDefaults& defaults = defaults_of(*family);
+  const FamilyRow& row = row_of(*family);
   ConfigReader reader(*object, source);
-  ModelConfig config;
-  config.family = *family;
-  config.activation = defaults.activation;
-  check_architectures(reader, defaults);
-  check_extras(reader, defaults);
-  if (*family == Family::gpt2)
-    read_gpt2(reader, defaults, config);
+  ModelConfig config = blank_config(*family);
+  check_architectures(reader, row);
+  check_extras(reader, row);
+  if (row.layout == ModelLayout::gpt2)
+    read_gpt2(reader, row, config);
   else
-    read_rotary_family(reader, defaults, config);
-  config.tied = reader.flag("tie_word_embeddings", defaults.tied);
+    read_llama_layout(reader, row, config);
+  config.tied = reader.flag("tie_word_embeddings", row.defaults.tied);
   read_dtype(reader, config);
   read_quantization(reader, config);
   std::vector<Problem> problems = reader.problems();

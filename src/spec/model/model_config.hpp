@@ -19,6 +19,17 @@ enum class Family { llama, mistral, qwen2, qwen3, gpt2 };
 // "llama", "gpt2": config.json's model_type.
 std::string_view name(Family family);
 
+// How a model knows the order of its tokens.
+enum class PositionKind {
+  rotary,   // each layer turns queries and keys
+  learned,  // a row for each position, added to the embedding
+};
+
+enum class NormKind {
+  rms,    // with a weight
+  layer,  // with a weight and a bias
+};
+
 struct Dropout {
   double embedding = 0;
   double attention = 0;
@@ -26,6 +37,8 @@ struct Dropout {
   bool operator==(const Dropout&) const = default;
 };
 
+// What a family means is said by the switches; only the reading and writing of files asks which one it is. A
+// configuration that is made by hand begins with blank_config(), or is a Llama.
 struct ModelConfig {
   Family family = Family::llama;
   std::int64_t vocabulary = 0;
@@ -37,12 +50,17 @@ struct ModelConfig {
   std::int64_t head_size = 0;
   std::int64_t positions = 0;  // longest sequence the model was made for
   bool tied = false;           // the output head is the embedding
+  PositionKind position_kind = PositionKind::rotary;
+  NormKind norm = NormKind::rms;
+  bool query_key_norm = false;  // an RMS norm over each head of queries and keys, before they are turned
+  bool gated = true;            // feed-forward: activation(gate) times up; otherwise activation(up)
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;
   Activation activation = Activation::silu;
   double norm_epsilon = 1e-6;
-  Rope rope;                                   // for the families that rotate
+  Rope rope;                                   // of rotary positions
+  bool softmax_in_float32 = true;              // transformers raises the scores for it; of GPT-2 it does not
   bool scaled_attention = true;                // scores are divided by the root of head_size; GPT-2 may not
   bool attention_scaled_by_layer = false;      // and once more by the layer's number, from 1; GPT-2 may
   std::optional<std::int64_t> sliding_window;  // of the layers that slide
@@ -60,6 +78,9 @@ struct ModelConfig {
 // "llama", "mistral", …: every family, in the order of the enum.
 std::vector<std::string> family_names();
 std::optional<Family> family_named(std::string_view model_type);
+
+// The family with its switches, activation and dropout; without any size.
+ModelConfig blank_config(Family family);
 
 // config.json's text. source names it in messages. Every wrong key is reported; both spellings of keys that changed are
 // read (torch_dtype and dtype, n_embd and hidden_size of GPT-2, …), and two that disagree are an error; an unknown

@@ -4,26 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "spec/model/families.hpp"
+
 namespace muster::spec {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string_view architecture(Family family) {
-  switch (family) {
-    case Family::llama:
-      return "LlamaForCausalLM";
-    case Family::mistral:
-      return "MistralForCausalLM";
-    case Family::qwen2:
-      return "Qwen2ForCausalLM";
-    case Family::qwen3:
-      return "Qwen3ForCausalLM";
-    case Family::gpt2:
-      return "GPT2LMHeadModel";
-  }
-  return {};
-}
 
 void write_tokens(ordered_json& object, const TokenIds& tokens) {
   if (tokens.begin) object["bos_token_id"] = *tokens.begin;
@@ -56,10 +42,10 @@ ordered_json rope_scaling(const Rope& rope) {
   return section;
 }
 
-void write_window(ordered_json& object, const ModelConfig& config) {
-  if (config.family == Family::llama) return;
+void write_window(ordered_json& object, const FamilyRow& family, const ModelConfig& config) {
+  if (family.keys.windows == WindowKeys::none) return;
   object["sliding_window"] = config.sliding_window ? ordered_json(*config.sliding_window) : ordered_json(nullptr);
-  if (config.family == Family::mistral) return;
+  if (family.keys.windows == WindowKeys::every_layer) return;
   object["use_sliding_window"] = config.sliding_window.has_value();
   if (!config.sliding_window || config.sliding_layers.empty()) return;
   ordered_json types = ordered_json::array();
@@ -67,13 +53,13 @@ void write_window(ordered_json& object, const ModelConfig& config) {
   object["layer_types"] = std::move(types);
 }
 
-void write_rotary_family(ordered_json& object, const ModelConfig& config) {
+void write_llama_layout(ordered_json& object, const FamilyRow& family, const ModelConfig& config) {
   object["hidden_size"] = config.hidden;
   object["intermediate_size"] = config.intermediate;
   object["num_hidden_layers"] = config.layers;
   object["num_attention_heads"] = config.heads;
   object["num_key_value_heads"] = config.kv_heads;
-  if (config.family == Family::qwen3 || config.heads * config.head_size != config.hidden)
+  if (family.defaults.head_size > 0 || config.heads * config.head_size != config.hidden)
     object["head_dim"] = config.head_size;
   object["hidden_act"] = name(config.activation);
   object["max_position_embeddings"] = config.positions;
@@ -81,9 +67,9 @@ void write_rotary_family(ordered_json& object, const ModelConfig& config) {
   object["rope_theta"] = config.rope.theta;
   object["rope_scaling"] = rope_scaling(config.rope);
   object["attention_dropout"] = config.dropout.attention;
-  if (config.family == Family::llama || config.family == Family::qwen3) object["attention_bias"] = config.qkv_bias;
-  if (config.family == Family::llama) object["mlp_bias"] = config.mlp_bias;
-  write_window(object, config);
+  if (family.keys.attention_bias) object["attention_bias"] = config.qkv_bias;
+  if (family.keys.mlp_bias) object["mlp_bias"] = config.mlp_bias;
+  write_window(object, family, config);
 }
 
 void write_gpt2(ordered_json& object, const ModelConfig& config) {
@@ -102,34 +88,36 @@ void write_gpt2(ordered_json& object, const ModelConfig& config) {
 }
 
 // What the class in transformers cannot express; "" if it can express everything.
-std::string unsayable(const ModelConfig& config) {
-  const bool window = config.sliding_window && config.family == Family::llama;
-  if (window) return "a sliding window";
-  if (config.family == Family::gpt2) return {};
+std::string unsayable(const FamilyRow& family, const ModelConfig& config) {
+  if (family.layout == ModelLayout::gpt2) return {};
+  if (config.sliding_window && family.keys.windows == WindowKeys::none) return "a sliding window";
+  const ModelConfig& usual = family.defaults;
   const bool bias = config.qkv_bias;
-  const bool qwen2 = config.family == Family::qwen2, mistral = config.family == Family::mistral;
-  if (qwen2 ? !bias || config.output_bias : mistral ? bias || config.output_bias : bias != config.output_bias)
+  const bool sayable = family.keys.attention_bias ? bias == config.output_bias
+                                                  : bias == usual.qkv_bias && config.output_bias == usual.output_bias;
+  if (!sayable)
     return fmt::format("biases of query, key and value {} and of the attention's output {}", bias ? "there" : "missing",
                        config.output_bias ? "there" : "missing");
-  if (config.mlp_bias && config.family != Family::llama) return "biases of the feed-forward blocks";
+  if (!family.keys.mlp_bias && config.mlp_bias != usual.mlp_bias) return "biases of the feed-forward blocks";
   return {};
 }
 
 }  // namespace
 
 Result<std::string> write_model_config(const ModelConfig& config, const TokenIds& tokens) {
-  if (const std::string what = unsayable(config); !what.empty())
+  const FamilyRow& family = row_of(config.family);
+  if (const std::string what = unsayable(family, config); !what.empty())
     return Error{Error::Kind::refused,
                  fmt::format("a model of the family {} with {} has no config.json that transformers could read",
-                             name(config.family), what),
+                             family.name, what),
                  ""};
-  ordered_json object{{"architectures", {architecture(config.family)}},
-                      {"model_type", name(config.family)},
+  ordered_json object{{"architectures", {family.architecture}},
+                      {"model_type", family.name},
                       {"vocab_size", config.vocabulary}};
-  if (config.family == Family::gpt2)
+  if (family.layout == ModelLayout::gpt2)
     write_gpt2(object, config);
   else
-    write_rotary_family(object, config);
+    write_llama_layout(object, family, config);
   object["tie_word_embeddings"] = config.tied;
   if (config.dtype) object["torch_dtype"] = name(*config.dtype);
   write_tokens(object, tokens);

@@ -4,9 +4,16 @@
 #include <stdexcept>
 #include <utility>
 
-#include "spec/model/family_shape.hpp"
+#include "spec/model/families.hpp"
+#include "spec/model/model_layouts.hpp"
 
 namespace muster::spec {
+
+bool is_norm(TensorRole role) {
+  using enum TensorRole;
+  return role == attention_norm || role == query_norm || role == key_norm || role == feed_forward_norm ||
+         role == final_norm;
+}
 
 std::span<const TensorShape> ModelShape::tensors_of(ModuleId id) const {
   const ModuleShape& module = at(id);
@@ -65,6 +72,14 @@ std::optional<ModuleId> ModelShape::find_module(std::string_view path) const {
   return ModuleId{module};
 }
 
+std::optional<TensorId> ModelShape::find(TensorRole role, std::optional<std::int64_t> layer, bool bias) const {
+  const auto found = std::ranges::find_if(tensors, [&](const TensorShape& tensor) {
+    return tensor.role == role && tensor.layer == layer && tensor.bias == bias;
+  });
+  if (found == tensors.end()) return std::nullopt;
+  return TensorId{static_cast<std::size_t>(found - tensors.begin())};
+}
+
 std::int64_t ModelShape::parameter_count() const {
   std::int64_t count = 0;
   for (const TensorShape& tensor : tensors)
@@ -90,8 +105,16 @@ ModuleId ShapeBuilder::open(std::string name, std::string class_name) {
   return id;
 }
 
+ModuleId ShapeBuilder::open_layer(std::string name, std::string class_name) {
+  if (open_layer_) throw std::logic_error("ShapeBuilder: a layer within a layer");
+  open_layer_ = open(std::move(name), std::move(class_name));
+  ++layers_;
+  return *open_layer_;
+}
+
 void ShapeBuilder::close() {
   if (open_.empty()) throw std::logic_error("ShapeBuilder: nothing to close");
+  if (open_layer_ == open_.back()) open_layer_.reset();
   shape_.modules[number(open_.back())].end = shape_.modules.size();
   open_.pop_back();
 }
@@ -102,6 +125,7 @@ TensorId ShapeBuilder::append(TensorShape tensor) {
   if (number(open_.back()) + 1 != shape_.modules.size())
     throw std::logic_error("ShapeBuilder: a tensor of a module that has children already");
   tensor.owner = open_.back();
+  tensor.layer = open_layer_ ? std::optional(layers_ - 1) : std::nullopt;
   const TensorId id{shape_.tensors.size()};
   shape_.tensors.push_back(std::move(tensor));
   ++module.tensor_count;
@@ -110,16 +134,33 @@ TensorId ShapeBuilder::append(TensorShape tensor) {
 
 TensorId ShapeBuilder::add(std::string name, std::initializer_list<std::int64_t> sizes, TensorKind kind,
                            ElementType type) {
-  TensorShape tensor{.name = std::move(name), .dimensions = {}, .type = type, .kind = kind, .owner = {}, .same_as = {}};
+  TensorShape tensor;
+  tensor.name = std::move(name);
+  tensor.type = type;
+  tensor.kind = kind;
   if (sizes.size() > tensor.dimensions.sizes.size()) throw std::logic_error("ShapeBuilder: more than four dimensions");
   std::ranges::copy(sizes, tensor.dimensions.sizes.begin());
   tensor.dimensions.rank = sizes.size();
   return append(std::move(tensor));
 }
 
-TensorId ShapeBuilder::tie(std::string name, TensorId same_as) {
+TensorId ShapeBuilder::add_weight(TensorRole role, std::initializer_list<std::int64_t> sizes, ElementType type) {
+  const TensorId id = add("weight", sizes, TensorKind::parameter, type);
+  shape_.tensors[number(id)].role = role;
+  return id;
+}
+
+TensorId ShapeBuilder::add_bias(TensorRole role, std::int64_t size, ElementType type) {
+  const TensorId id = add("bias", {size}, TensorKind::parameter, type);
+  shape_.tensors[number(id)].role = role;
+  shape_.tensors[number(id)].bias = true;
+  return id;
+}
+
+TensorId ShapeBuilder::tie(std::string name, TensorId same_as, TensorRole role) {
   TensorShape tensor = shape_.at(same_as);
   tensor.name = std::move(name);
+  tensor.role = role;
   tensor.same_as = tensor.same_as.value_or(same_as);
   return append(std::move(tensor));
 }
@@ -131,7 +172,8 @@ ModelShape ShapeBuilder::finish(std::vector<std::string> whole_classes) {
 }
 
 ModelShape build_shape(const ModelConfig& config, ElementType dtype) {
-  return config.family == Family::gpt2 ? build_gpt2_shape(config, dtype) : build_rotary_shape(config, dtype);
+  return row_of(config.family).layout == ModelLayout::gpt2 ? build_gpt2_shape(config, dtype)
+                                                           : build_llama_shape(config, dtype);
 }
 
 }  // namespace muster::spec

@@ -35,6 +35,29 @@ enum class TensorKind {
   derived,  // a buffer that is computed, not saved (torch: persistent=False)
 };
 
+// What a tensor does in the model, whatever its family calls it.
+enum class TensorRole {
+  other,
+  embedding,
+  position_embedding,
+  attention_norm,  // of what attention reads
+  query,
+  key,
+  value,
+  query_key_value,  // the three as one, queries first
+  query_norm,
+  key_norm,
+  attention_output,
+  feed_forward_norm,  // of what the feed-forward part reads
+  gate,
+  up,
+  down,
+  final_norm,
+  head,
+};
+// Whether it scales what was normed.
+bool is_norm(TensorRole role);
+
 enum class TensorId : std::size_t {};
 enum class ModuleId : std::size_t {};
 constexpr std::size_t number(TensorId id) { return static_cast<std::size_t>(id); }
@@ -47,6 +70,9 @@ struct TensorShape {
   TensorKind kind = TensorKind::parameter;
   ModuleId owner{};
   std::optional<TensorId> same_as;  // tied: these bytes are that tensor's, which comes earlier
+  TensorRole role = TensorRole::other;
+  bool bias = false;                  // added to what the weight of the same role gives
+  std::optional<std::int64_t> layer;  // absent: outside the layers
 
   std::int64_t elements() const { return dimensions.elements(); }
 };
@@ -76,6 +102,9 @@ class ModelShape {
   // A projection whose rows are its inputs, where other families have outputs: GPT-2's.
   bool is_transposed(TensorId id) const;
 
+  // The weight or bias of a role; layer: absent for what lies outside the layers.
+  std::optional<TensorId> find(TensorRole role, std::optional<std::int64_t> layer, bool bias = false) const;
+
   // "model.layers.0.self_attn"; "" for the root.
   std::string path(ModuleId id) const;
   std::string path(TensorId id) const;
@@ -92,13 +121,18 @@ class ShapeBuilder {
   void reserve(std::size_t modules, std::size_t tensors);
   // The module stays open for children and tensors until close(). The first one is the root.
   ModuleId open(std::string name, std::string class_name);
+  // As open(), and what it holds is the next layer's.
+  ModuleId open_layer(std::string name, std::string class_name);
   void close();
   // To the open module; its tensors come before its children. Opening, adding and closing in another order is a
   // bug and throws.
   TensorId add(std::string name, std::initializer_list<std::int64_t> sizes, TensorKind kind = TensorKind::parameter,
                ElementType type = ElementType::float32);
+  // Parameters with a role: "weight" and "bias".
+  TensorId add_weight(TensorRole role, std::initializer_list<std::int64_t> sizes, ElementType type);
+  TensorId add_bias(TensorRole role, std::int64_t size, ElementType type);
   // Shares the bytes of an earlier tensor, and so its sizes, kind and type.
-  TensorId tie(std::string name, TensorId same_as);
+  TensorId tie(std::string name, TensorId same_as, TensorRole role = TensorRole::other);
   ModelShape finish(std::vector<std::string> whole_classes);
 
  private:
@@ -106,6 +140,8 @@ class ShapeBuilder {
 
   ModelShape shape_;
   std::vector<ModuleId> open_;
+  std::optional<ModuleId> open_layer_;
+  std::int64_t layers_ = 0;
 };
 
 // The causal language model of transformers for this configuration: every module, parameter and buffer, in its order

@@ -15,9 +15,8 @@ namespace {
 using spec::Recomputation;
 using spec::ShardingStrategy;
 
-spec::ModelConfig grouped_llama(bool tied) {
-  spec::ModelConfig config;
-  config.family = spec::Family::llama;
+spec::ModelConfig grouped(spec::Family family, bool tied) {
+  spec::ModelConfig config = spec::blank_config(family);
   config.head_size = 64;
   config.kv_heads = 2;
   config.heads = 8;
@@ -30,13 +29,13 @@ spec::ModelConfig grouped_llama(bool tied) {
   return config;
 }
 
+spec::ModelConfig grouped_llama(bool tied) { return grouped(spec::Family::llama, tied); }
+
 spec::ModelConfig small_gpt2() {
-  spec::ModelConfig config = grouped_llama(true);
-  config.family = spec::Family::gpt2;
+  spec::ModelConfig config = grouped(spec::Family::gpt2, true);
+  config.dropout = {};
   config.kv_heads = config.heads;
   config.intermediate = 4 * config.hidden;
-  config.qkv_bias = config.output_bias = config.mlp_bias = true;
-  config.activation = spec::Activation::gelu_new;
   config.positions = 8192;
   return config;
 }
@@ -288,7 +287,7 @@ TEST(MusterMemory, ABlockAddsItsStatesAndWhatItsTapeKeeps) {
     deeper.config.layers = 41;
     ASSERT_EQ(one.memory().moment, deeper.memory().moment) << one;
     const spec::ModelConfig& config = one.config;
-    const bool gated = config.family != spec::Family::gpt2;
+    const bool gated = config.gated;
     const std::int64_t h = config.hidden, q = config.query_width(), v = config.kv_width(), f = config.intermediate;
     std::int64_t numbers = 4 * h + 3 * q + 4 * v + (gated ? 2 : 1) * f, log_sums = 4 * config.heads;
     if (one.work.recomputation == Recomputation::selective) numbers = 2 * h + 2 * q + 2 * v + (gated ? 2 : 1) * f;

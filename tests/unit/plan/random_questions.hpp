@@ -33,24 +33,18 @@ class Draw {
 
 inline spec::ModelConfig random_config(Draw& draw) {
   using enum spec::Family;
-  spec::ModelConfig config;
-  config.family = draw.one_of({llama, mistral, qwen2, qwen3, gpt2});
+  const spec::Family family = draw.one_of({llama, mistral, qwen2, qwen3, gpt2});
+  spec::ModelConfig config = spec::blank_config(family);
   config.head_size = draw.one_of<std::int64_t>({64, 128});
   config.kv_heads = draw.between(1, 8);
-  config.heads = config.kv_heads * (config.family == gpt2 ? 1 : draw.between(1, 6));
+  config.heads = config.kv_heads * (family == gpt2 ? 1 : draw.between(1, 6));
   config.hidden = config.heads * config.head_size;
-  config.intermediate = config.family == gpt2 ? 4 * config.hidden : config.hidden * draw.between(2, 4);
+  config.intermediate = family == gpt2 ? 4 * config.hidden : config.hidden * draw.between(2, 4);
   config.layers = draw.between(2, 40);
   config.vocabulary = draw.one_of<std::int64_t>({5003, 32000, 50257, 128256, 151936});
   config.positions = 1 << 17;
-  config.tied = config.family == gpt2 || draw.maybe(0.4);
-  config.qkv_bias = config.family == gpt2 || config.family == qwen2;
-  if (config.family == gpt2) {
-    config.positions = 8192;
-    config.output_bias = config.mlp_bias = true;
-    config.activation = spec::Activation::gelu_new;
-    config.dropout = {0.1, 0.1, 0.1};
-  }
+  config.tied = family == gpt2 || draw.maybe(0.4);
+  if (family == gpt2) config.positions = 8192;
   return config;
 }
 

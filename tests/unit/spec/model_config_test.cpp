@@ -31,6 +31,19 @@ ModelConfig fixture(const std::string& name) {
   return accepted(*text);
 }
 
+TEST(ModelConfig, BeginsBlankWithTheSwitchesOfItsFamily) {
+  for (const std::string& word : family_names()) {
+    const Family family = family_named(word).value();
+    const ModelConfig blank = blank_config(family);
+    EXPECT_EQ(blank.family, family);
+    EXPECT_EQ(name(family), word);
+    EXPECT_EQ(blank.hidden + blank.layers + blank.heads + blank.vocabulary, 0);
+  }
+  EXPECT_EQ(blank_config(Family::llama), ModelConfig{});
+  EXPECT_TRUE(blank_config(Family::qwen3).query_key_norm);
+  EXPECT_EQ(blank_config(Family::gpt2).position_kind, PositionKind::learned);
+}
+
 TEST(ModelConfig, ReadsAPublicLlama) {
   const ModelConfig config = fixture("Llama-3.1-405B");
   ModelConfig expected;

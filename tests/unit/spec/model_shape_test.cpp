@@ -90,6 +90,22 @@ TEST(ModelShape, TiesTheHeadToTheEmbedding) {
   EXPECT_FALSE(shape_of("Llama-2-7B").tensors.back().same_as);
 }
 
+TEST(ModelShape, SaysOfEveryParameterWhatItDoes) {
+  for (const char* name : {"Llama-3.2-1B", "Qwen2-0.5B", "Qwen3-0.6B", "gpt2"}) {
+    const ModelShape shape = shape_of(name);
+    for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+      const TensorShape& tensor = shape.tensors[i];
+      if (tensor.kind != TensorKind::parameter) continue;
+      EXPECT_NE(tensor.role, TensorRole::other) << shape.path(TensorId{i});
+      EXPECT_EQ(shape.find(tensor.role, tensor.layer, tensor.bias), TensorId{i}) << shape.path(TensorId{i});
+    }
+  }
+  const ModelShape qwen3 = shape_of("Qwen3-0.6B");
+  EXPECT_EQ(qwen3.path(*qwen3.find(TensorRole::key_norm, 5)), "model.layers.5.self_attn.k_norm.weight");
+  EXPECT_FALSE(qwen3.find(TensorRole::key_norm, std::nullopt));
+  EXPECT_FALSE(qwen3.find(TensorRole::query_key_value, 5));
+}
+
 TEST(ModelShape, KeepsRotaryFrequenciesInFloat32) {
   for (const ElementType dtype : {ElementType::bfloat16, ElementType::float16, ElementType::float32}) {
     const ModelShape shape = shape_of("Llama-2-7B", dtype);

@@ -81,7 +81,6 @@ std::ostream& operator<<(std::ostream& out, const Cell& cell) {
 
 spec::ModelConfig config_of(bool tied) {
   spec::ModelConfig config;
-  config.family = spec::Family::llama;
   config.vocabulary = 4096;
   config.hidden = 256;
   config.intermediate = 704;

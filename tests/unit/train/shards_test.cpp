@@ -31,12 +31,9 @@ constexpr std::size_t sequences = 6;
 constexpr float nowhere = std::numeric_limits<float>::quiet_NaN();  // of an element that the rank does not hold
 
 spec::ModelConfig config_of(spec::Family family, bool tied) {
-  spec::ModelConfig config = testing::small_model();
-  config.family = family;
+  spec::ModelConfig config = testing::small_model(family);
   config.kv_heads = family == spec::Family::gpt2 ? 4 : 2;
   config.tied = tied;
-  config.qkv_bias = family == spec::Family::qwen2;
-  if (family == spec::Family::gpt2) config.activation = spec::Activation::gelu_new;
   return config;
 }
 

@@ -5,8 +5,8 @@
 
 namespace muster::train::testing {
 
-inline spec::ModelConfig small_model() {
-  spec::ModelConfig config;
+inline spec::ModelConfig small_model(spec::Family family = spec::Family::llama) {
+  spec::ModelConfig config = spec::blank_config(family);
   config.vocabulary = 67;
   config.hidden = 48;
   config.intermediate = 80;
