@@ -26,7 +26,7 @@ bool is_boolean(const Value& value) { return value.truth() != nullptr; }
 bool is_just_true(const Value& value) { return value.truth() && *value.truth(); }
 bool is_just_false(const Value& value) { return value.truth() && !*value.truth(); }
 bool is_markup(const Value& value) { return value.is_markup(); }
-bool is_number(const Value& value) {
+bool is_number_value(const Value& value) {
   double number = 0;
   return to_number(value, number);
 }
@@ -80,7 +80,7 @@ Value same_as(Evaluation&, const Value& subject, const Given& given) {
 
 // Text all of one case, with at least one letter that has a case.
 template <bool (*wanted)(char32_t), bool (*unwanted)(char32_t)>
-Value all_case(Evaluation& evaluation, const Value& subject, const Given&) {
+Value is_all_case(Evaluation& evaluation, const Value& subject, const Given&) {
   const std::string text = evaluation.to_text(subject);
   bool any = false;
   for (const std::string_view character : code_points(text)) {
@@ -106,7 +106,7 @@ constexpr NativeFunction test_table[] = {
     {"mapping", test<is_mapping>},
     {"iterable", test<is_iterable>},
     {"sequence", test<is_sequence>},
-    {"number", test<is_number>},
+    {"number", test<is_number_value>},
     {"integer", test<is_integer>},
     {"float", test<is_float>},
     {"boolean", test<is_boolean>},
@@ -134,8 +134,8 @@ constexpr NativeFunction test_table[] = {
     {">=", greater_or_equal, {"other"}, 1},
     {"in", in, {"seq"}, 1},
     {"sameas", same_as, {"other"}, 1},
-    {"lower", all_case<is_lower, is_upper>},
-    {"upper", all_case<is_upper, is_lower>},
+    {"lower", is_all_case<is_lower, is_upper>},
+    {"upper", is_all_case<is_upper, is_lower>},
     {"filter", is_filter},
     {"test", is_test},
 };

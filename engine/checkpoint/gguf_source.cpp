@@ -17,7 +17,7 @@ using spec::GgufOrder;
 // Elements that are unpacked at once.
 constexpr std::int64_t tile_elements = std::int64_t{1} << 16;
 
-std::size_t size_of(spec::ElementType type) { return static_cast<std::size_t>(spec::bytes_per_element(type)); }
+std::size_t stored_size(spec::ElementType type) { return static_cast<std::size_t>(spec::bytes_per_element(type)); }
 
 // The row of the file that holds a row of transformers' tensor. In a head, transformers has the first elements of all
 // rotated pairs and then the second ones; the file has each pair together.
@@ -134,7 +134,7 @@ Result<void> GgufSource::read_rows(const Place& place, const SliceBounds& bounds
                                    std::span<std::byte> out) const {
   const bool interleaved = place.order == GgufOrder::interleaved;
   Tile tile(place.type, place.row_elements, bounds.first_column, bounds.columns);
-  const std::size_t row_bytes = static_cast<std::size_t>(bounds.columns) * size_of(as);
+  const std::size_t row_bytes = static_cast<std::size_t>(bounds.columns) * stored_size(as);
   const std::int64_t unit = interleaved ? place.head_size : 1;  // rows that change places among themselves
   const std::int64_t step =
       std::max<std::int64_t>(1, tile_elements / std::max<std::int64_t>(1, tile.elements * unit)) * unit;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t write_bytes = std::size_t{8} << 20;
 
 // A full disk is a refusal: starting the work again would meet it again.
-Error cannot_write(const std::filesystem::path& path) {
+Error cannot_write_pieces(const std::filesystem::path& path) {
   const auto kind = is_disk_full(errno) ? Error::Kind::refused : Error::Kind::failed;
   return {kind, fmt::format("cannot write {}: {}", path.string(), system_reason()),
           kind == Error::Kind::refused ? "free space there, or keep fewer checkpoints: training.save_total_limit"
@@ -62,7 +62,7 @@ Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const 
   if (!file || !write_all(file.number(), 0, std::as_bytes(std::span(header)), stop, written) ||
       !write_all(file.number(), header.size(), numbers, stop, written) || ::fsync(file.number()) != 0 ||
       ::rename(unfinished.c_str(), path.c_str()) != 0)
-    return cannot_write(path);
+    return cannot_write_pieces(path);
   return header.size() + numbers.size();
 }
 

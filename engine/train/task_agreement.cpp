@@ -48,6 +48,8 @@ class FactList {
   }
   void add(const auto&, wire::Own) {}
   void add(const auto&, wire::Identity) {}
+  template <auto usual>
+  void add(const auto&, wire::IdentityUnless<usual>) {}
 
   template <class T>
   void add_fields(const T& described) {

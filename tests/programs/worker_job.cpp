@@ -9,7 +9,7 @@
 
 namespace {
 
-class Printer : public muster::service::WorkerListener {
+class Printer : public muster::job::WorkerListener {
  public:
   muster::Result<void> on_event(const muster::wire::Event& event) override {
     fmt::print("{}\n", print(event));

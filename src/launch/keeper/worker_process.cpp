@@ -54,7 +54,7 @@ class CpuSet {
   std::vector<cpu_set_t> words_;
 };
 
-// What the child says when it cannot become the program. Nothing is said by the end of its socket, at exec.
+// What the child says when it cannot_do become the program. Nothing is said by the end of its socket, at exec.
 enum class Step : int { restrict_cpus, connect_streams, run };
 struct Failure {
   Step step = Step::run;
@@ -73,7 +73,7 @@ struct Image {
   pid_t keeper;
 };
 
-// Where a program is found in several folders, the one that has it but cannot run it is worth reporting.
+// Where a program is found in several folders, the one that has it but cannot_do run it is worth reporting.
 int run_first_of(const Image& image) {
   int reason = ENOENT;
   for (const std::string& candidate : image.candidates) {
@@ -104,8 +104,8 @@ Failure try_to_become(const Image& image) {
   ::_exit(told == sizeof failure ? 127 : 126);
 }
 
-Error cannot(std::string_view action) {
-  return {Error::Kind::failed, fmt::format("cannot {}: {}", action, system_reason()),
+Error cannot_do(std::string_view action) {
+  return {Error::Kind::failed, fmt::format("cannot_do {}: {}", action, system_reason()),
           "look at the limits on processes and open files: ulimit -u, ulimit -n"};
 }
 
@@ -122,14 +122,14 @@ Result<WorkerProcess> WorkerProcess::start(const StartWorker& order, const Contr
   if (order.command.empty()) return Error{Error::Kind::bad_input, "there is no command to run", ""};
   if (!order.output || !order.errors) {
     errno = EMFILE;
-    return cannot("take over its output");
+    return cannot_do("take over its output");
   }
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    return cannot("open a pair of sockets");
+    return cannot_do("open a pair of sockets");
   FileDescriptor ours = FileDescriptor(ends[0]);
   const FileDescriptor theirs = above_standard_streams(FileDescriptor(ends[1]));
-  if (!theirs) return cannot("open a pair of sockets");
+  if (!theirs) return cannot_do("open a pair of sockets");
 
   std::vector<std::string> arguments = order.command;
   std::vector<std::string> environment = order.environment;
@@ -144,10 +144,10 @@ Result<WorkerProcess> WorkerProcess::start(const StartWorker& order, const Contr
   pid_t pid = group == nullptr ? -1 : group->fork_inside();
   if (pid < 0) pid = ::fork();
   if (pid == 0) become_worker(image);
-  if (pid < 0) return cannot("start a process");
+  if (pid < 0) return cannot_do("start a process");
   FileDescriptor handle = open_process(pid);
   if (!handle) {
-    const Error error = cannot("watch a process");
+    const Error error = cannot_do("watch a process");
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     return error;
@@ -165,13 +165,13 @@ std::optional<std::string> WorkerProcess::begun() {
   errno = failure.reason;
   switch (failure.step) {
     case Step::restrict_cpus:
-      return fmt::format("cannot restrict {} to its CPUs: {}", program_, system_reason());
+      return fmt::format("cannot_do restrict {} to its CPUs: {}", program_, system_reason());
     case Step::connect_streams:
-      return fmt::format("cannot connect the output of {}: {}", program_, system_reason());
+      return fmt::format("cannot_do connect the output of {}: {}", program_, system_reason());
     case Step::run:
       break;
   }
-  return fmt::format("cannot run {}: {}", program_, system_reason());
+  return fmt::format("cannot_do run {}: {}", program_, system_reason());
 }
 
 void WorkerProcess::signal(int signal) const {
