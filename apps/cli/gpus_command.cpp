@@ -83,23 +83,21 @@ int pick(const PickOptions& options) {
   request->allow_leased = request->allow_busy = options.share;
   request->offered.share = true;
   host::Host host = open_host(*options.inventory);
-  const auto view = host.look();
+  auto view = host.look();
   if (!view) return report(view.error());
-  const auto chosen = host::pick(*view, *request);
-  if (!chosen) return report(chosen.error());
-  const auto mask =
-      host::mask_for(*view, *chosen, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
-  if (!mask) return report(mask.error());
+  const auto choice = host::choose(std::move(*view), *request,
+                                   options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);
+  if (!choice) return report(choice.error());
   if (options.json) {
-    nlohmann::ordered_json json = {{"mask", *mask}, {"gpus", nlohmann::ordered_json::array()}};
-    for (const gpu::VisibleIndex index : *chosen) {
-      const gpu::VisibleDevice& device = view->visible[static_cast<std::size_t>(gpu::number(index))];
+    nlohmann::ordered_json json = {{"mask", choice->mask}, {"gpus", nlohmann::ordered_json::array()}};
+    for (const gpu::VisibleIndex index : choice->devices) {
+      const gpu::VisibleDevice& device = choice->view.visible[static_cast<std::size_t>(gpu::number(index))];
       json["gpus"].push_back(
           {{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
     }
     fmt::print("{}\n", json.dump(2));
   } else {
-    fmt::print("{}\n", *mask);
+    fmt::print("{}\n", choice->mask);
   }
   return 0;
 }

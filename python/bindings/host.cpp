@@ -23,7 +23,7 @@ host::HostView look(Host& host, bool everything) {
 
 std::vector<int> pick(Host& host, const gpu::SelectionRequest& request) {
   std::vector<int> chosen;
-  for (const gpu::VisibleIndex index : value_or_raise(host.pick(request))) chosen.push_back(gpu::number(index));
+  for (const gpu::VisibleIndex index : value_or_raise(host::pick(value_or_raise(host.look()), request))) chosen.push_back(gpu::number(index));
   return chosen;
 }
 

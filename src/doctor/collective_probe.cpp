@@ -55,7 +55,9 @@ std::vector<CollectiveFacts> probe_collectives(const host::HostSources& sources)
   gpu::SelectionRequest request;
   request.count = ranks;
   request.up_to = true;
-  const auto chosen = host.pick(request);  // none, or none that is free: other checks report that
+  const auto view = host.look();
+  if (!view) return facts;
+  const auto chosen = host::pick(*view, request);  // none, or none that is free: other checks report that
   if (!chosen || chosen->empty()) return facts;
   request.count = static_cast<int>(chosen->size());
   facts.push_back({chosen->size() > 1 ? "2 GPU ranks" : "2 ranks on one GPU", run_check(host, request), false});

@@ -53,7 +53,7 @@ ChosenDevices on_gpus(const HostView& view, const std::vector<gpu::VisibleIndex>
 Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& asked, std::optional<std::int64_t> work,
                                      Purpose purpose) {
   if (asked.device == spec::Device::cpu) return on_the_cpu(asked);
-  const auto view = host.look(gpu::Detail::everything);
+  auto view = host.look(gpu::Detail::everything);
   if (!view) return view.error();
   const bool nothing_asked = asked.gpu_ids.empty() && !asked.num_gpus.has_value();
   const bool any_device = nothing_asked && asked.device == spec::Device::automatic;
@@ -79,6 +79,7 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
   if (asked.ranks) chosen.ranks = static_cast<int>(*asked.ranks);
   // A file has work for all of them, as long as there is a prompt for each; a pipe usually only for one.
   if (nothing_asked && !asked.ranks) chosen.most_replicas = static_cast<std::size_t>(work.value_or(1));
+  chosen.view = std::move(*view);
   return chosen;
 }
 

@@ -23,6 +23,7 @@ struct ChosenDevices {
   // Most models that may work side by side; absent: as many as the ranks allow, since that many were asked for.
   std::optional<std::size_t> most_replicas = {};
   std::vector<std::string> notes = {};  // what the user should know about the choice
+  std::optional<HostView> view = {};    // that the GPUs were chosen from; absent: CPU ranks
 };
 
 // distributed.enabled: false. Settings that ask for more at the same time are refused when they are resolved.

@@ -133,17 +133,12 @@ std::optional<gpu::VisibleIndex> HostView::visible_index(gpu::GpuIndex gpu) cons
   return std::nullopt;
 }
 
-struct Host::Choice {
-  HostView view;
-  std::vector<gpu::VisibleIndex> chosen;
-
-  std::vector<gpu::VisibleDevice> devices() const {
-    std::vector<gpu::VisibleDevice> devices;
-    for (const gpu::VisibleIndex index : chosen)
-      devices.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
-    return devices;
-  }
-};
+std::vector<gpu::VisibleDevice> Choice::visible_devices() const {
+  std::vector<gpu::VisibleDevice> chosen;
+  for (const gpu::VisibleIndex index : devices)
+    chosen.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
+  return chosen;
+}
 
 Host::Host(HostSources sources)
     : sources_(std::move(sources)), inventory_(open_inventory(sources_)), leases_(sources_.lease_folder) {}
@@ -179,12 +174,6 @@ Result<HostView> Host::look(gpu::Detail detail) {
   return again;
 }
 
-Result<std::vector<gpu::VisibleIndex>> Host::pick(const gpu::SelectionRequest& request) {
-  const auto view = look();
-  if (!view) return view.error();
-  return host::pick(*view, request);
-}
-
 // Inside the gate of the leases, so that choosing and taking are one step. choice is set to what the lease is for.
 Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, Choice& choice) {
   const std::vector<std::string> accepted = acceptable(choice.view, request);
@@ -212,9 +201,9 @@ Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const Leas
       chosen = select_from(choice.view, request, holder_of);
     }
     if (!chosen) return chosen.error();
-    choice.chosen = std::move(*chosen);
+    choice.devices = std::move(*chosen);
     std::vector<lease::ResourceName> names;
-    for (const gpu::VisibleDevice& device : choice.devices()) names.push_back(device.uuid->text);
+    for (const gpu::VisibleDevice& device : choice.visible_devices()) names.push_back(device.uuid->text);
     return names;
   };
   const auto on_waiting = [&](const Error& reason) {
@@ -229,23 +218,23 @@ Result<lease::Lease> Host::take(const gpu::SelectionRequest& request, const Leas
 Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, gpu::MaskForm form) {
   auto view = look_at_gpus(gpu::Detail::everything);
   if (!view) return view.error();
-  Choice choice{std::move(*view), {}};
+  Choice choice{std::move(*view), {}, {}};
   Grant grant;
   if (lease_request.share) {
     gpu::SelectionRequest shared = request;
     shared.allow_busy = true;
     auto chosen = select_from(choice.view, shared, [](const std::string&) { return std::nullopt; });
     if (!chosen) return chosen.error();
-    choice.chosen = std::move(*chosen);
+    choice.devices = std::move(*chosen);
   } else {
     auto held = take(request, lease_request, choice);
     if (!held) return held.error();
     grant.lease = std::move(*held);
   }
-  auto mask = mask_for(choice.view, choice.chosen, form);
+  auto mask = mask_for(choice.view, choice.devices, form);
   if (!mask) return mask.error();
   grant.mask = std::move(*mask);
-  grant.devices = choice.devices();
+  grant.devices = choice.visible_devices();
   grant.environment = gpu::mask_environment(grant.mask);
   if (grant.lease) {
     grant.environment.push_back(grant.lease->pass_on_exec());
@@ -257,6 +246,7 @@ Result<Grant> Host::hold(const gpu::SelectionRequest& request, const LeaseReques
         grant.notes.push_back(
             fmt::format("GPU {} is in use by {}, without a lease", gpu::number(device.gpu), occupant->second));
   }
+  grant.view = std::move(choice.view);
   return grant;
 }
 
@@ -307,6 +297,14 @@ Result<std::vector<gpu::VisibleIndex>> pick(const HostView& view, const gpu::Sel
     const auto found = view.holders.find(uuid);
     return found == view.holders.end() ? std::nullopt : std::optional(describe(found->second));
   });
+}
+
+Result<Choice> choose(HostView view, const gpu::SelectionRequest& request, gpu::MaskForm form) {
+  auto devices = pick(view, request);
+  if (!devices) return devices.error();
+  auto mask = mask_for(view, *devices, form);
+  if (!mask) return mask.error();
+  return Choice{std::move(view), std::move(*devices), std::move(*mask)};
 }
 
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form) {

@@ -47,6 +47,15 @@ struct HostView {
   std::optional<gpu::VisibleIndex> visible_index(gpu::GpuIndex gpu) const;
 };
 
+// GPUs chosen from a view, and the mask of a child that may use them all: of one look, so that they agree.
+struct Choice {
+  HostView view;
+  std::vector<gpu::VisibleIndex> devices;
+  std::string mask;  // CUDA_VISIBLE_DEVICES
+
+  std::vector<gpu::VisibleDevice> visible_devices() const;
+};
+
 // How a lease is asked for.
 struct LeaseRequest {
   std::string command;                                      // recorded so that others can read it
@@ -64,6 +73,7 @@ struct Grant {
   std::string mask;                         // CUDA_VISIBLE_DEVICES for a child that may use them all
   std::vector<std::pair<std::string, std::string>> environment;  // everything a child needs
   std::vector<std::string> notes;  // what the user should know: which processes use these GPUs without a lease
+  HostView view;                   // that they were chosen from, without its holders
 };
 
 class Host {
@@ -75,9 +85,6 @@ class Host {
 
   Result<HostView> look(gpu::Detail detail = gpu::Detail::everything);
 
-  // Chooses without taking, by looking at the GPUs itself.
-  Result<std::vector<gpu::VisibleIndex>> pick(const gpu::SelectionRequest& request);
-
   // Chooses and takes, in one step.
   Result<Grant> hold(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, gpu::MaskForm form);
 
@@ -85,8 +92,6 @@ class Host {
   Result<Grant> hold_visible(std::size_t first, std::size_t count, const LeaseRequest& lease_request);
 
  private:
-  struct Choice;  // devices chosen from a view
-
   // Without the holders: nothing in it waits for the leases.
   Result<HostView> look_at_gpus(gpu::Detail detail);
   Result<lease::Lease> take(const gpu::SelectionRequest& request, const LeaseRequest& lease_request, Choice& choice);
@@ -99,6 +104,10 @@ class Host {
 
 // Chooses from a view of everything.
 Result<std::vector<gpu::VisibleIndex>> pick(const HostView& view, const gpu::SelectionRequest& request);
+
+// The same with their mask; nothing is taken.
+Result<Choice> choose(HostView view, const gpu::SelectionRequest& request,
+                      gpu::MaskForm form = gpu::MaskForm::as_inherited);
 
 // The mask for these devices of a view. Numbers are only used where they cannot be misread.
 Result<std::string> mask_for(const HostView& view, std::span<const gpu::VisibleIndex> chosen, gpu::MaskForm form);

@@ -12,6 +12,7 @@ namespace muster::job {
 
 Result<plan::Question> ask(host::Host& host, planning::PlanRequest request, const host::ChosenDevices& chosen) {
   host::name_devices(request.spec.distributed, chosen);
+  request.view = chosen.view;
   request.implementation = plan::Implementation::muster;
   request.computes_here = chosen.gpus.empty();
   auto question = planning::plan_question(host, request);

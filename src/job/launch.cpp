@@ -35,16 +35,17 @@ bool needs_one_gpu_per_rank(Contract contract) {
 }
 
 // Whether the GPUs have to be looked at: if nothing depends on them, the driver is not even loaded.
+// Whether the number of ranks follows from that of the GPUs.
+bool are_counted(const LaunchJobRequest& job) { return job.ranks && std::holds_alternative<RanksPer>(*job.ranks); }
+
 bool needs_gpus(const LaunchJobRequest& job) {
   if (job.without_gpus) return false;
-  const bool counted = job.ranks && std::holds_alternative<RanksPer>(*job.ranks);
-  return !job.lease.share || job.selection || job.numa || counted || needs_one_gpu_per_rank(job.request.contract);
+  return !job.lease.share || job.selection || job.numa || are_counted(job) || needs_one_gpu_per_rank(job.request.contract);
 }
 
 // Whether only the holders of the GPUs have to be known: with torchrun's options alone. That is quick.
 bool only_leases_gpus(const LaunchJobRequest& job) {
-  const bool counted = job.ranks && std::holds_alternative<RanksPer>(*job.ranks);
-  return !job.without_gpus && !job.lease.share && !job.selection && !job.numa && !counted && !job.request.place &&
+  return !job.without_gpus && !job.lease.share && !job.selection && !job.numa && !are_counted(job) && !job.request.place &&
          !needs_one_gpu_per_rank(job.request.contract);
 }
 
@@ -166,8 +167,8 @@ RankGpus taken(host::Grant grant, bool picked) {
   return gpus;
 }
 
-// Chosen, and also taken if take is set.
-Result<RankGpus> choose_gpus(host::Host& host, const LaunchJobRequest& job, const host::HostView& view, int ranks, bool take) {
+// Chosen, and also taken if take is set. view becomes the look that they were chosen from.
+Result<RankGpus> choose_gpus(host::Host& host, const LaunchJobRequest& job, host::HostView& view, int ranks, bool take) {
   RankGpus gpus;
   gpus.picked = job.selection.has_value();
   const gpu::SelectionRequest request =
@@ -176,18 +177,19 @@ Result<RankGpus> choose_gpus(host::Host& host, const LaunchJobRequest& job, cons
   if (take) {
     auto grant = host.hold(request, job.lease, job.form);
     if (!grant) return grant.error();
+    view = std::move(grant->view);
     return taken(std::move(*grant), gpus.picked);
   }
   gpu::SelectionRequest look = request;
   look.allow_leased = look.allow_leased || job.lease.share;
   look.allow_busy = look.allow_busy || job.lease.share;
-  const auto chosen = host.pick(look);
-  if (!chosen) return chosen.error();
-  const auto mask = host::mask_for(view, *chosen, job.form);
-  if (!mask) return mask.error();
-  for (const gpu::VisibleIndex index : *chosen)
-    gpus.devices.push_back(view.visible[static_cast<std::size_t>(gpu::number(index))]);
-  gpus.entries = split(*mask, ',');
+  auto seen = host.look();
+  if (!seen) return seen.error();
+  auto choice = host::choose(std::move(*seen), look, job.form);
+  if (!choice) return choice.error();
+  gpus.devices = choice->visible_devices();
+  gpus.entries = split(choice->mask, ',');
+  view = std::move(choice->view);
   return gpus;
 }
 
@@ -210,7 +212,8 @@ std::vector<std::optional<RankDevice>> devices_of(const host::HostView& view, co
 Result<Prepared> prepare(host::Host& host, const LaunchJobRequest& job, bool take) {
   const bool quick = take && only_leases_gpus(job);
   host::HostView view;
-  if (needs_gpus(job) && !quick) {
+  // GPUs that are picked are looked at when they are chosen.
+  if (needs_gpus(job) && !quick && (!job.selection || are_counted(job))) {
     auto seen = host.look(gpu::Detail::memory);
     if (!seen) return seen.error();
     view = std::move(*seen);

@@ -146,9 +146,10 @@ struct ChosenDevices {
 };
 
 // The GPUs asked for: by name, by number, or all that are visible; of those, the ones max_memory names.
-Result<ChosenDevices> choose_devices(host::Host& host, const spec::RunSpec& spec) {
+Result<ChosenDevices> choose_devices(host::Host& host, const PlanRequest& plan_request) {
+  const spec::RunSpec& spec = plan_request.spec;
   if (spec.distributed.device == spec::Device::cpu) return ChosenDevices{};
-  auto view = host.look(gpu::Detail::everything);
+  const auto view = plan_request.view ? Result<host::HostView>(*plan_request.view) : host.look(gpu::Detail::everything);
   if (!view) return view.error();
   gpu::SelectionRequest request;
   request.ids = spec.distributed.gpu_ids;
@@ -238,7 +239,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
                  "--strategy fsdp shards the same states"};
   auto model = read_model(plan_request);
   if (!model) return model.error();
-  auto devices = choose_devices(host, spec);
+  auto devices = choose_devices(host, plan_request);
   if (!devices) return devices.error();
   plan::Question question;
   question.model = std::move(*model);

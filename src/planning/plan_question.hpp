@@ -21,6 +21,7 @@ struct PlanRequest {
   plan::Planner planner = plan::Planner::optimal;
   std::optional<bool> expandable_segments;         // absent: as PYTORCH_CUDA_ALLOC_CONF says
   std::optional<std::filesystem::path> constants;  // a file with measured constants
+  std::optional<host::HostView> view = {};         // a look at the GPUs, at everything; absent: the host looks
   bool computes_here = false;                      // on this machine's CPU, whatever describes the GPUs
 };
 

@@ -163,19 +163,14 @@ Result<Slots> plan_slots(host::Host& host, const SlotOptions& options, const hos
   if (!shape->request) return cpu_slots(*shape);
   gpu::SelectionRequest request = *shape->request;
   request.allow_leased = request.allow_busy = lease.share;
-  const auto view = host.look();
+  auto view = host.look();
   if (!view) return view.error();
-  const auto chosen = host::pick(*view, request);
-  if (!chosen) return chosen.error();
-  const auto mask = host::mask_for(*view, *chosen, gpu::MaskForm::as_inherited);
-  if (!mask) return mask.error();
-  std::vector<gpu::VisibleDevice> devices;
-  for (const gpu::VisibleIndex index : *chosen)
-    devices.push_back(view->visible[static_cast<std::size_t>(number(index))]);
-  auto cut = cut_into_slots(*shape, devices, split(*mask, ','));
+  const auto choice = host::choose(std::move(*view), request);
+  if (!choice) return choice.error();
+  auto cut = cut_into_slots(*shape, choice->visible_devices(), split(choice->mask, ','));
   if (!cut) return cut.error();
   Slots slots{std::nullopt, std::move(*cut)};
-  consider_described_gpus(host.sources(), *view, slots);
+  consider_described_gpus(host.sources(), choice->view, slots);
   return slots;
 }
 
@@ -193,9 +188,7 @@ Result<Slots> take_slots(host::Host& host, const SlotOptions& options, const hos
     if (std::ranges::find(mask, variable) == mask.end())
       for (Slot& slot : *cut) slot.environment.push_back(variable);
   Slots slots{std::move(*grant), std::move(*cut)};
-  const auto view = host.look(gpu::Detail::memory);
-  if (!view) return view.error();
-  consider_described_gpus(host.sources(), *view, slots);
+  consider_described_gpus(host.sources(), slots.grant->view, slots);
   return slots;
 }
 

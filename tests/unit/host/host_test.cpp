@@ -22,6 +22,15 @@ class HostTest : public ::testing::Test {
     return Host(std::move(sources));
   }
 
+  static Result<std::vector<gpu::VisibleIndex>> pick_now(Host&& on, const gpu::SelectionRequest& request) {
+    const auto view = on.look();
+    if (!view) return view.error();
+    return pick(*view, request);
+  }
+  static Result<std::vector<gpu::VisibleIndex>> pick_now(Host& on, const gpu::SelectionRequest& request) {
+    return pick_now(std::move(on), request);
+  }
+
   testing::ScratchFolder folder_;
   EnvironmentVariable no_outer_lease_{"MUSTER_LEASE", std::nullopt};
   const std::string four_ = "gpus: [{count: 4, memory_total: 40GiB}]\n";
@@ -36,12 +45,31 @@ TEST_F(HostTest, HoldsWhatItPickedAndShowsItToOthers) {
   ASSERT_TRUE(view);
   EXPECT_EQ(view->holders.size(), 2U);
   EXPECT_EQ(view->holders.begin()->second.command, "training");
-  EXPECT_EQ(theirs.pick({.count = 2}).value(), (std::vector{gpu::VisibleIndex{2}, gpu::VisibleIndex{3}}));
+  EXPECT_EQ(pick_now(theirs, {.count = 2}).value(), (std::vector{gpu::VisibleIndex{2}, gpu::VisibleIndex{3}}));
   const auto refused = theirs.hold({.count = 3}, {}, gpu::MaskForm::as_inherited);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, Error::Kind::refused);
   grant->lease.reset();
   EXPECT_TRUE(theirs.hold({.count = 4}, {}, gpu::MaskForm::as_inherited));
+}
+
+TEST_F(HostTest, ComposesTheMaskOfAChoiceFromTheLookThatItWasMadeIn) {
+  Host masked = host(four_, "3,2,1");
+  auto view = masked.look();
+  ASSERT_TRUE(view);
+  host("gpus: [{count: 1, memory_total: 40GiB}]\n");  // the machine changes
+  const auto choice = choose(std::move(*view), {.ids = {"1", "0"}});
+  ASSERT_TRUE(choice) << choice.error().what;
+  EXPECT_EQ(choice->mask, "2,3");
+  EXPECT_EQ(gpu::number(choice->visible_devices()[0].gpu), 2);
+}
+
+TEST_F(HostTest, GrantsComeWithTheLookThatTheyWereChosenFrom) {
+  Host mine = host(four_);
+  const auto grant = mine.hold({.ids = {"2"}}, {}, gpu::MaskForm::as_inherited);
+  ASSERT_TRUE(grant) << grant.error().what;
+  EXPECT_EQ(grant->view.visible.size(), 4U);
+  EXPECT_EQ(gpu::number(grant->view.gpu_of(grant->devices[0]).facts.index), 2);
 }
 
 TEST_F(HostTest, GivesChildrenTheMaskTheOrderAndTheLease) {
@@ -114,7 +142,7 @@ TEST_F(HostTest, LeavesAGpuAloneThatAProcessWithoutALeaseComputesOn) {
   const std::string one_busy =
       "gpus: [{memory_total: 40GiB, processes: [{pid: 41877, user: alice, memory: 31GiB}]}, {memory_total: 40GiB}]\n";
   Host mine = host(one_busy);
-  EXPECT_EQ(mine.pick({}).value(), std::vector{gpu::VisibleIndex{1}});
+  EXPECT_EQ(pick_now(mine, {}).value(), std::vector{gpu::VisibleIndex{1}});
   const auto grant = mine.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
   EXPECT_EQ(grant->mask, "1");
@@ -139,7 +167,7 @@ TEST_F(HostTest, UsesAGpuThatOnlyDrawsAScreenOrHasAnIdleServer) {
 }
 
 TEST_F(HostTest, TakesAProcessForBusyWhoseMemoryIsNotKnown) {
-  EXPECT_FALSE(host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877}]}]\n").pick({.count = 1}));
+  EXPECT_FALSE(pick_now(host("gpus: [{memory_total: 40GiB, processes: [{pid: 41877}]}]\n"), {.count = 1}));
 }
 
 TEST_F(HostTest, CountsNoProcessOfTheLeaseItRunsInAsAStranger) {
@@ -148,9 +176,9 @@ TEST_F(HostTest, CountsNoProcessOfTheLeaseItRunsInAsAStranger) {
   auto grant = outer.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
   const auto [name, value] = grant->lease->pass_on_exec();
-  EXPECT_FALSE(host(busy).pick({.count = 1})) << "outside of the lease it is leased";
+  EXPECT_FALSE(pick_now(host(busy), {.count = 1})) << "outside of the lease it is leased";
   const EnvironmentVariable inside(name.c_str(), value);
-  EXPECT_TRUE(host(busy).pick({.count = 1}));
+  EXPECT_TRUE(pick_now(host(busy), {.count = 1}));
   EXPECT_TRUE(host(busy).hold({.count = 1}, {}, gpu::MaskForm::as_inherited));
 }
 
@@ -206,7 +234,7 @@ TEST_F(HostTest, LeasesMigInstancesOneByOne) {
 
 TEST_F(HostTest, SaysWhyThereIsNoGpu) {
   Host none = host("gpus: []\n");
-  const auto refused = none.pick({.count = 1});
+  const auto refused = pick_now(none, {.count = 1});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().what.find("no GPU is visible here"), std::string::npos);
   EXPECT_FALSE(host(four_, "0,9").look());
