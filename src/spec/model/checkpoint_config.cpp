@@ -75,6 +75,8 @@ void take_heads(ModelConfig& config, std::int64_t query_width, std::int64_t kv_w
 // Which family of Llama's layout has such tensors.
 Family llama_like_family(const TensorTable& table) {
   if (table.has("layers.0.self_attn.q_norm.weight")) return Family::qwen3;
+  const bool gated = table.has("layers.0.mlp.gate_proj.weight");
+  if (!gated && table.has("layers.0.mlp.up_proj.weight")) return Family::arcee;
   const bool bias = table.has("layers.0.self_attn.q_proj.bias");
   return bias && !table.has("layers.0.self_attn.o_proj.bias") ? Family::qwen2 : Family::llama;
 }
@@ -89,7 +91,8 @@ DerivedConfig llama_layout_config(TensorTable& table) {
   config.mlp_bias = table.has("layers.0.mlp.down_proj.bias");
   config.vocabulary = table.size("embed_tokens.weight", 2, 0);
   config.hidden = table.size("embed_tokens.weight", 2, 1);
-  config.intermediate = table.size("layers.0.mlp.gate_proj.weight", 2, 0);
+  const std::string_view first = config.gated ? "layers.0.mlp.gate_proj.weight" : "layers.0.mlp.up_proj.weight";
+  config.intermediate = table.size(first, 2, 0);
   config.layers = table.count("layers.");
   config.positions = 2048;
   config.tied = !table.has("lm_head.weight");

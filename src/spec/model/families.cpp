@@ -86,6 +86,20 @@ std::span<const FamilyRow> family_table() {
                     .softmax_in_float32 = false,
                     .dropout = {0.1, 0.1, 0.1}},
        .gguf = {.has_files = true}},
+      {.name = "arcee",
+       .class_prefix = "Arcee",
+       .architecture = "ArceeForCausalLM",
+       .defaults = {.family = Family::arcee,
+                    .vocabulary = 32000,
+                    .hidden = 2560,
+                    .intermediate = 18432,
+                    .layers = 32,
+                    .heads = 32,
+                    .positions = 4096,
+                    .gated = false,
+                    .activation = Activation::relu2,
+                    .norm_epsilon = 1e-5},
+       .keys = {.attention_bias = true, .mlp_bias = true}},
   });
   return rows;
 }

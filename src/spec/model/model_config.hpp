@@ -14,7 +14,7 @@
 
 namespace muster::spec {
 
-enum class Family { llama, mistral, qwen2, qwen3, gpt2 };
+enum class Family { llama, mistral, qwen2, qwen3, gpt2, arcee };
 
 // "llama", "gpt2": config.json's model_type.
 std::string_view name(Family family);

@@ -37,6 +37,8 @@ def cases():
         yield Case(f"{family}-tied", family, small | {"tie_word_embeddings": True})
         yield Case(f"{family}-untied", family, small | {"tie_word_embeddings": False})
         yield Case(f"{family}-long", family, small, (300, 5))
+    yield Case("arcee", "arcee", small)
+    yield Case("arcee-tied-biases", "arcee", small | {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True})
     yield Case("llama-biases", "llama", small | {"attention_bias": True, "mlp_bias": True})
     yield Case("qwen3-biases", "qwen3", small | {"attention_bias": True})
     for family in ("llama", "mistral", "qwen3"):

@@ -8,7 +8,7 @@ import numpy
 import pytest
 import torch
 
-FIXED = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "mistral-window")
+FIXED = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "arcee", "mistral-window")
 # Rotary embeddings that depend on how long a sequence may become: transformers changes those of earlier tokens as it
 # grows, and a score is made for the length that it has.
 BY_LENGTH = ("llama-dynamic", "llama-longrope-long")

@@ -62,7 +62,7 @@ def test_a_row_has_the_same_bits_however_it_is_computed(checkpoint, tmp_path):
 
 
 LEARNING = pytest.mark.parametrize("case", [case for case in CASES if case.name in (
-    "llama-biases", "qwen2-tied", "qwen3-head-dim", "mistral-window", "llama-llama3", "gpt2", "llama-gelu")],
+    "llama-biases", "qwen2-tied", "qwen3-head-dim", "mistral-window", "llama-llama3", "gpt2", "llama-gelu", "arcee-tied-biases")],
     ids=lambda case: case.name)
 
 

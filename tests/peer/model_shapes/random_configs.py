@@ -2,13 +2,14 @@
 
 import random
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gpt2")
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "arcee")
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "gpt2": "GPT2LMHeadModel",
+    "arcee": "ArceeForCausalLM",
 }
 ACTIVATIONS = ("silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2", "quick_gelu", "tanh", "mish")
 ROPE = (
@@ -81,11 +82,11 @@ def rotary(chance: random.Random, family: str) -> dict:
         values["head_dim"] = 2 * chance.randrange(2, 40)
     elif family == "qwen3":
         values["head_dim"] = size
-    if family in ("llama", "qwen2", "qwen3") and chance.random() < 0.3:
+    if family in ("llama", "qwen2", "qwen3", "arcee") and chance.random() < 0.3:
         values["num_key_value_heads"] = None
-    elif family == "llama" and chance.random() < 0.3:
+    elif family in ("llama", "arcee") and chance.random() < 0.3:
         del values["num_key_value_heads"]
-    if family != "llama":
+    if family not in ("llama", "arcee"):
         values |= windows(chance, family, layers)
     return common(chance, family) | values | chance.choice(ROPE)
 
