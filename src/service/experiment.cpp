@@ -9,6 +9,7 @@
 
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
+#include "system/private_folder.hpp"
 #include "system/process.hpp"
 #include "base/text.hpp"
 #include "experiment/experiment_file.hpp"
@@ -193,9 +194,8 @@ std::string schedule_json(const schedule::Simulation& simulation) {
 namespace {
 
 Result<void> prepare_folder(const ExperimentPlan& plan) {
-  std::error_code failure;
-  fs::create_directories(plan.folder, failure);
-  if (failure)
+  // It holds the commands of stages.
+  if (const std::error_code failure = make_private_folder(plan.folder))
     return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", plan.folder.string(), failure.message()),
                  "output=FOLDER names another place"};
   if (auto written = write_file_atomically(plan.folder / "experiment.yaml", experiment::experiment_text(*plan.spec));
