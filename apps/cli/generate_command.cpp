@@ -156,7 +156,7 @@ service::PlanCommandLine plan_command(const service::GeneratePlan& plan) {
 int show_plan(const service::GeneratePlan& plan, bool json) {
   const service::PlanCommandLine command = plan_command(plan);
   if (json)
-    fmt::print("{}\n", service::plan_json(plan.question, plan.plan, command));
+    show_json(service::plan_json(plan.question, plan.plan, command) + "\n");
   else
     show(service::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
@@ -189,7 +189,7 @@ int run_prompts(service::Host& host, const service::GenerateRequest& request, co
   if (!summary) return report(summary.error());
   for (const std::string& text : summary->notes) note(text);
   if (json)
-    fmt::print("{}\n", service::summary_json(plan, *summary));
+    show_json(service::summary_json(plan, *summary) + "\n");
   else
     note(service::summary_text(plan, *summary));
   if (summary->failure) return report(*summary->failure);
@@ -201,7 +201,7 @@ int tell_complete(const service::GeneratePlan& plan, const GenerateCommand& give
                    count_of(*plan.total, "prompt")));
   service::GenerateSummary summary;
   summary.earlier = *plan.total;
-  if (given.json) fmt::print("{}\n", service::summary_json(plan, summary));
+  if (given.json) show_json(service::summary_json(plan, summary) + "\n");
   return 0;
 }
 

@@ -48,7 +48,7 @@ int show_once(service::Host& host, const ShowOptions& options, std::string_view 
   const auto text = render(*view, options);
   if (!text) return report(text.error());
   fmt::print("{}", before);
-  options.json ? fmt::print("{}", *text) : show(*text);
+  options.json ? show_json(*text) : show(*text);
   std::fflush(stdout);
   return 0;
 }
@@ -97,7 +97,7 @@ int pick(const PickOptions& options) {
       json["gpus"].push_back(
           {{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
     }
-    fmt::print("{}\n", json.dump(2));
+    show_json(json.dump(2) + "\n");
   } else {
     fmt::print("{}\n", *mask);
   }

@@ -20,7 +20,7 @@ int launch(const LaunchOptions& options, const Tail& tail) {
     const auto plan = service::plan_launch(host, *request);
     if (!plan) return report(plan.error());
     if (options.json)
-      fmt::print("{}\n", launch_plan_json(*plan));
+      show_json(launch_plan_json(*plan) + "\n");
     else
       show(launch_plan_text(*plan));
     return 0;

@@ -57,7 +57,7 @@ int run_plan(const PlanCommand& given, const CLI::App& command) {
     if (auto written = write_file_atomically(*given.plot, service::plan_plot(question, made)); !written)
       return report(written.error());
   if (given.json)
-    fmt::print("{}\n", service::plan_json(question, made, typed));
+    show_json(service::plan_json(question, made, typed) + "\n");
   else
     show(service::plan_text(question, made, typed, output_has_colour()));
   return made.fits() ? 0 : exit_code(Error::Kind::refused);

@@ -60,7 +60,7 @@ std::string spoken_end(const schedule::JobRecord& record) {
 
 int print_json(const Result<std::string>& text) {
   if (!text) return report(text.error());
-  fmt::print("{}{}", *text, text->ends_with('\n') ? "" : "\n");
+  show_json(*text + (text->ends_with('\n') ? "" : "\n"));
   return 0;
 }
 

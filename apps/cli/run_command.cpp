@@ -68,7 +68,7 @@ int show_schedule(const RunOptions& options, const service::ExperimentPlan& plan
     if (auto written = write_file_atomically(options.svg, picture); !written) return report(written.error());
   }
   if (options.json)
-    fmt::print("{}", service::schedule_json(simulation));
+    show_json(service::schedule_json(simulation));
   else
     show(schedule::schedule_text(simulation.scheduler(), simulation.runs()));
   return 0;
@@ -149,7 +149,7 @@ Result<bool> show_outcome(const RunOptions& options, const service::ExperimentPl
     outcome.progress.reason = reason->second;
   }
   if (options.json)
-    fmt::print("{}", outcome_json(plan, *outcomes));
+    show_json(outcome_json(plan, *outcomes));
   else
     show(experiment::outcome_table(*outcomes, output_has_colour()));
   return complete;

@@ -33,7 +33,7 @@ store::TextPlotForm plot_form() { return {output_width(), 12, output_is_unicode(
 int list(const RunsOptions& options) {
   const auto runs = service::list_runs(options.output);
   if (options.json)
-    fmt::print("{}\n", service::runs_json(runs));
+    show_json(service::runs_json(runs) + "\n");
   else
     show(service::runs_text(runs, options.output, output_has_colour()));
   return 0;
@@ -43,7 +43,7 @@ int show(const RunsOptions& options) {
   const auto run = store::find_run(options.output, options.first);
   if (!run) return report(run.error());
   const service::RunDetails details = service::describe_run(*run);
-  fmt::print("{}", options.json ? service::run_json(details) + "\n" : service::run_text(details, plot_form()));
+  options.json ? show_json(service::run_json(details) + "\n") : cli::show(service::run_text(details, plot_form()));
   return 0;
 }
 
@@ -53,8 +53,8 @@ int compare(const RunsOptions& options) {
   const auto second = store::find_run(options.output, options.second);
   if (!second) return report(second.error());
   const service::RunComparison comparison = service::compare_runs(*first, *second);
-  fmt::print("{}", options.json ? service::comparison_json(comparison) + "\n"
-                                : service::comparison_text(comparison, plot_form()));
+  options.json ? show_json(service::comparison_json(comparison) + "\n")
+               : cli::show(service::comparison_text(comparison, plot_form()));
   return 0;
 }
 

@@ -135,7 +135,7 @@ int carry_out(const service::SweepRequest& request, const InventoryOption& inven
   };
   listener.ended = [&line](const std::string& text) {
     line.clear();
-    fmt::print("{}\n", text);
+    show(text + "\n");
     std::fflush(stdout);
   };
   listener.progress = [&line](const service::SweepProgress& progress) {
@@ -182,15 +182,15 @@ int best(const BestOptions& options) {
       one["command"] = trial.command;
       json.push_back(std::move(one));
     }
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    show_json(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return 0;
   }
   for (const service::BestTrial& trial : *list) {
-    fmt::print("# {}: {} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
-               trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch);
+    show(fmt::format("# {}: {} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
+               trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch));
     std::vector<std::string> words;
     for (const std::string& word : trial.overrides) words.push_back(shell_word(word));
-    fmt::print("# overrides: {}\n# command: {}\n", join(words, " "), trial.command);
+    show(fmt::format("# overrides: {}\n# command: {}\n", join(words, " "), trial.command));
   }
   return 0;
 }

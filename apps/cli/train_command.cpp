@@ -39,7 +39,7 @@ void take_bare_resume(service::GivenConfiguration& configuration) {
 
 int show_plan(const service::TrainPlan& plan, bool json) {
   if (json)
-    fmt::print("{}\n", service::train_plan_json(plan));
+    show_json(service::train_plan_json(plan) + "\n");
   else
     show(service::train_plan_text(plan, output_has_colour()));
   if (plan.plan.fits() && !plan.fits()) return report(service::refusal_of(plan));
@@ -143,7 +143,7 @@ int finish(const service::TrainPlan& plan, const service::TrainSummary& summary,
     if (plan.task().save_at_end != spec::FinalSave::nothing)
       note(try_line(plan, summary, data, folder / "model"));
   }
-  if (json) fmt::print("{}\n", summary_json(summary));
+  if (json) show_json(summary_json(summary) + "\n");
   return summary.exit_code;
 }
 
@@ -159,7 +159,7 @@ int tell_finished(const service::TrainPlan& plan, bool json) {
   service::TrainSummary summary;
   summary.folder = folder->path();
   if (*result) summary.result = **result;
-  fmt::print("{}\n", summary_json(summary));
+  show_json(summary_json(summary) + "\n");
   return 0;
 }
 
