@@ -223,6 +223,8 @@ int run_experiment(const RunOptions& options) {
   if (!plan) return report(plan.error());
   if (const auto missing = experiment::missing_paths(*plan->spec); !missing.empty() && !plan->complete())
     return report(to_error(missing));
+  if (!plan->complete())
+    for (const std::string& text : plan->notes) note(text);
   if (options.dry_run) return show_schedule(options, *plan);
   if (plan->exists && plan->complete()) {
     note(fmt::format("{} is done: there is nothing to do", plan->folder.string()));
