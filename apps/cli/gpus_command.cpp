@@ -117,7 +117,7 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
   request->offered.wait = request->offered.share = true;
-  const auto lease_request = lease_wish(*options.lease, join(command, " "));
+  const auto lease_request = read_lease_request(*options.lease, join(command, " "));
   if (!lease_request) return report(lease_request.error());
   service::Host host = open_host(*options.inventory);
   auto grant = host.hold(*request, *lease_request, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);

@@ -13,7 +13,7 @@ namespace muster::cli {
 namespace {
 
 int launch(const LaunchOptions& options, const Tail& tail) {
-  const auto request = launch_wish(options, tail, launch::current_environment());
+  const auto request = read_launch_request(options, tail, launch::current_environment());
   if (!request) return report(request.error());
   service::Host host = open_host(*options.inventory);
   if (options.dry_run) {

@@ -77,7 +77,7 @@ Result<void> take_word(const std::string& word, service::SweepRequest& request) 
   return {};
 }
 
-Result<service::SweepRequest> read_wish(const SweepOptions& options, const std::string& command) {
+Result<service::SweepRequest> read_sweep_request(const SweepOptions& options, const std::string& command) {
   service::SweepRequest request;
   request.name = options.name;
   request.output = options.output;
@@ -103,7 +103,7 @@ Result<service::SweepRequest> read_wish(const SweepOptions& options, const std::
   const bool nothing_said = request.slots.ids.empty() && !options.gpus && !options.runs && !request.slots.without_gpus;
   if (list != nullptr && *list != '\0' && nothing_said)
     if (auto taken = take_word(fmt::format("gpu_list={}", list), request); !taken) return taken.error();
-  auto lease = lease_wish(*options.lease, command);
+  auto lease = read_lease_request(*options.lease, command);
   if (!lease) return lease.error();
   request.lease = std::move(*lease);
   return request;
@@ -211,7 +211,7 @@ Result<service::SweepRequest> read_multi(const MultiOptions& multi, const SweepO
                        "muster sweep-multi NAME [GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]");
   }
   rest.name = multi.name;
-  auto request = read_wish(rest, "muster sweep-multi " + multi.name);
+  auto request = read_sweep_request(rest, "muster sweep-multi " + multi.name);
   if (!request) return request;
   request->slots.per_trial = numbers.empty() ? 1 : numbers[0];
   request->slots.runs = numbers.size() > 1 ? numbers[1] : usual_runs;
@@ -275,7 +275,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->callback([&action, options, command] {
     if (!command->get_subcommands().empty()) return;
     action.run = [options](const Tail&) {
-      auto request = read_wish(*options, "muster sweep " + join(options->words, " "));
+      auto request = read_sweep_request(*options, "muster sweep " + join(options->words, " "));
       if (!request) return report(request.error());
       return carry_out(*request, *options->inventory, options->dry_run);
     };

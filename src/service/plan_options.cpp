@@ -186,7 +186,7 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
   return {};
 }
 
-Result<PlanRequest> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
+Result<PlanRequest> plan_request_of(const PlanOptions& options, spec::RunSpec settings) {
   PlanRequest request;
   request.spec = std::move(settings);
   request.work = options.train ? plan::Work::training : plan::Work::inference;
@@ -307,7 +307,7 @@ Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
 Result<PlanAnswer> answer_plan(Host& host, PlanOptions options) {
   auto settings = resolve_plan_settings(options);
   if (!settings) return settings.error();
-  const auto request = plan_wish(options, std::move(settings->spec));
+  const auto request = plan_request_of(options, std::move(settings->spec));
   if (!request) return request.error();
   auto question = plan_question(host, *request);
   if (!question) return question.error();
