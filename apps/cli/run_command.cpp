@@ -10,6 +10,7 @@
 #include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
@@ -85,7 +86,7 @@ class Follower {
       line_.clear();
       std::string text = fmt::format("{} {}", stage, name(record.state));
       if (!reason.empty()) text += fmt::format(": {}", reason);
-      if (record.state == schedule::JobState::failed) text += fmt::format(" (muster logs {})", record.job.id.text);
+      if (record.state == schedule::JobState::failed) text += fmt::format(" ({} logs {})", shell_word(called_as()), record.job.id.text);
       settled_.push_back(std::move(text));
     };
     listener.look = [this](const service::ExperimentCounts& counts) { show(counts); };
@@ -156,7 +157,7 @@ Result<bool> show_outcome(const RunOptions& options, const service::ExperimentPl
 }
 
 std::string resume_command(const RunOptions& options) {
-  std::string command = "muster run";
+  std::string command = shell_word(called_as()) + " run";
   for (const std::string& word : options.words) command += " " + shell_word(word);
   if (options.inventory->file) command += " --gpus-from " + shell_word(*options.inventory->file);
   return command + " --resume";
@@ -202,7 +203,7 @@ int submit_and_follow(const RunOptions& options, const service::HostSources& sou
                      count_of(plan.jobs.size(), "job"), submission->stages.size(), count_of(plan.stages(), "stage"),
                      count_of(plan.gpus.size(), "GPU"), plan.folder.string()));
     if (options.detach) {
-      note(fmt::format("muster queue shows the jobs; {} follows them", resume_command(options)));
+      note(fmt::format("{} queue shows the jobs; {} follows them", shell_word(called_as()), resume_command(options)));
       return 0;
     }
     const auto end = follow(*queue, plan, submission->stages);

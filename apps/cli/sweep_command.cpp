@@ -11,6 +11,7 @@
 #include "system/files.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/selection_options.hpp"
 #include "cli/status_line.hpp"
@@ -144,7 +145,7 @@ int carry_out(const service::SweepRequest& request, const InventoryOption& inven
   const auto summary = service::run_sweep(host, request, *plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
-  show(service::summary_text(*plan, *summary));
+  show(service::summary_text(*plan, *summary, shell_word(called_as())));
   return summary->exit_code();
 }
 
@@ -168,7 +169,7 @@ int serve(const SweepOptions& options) {
 }
 
 int best(const BestOptions& options) {
-  const auto list = service::best_of_sweep(options.output, options.name, options.top);
+  const auto list = service::best_of_sweep(options.output, options.name, options.top, called_as());
   if (!list) return report(list.error());
   if (options.patch)
     if (auto written = write_file_atomically(*options.patch, list->front().patch); !written)
