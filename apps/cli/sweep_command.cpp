@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "system/files.hpp"
+#include "base/count_of.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "cli/called_as.hpp"
@@ -111,9 +112,11 @@ Result<service::SweepRequest> read_sweep_request(const SweepOptions& options, co
 }
 
 std::string progress_text(const service::SweepProgress& progress) {
-  const std::string of = progress.limit ? fmt::format("/{}", *progress.limit) : "";
-  return fmt::format("{}{} trials, best {}; {}", progress.finished, of,
-                     progress.best ? fmt::format("{:.6g}", *progress.best) : "none", join(progress.running, "; "));
+  const std::string trials = progress.limit
+                                 ? fmt::format("{}/{}", progress.finished, count_of(*progress.limit, "trial"))
+                                 : count_of(progress.finished, "trial");
+  return fmt::format("{}, best {}; {}", trials, progress.best ? fmt::format("{:.6g}", *progress.best) : "none",
+                     join(progress.running, "; "));
 }
 
 int carry_out(const service::SweepRequest& request, const InventoryOption& inventory, bool dry_run) {

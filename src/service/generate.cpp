@@ -132,7 +132,7 @@ Result<GenerateSummary> generate(Host& host, const GenerateRequest& request, con
   }
   summary.exit_code = *code;
   if (*code == 0 && job.missing() > 0)
-    return Error{Error::Kind::failed, fmt::format("{} prompts were given out and have no answer", job.missing()),
+    return Error{Error::Kind::failed, fmt::format("no answer came to {}", count_of(job.missing(), "prompt")),
                  "report this as a bug of muster"};
   return summary;
 }

@@ -71,6 +71,11 @@ def test_every_status_is_told(muster, writer, output):
     assert {run["status"] for run in listed(muster) if run["name"].startswith("running")} == {"interrupted"}
 
 
+def test_a_run_of_one_step_is_spoken_of_in_the_singular(muster, writer, output):
+    path = make(writer, output, steps=1, status="done").path
+    assert ", 1 step, " in muster("runs", "show", path.name).stdout.splitlines()[1]
+
+
 def test_the_newest_comes_first(muster, writer, output):
     first = make(writer, output, "b", steps=1, status="done").path
     record = json.loads((first / "run.json").read_text())
