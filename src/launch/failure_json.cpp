@@ -162,7 +162,7 @@ class FailureReader {
 Result<WorkerFailure> failure_from_json(std::string_view text) {
   const auto foreign = [](std::string what) { return Error{Error::Kind::failed, std::move(what), ""}; };
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return foreign("the account of a failure is no JSON object");
+  if (!json.is_object()) return foreign("the account of a failure is not a JSON object");
   WorkerFailure failure;
   FailureReader reader(json);
   reader.read("host", failure.host);

@@ -123,7 +123,7 @@ Result<GenerateSummary> generate(Host& host, const GenerateRequest& request, con
   auto code = run_workers(host, plan.job, job, listener.note);
   GenerateSummary summary = job.summary();
   if (const std::int64_t there = summary.earlier + summary.prompts; kept && there > 0 && (!code || *code != 0))
-    listener.note(fmt::format("{} has the answers to {}; the same command with --resume goes on from there",
+    listener.note(fmt::format("{} has the answers to {}; the same command with --resume continues from there",
                               request.output, count_of(there, "prompt")));
   if (!code) {
     Error error = code.error();
