@@ -21,7 +21,7 @@ endif()
 
 add_library(muster_torch INTERFACE)
 add_library(muster::torch ALIAS muster_torch)
-# Of the wheel's headers only torch's own: it also carries those of libraries it was built with, and its fmt is not the fmt
+# Only torch's own of the wheel's headers: it also carries those of libraries it was built with, and its fmt is not the fmt
 # that muster links.
 set(torch_headers ${PROJECT_BINARY_DIR}/torch-headers)
 file(MAKE_DIRECTORY ${torch_headers})

@@ -21,6 +21,8 @@ void show(std::string_view text) {
   fmt::print("{}", output_has_colour() ? printable_lines_with_colours(text) : printable_lines(text));
 }
 
+void show_json(std::string_view json) { fmt::print("{}", escaped_lines(json)); }
+
 std::shared_ptr<InventoryOption> add_inventory_option(CLI::App& command) {
   auto option = std::make_shared<InventoryOption>();
   command.add_option("--gpus-from", option->file,

@@ -68,8 +68,11 @@ int report(const Error& error);
 // A line on standard error that is not an error: "muster: …".
 void note(const std::string& text);
 
-// Text for people on standard output, with its colours if it is a terminal. Not for JSON, which is printed as it is.
+// Text for people on standard output, with its colours if it is a terminal.
 void show(std::string_view text);
+
+// JSON on standard output: what a terminal would obey is escaped, so that a program reads exactly what was written.
+void show_json(std::string_view json);
 
 // Where muster train puts runs by default.
 std::string usual_output();

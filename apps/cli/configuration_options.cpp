@@ -75,7 +75,7 @@ void take_bare_resume(planning::GivenConfiguration& configuration) {
 
 void print_resolved(const spec::Schema& schema, const spec::ResolvedSpec& resolved, bool json) {
   if (!json) {
-    fmt::print("{}", spec::print_configuration(schema, resolved));
+    show(spec::print_configuration(schema, resolved));
     return;
   }
   nlohmann::ordered_json values;
@@ -84,7 +84,7 @@ void print_resolved(const spec::Schema& schema, const spec::ResolvedSpec& resolv
     values[field.key] = {{"value", field.write(resolved.spec)},
                          {"origin", origin == resolved.origins.end() ? "built-in" : origin->second.where}};
   }
-  fmt::print("{}\n", values.dump(2));
+  show_json(values.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace muster::cli

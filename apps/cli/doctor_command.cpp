@@ -88,7 +88,7 @@ int examine_host(const DoctorOptions& options) {
     return 0;
   }
   const std::vector<Check> checks = examine(doctor::probe_host(sources, doctor::settings_from_environment()));
-  fmt::print("{}", options.json ? as_json(checks) : as_text(checks, output_has_colour()));
+  options.json ? show_json(as_json(checks)) : show(as_text(checks, output_has_colour()));
   return count(checks).failed > 0 ? 1 : 0;
 }
 

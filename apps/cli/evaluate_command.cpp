@@ -45,7 +45,7 @@ int show_plan(const job::EvaluatePlan& plan, bool json) {
                                           {"--seq-len", {std::to_string(plan.plan.workload.sequence)}}},
                                          plan::Work::inference);
   if (json)
-    fmt::print("{}\n", planning::plan_json(plan.question, plan.plan, command));
+    show_json(planning::plan_json(plan.question, plan.plan, command) + "\n");
   else
     show(planning::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
@@ -58,7 +58,7 @@ int finish(const EvaluateCommand& given, const job::EvaluatePlan& plan, const jo
     if (auto written = write_file_atomically(*given.output, text); !written) return report(written.error());
   }
   if (given.json)
-    fmt::print("{}\n", job::summary_json(plan, summary, false).dump());
+    show_json(job::summary_json(plan, summary, false).dump() + "\n");
   else
     show(job::summary_text(plan, summary));
   return 0;

@@ -148,7 +148,7 @@ planning::PlanCommandLine plan_command(const job::GeneratePlan& plan) {
 int show_plan(const job::GeneratePlan& plan, bool json) {
   const planning::PlanCommandLine command = plan_command(plan);
   if (json)
-    fmt::print("{}\n", planning::plan_json(plan.question, plan.plan, command));
+    show_json(planning::plan_json(plan.question, plan.plan, command) + "\n");
   else
     show(planning::plan_text(plan.question, plan.plan, command, output_has_colour()));
   return plan.plan.fits() ? 0 : exit_code(Error::Kind::refused);
@@ -181,7 +181,7 @@ int run_prompts(host::Host& host, const job::GenerateRequest& request, const job
   if (!summary) return report(summary.error());
   for (const std::string& text : summary->notes) note(text);
   if (json)
-    fmt::print("{}\n", job::summary_json(plan, *summary));
+    show_json(job::summary_json(plan, *summary) + "\n");
   else
     note(job::summary_text(plan, *summary));
   if (summary->failure) return report(*summary->failure);
@@ -193,7 +193,7 @@ int tell_complete(const job::GeneratePlan& plan, const GenerateCommand& given) {
                    count_of(*plan.total, "prompt")));
   job::GenerateSummary summary;
   summary.earlier = *plan.total;
-  if (given.json) fmt::print("{}\n", job::summary_json(plan, summary));
+  if (given.json) show_json(job::summary_json(plan, summary) + "\n");
   return 0;
 }
 

@@ -48,7 +48,7 @@ int show_once(host::Host& host, const ShowOptions& options, std::string_view bef
   const auto text = render(*view, options);
   if (!text) return report(text.error());
   fmt::print("{}", before);
-  options.json ? fmt::print("{}", *text) : show(*text);
+  options.json ? show_json(*text) : show(*text);
   std::fflush(stdout);
   return 0;
 }
@@ -95,7 +95,7 @@ int pick(const PickOptions& options) {
       json["gpus"].push_back(
           {{"visible_index", gpu::number(index)}, {"index", gpu::number(device.gpu)}, {"uuid", device.uuid->text}});
     }
-    fmt::print("{}\n", json.dump(2));
+    show_json(json.dump(2) + "\n");
   } else {
     fmt::print("{}\n", choice->mask);
   }
@@ -115,7 +115,7 @@ int hold(const HoldOptions& options, std::vector<std::string> command) {
   auto request = selection_request(*options.selection);
   if (!request) return report(request.error());
   request->offered.wait = request->offered.share = true;
-  const auto lease_request = lease_wish(*options.lease, join(command, " "));
+  const auto lease_request = read_lease_request(*options.lease, join(command, " "));
   if (!lease_request) return report(lease_request.error());
   host::Host host = open_host(*options.inventory);
   auto grant = host.hold(*request, *lease_request, options.selection->uuid ? gpu::MaskForm::uuid : gpu::MaskForm::as_inherited);

@@ -13,14 +13,14 @@ namespace muster::cli {
 namespace {
 
 int launch(const LaunchOptions& options, const Tail& tail) {
-  const auto request = launch_wish(options, tail, launch::current_environment());
+  const auto request = read_launch_request(options, tail, launch::current_environment());
   if (!request) return report(request.error());
   host::Host host = open_host(*options.inventory);
   if (options.dry_run) {
     const auto plan = job::plan_launch(host, *request);
     if (!plan) return report(plan.error());
     if (options.json)
-      fmt::print("{}\n", launch_plan_json(*plan));
+      show_json(launch_plan_json(*plan) + "\n");
     else
       show(launch_plan_text(*plan));
     return 0;

@@ -210,8 +210,8 @@ Result<void> refuse_plug_ins(const LaunchOptions& options) {
 
 }  // namespace
 
-Result<job::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
-                                        const Environment& environment) {
+Result<job::LaunchJobRequest> read_launch_request(const LaunchOptions& options, const Tail& program,
+                                                     const Environment& environment) {
   job::LaunchJobRequest job;
   LaunchRequest& request = job.request;
   if (auto refused = refuse_plug_ins(options); !refused) return refused.error();
@@ -234,7 +234,7 @@ Result<job::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Ta
   request.maximum_restarts = options.max_restarts;
   request.independent = options.independent;
   request.own_exit_code = options.exit_code == "worker";
-  auto lease = lease_wish(*options.lease, "muster launch " + join(program.words, " "));
+  auto lease = read_lease_request(*options.lease, "muster launch " + join(program.words, " "));
   if (!lease) return lease.error();
   job.lease = std::move(*lease);
   return job;

@@ -9,7 +9,7 @@
 namespace muster::cli {
 
 // program: the script or program and its arguments. environment: this process's, for Slurm's variables and the like.
-Result<job::LaunchJobRequest> launch_wish(const LaunchOptions& options, const Tail& program,
-                                        const launch::Environment& environment);
+Result<job::LaunchJobRequest> read_launch_request(const LaunchOptions& options, const Tail& program,
+                                                     const launch::Environment& environment);
 
 }  // namespace muster::cli

@@ -39,7 +39,7 @@ int get(const std::string& name) {
   if (!fetched) return report(fetched.error());
   show(fmt::format("{} {}: {}\n", model->title, fetched->was_there ? "is there already" : "is ready",
                    fetched->file.string()));
-  fmt::print("licence {}; use it as -m {}\n", model->licence, model->name);
+  show(fmt::format("licence {}; use it as -m {}\n", model->licence, model->name));
   return 0;
 }
 
@@ -47,7 +47,7 @@ int list(bool as_json) {
   const spec::ModelSearch search = spec::model_search_from_environment();
   const auto models = service::models_at_hand(search);
   if (as_json)
-    fmt::print("{}\n", service::models_json(models));
+    show_json(service::models_json(models) + "\n");
   else
     show(service::models_text(models, search, output_has_colour()));
   return 0;
@@ -92,8 +92,8 @@ int convert(const ConvertOptions& options) {
     return checkpoint::convert_gguf(request);
   }();
   if (!converted) return report(converted.error());
-  fmt::print("{}: {} tensors, {} parameters as {}, {}\n", options.folder, converted->tensors, converted->parameters,
-             spec::name(converted->dtype), to_string(converted->bytes));
+  show(fmt::format("{}: {} tensors, {} parameters as {}, {}\n", options.folder, converted->tensors, converted->parameters,
+                   spec::name(converted->dtype), to_string(converted->bytes)));
   return 0;
 }
 

@@ -57,7 +57,7 @@ int run_plan(const PlanCommand& given, const CLI::App& command) {
     if (auto written = write_file_atomically(*given.plot, planning::plan_plot(question, made)); !written)
       return report(written.error());
   if (given.json)
-    fmt::print("{}\n", planning::plan_json(question, made, typed));
+    show_json(planning::plan_json(question, made, typed) + "\n");
   else
     show(planning::plan_text(question, made, typed, output_has_colour()));
   return made.fits() ? 0 : exit_code(Error::Kind::refused);

@@ -9,6 +9,8 @@
 #include "base/count_of.hpp"
 #include "base/duration.hpp"
 #include "base/one_line.hpp"
+#include "base/shell_word.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
@@ -60,7 +62,7 @@ std::string spoken_end(const schedule::JobRecord& record) {
 
 int print_json(const Result<std::string>& text) {
   if (!text) return report(text.error());
-  fmt::print("{}{}", *text, text->ends_with('\n') ? "" : "\n");
+  show_json(*text + (text->ends_with('\n') ? "" : "\n"));
   return 0;
 }
 
@@ -108,7 +110,8 @@ int logs(const JobOptions& options) {
     const auto not_begun = [&] {
       if (is_told || Clock::now() - begun < worth_telling) return;
       is_told = true;
-      note(fmt::format("job {} has not begun; muster queue why {} says what it waits for", id.text, id.text));
+      note(fmt::format("job {} has not begun; {} queue why {} says what it waits for", id.text,
+                       shell_word(called_as()), id.text));
     };
     const auto done = queue.logs(id, options.follow, write, not_begun);
     return done ? 0 : report(done.error());

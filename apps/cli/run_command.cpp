@@ -9,6 +9,7 @@
 #include "base/count_of.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
@@ -68,7 +69,7 @@ int show_schedule(const RunOptions& options, const service::ExperimentPlan& plan
     if (auto written = write_file_atomically(options.svg, picture); !written) return report(written.error());
   }
   if (options.json)
-    fmt::print("{}", service::schedule_json(simulation));
+    show_json(service::schedule_json(simulation));
   else
     show(schedule::schedule_text(simulation.scheduler(), simulation.runs()));
   return 0;
@@ -85,7 +86,7 @@ class Follower {
       line_.clear();
       std::string text = fmt::format("{} {}", stage, name(record.state));
       if (!reason.empty()) text += fmt::format(": {}", reason);
-      if (record.state == schedule::JobState::failed) text += fmt::format(" (muster logs {})", record.job.id.text);
+      if (record.state == schedule::JobState::failed) text += fmt::format(" ({} logs {})", shell_word(called_as()), record.job.id.text);
       settled_.push_back(std::move(text));
     };
     listener.look = [this](const service::ExperimentCounts& counts) { show(counts); };
@@ -149,14 +150,14 @@ Result<bool> show_outcome(const RunOptions& options, const service::ExperimentPl
     outcome.progress.reason = reason->second;
   }
   if (options.json)
-    fmt::print("{}", outcome_json(plan, *outcomes));
+    show_json(outcome_json(plan, *outcomes));
   else
     show(experiment::outcome_table(*outcomes, output_has_colour()));
   return complete;
 }
 
 std::string resume_command(const RunOptions& options) {
-  std::string command = "muster run";
+  std::string command = shell_word(called_as()) + " run";
   for (const std::string& word : options.words) command += " " + shell_word(word);
   if (options.inventory->file) command += " --gpus-from " + shell_word(*options.inventory->file);
   return command + " --resume";
@@ -202,7 +203,7 @@ int submit_and_follow(const RunOptions& options, const host::HostSources& source
                      count_of(plan.jobs.size(), "job"), submission->stages.size(), count_of(plan.stages(), "stage"),
                      count_of(plan.gpus.size(), "GPU"), plan.folder.string()));
     if (options.detach) {
-      note(fmt::format("muster queue shows the jobs; {} follows them", resume_command(options)));
+      note(fmt::format("{} queue shows the jobs; {} follows them", shell_word(called_as()), resume_command(options)));
       return 0;
     }
     const auto end = follow(*queue, plan, submission->stages);
@@ -223,6 +224,8 @@ int run_experiment(const RunOptions& options) {
   if (!plan) return report(plan.error());
   if (const auto missing = experiment::missing_paths(*plan->spec); !missing.empty() && !plan->complete())
     return report(to_error(missing));
+  if (!plan->complete())
+    for (const std::string& text : plan->notes) note(text);
   if (options.dry_run) return show_schedule(options, *plan);
   if (plan->exists && plan->complete()) {
     note(fmt::format("{} is done: there is nothing to do", plan->folder.string()));

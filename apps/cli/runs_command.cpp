@@ -33,7 +33,7 @@ store::TextPlotForm plot_form() { return {output_width(), 12, output_is_unicode(
 int list(const RunsOptions& options) {
   const auto runs = runs::list_runs(options.output);
   if (options.json)
-    fmt::print("{}\n", runs::runs_json(runs));
+    show_json(runs::runs_json(runs) + "\n");
   else
     show(runs::runs_text(runs, options.output, output_has_colour()));
   return 0;
@@ -43,7 +43,7 @@ int show(const RunsOptions& options) {
   const auto run = store::find_run(options.output, options.first);
   if (!run) return report(run.error());
   const runs::RunDetails details = runs::describe_run(*run);
-  fmt::print("{}", options.json ? runs::run_json(details) + "\n" : runs::run_text(details, plot_form()));
+  options.json ? show_json(runs::run_json(details) + "\n") : cli::show(runs::run_text(details, plot_form()));
   return 0;
 }
 
@@ -53,8 +53,8 @@ int compare(const RunsOptions& options) {
   const auto second = store::find_run(options.output, options.second);
   if (!second) return report(second.error());
   const runs::RunComparison comparison = runs::compare_runs(*first, *second);
-  fmt::print("{}", options.json ? runs::comparison_json(comparison) + "\n"
-                                : runs::comparison_text(comparison, plot_form()));
+  options.json ? show_json(runs::comparison_json(comparison) + "\n")
+               : cli::show(runs::comparison_text(comparison, plot_form()));
   return 0;
 }
 

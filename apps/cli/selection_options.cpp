@@ -79,7 +79,7 @@ std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command) {
   return options;
 }
 
-Result<host::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command) {
+Result<host::LeaseRequest> read_lease_request(const LeaseOptions& options, std::string command) {
   host::LeaseRequest lease_request;
   lease_request.command = std::move(command);
   lease_request.share = options.share;

@@ -43,6 +43,6 @@ struct LeaseOptions {
 
 std::shared_ptr<LeaseOptions> add_lease_options(CLI::App& command);
 
-Result<host::LeaseRequest> lease_wish(const LeaseOptions& options, std::string command);
+Result<host::LeaseRequest> read_lease_request(const LeaseOptions& options, std::string command);
 
 }  // namespace muster::cli

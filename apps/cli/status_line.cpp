@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/cell_text.hpp"
+#include "base/clean_text.hpp"
 #include "cli/terminal.hpp"
 
 namespace muster::cli {
@@ -33,7 +34,7 @@ void StatusLine::show(const std::string& text, milliseconds elapsed) {
   if (!terminal_ || elapsed < worth_showing || now - last_ < between_looks) return;
   last_ = now;
   shown_ = true;
-  tell_user(fmt::format("\r\x1b[K{}", cut_to_cells(text, output_width() - 1, output_is_unicode() ? "…" : "~")));
+  tell_user(fmt::format("\r\x1b[K{}", cut_to_cells(printable_lines(text), output_width() - 1, output_is_unicode() ? "…" : "~")));
 }
 
 void StatusLine::clear() {

@@ -47,7 +47,7 @@ Result<int> read_gpus(const std::string& text) {
                fmt::format("-n is {}: a number from 0 to {}, or plan, is accepted", text, schedule::most_gpus), "-n 1"};
 }
 
-Result<service::SubmitRequest> read_wish(const SubmitOptions& options, const Tail& tail) {
+Result<service::SubmitRequest> read_submit_request(const SubmitOptions& options, const Tail& tail) {
   service::SubmitRequest request;
   request.by_plan = options.gpus == "plan";
   if (!request.by_plan) {
@@ -84,7 +84,7 @@ Result<service::SubmitRequest> read_wish(const SubmitOptions& options, const Tai
 }
 
 int submit(const SubmitOptions& options, const Tail& tail) {
-  const auto request = read_wish(options, tail);
+  const auto request = read_submit_request(options, tail);
   if (!request) return report(request.error());
   host::HostSources sources = host::sources_from_environment();
   if (options.inventory->file) sources.inventory_file = *options.inventory->file;

@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/count_of.hpp"
 #include "base/shell_word.hpp"
 #include "base/text.hpp"
+#include "cli/called_as.hpp"
 #include "cli/command.hpp"
 #include "cli/selection_options.hpp"
 #include "cli/status_line.hpp"
@@ -77,7 +79,7 @@ Result<void> take_word(const std::string& word, service::SweepRequest& request) 
   return {};
 }
 
-Result<service::SweepRequest> read_wish(const SweepOptions& options, const std::string& command) {
+Result<service::SweepRequest> read_sweep_request(const SweepOptions& options, const std::string& command) {
   service::SweepRequest request;
   request.name = options.name;
   request.output = options.output;
@@ -103,16 +105,18 @@ Result<service::SweepRequest> read_wish(const SweepOptions& options, const std::
   const bool nothing_said = request.slots.ids.empty() && !options.gpus && !options.runs && !request.slots.without_gpus;
   if (list != nullptr && *list != '\0' && nothing_said)
     if (auto taken = take_word(fmt::format("gpu_list={}", list), request); !taken) return taken.error();
-  auto lease = lease_wish(*options.lease, command);
+  auto lease = read_lease_request(*options.lease, command);
   if (!lease) return lease.error();
   request.lease = std::move(*lease);
   return request;
 }
 
 std::string progress_text(const service::SweepProgress& progress) {
-  const std::string of = progress.limit ? fmt::format("/{}", *progress.limit) : "";
-  return fmt::format("{}{} trials, best {}; {}", progress.finished, of,
-                     progress.best ? fmt::format("{:.6g}", *progress.best) : "none", join(progress.running, "; "));
+  const std::string trials = progress.limit
+                                 ? fmt::format("{}/{}", progress.finished, count_of(*progress.limit, "trial"))
+                                 : count_of(progress.finished, "trial");
+  return fmt::format("{}, best {}; {}", trials, progress.best ? fmt::format("{:.6g}", *progress.best) : "none",
+                     join(progress.running, "; "));
 }
 
 int carry_out(const service::SweepRequest& request, const InventoryOption& inventory, bool dry_run) {
@@ -135,7 +139,7 @@ int carry_out(const service::SweepRequest& request, const InventoryOption& inven
   };
   listener.ended = [&line](const std::string& text) {
     line.clear();
-    fmt::print("{}\n", text);
+    show(text + "\n");
     std::fflush(stdout);
   };
   listener.progress = [&line](const service::SweepProgress& progress) {
@@ -144,7 +148,7 @@ int carry_out(const service::SweepRequest& request, const InventoryOption& inven
   const auto summary = service::run_sweep(host, request, *plan, listener);
   line.clear();
   if (!summary) return report(summary.error());
-  show(service::summary_text(*plan, *summary));
+  show(service::summary_text(*plan, *summary, shell_word(called_as())));
   return summary->exit_code();
 }
 
@@ -168,7 +172,7 @@ int serve(const SweepOptions& options) {
 }
 
 int best(const BestOptions& options) {
-  const auto list = service::best_of_sweep(options.output, options.name, options.top);
+  const auto list = service::best_of_sweep(options.output, options.name, options.top, called_as());
   if (!list) return report(list.error());
   if (options.patch)
     if (auto written = write_file_atomically(*options.patch, list->front().patch); !written)
@@ -182,15 +186,15 @@ int best(const BestOptions& options) {
       one["command"] = trial.command;
       json.push_back(std::move(one));
     }
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    show_json(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return 0;
   }
   for (const service::BestTrial& trial : *list) {
-    fmt::print("# {}: {} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
-               trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch);
+    show(fmt::format("# {}: {} in {:.1f} s{}\n{}", trial.observation.trial, *trial.observation.score,
+               trial.observation.cost_seconds, trial.observation.stopped_early ? ", stopped early" : "", trial.patch));
     std::vector<std::string> words;
     for (const std::string& word : trial.overrides) words.push_back(shell_word(word));
-    fmt::print("# overrides: {}\n# command: {}\n", join(words, " "), trial.command);
+    show(fmt::format("# overrides: {}\n# command: {}\n", join(words, " "), trial.command));
   }
   return 0;
 }
@@ -211,7 +215,7 @@ Result<service::SweepRequest> read_multi(const MultiOptions& multi, const SweepO
                        "muster sweep-multi NAME [GPUS_PER_RUN [RUNS [TOTAL]]] [key=value…]");
   }
   rest.name = multi.name;
-  auto request = read_wish(rest, "muster sweep-multi " + multi.name);
+  auto request = read_sweep_request(rest, "muster sweep-multi " + multi.name);
   if (!request) return request;
   request->slots.per_trial = numbers.empty() ? 1 : numbers[0];
   request->slots.runs = numbers.size() > 1 ? numbers[1] : usual_runs;
@@ -275,7 +279,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->callback([&action, options, command] {
     if (!command->get_subcommands().empty()) return;
     action.run = [options](const Tail&) {
-      auto request = read_wish(*options, "muster sweep " + join(options->words, " "));
+      auto request = read_sweep_request(*options, "muster sweep " + join(options->words, " "));
       if (!request) return report(request.error());
       return carry_out(*request, *options->inventory, options->dry_run);
     };

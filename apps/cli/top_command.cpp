@@ -56,9 +56,10 @@ int show_once(service::LiveView& live, bool json) {
   wait_for_gpus(live, patience_once);
   const monitor::Sample sample = live.sample({});
   // A pipe gets everything verbatim: names and commands are as they were written.
-  fmt::print("{}", json ? monitor::sample_json(sample) + "\n"
-                        : monitor::plain_text(
-                              sample, {output_has_colour(), ::isatty(STDOUT_FILENO) != 1 || output_is_unicode()}));
+  if (json)
+    show_json(monitor::sample_json(sample) + "\n");
+  else
+    show(monitor::plain_text(sample, {output_has_colour(), ::isatty(STDOUT_FILENO) != 1 || output_is_unicode()}));
   return 0;
 }
 

@@ -31,7 +31,7 @@ struct TrainCommand {
 
 int show_plan(const job::TrainPlan& plan, bool json) {
   if (json)
-    fmt::print("{}\n", job::train_plan_json(plan));
+    show_json(job::train_plan_json(plan) + "\n");
   else
     show(job::train_plan_text(plan, output_has_colour()));
   if (plan.plan.fits() && !plan.fits()) return report(job::refusal_of(plan));
@@ -135,7 +135,7 @@ int finish(const job::TrainPlan& plan, const job::TrainSummary& summary, const s
     if (plan.task().save_at_end != spec::FinalSave::nothing)
       note(try_line(plan, summary, data, folder / "model"));
   }
-  if (json) fmt::print("{}\n", summary_json(summary));
+  if (json) show_json(summary_json(summary) + "\n");
   return summary.exit_code;
 }
 
@@ -151,7 +151,7 @@ int tell_finished(const job::TrainPlan& plan, bool json) {
   job::TrainSummary summary;
   summary.folder = folder->path();
   if (*result) summary.result = **result;
-  fmt::print("{}\n", summary_json(summary));
+  show_json(summary_json(summary) + "\n");
   return 0;
 }
 

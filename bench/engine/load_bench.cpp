@@ -36,7 +36,7 @@ class Arena {
   std::size_t bytes_;
 };
 
-// Of this program alone: what getrusage tells begins with its parent's.
+// This program's alone: what getrusage tells begins with its parent's.
 std::int64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

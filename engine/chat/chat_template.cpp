@@ -33,7 +33,7 @@ Result<ChatTemplate::Rendered> ChatTemplate::render(const nlohmann::ordered_json
                                                     const RenderOptions& options) const {
   const auto converted = from_json(variables);
   if (!converted || converted->dictionary() == nullptr)
-    return Error{Error::Kind::bad_input, fmt::format("{}: the variables are no object, or nested too deep", name_),
+    return Error{Error::Kind::bad_input, fmt::format("{}: the variables are not an object, or are nested too deep", name_),
                  "give messages, tools and the other variables as one object"};
   Renderer renderer(options, *converted->dictionary());
   Rendered rendered;

@@ -17,10 +17,10 @@ constexpr std::string_view continuation_mark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Result<void> check_objects(const Json& list, std::string_view name) {
   if (!list.is_array())
-    return bad_input(fmt::format("{} is no list", name), fmt::format("{}: a list of objects", name));
+    return bad_input(fmt::format("{} is not a list", name), fmt::format("{}: a list of objects", name));
   for (std::size_t i = 0; i < list.size(); ++i)
     if (!list[i].is_object())
-      return bad_input(fmt::format("{}[{}] is no object", name, i), fmt::format("{}: a list of objects", name));
+      return bad_input(fmt::format("{}[{}] is not an object", name, i), fmt::format("{}: a list of objects", name));
   return {};
 }
 
@@ -32,7 +32,7 @@ Result<void> check(const Conversation& conversation) {
   if (!conversation.documents.is_null())
     if (auto checked = check_objects(conversation.documents, "documents"); !checked) return checked;
   if (!conversation.variables.is_object())
-    return bad_input("the template's variables are no object", "template_variables: {\"name\": value}");
+    return bad_input("the template's variables are not an object", "template_variables: {\"name\": value}");
   for (const char* taken : {"messages", "tools", "documents", "add_generation_prompt"})
     if (conversation.variables.contains(taken))
       return bad_input(fmt::format("the template's variable '{}' is given twice", taken),
@@ -62,7 +62,7 @@ Result<std::string> mark_end(Json& message, const std::string& source) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null())
     return bad_input("continue_final_message: the last message has no content",
-                     "end messages with what is to be gone on with");
+                     "end messages with what is to be continued");
   if (source.find("content") == std::string::npos)
     return bad_input("continue_final_message: the chat template writes no content", "leave it out");
   if (content->is_array()) {
@@ -73,11 +73,11 @@ Result<std::string> mark_end(Json& message, const std::string& source) {
         return text;
       }
     return bad_input("continue_final_message: no text in the last message",
-                     "end messages with what is to be gone on with");
+                     "end messages with what is to be continued");
   }
   if (!content->is_string())
-    return bad_input("continue_final_message: the last message's content is no text",
-                     "end messages with what is to be gone on with");
+    return bad_input("continue_final_message: the last message's content is not text",
+                     "end messages with what is to be continued");
   std::string text = *content;
   *content = text + std::string(continuation_mark);
   return text;

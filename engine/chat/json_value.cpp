@@ -170,7 +170,7 @@ class Writer {
     for (const auto& entry : dictionary.entries()) entries.push_back(&entry);
     if (style_.sort_keys) {
       if (!std::ranges::all_of(entries, [](const auto* entry) { return entry->first.is_text(); }))
-        return refuse("sort_keys with keys that are no texts");
+        return refuse("sort_keys with keys that are not texts");
       std::ranges::stable_sort(entries, {}, [](const auto* entry) { return std::string_view(*entry->first.text()); });
     }
     if (entries.empty()) {

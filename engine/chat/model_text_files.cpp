@@ -134,7 +134,7 @@ Result<ModelText> read_model_text(const fs::path& path) {
   const std::string extension = to_lower(path.extension().string());
   if (extension == ".gguf") return read_gguf(path);
   if (extension == ".json") return read_folder(path.parent_path(), path);
-  return Error{Error::Kind::bad_input, fmt::format("{} is no file that a tokenizer can be read from", path.string()),
+  return Error{Error::Kind::bad_input, fmt::format("no tokenizer can be read from {}", path.string()),
                "accepted: a folder with tokenizer.json, a tokenizer.json, a .gguf file"};
 }
 

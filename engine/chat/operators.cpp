@@ -112,7 +112,7 @@ Value float_operation(Evaluation& evaluation, BinaryOperator operation, double l
   }
   const double result = std::pow(left, right);
   if (std::isnan(result) && !std::isnan(left) && !std::isnan(right))
-    return evaluation.fail("a power that is no real number");
+    return evaluation.fail("a power that is not a real number");
   if (std::isinf(result) && !std::isinf(left) && !std::isinf(right))
     return evaluation.fail("a power that is too large");
   return result;

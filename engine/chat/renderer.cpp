@@ -160,7 +160,7 @@ void Renderer::assign(const Target& target, const Value& value, Scope& scope) {
   const Value* held = scope.find(target.name);
   auto* space = held == nullptr ? nullptr : dynamic_cast<Namespace*>(held->object());
   if (space == nullptr)
-    evaluation_.fail(fmt::format("'{}' is no namespace: its attributes cannot be set", target.name));
+    evaluation_.fail(fmt::format("'{}' is not a namespace: its attributes cannot be set", target.name));
   else if (target.attribute.starts_with('_'))
     evaluation_.fail(fmt::format("a namespace takes no attribute that begins with '_': '{}'", target.attribute));
   else

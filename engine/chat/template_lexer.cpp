@@ -234,7 +234,7 @@ class Lexer {
 }  // namespace
 
 Tokens read_tokens(std::string_view source) {
-  if (!is_utf8(source)) return {{Token{}}, TemplateFailure{1, "the template is no valid UTF-8"}};
+  if (!is_utf8(source)) return {{Token{}}, TemplateFailure{1, "the template is not valid UTF-8"}};
   return Lexer(source).run();
 }
 

@@ -137,7 +137,7 @@ Value join_method(Evaluation& evaluation, const Value& subject, const Given& giv
   for (const Value& element : evaluation.iterate(*given.at(0))) {
     if (!element.text())
       return evaluation.fail(element.undefined() ? reason_of(element)
-                                                 : fmt::format("'join' of {}, which is no text", type_name(element)));
+                                                 : fmt::format("'join' of {}, which is not text", type_name(element)));
     if (!evaluation.charge_bytes(element.text()->size() + own(subject).size())) return {};
     if (!first) joined += own(subject);
     first = false;

@@ -54,7 +54,7 @@ Result<ByteCount> copy_tensors(const GgufSource& source, const std::vector<Tenso
 
 Result<void> check_request(const ConversionRequest& request) {
   if (to_lower(request.file.extension().string()) != ".gguf")
-    return Error{Error::Kind::bad_input, fmt::format("{} is no .gguf file", request.file.string()),
+    return Error{Error::Kind::bad_input, fmt::format("{} is not a .gguf file", request.file.string()),
                  "muster model convert FILE.gguf FOLDER"};
   if (request.dtype && !is_convertible(*request.dtype))
     return Error{Error::Kind::bad_input, fmt::format("weights cannot be written as {}", spec::name(*request.dtype)),

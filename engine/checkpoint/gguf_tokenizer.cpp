@@ -231,7 +231,7 @@ Result<std::string> sentencepiece_json(const GgufVocabulary& vocabulary, std::st
   if (vocabulary.merges.empty() && vocabulary.scores.empty())
     return refusal(source, "tokenizer.ggml.scores and tokenizer.ggml.merges are missing");
   for (const double score : vocabulary.scores)
-    if (std::isnan(score)) return refusal(source, "tokenizer.ggml.scores holds what is no number");
+    if (std::isnan(score)) return refusal(source, "tokenizer.ggml.scores holds something that is not a number");
   Result<Merges> merges =
       vocabulary.merges.empty() ? merges_from_scores(vocabulary) : split_merges(vocabulary, vocabulary.tokens, source);
   if (!merges) return merges.error();

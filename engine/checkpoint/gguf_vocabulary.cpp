@@ -50,7 +50,7 @@ class VocabularyReader {
 void read_tokens(VocabularyReader& reader, GgufVocabulary& vocabulary) {
   const auto* tokens = reader.find<spec::GgufArray>("ggml.tokens");
   if (tokens == nullptr || tokens->texts.empty()) {
-    reader.note("ggml.tokens", "is no list of texts");
+    reader.note("ggml.tokens", "is not a list of texts");
     return;
   }
   vocabulary.tokens = tokens->texts;

@@ -49,7 +49,7 @@ Result<std::vector<StoredPiece>> read_pieces(const spec::SafetensorsHeader& head
     auto piece = flat ? parse_stored_name(tensor.name, tensor.dimensions.sizes[0]) : std::nullopt;
     const auto checksum = parse_checksum(checksums[i]);
     if (!piece || piece->count == 0 || !checksum)
-      return bad_piece_file(source, fmt::format("{} is no piece of a training checkpoint", tensor.name));
+      return bad_piece_file(source, fmt::format("{} is not a piece of a training checkpoint", tensor.name));
     pieces.push_back({std::move(*piece), tensor.begin, *checksum});
   }
   return pieces;
@@ -97,7 +97,7 @@ Result<PieceFile> open_piece_file(const std::filesystem::path& path) {
   if (!header) return header.error();
   const auto step = parse_number<std::int64_t>(header_value(*header, "step"));
   if (header_value(*header, "format") != piece_format || !step)
-    return bad_piece_file(source, "no file of a training checkpoint");
+    return bad_piece_file(source, "not a file of a training checkpoint");
   auto pieces = read_pieces(*header, source);
   if (!pieces) return pieces.error();
   return PieceFile{

@@ -94,7 +94,7 @@ Result<TrainingManifest> from_row(ManifestRow row, const std::string& source) {
   for (std::size_t i = 0; i < row.files.size(); ++i) {
     const auto checksum = parse_checksum(row.files[i].header_checksum);
     if (row.files[i].name != piece_file_name(i, row.files.size()) || !checksum)
-      return bad_manifest(source, fmt::format("file {} is not told by its name and checksum", i));
+      return bad_manifest(source, fmt::format("file {} has no name or no checksum", i));
     manifest.files.push_back({row.files[i].size, *checksum});
   }
   return manifest;
@@ -126,7 +126,7 @@ Result<std::string> print_manifest(const TrainingManifest& manifest) {
   const auto read = parse_manifest(sealed, "the manifest");
   if (!read) return read.error();
   if (*read != manifest)
-    return Error{Error::Kind::failed, "the state of the training run holds a text that is no UTF-8", ""};
+    return Error{Error::Kind::failed, "the state of the training run holds a text that is not UTF-8", ""};
   return sealed;
 }
 

@@ -167,18 +167,18 @@ class GlooCommunicator : public Communicator {
     wait_for([&] { finish_collective(start()); },
              [&](bool timed_out, const std::string& why) {
                // Without a time-out the others may have come a moment ago, and not have written it yet.
-               const Attendance attendance = roll_->call(number, timed_out ? milliseconds(0) : 2 * roll_->interval());
-               if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
-               if (timed_out && attendance.missing.empty() && !attendance.silent.empty())
-                 return CommunicationError(silence_text(description, timeout_, attendance.silent, size()),
-                                           attendance.silent);
+               const RollCallAnswer answer = roll_->call(number, timed_out ? milliseconds(0) : 2 * roll_->interval());
+               if (!answer.mismatch.empty()) return CommunicationError(answer.mismatch);
+               if (timed_out && answer.missing.empty() && !answer.silent.empty())
+                 return CommunicationError(silence_text(description, timeout_, answer.silent, size()),
+                                           answer.silent);
                if (timed_out)
-                 return CommunicationError(timeout_text(description, timeout_, attendance.missing, size()),
-                                           attendance.missing);
+                 return CommunicationError(timeout_text(description, timeout_, answer.missing, size()),
+                                           answer.missing);
                std::string text = fmt::format("{}: the connection to another rank failed: {}", description, why);
-               if (!attendance.missing.empty())
-                 text += fmt::format("; {} of {} did not come to it", list_ranks(attendance.missing), size());
-               return CommunicationError(text, attendance.missing);
+               if (!answer.missing.empty())
+                 text += fmt::format("; {} of {} did not come to it", list_ranks(answer.missing), size());
+               return CommunicationError(text, answer.missing);
              });
   }
 

@@ -229,12 +229,12 @@ class NcclCommunicator : public Communicator {
     if (!late.number)
       return timed_out ? CommunicationError(timeout_text(late.description, timeout_, {late.peer}, size()), {late.peer})
                        : CommunicationError(late.description + ": the connection failed");
-    const Attendance attendance = roll_->call(*late.number, timed_out ? milliseconds(0) : 2 * roll_->interval());
-    if (!attendance.mismatch.empty()) return CommunicationError(attendance.mismatch);
+    const RollCallAnswer answer = roll_->call(*late.number, timed_out ? milliseconds(0) : 2 * roll_->interval());
+    if (!answer.mismatch.empty()) return CommunicationError(answer.mismatch);
     if (timed_out)
-      return CommunicationError(timeout_text(late.description, timeout_, attendance.missing, size()),
-                                attendance.missing);
-    return CommunicationError(late.description + ": the connection to another rank failed", attendance.missing);
+      return CommunicationError(timeout_text(late.description, timeout_, answer.missing, size()),
+                                answer.missing);
+    return CommunicationError(late.description + ": the connection to another rank failed", answer.missing);
   }
 
   // Ends what the GPU waits for, so that the host's next wait for the GPU ends.

@@ -194,7 +194,7 @@ void RollCall::leave() {
   state_->own.inside = false;
 }
 
-Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
+RollCallAnswer RollCall::call(std::uint64_t number, milliseconds wait) {
   state_->write();
   std::this_thread::sleep_for(wait);
   std::string description;
@@ -202,7 +202,7 @@ Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
     const std::lock_guard guard(state_->mutex);
     if (state_->own.number == number) description = state_->own.description;
   }
-  Attendance attendance;
+  RollCallAnswer answer;
   std::vector<int> behind;
   const std::lock_guard guard(state_->store_mutex);
   for (int rank = 0; rank < state_->place.size; ++rank) {
@@ -210,19 +210,19 @@ Attendance RollCall::call(std::uint64_t number, milliseconds wait) {
     if (!state_->look_at(rank)) break;  // the store is gone, and with it the controlling program
     const auto& [entry, since] = state_->sightings[static_cast<std::size_t>(rank)];
     if (entry.number == number && !description.empty() && entry.description != description &&
-        attendance.mismatch.empty())
-      attendance.mismatch = mismatch_text(state_->place.job_rank(state_->place.rank), description,
+        answer.mismatch.empty())
+      answer.mismatch = mismatch_text(state_->place.job_rank(state_->place.rank), description,
                                           state_->place.job_rank(rank), entry.description);
     const bool recent = Clock::now() - since < state_->timeout / 4;
     if (entry.number >= number) {
-      if (!recent) attendance.silent.push_back(state_->place.job_rank(rank));
+      if (!recent) answer.silent.push_back(state_->place.job_rank(rank));
       continue;
     }
     behind.push_back(state_->place.job_rank(rank));
-    if (!entry.inside || !recent) attendance.missing.push_back(state_->place.job_rank(rank));
+    if (!entry.inside || !recent) answer.missing.push_back(state_->place.job_rank(rank));
   }
-  if (attendance.missing.empty()) attendance.missing = std::move(behind);
-  return attendance;
+  if (answer.missing.empty()) answer.missing = std::move(behind);
+  return answer;
 }
 
 }  // namespace muster::communicate

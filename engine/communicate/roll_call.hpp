@@ -16,7 +16,7 @@
 namespace muster::communicate {
 
 // Ranks by their numbers in the job.
-struct Attendance {
+struct RollCallAnswer {
   std::vector<int> missing;  // behind, and not waiting; all that are behind where all of them wait
   std::vector<int> silent;   // reached it, and have shown no sign of life for long
   std::string mismatch;      // a rank that came to this one with something else, in words; empty: none
@@ -37,7 +37,7 @@ class RollCall {
   // It waits for no other rank any more.
   void leave();
   // Which ranks are behind that number, by what they have written. wait: before looking, for them to write it.
-  Attendance call(std::uint64_t number, std::chrono::milliseconds wait);
+  RollCallAnswer call(std::uint64_t number, std::chrono::milliseconds wait);
   // How often ranks write.
   std::chrono::milliseconds interval() const;
   // Ends the thread; tick is not called any more.

@@ -21,10 +21,10 @@ LaunchError layer_norm(Stream stream, Scalar scalar, const void* input, const vo
 
 // input [rows, inputs] times the transposed weight [outputs, inputs], plus bias (or null), plus what output has where
 // it adds; rounded once. For products whose time goes into reading the weight from memory, not into arithmetic.
-constexpr std::int64_t most_skinny_rows = 4;
-bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
-LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
-                           std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output);
+constexpr std::int64_t most_small_batch_rows = 4;
+bool has_small_batch_product(Scalar scalar, std::int64_t rows, std::int64_t inputs);
+LaunchError small_batch_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
+                                std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output);
 
 // gated_silu of the two halves of such a product, in one: the weight is [2 * outputs, inputs], gates first, and output
 // [rows, outputs].

@@ -85,12 +85,12 @@ void launch(cudaStream_t stream, const T* weight, const T* bias, const T* input,
 
 }  // namespace
 
-bool has_skinny_product(Scalar scalar, std::int64_t rows, std::int64_t inputs) {
-  return scalar != Scalar::float32 && rows >= 1 && rows <= most_skinny_rows && inputs % eight == 0;
+bool has_small_batch_product(Scalar scalar, std::int64_t rows, std::int64_t inputs) {
+  return scalar != Scalar::float32 && rows >= 1 && rows <= most_small_batch_rows && inputs % eight == 0;
 }
 
-LaunchError skinny_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
-                           std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output) {
+LaunchError small_batch_product(Stream stream, Scalar scalar, const void* weight, const void* bias, const void* input,
+                                std::int64_t rows, std::int64_t outputs, std::int64_t inputs, bool adds, void* output) {
   const int sharing = sharing_for(outputs, inputs / eight);
   return dispatch(scalar, [&](auto element) {
     using T = decltype(element);

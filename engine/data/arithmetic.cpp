@@ -23,7 +23,7 @@ Result<void> check(const ArithmeticSettings& settings) {
   for (std::size_t i = 0; i < settings.operations.size(); ++i) {
     const char operation = settings.operations[i];
     if (std::string_view("+-*").find(operation) == std::string_view::npos)
-      return wrong(fmt::format("'{}' is no operation that is known", operation), "operations: +, - and *");
+      return wrong(fmt::format("'{}' is not a known operation", operation), "operations: +, - and *");
     if (settings.operations.find(operation, i + 1) != std::string::npos)
       return wrong(fmt::format("'{}' is given twice", operation), "name each operation once");
   }

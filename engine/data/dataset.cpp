@@ -20,7 +20,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 Error damaged(const std::filesystem::path& path, std::string_view what) {
-  return {Error::Kind::failed, fmt::format("{} is no whole token file: {}", path.string(), what),
+  return {Error::Kind::failed, fmt::format("{} is not a whole token file: {}", path.string(), what),
           "remove it; it is made again from the data"};
 }
 

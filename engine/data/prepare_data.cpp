@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/count_of.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
@@ -117,8 +118,8 @@ class PieceTaker {
     if (samples_ == 0)
       return Error{
           Error::Kind::bad_input,
-          fmt::format("{} gives nothing to train on: {} samples had no token that is trained on", name,
-                      told_.dropped),
+          fmt::format("{} gives nothing to train on: {} had no token that is trained on", name,
+                      count_of(told_.dropped, "sample")),
           "check the data, and whether training.sequence_length leaves room for the answers"};
     return writer_.commit(told_);
   }

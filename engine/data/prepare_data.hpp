@@ -53,7 +53,7 @@ std::filesystem::path cache_folder_from_environment();
 
 // Token files lie in cache/data under a name that follows from contents, tokenizer, chat template, sequence length and
 // train_on; one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line.
-// Of several processes that want the same one makes it, and the others wait. Memory does not grow with the data.
+// When several processes want the same, one makes it, and the others wait. Memory does not grow with the data.
 // progress: called from this thread, often.
 Result<PreparedData> prepare_data(const DataRequest& request, const chat::ModelText& text, const std::filesystem::path& cache,
                                   int threads, const OnPreparation& progress = {});

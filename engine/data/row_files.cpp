@@ -29,7 +29,7 @@ Problem unknown_kind(const fs::path& path) {
             fmt::format("python -c \"import pandas; pandas.read_parquet('{}').to_json('{}', orient='records', "
                         "lines=True, force_ascii=False)\"",
                         path.string(), fs::path(path).replace_extension(".jsonl").string())};
-  return {path.string(), "no file of rows, by its name", "accepted: .jsonl and .json (one JSON object a line), .txt"};
+  return {path.string(), "not a file of rows, by its name", "accepted: .jsonl and .json (one JSON object a line), .txt"};
 }
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }

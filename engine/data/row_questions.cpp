@@ -26,7 +26,7 @@ Result<RowQuestion> question_of(const ConversationRow& row, const chat::ModelTex
   const bool answered = messages.size() > 1 && messages.back().value("role", "") == "assistant" &&
                         messages.back().contains("content") && messages.back()["content"].is_string();
   if (!answered)
-    return bad_input("the last message is no text of the assistant's, so that there is no right answer",
+    return bad_input("the last message is not text of the assistant's, so that there is no right answer",
                      "end messages with the assistant's answer, or leave --exact-match out");
   chat::Conversation asked = row.conversation;
   asked.messages.erase(asked.messages.size() - 1);
@@ -50,11 +50,11 @@ Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText&
     return bad_input("it has no text \"answer\" with either \"prompt\" or \"messages\"",
                      R"({"prompt": "12+34=", "answer": "46"})");
   if (prompt != row->end()) {
-    if (!prompt->is_string()) return bad_input("its \"prompt\" is no text", R"({"prompt": "12+34=", "answer": "46"})");
+    if (!prompt->is_string()) return bad_input("its \"prompt\" is not text", R"({"prompt": "12+34=", "answer": "46"})");
     return RowQuestion{prompt->get<std::string>(), answer->get<std::string>(), false};
   }
   if (!messages->is_array() || messages->empty())
-    return bad_input("its \"messages\" is no list of messages", R"([{"role": "user", "content": "…"}])");
+    return bad_input("its \"messages\" is not a list of messages", R"([{"role": "user", "content": "…"}])");
   chat::Conversation conversation;
   conversation.messages = *messages;
   return ask(std::move(conversation), answer->get<std::string>(), text);

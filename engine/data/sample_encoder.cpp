@@ -99,7 +99,7 @@ Result<Sample> SampleEncoder::pair(const PairRow& row) const {
   auto prompt = text_->encode(row.prompt);
   if (!prompt) return prompt.error();
   if (prompt->empty())
-    return bad_input("the prompt has no tokens, and a completion goes on from at least one",
+    return bad_input("the prompt has no tokens, and a completion continues at least one",
                      "give {\"text\"} in place of prompt and completion");
   const auto completion = text_->encode_rendered(row.completion);
   if (!completion) return completion.error();

@@ -48,7 +48,7 @@ class FileSource final : public SampleSource {
     made.lines = std::ranges::count(part->text, '\n');
     if (part->text.empty()) return made;
     if (!is_utf8(part->text)) {
-      made.bad.push_back({1, "the text is no UTF-8", "iconv -f ISO-8859-1 -t UTF-8 old.txt > new.txt"});
+      made.bad.push_back({1, "the text is not UTF-8", "iconv -f ISO-8859-1 -t UTF-8 old.txt > new.txt"});
       return made;
     }
     if (auto encoded = encoder.encode(*part, made.encoded); !encoded)

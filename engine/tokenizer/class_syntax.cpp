@@ -123,7 +123,7 @@ void add_member(PatternReader& reader, int depth, CodePointSet& members) {
   }
   const Escape last = read_member(reader, depth);
   if (!last.character || *last.character < *member.character)
-    reader.complain("a range whose end is no character behind its beginning");
+    reader.complain("a range whose end is not a character after its beginning");
   else
     members.add(*member.character, *last.character);
 }

@@ -86,7 +86,7 @@ class Events : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return complain(fmt::format("no valid JSON at byte {}", position));
+    return complain(fmt::format("invalid JSON at byte {}", position));
   }
 
  private:
@@ -174,7 +174,7 @@ Result<TokenizerDocument> parse_document(std::string_view text, std::string_view
     return Error{Error::Kind::bad_input, fmt::format("{}: {}", source, what),
                  "check that the file is whole and the right one"};
   };
-  if (!whole) return refusal(events.complaint().empty() ? "no valid JSON" : events.complaint());
+  if (!whole) return refusal(events.complaint().empty() ? "invalid JSON" : events.complaint());
   if (!document.rest.is_object()) return refusal("holds no JSON object");
   return document;
 }

@@ -23,7 +23,7 @@ SpecialTokens read_special_tokens(PartReader reader, const json& names) {
       if (id.is_number_unsigned() && id.get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_token_id))
         tokens[name].push_back(id.get<TokenId>());
       else
-        token.complain("\"ids\" holds something that is no token id", "it is a list of ids");
+        token.complain("\"ids\" holds something that is not a token id", "it is a list of ids");
     }
     token.finish();
   }
@@ -67,7 +67,7 @@ class Reader {
     if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_number_unsigned() &&
         pair[1].get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_token_id))
       return pair[1].get<TokenId>();
-    reader.complain(fmt::format("\"{}\" is no token with its id", key), "it is a list of a text and an id");
+    reader.complain(fmt::format("\"{}\" is not a token with its id", key), "it is a list of a text and an id");
     return 0;
   }
 

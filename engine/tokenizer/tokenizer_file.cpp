@@ -55,8 +55,8 @@ class TokenizerFile {
     const std::string unknown = reader.has("unk_token") ? reader.text("unk_token") : "";
     const bool names_unknown = reader.has("unk_token");
     reader.finish();
-    if (!document_.has_vocabulary) reader.complain("\"vocab\" is no object of tokens and ids", "it is needed");
-    if (!document_.has_merges) reader.complain("\"merges\" is no list", "it is needed, even if it is empty");
+    if (!document_.has_vocabulary) reader.complain("\"vocab\" is not an object of tokens and ids", "it is needed");
+    if (!document_.has_merges) reader.complain("\"merges\" is not a list", "it is needed, even if it is empty");
     if (!problems_.empty()) return;
     auto vocabulary = std::make_shared<const Vocabulary>(std::move(document_.vocabulary));
     if (names_unknown) options.unknown = vocabulary->find(unknown);

@@ -63,7 +63,7 @@ struct BadOnRank {
   int rank = 0;
   BadTensor bad;
 };
-// Of all that the ranks found, the kind that comes first in a pass, from the lowest rank that has it. Absent: nothing
+// The kind that comes first in a pass, of all that the ranks found, from the lowest rank that has it. Absent: nothing
 // was found. All ranks call it.
 std::optional<BadOnRank> agree_on_bad(const BadTensor& own, communicate::Communicator& ranks, at::Device device);
 

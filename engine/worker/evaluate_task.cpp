@@ -24,7 +24,7 @@ wire::GenerateTask loading_of(const wire::EvaluateTask& task) {
 
 Error no_number(const train::EvaluationResult& result) {
   return {Error::Kind::failed,
-          fmt::format("the loss of {} of {} tokens is no number: the model's numbers are too large for its type, or "
+          fmt::format("the loss of {} of {} tokens is not a number: the model's numbers are too large for its type, or "
                       "its weights are damaged",
                       result.bad, result.all.tokens),
           "--dtype float32"};

@@ -48,7 +48,7 @@ std::optional<wire::Failed> catch_failures(const std::function<Result<void>()>& 
   } catch (const std::exception& problem) {
     return failed(std::string("internal error: ") + problem.what(), "report this as a bug of muster");
   } catch (...) {
-    return failed("internal error: something was thrown that is no exception", "report this as a bug of muster");
+    return failed("internal error: something was thrown that is not an exception", "report this as a bug of muster");
   }
 }
 

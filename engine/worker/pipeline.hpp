@@ -1,6 +1,6 @@
 // A model that is split by layers over consecutive ranks of a job: which of them this rank is, and its part in it.
 //
-// Of R × S ranks, S stages each, rank r is stage r mod S of replica r / S. Replicas know nothing of each other.
+// There are R × S ranks, S stages each; rank r is stage r mod S of replica r / S. Replicas know nothing of each other.
 #pragma once
 
 #include <memory>

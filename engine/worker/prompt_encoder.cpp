@@ -15,7 +15,7 @@ Error bad_row(const wire::Request& request, std::string_view what, std::string r
 
 Result<Json> parse_row(const wire::Request& request) {
   Json row = Json::parse(request.row, nullptr, false);
-  if (!row.is_object()) return bad_row(request, "its row is no JSON object");
+  if (!row.is_object()) return bad_row(request, "its row is not a JSON object");
   return row;
 }
 
@@ -35,7 +35,7 @@ Result<std::vector<std::int32_t>> encode_row(const chat::ModelText& text, const 
   Result<std::vector<std::int32_t>> tokens =
       row.contains("messages") ? encode_messages(text, row) : text.encode(row["prompt"].get_ref<const std::string&>());
   if (!tokens) return bad_row(request, tokens.error().what, tokens.error().remedy);
-  if (tokens->empty()) return bad_row(request, "it has no tokens, and a model goes on from at least one");
+  if (tokens->empty()) return bad_row(request, "it has no tokens, and a model continues at least one");
   return tokens;
 }
 

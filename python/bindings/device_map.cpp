@@ -37,7 +37,7 @@ spec::ElementType element_type(const std::string& word) {
   throw std::invalid_argument("no type is called " + word);
 }
 
-// Of more than four dimensions the last ones become one: only their product counts.
+// More than four dimensions: the last ones become one: only their product counts.
 spec::Dimensions dimensions_of(const std::vector<std::int64_t>& sizes, const std::string& tensor) {
   spec::Dimensions dimensions;
   std::int64_t elements = 1;

@@ -14,7 +14,12 @@ std::size_t colour_at(std::string_view text) {
   return end != text.npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-std::string clean(std::string_view text, bool colours) {
+std::string escaped(const Character& character) {
+  constexpr unsigned replacement = 0xFFFD;
+  return fmt::format("\\u{:04x}", character.valid ? static_cast<unsigned>(character.code) : replacement);
+}
+
+std::string clean(std::string_view text, bool colours, std::string (*show)(const Character&)) {
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {
@@ -25,7 +30,7 @@ std::string clean(std::string_view text, bool colours) {
     else if (next.code == U'\n' || next.code == U'\t' || !orders_the_terminal(next))
       safe += text.substr(0, size);
     else
-      safe += shown(next);
+      safe += show(next);
     text.remove_prefix(size);
   }
   return safe;
@@ -33,7 +38,8 @@ std::string clean(std::string_view text, bool colours) {
 
 }  // namespace
 
-std::string printable_lines(std::string_view text) { return clean(text, false); }
-std::string printable_lines_with_colours(std::string_view text) { return clean(text, true); }
+std::string printable_lines(std::string_view text) { return clean(text, false, shown); }
+std::string printable_lines_with_colours(std::string_view text) { return clean(text, true, shown); }
+std::string escaped_lines(std::string_view text) { return clean(text, false, escaped); }
 
 }  // namespace muster

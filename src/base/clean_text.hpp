@@ -13,4 +13,8 @@ std::string printable_lines(std::string_view text);
 // The same, but colours (ESC [ digits m) stay, which our own tables are drawn with.
 std::string printable_lines_with_colours(std::string_view text);
 
+// The same for JSON, and for YAML whose text is in double quotes: as \u001b and \u202e, which every reader of it reads as
+// the character again. Bytes that are not UTF-8 become \ufffd.
+std::string escaped_lines(std::string_view text);
+
 }  // namespace muster

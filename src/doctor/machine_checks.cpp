@@ -104,7 +104,7 @@ Check check_memory(const HostFacts& facts) {
     judge_bytes(verdict, to_string(*memory.available) + " available", *memory.available, warning, failure,
                 "end what uses it: ps aux --sort=-rss | head");
   else
-    verdict.warn("how much memory is available is not told by /proc/meminfo", "mount /proc, or free -m by hand");
+    verdict.warn("/proc/meminfo does not say how much memory is available", "mount /proc, or free -m by hand");
   if (memory.group_available)
     judge_bytes(verdict, to_string(*memory.group_available) + " below the limit of this control group",
                 *memory.group_available, warning, failure,
@@ -156,7 +156,7 @@ Check check_ports(const HostFacts& facts) {
         remedy);
   else if (network.local_addresses.empty())
     verdict.warn(
-        fmt::format("this host's name \"{}\" resolves to {}, which is no address of this machine", network.host_name,
+        fmt::format("this host's name \"{}\" resolves to {}, which is not an address of this machine", network.host_name,
                     network.host_addresses.empty() ? "nothing" : join(network.host_addresses, ", ")),
         remedy);
   else

@@ -68,7 +68,7 @@ std::optional<std::string> try_loopback(milliseconds limit) {
   if (::listen(listener.number(), 1) != 0) return failed("cannot listen on 127.0.0.1");
   socklen_t size = sizeof address;
   if (::getsockname(listener.number(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return failed("the bound port is not told");
+    return failed("the system does not say which port was bound");
   const std::string port = std::to_string(ntohs(address.sin_port));
 
   const FileDescriptor caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

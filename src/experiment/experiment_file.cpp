@@ -60,7 +60,7 @@ std::optional<schedule::Duration> read_span(NodeReader& reader, const Node& node
 }
 
 // "2", "0", "1-8", "1-all".
-std::optional<schedule::GpuRequest> read_wish(NodeReader& reader, const Node& node) {
+std::optional<schedule::GpuRequest> read_gpu_request(NodeReader& reader, const Node& node) {
   if (node.kind == Node::Kind::scalar) {
     const auto dash = node.text.find('-');
     const std::string last = dash == std::string::npos ? "" : node.text.substr(dash + 1);
@@ -122,7 +122,7 @@ void read_with_settings(NodeReader& reader, const Node& node, std::span<const Ke
 const std::array stage_keys{
     Key<Part<Stage>>{"command",
                      [](NodeReader& r, const Node& v, Part<Stage>& t) { t.item.command = read_command(r, v); }},
-    Key<Part<Stage>>{"gpus", [](NodeReader& r, const Node& v, Part<Stage>& t) { t.item.gpus = read_wish(r, v); }},
+    Key<Part<Stage>>{"gpus", [](NodeReader& r, const Node& v, Part<Stage>& t) { t.item.gpus = read_gpu_request(r, v); }},
     Key<Part<Stage>>{"predicted",
                      [](NodeReader& r, const Node& v, Part<Stage>& t) { t.item.predicted = read_span(r, v); }},
     Key<Part<Stage>>{"timeout", [](NodeReader& r, const Node& v, Part<Stage>& t) { t.item.timeout = read_span(r, v); }},

@@ -20,7 +20,7 @@ const Named* find(const std::vector<Named>& all, const std::string& name) {
 }
 
 // Samples can be spread over any number of GPUs, so generation takes those that no other job can use.
-schedule::GpuRequest usual_wish(StageKind kind) {
+schedule::GpuRequest usual_gpu_request(StageKind kind) {
   if (kind == StageKind::generate) return {1, schedule::most_gpus};
   return schedule::GpuRequest::exactly(1);
 }
@@ -30,7 +30,7 @@ schedule::GpuRequest request_of(const ExperimentSpec& spec, StageKind kind, std:
   const Stage& stage = spec.stage(kind);
   const bool may_do_without = !stage.gpus || (stage.is_own() && spec.device != spec::Device::cuda);
   if (gpus == 0 && may_do_without) return schedule::GpuRequest::exactly(0);
-  const schedule::GpuRequest request = stage.gpus.value_or(usual_wish(kind));
+  const schedule::GpuRequest request = stage.gpus.value_or(usual_gpu_request(kind));
   if (static_cast<std::size_t>(request.minimum) > gpus)
     problems.push_back(
         {stage.where,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/count_of.hpp"
 #include "host/described_gpus.hpp"
 
 namespace muster::host {
@@ -72,7 +73,8 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
   if (asked.ranks && *asked.ranks < chosen.ranks)
     return Error{
         Error::Kind::bad_input,
-        fmt::format("{} ranks are asked for, and {} GPUs: some would have nothing to do", *asked.ranks, chosen.ranks),
+        fmt::format("{} and {} are asked for: some GPUs would have nothing to do", count_of(*asked.ranks, "rank"),
+                    count_of(chosen.ranks, "GPU")),
         fmt::format("--num-gpus {}, or no --ranks: each GPU gets one", *asked.ranks)};
   if (described && purpose == Purpose::compute) return refuse_described_gpus(*described);
   if (described) chosen.notes.push_back(described_gpus_words(*described) + ": only a dry run uses them");

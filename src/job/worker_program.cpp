@@ -38,7 +38,7 @@ Result<fs::path> find_worker() {
     std::error_code failure;
     const fs::path path = fs::absolute(chosen, failure);
     if (fs::exists(path, failure) && is_program(path)) return path;
-    return Error{Error::Kind::bad_input, fmt::format("MUSTER_WORKER={} is no program that can be run", chosen),
+    return Error{Error::Kind::bad_input, fmt::format("MUSTER_WORKER={} is not a program that can be run", chosen),
                  "set it to the path of muster-worker, or unset it"};
   }
   const auto program = own_program();

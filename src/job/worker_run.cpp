@@ -46,8 +46,8 @@ wire::Assignment complete(const WorkerJob& job) {
   return assignment;
 }
 
-LaunchJobRequest launch_wish(const WorkerJob& job, const std::filesystem::path& program, const wire::ControlServer& server,
-                       int threads) {
+LaunchJobRequest launch_request_of(const WorkerJob& job, const std::filesystem::path& program,
+                                   const wire::ControlServer& server, int threads) {
   LaunchJobRequest launch_request;
   launch_request.request.command = {program.string()};
   launch_request.request.entry = "muster-worker";
@@ -228,7 +228,7 @@ Result<int> run_workers(host::Host& host, const WorkerJob& job, WorkerListener& 
   auto server = wire::ControlServer::open();
   if (!server) return server.error();
   const wire::Assignment assignment = complete(job);
-  LaunchJobRequest launch_request = launch_wish(job, *program, *server, assignment.threads);
+  LaunchJobRequest launch_request = launch_request_of(job, *program, *server, assignment.threads);
   if (job.hosts) {
     auto secret = launch::usual_secret_source();
     if (!secret) return secret.error();

@@ -66,9 +66,9 @@ Result<Json> parse_object(std::string_view text, std::string_view source) {
     parsed =
         Json::parse(text, [&](int depth, json::parse_event_t event, Json& part) { return watch(depth, event, part); });
   } catch (const json::parse_error& failure) {
-    return refusal(source, fmt::format("no valid JSON at byte {}", failure.byte));
+    return refusal(source, fmt::format("invalid JSON at byte {}", failure.byte));
   } catch (const json::exception& failure) {  // a number out of range
-    return refusal(source, fmt::format("no valid JSON: {}", failure.what()));
+    return refusal(source, fmt::format("invalid JSON: {}", failure.what()));
   }
   if (!parsed.is_object()) return refusal(source, "holds no JSON object");
   if (!watch.twice().empty()) return refusal(source, fmt::format("names {} twice", shown(json(watch.twice().front()))));

@@ -123,7 +123,7 @@ std::optional<std::string> text_or_none(MemberReader& reader, const char* key) {
 Result<WorkerFailure> failure_from_json(std::string_view text) {
   const auto foreign = [](std::string what) { return Error{Error::Kind::failed, std::move(what), ""}; };
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return foreign("the account of a failure is no JSON object");
+  if (!json.is_object()) return foreign("the account of a failure is not a JSON object");
   WorkerFailure failure;
   MemberReader reader(json);
   failure.host = reader.text("host");

@@ -236,7 +236,7 @@ class Drawing {
     const std::size_t begin = end - std::min(room, end);
     for (std::size_t i = begin; i < end; ++i) add(clean_text(sample_.lines[i]));
     if (job != nullptr && sample_.lines.empty() && room > 0)
-      add(job->kind == JobKind::queued ? "nothing yet" : "its output is where it was started", Colour::dim);
+      add(job->kind == JobKind::queued ? "nothing yet" : "its output goes to its own terminal", Colour::dim);
   }
 
   void add_help() {

@@ -161,7 +161,7 @@ class Placement {
     const Wide limit = *device().limit - Wide{2} * std::max(layers_.size(), partners.size);
     if (limit % 16 != 0)
       return fails_in_original(rules_, "AttributeError: 'float' object has no attribute 'upper'",
-                               "fallback allocation reads a size that is no whole number of bytes as text",
+                               "fallback allocation reads a size that is not a whole number of bytes as text",
                                "turn fallback allocation off");
     if (limit < 0) return false;
     const auto found = find_fitting(limit);

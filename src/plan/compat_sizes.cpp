@@ -18,7 +18,7 @@ using spec::TensorShape;
 Result<Eighths> element_eighths(double bytes, std::string_view where) {
   const double eighths = bytes * 8;
   if (!(eighths >= 1 && eighths <= 128) || eighths != std::floor(eighths))
-    return Error{Error::Kind::bad_input, fmt::format("{}: {} bytes per element is no size of a type", where, bytes),
+    return Error{Error::Kind::bad_input, fmt::format("{}: {} bytes per element is not the size of a type", where, bytes),
                  "4 (float32), 2 (bfloat16), 1 (int8), 0.5 (int4)"};
   return static_cast<Eighths>(eighths);
 }

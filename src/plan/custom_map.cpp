@@ -62,7 +62,7 @@ class Check {
     const auto parsed = parse_place(place);
     if (!parsed)
       problems_.push_back(
-          {where, fmt::format("\"{}\" is no place", place), "write a GPU's number, cuda:N, cpu or disk"});
+          {where, fmt::format("\"{}\" is not a place", place), "write a GPU's number, cuda:N, cpu or disk"});
     else if (std::none_of(budgets_.begin(), budgets_.end(), [&](const Budget& b) { return b.place == *parsed; }))
       problems_.push_back({where, fmt::format("there is no place {}", to_string(*parsed)), "there are " + places()});
     const Lookup found = look_up(shape_, key);

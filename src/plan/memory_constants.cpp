@@ -67,7 +67,7 @@ Result<MemoryConstants> read_constants(std::string_view text, std::string_view s
     const auto found = std::ranges::find(table, entry.key, &ConstantRow::name);
     if (found == table.end()) {
       const auto near = nearest(entry.key, known);
-      problems.push_back({where, fmt::format("\"{}\" is no constant of the memory model", entry.key),
+      problems.push_back({where, fmt::format("\"{}\" is not a constant of the memory model", entry.key),
                           near ? fmt::format("did you mean {}?", *near) : "known: " + join(known, ", ")});
       continue;
     }

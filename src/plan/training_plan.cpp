@@ -84,7 +84,7 @@ class TrainingPlanner {
     const bool own = question_.workload.implementation == Implementation::muster;
     const bool hybrid = question_.sharding == spec::ShardingStrategy::hybrid_shard;
     if (hybrid && world_ % shard_group() != 0)
-      return refuse(fmt::format("{} ranks are no whole number of groups of {} (distributed.fsdp_group_size)", world_,
+      return refuse(fmt::format("{} ranks are not a whole number of groups of {} (distributed.fsdp_group_size)", world_,
                                 shard_group()),
                     dividing_group(shard_group(), world_));
     if (own && question_.offload && question_.sharding == spec::ShardingStrategy::no_shard)

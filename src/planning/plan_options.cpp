@@ -186,7 +186,7 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
   return {};
 }
 
-Result<PlanRequest> plan_wish(const PlanOptions& options, spec::RunSpec settings) {
+Result<PlanRequest> plan_request_of(const PlanOptions& options, spec::RunSpec settings) {
   PlanRequest request;
   request.spec = std::move(settings);
   request.work = options.train ? plan::Work::training : plan::Work::inference;
@@ -263,7 +263,7 @@ Result<void> take_given(PlanOptions& options, const PlanCommandLine::Given& give
     return {};
   }
   if (std::ranges::none_of(plan_table, same))
-    return bad_input(fmt::format("{} is no option of a plan", given.option), "muster plan --help lists them");
+    return bad_input(fmt::format("{} is not an option of a plan", given.option), "muster plan --help lists them");
   auto value = only_value(given);
   if (!value) return value.error();
   options.values[given.option] = *value;
@@ -277,7 +277,7 @@ Result<std::string> limits_as_table(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string::npos)
-      return bad_input(fmt::format("--max-memory: \"{}\" is no DEVICE=SIZE", part),
+      return bad_input(fmt::format("--max-memory: \"{}\" is not DEVICE=SIZE", part),
                        "--max-memory 0=10GB,1=10GB,cpu=30GiB");
     entries.push_back(fmt::format("{}: {}", trim(std::string_view(part).substr(0, equals)),
                                   trim(std::string_view(part).substr(equals + 1))));
@@ -307,7 +307,7 @@ Result<spec::ResolvedSpec> resolve_plan_settings(PlanOptions& options) {
 Result<PlanAnswer> answer_plan(host::Host& host, PlanOptions options) {
   auto settings = resolve_plan_settings(options);
   if (!settings) return settings.error();
-  const auto request = plan_wish(options, std::move(settings->spec));
+  const auto request = plan_request_of(options, std::move(settings->spec));
   if (!request) return request.error();
   auto question = plan_question(host, *request);
   if (!question) return question.error();

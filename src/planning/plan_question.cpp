@@ -187,7 +187,7 @@ Result<ChosenDevices> choose_devices(host::Host& host, const PlanRequest& plan_r
   return found;
 }
 
-std::optional<spec::DeviceMap> map_wish(const spec::ModelSpec& model) {
+std::optional<spec::DeviceMap> requested_map(const spec::ModelSpec& model) {
   if (model.device_map) return model.device_map;
   if (model.auto_device_map) return spec::DeviceMap{spec::MapRule::automatic};
   return std::nullopt;
@@ -212,7 +212,7 @@ Result<void> take_split(plan::Question& question, const spec::DistributedSpec& a
 // Training puts the model, or a shard of it, on each rank's own device. A map that says the same is accepted; one that
 // would split layers over devices is not.
 Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
-  const auto map = map_wish(spec.model);
+  const auto map = requested_map(spec.model);
   if (!map || *map == spec::DeviceMap{spec::MapRule::automatic}) return {};
   const auto* rule = std::get_if<spec::MapRule>(&*map);
   if (rule != nullptr && (*rule == spec::MapRule::cuda || *rule == spec::MapRule::cpu)) {
@@ -251,7 +251,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
     question.accumulation = spec.training.gradient_accumulation_steps;
   } else {
     question.micro_batch = spec.generation.batch_size;
-    question.map = map_wish(spec.model);
+    question.map = requested_map(spec.model);
   }
   if (training)
     if (auto checked = check_training_map(spec, devices->taken.size()); !checked) return checked.error();

@@ -108,7 +108,8 @@ std::string headline(const RunSummary& run, bool colour) {
   std::string text = paint(Colour::bold, safe_line(run.name), colour) + "  " +
                      paint(colour_of(run.status), name(run.status), colour) + "\n";
   std::vector<std::string> facts{"made " + store::spoken_time(run.created)};
-  if (run.steps) facts.push_back(fmt::format("{} steps", counted(static_cast<double>(*run.steps))));
+  if (run.steps)
+    facts.push_back(fmt::format("{} {}", counted(static_cast<double>(*run.steps)), *run.steps == 1 ? "step" : "steps"));
   if (run.seconds) facts.push_back(span_words(run.seconds));
   if (run.final_loss) facts.push_back("final loss " + loss_words(run.final_loss));
   if (run.exact_match) facts.push_back("exact match " + share_words(run.exact_match));

@@ -103,8 +103,9 @@ std::string start_line(const Why& why) {
   if (why.gpus) {
     const int set_aside = static_cast<int>(why.gpus->set_aside.size());
     if (const int usable = why.gpus->all - set_aside; usable < why.gpus->wanted)
-      return fmt::format("it begins when {} of the {} GPUs that are held or lost are back\n", why.gpus->wanted - usable,
-                         set_aside);
+      return set_aside == 1 ? std::string("it begins when the GPU that is held or lost is back\n")
+                            : fmt::format("it begins when {} of the {} GPUs that are held or lost are back\n",
+                                          why.gpus->wanted - usable, set_aside);
   }
   if (why.unpredicted.empty()) return "start time unknown: not every job before it has a prediction\n";
   return fmt::format("start time unknown: {} {} no prediction\n", names(why.unpredicted),

@@ -16,6 +16,7 @@
 #include "store/timestamp.hpp"
 #include "system/file_lock.hpp"
 #include "system/files.hpp"
+#include "system/private_folder.hpp"
 #include "system/process.hpp"
 
 namespace muster::service {
@@ -91,6 +92,38 @@ class Lanes {
   std::vector<std::optional<JobId>> last_;
 };
 
+// GPUs on which somebody computes without a lease: their names in the queue, and what to say about each.
+std::map<std::string, std::string> strangers_on(const HostView& view) {
+  std::map<std::string, std::string> strangers;
+  for (std::size_t number = 0; number < view.visible.size(); ++number) {
+    const auto& uuid = view.visible[number].uuid;
+    if (!uuid || view.holders.contains(uuid->text)) continue;
+    if (const auto occupant = view.occupants.find(uuid->text); occupant != view.occupants.end())
+      strangers[uuid->text] = fmt::format("GPU {} is in use by {}, without a lease", number, occupant->second);
+  }
+  return strangers;
+}
+
+// The jobs for the GPUs that nobody else uses. If those are too few for a stage, for all GPUs: the queue waits.
+Result<void> choose_jobs(const HostView& view, ExperimentPlan& plan) {
+  const auto strangers = strangers_on(view);
+  std::vector<std::string> idle = plan.gpus;
+  std::erase_if(idle, [&](const std::string& gpu) { return strangers.contains(gpu); });
+  auto jobs = experiment::jobs_of(*plan.spec, idle.size());
+  const bool are_enough = jobs && (!idle.empty() || plan.gpus.empty());
+  if (!are_enough) jobs = experiment::jobs_of(*plan.spec, plan.gpus.size());
+  if (!jobs) return jobs.error();
+  plan.jobs = std::move(*jobs);
+  for (std::size_t number = 0; number < plan.gpus.size(); ++number) {
+    const auto stranger = strangers.find(plan.gpus[number]);
+    if (stranger == strangers.end()) continue;
+    plan.notes.push_back(stranger->second + (are_enough ? ": it is left out until it is free"
+                                                        : ": the jobs need it, and wait until it is free"));
+    if (are_enough) plan.left_out.push_back({schedule::GpuNumber{static_cast<int>(number)}, stranger->second});
+  }
+  return {};
+}
+
 }  // namespace
 
 bool ExperimentPlan::complete() const { return stages_done() == stages(); }
@@ -121,9 +154,7 @@ Result<ExperimentPlan> plan_experiment(const host::HostSources& sources, Experim
   plan.exists = fs::exists(plan.folder / "experiment.yaml", failure);
   if (plan.exists)
     if (auto same = compare(*plan.spec, plan.folder); !same) return same.error();
-  auto jobs = experiment::jobs_of(*plan.spec, plan.gpus.size());
-  if (!jobs) return jobs.error();
-  plan.jobs = std::move(*jobs);
+  if (auto chosen = choose_jobs(*view, plan); !chosen) return chosen.error();
   for (std::size_t number = 0; number < plan.jobs.size(); ++number) {
     auto progress = experiment::progress_of(*plan.spec, JobFolder(plan.folder, plan.jobs[number].id));
     if (!progress) return progress.error();
@@ -167,6 +198,7 @@ std::vector<schedule::Job> stages_to_submit(const ExperimentPlan& plan, const St
 schedule::Simulation simulate(const ExperimentPlan& plan) {
   schedule::Simulation simulation(schedule::Scheduler{}, schedule::as_predicted(usual_length));
   for (const std::string& gpu : plan.gpus) simulation.at(schedule::Time{}, schedule::GpuFound{gpu});
+  for (const schedule::GpuHeld& held : plan.left_out) simulation.at(schedule::Time{}, held);
   auto jobs = stages_to_submit(plan, {});
   if (!jobs.empty()) simulation.at(schedule::Time{}, schedule::Submitted{std::move(jobs)});
   simulation.run();
@@ -193,9 +225,8 @@ std::string schedule_json(const schedule::Simulation& simulation) {
 namespace {
 
 Result<void> prepare_folder(const ExperimentPlan& plan) {
-  std::error_code failure;
-  fs::create_directories(plan.folder, failure);
-  if (failure)
+  // It holds the commands of stages.
+  if (const std::error_code failure = make_private_folder(plan.folder))
     return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", plan.folder.string(), failure.message()),
                  "output=FOLDER names another place"};
   if (auto written = write_file_atomically(plan.folder / "experiment.yaml", experiment::experiment_text(*plan.spec));

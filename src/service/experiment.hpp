@@ -26,6 +26,8 @@ struct ExperimentPlan {
   std::filesystem::path folder;                            // absolute
   bool exists = false;                                     // the folder is there, with settings that agree
   std::vector<std::string> gpus;                           // that the queue gives out
+  std::vector<schedule::GpuHeld> left_out;                 // of these, by their places: somebody else uses them
+  std::vector<std::string> notes;                          // who that is
   std::optional<std::filesystem::path> described_gpus;     // the file that describes them, if only it has them
   std::vector<experiment::ExperimentJob> jobs;
   std::vector<experiment::Progress> progress;  // of each job, according to its files

@@ -63,7 +63,7 @@ Result<void> write_generated_data(const std::string& prompts, const std::filesys
     const auto answer = nlohmann::json::parse(line, nullptr, false);
     if (!answer.is_object() || !answer.contains("index") || !answer["index"].is_number_integer() ||
         !answer.contains("text") || !answer["text"].is_string())
-      return unfit(fmt::format("{} has a line that is no answer", answers.string()), "remove the file");
+      return unfit(fmt::format("{} has a line that is not an answer", answers.string()), "remove the file");
     const auto index = answer["index"].get<std::int64_t>();
     while (!prompt || prompt->index < index) {
       auto next = file->next();

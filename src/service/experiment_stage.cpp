@@ -235,7 +235,7 @@ class StageRun {
     const auto text = read_file(output);
     if (!text) return text.error();
     if (!nlohmann::json::parse(*text, nullptr, false).is_object())
-      return failed(fmt::format("{} is no JSON object", output.string()), "let the evaluation write one to ${output}");
+      return failed(fmt::format("{} is not a JSON object", output.string()), "let the evaluation write one to ${output}");
     return {};
   }
 

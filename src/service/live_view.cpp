@@ -147,7 +147,7 @@ monitor::Sample LiveView::sample(const monitor::Focus& focus) {
 
 void LiveView::stop(const monitor::JobSample& job) {
   if (job.kind == monitor::JobKind::process) {
-    outcomes_.push_back(job.process ? terminate(job) : fmt::format("{} is no process of this machine", job.id));
+    outcomes_.push_back(job.process ? terminate(job) : fmt::format("{} is not a process of this machine", job.id));
     return;
   }
   // In a separate process: submitting waits for other processes that submit.

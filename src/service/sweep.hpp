@@ -73,8 +73,9 @@ struct SweepSummary {
 // left to try. To be called while this process has one thread.
 Result<SweepSummary> run_sweep(host::Host& host, const SweepRequest& request, const SweepPlan& plan, const SweepListener& listener);
 
-// Several lines: how it ended, the best settings, and where everything is.
-std::string summary_text(const SweepPlan& plan, const SweepSummary& summary);
+// Several lines: how it ended, the best settings, and where everything is. program: how the user called muster, for
+// commands to paste.
+std::string summary_text(const SweepPlan& plan, const SweepSummary& summary, const std::string& program);
 
 // Ask and tell on standard input and output: docs/sweep.md.
 Result<void> serve_sweep(const SweepPlan& plan, const std::function<void(const std::string&)>& note);
@@ -86,6 +87,7 @@ struct BestTrial {
   std::vector<std::string> overrides;  // key=value
   std::string command;                 // a line for a shell
 };
-Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const std::string& name, std::size_t most);
+Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const std::string& name, std::size_t most,
+                                             const std::string& program);
 
 }  // namespace muster::service

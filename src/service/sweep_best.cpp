@@ -14,7 +14,7 @@ namespace muster::service {
 namespace {
 
 // The command that a trial ran, as a line for a shell.
-Result<std::string> command_line(const SweepPlan& plan, const sweep::Observation& trial) {
+Result<std::string> command_line(const SweepPlan& plan, const sweep::Observation& trial, const std::string& program) {
   const auto value_of = [&](std::string_view variable) -> std::optional<std::string> {
     if (variable == "MUSTER_TRIAL") return trial.trial;
     if (variable == "MUSTER_SWEEP") return plan.folder.name();
@@ -23,7 +23,7 @@ Result<std::string> command_line(const SweepPlan& plan, const sweep::Observation
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
   auto words = plan.spec.command.empty()
-                   ? training_command("muster", trial.settings)
+                   ? training_command(program, trial.settings)
                    : sweep::expand_command(plan.spec.command, trial.settings, {plan.spec.program, value_of});
   if (!words) return words.error();
   for (std::string& word : *words) word = shell_word(word);
@@ -32,7 +32,8 @@ Result<std::string> command_line(const SweepPlan& plan, const sweep::Observation
 
 }  // namespace
 
-Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const std::string& name, std::size_t most) {
+Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const std::string& name, std::size_t most,
+                                             const std::string& program) {
   SweepRequest request;
   request.name = name;
   request.output = output;
@@ -44,13 +45,13 @@ Result<std::vector<BestTrial>> best_of_sweep(const std::string& output, const st
   if (!plan) return plan.error();
   std::vector<BestTrial> list;
   for (sweep::Observation& trial : sweep::best_trials(plan->finished, plan->spec.goal, most)) {
-    auto command = command_line(*plan, trial);
+    auto command = command_line(*plan, trial, program);
     if (!command) return command.error();
     list.push_back({trial, sweep::yaml_patch(trial.settings), sweep::override_list(trial.settings), *command});
   }
   if (list.empty())
     return Error{Error::Kind::failed, fmt::format("no trial of {} has succeeded yet", name),
-                 fmt::format("muster sweep run={} goes on with it", name)};
+                 fmt::format("muster sweep run={} resumes it", name)};
   return list;
 }
 

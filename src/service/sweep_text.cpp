@@ -90,20 +90,21 @@ int SweepSummary::exit_code() const {
   return by_failures || !any ? 1 : 0;
 }
 
-std::string summary_text(const SweepPlan& plan, const SweepSummary& summary) {
-  const std::string folder = plan.folder.path().string();
+std::string summary_text(const SweepPlan& plan, const SweepSummary& summary, const std::string& program) {
+  const std::string folder = plan.folder.path().string(), above = plan.folder.path().parent_path().string();
+  const std::string output = above == SweepRequest{}.output ? "" : " --output " + shell_word(above);
   const auto failures = std::ranges::count_if(summary.finished, &sweep::Observation::failed);
   std::string text = summary.signal != 0
-                         ? fmt::format("interrupted after {}; muster sweep run={} resumes it\n",
-                                       count_of(summary.finished.size(), "trial"), plan.folder.name())
+                         ? fmt::format("interrupted after {}; {} sweep run={}{} resumes it\n",
+                                       count_of(summary.finished.size(), "trial"), program, plan.folder.name(), output)
                          : fmt::format("{}: {}, {} failed\n", summary.end, count_of(summary.finished.size(), "trial"), failures);
   const auto best = sweep::best_trials(summary.finished, plan.spec.goal, 1);
   if (best.empty() && failures == 0) return text;
   if (best.empty()) return text + fmt::format("no trial succeeded; their logs are in {}\n", folder);
   text += fmt::format("best: {} with {} {:.6g}\n", best.front().trial, plan.spec.metric, *best.front().score);
   for (const std::string& setting : sweep::override_list(best.front().settings)) text += "  " + setting + "\n";
-  return text + fmt::format("muster sweep best {} exports them; pictures: {}/history.svg, {}/parallel.svg\n",
-                            plan.folder.name(), folder, folder);
+  return text + fmt::format("{} sweep best {}{} exports them; pictures: {}/history.svg, {}/parallel.svg\n", program,
+                            plan.folder.name(), output, folder, folder);
 }
 
 }  // namespace muster::service

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/clean_text.hpp"
 #include "base/text.hpp"
 
 namespace muster::spec {
@@ -19,6 +20,11 @@ bool is_plain(const std::string& text) {
   if (text.empty() || text.find_first_not_of(safe) != std::string::npos || text.front() == '-') return false;
   const std::string lower = to_lower(text);
   return lower != "null" && lower != "none" && lower != "true" && lower != "false";
+}
+
+// As JSON and YAML read it, and as a terminal may show it.
+std::string in_double_quotes(const std::string& text) {
+  return escaped_lines(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -167,7 +173,7 @@ std::string write(double value) { return fmt::format("{}", value); }
 
 std::string write(const std::string& value) {
   if (is_plain(value)) return value;
-  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return in_double_quotes(value);
 }
 
 std::string write(const std::vector<std::string>& value) {
@@ -182,7 +188,7 @@ std::string write(const std::vector<std::int64_t>& value) { return fmt::format("
 std::string write(const ExactTexts& value) {
   std::vector<std::string> items;
   for (const std::string& text : value.texts)
-    items.push_back(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    items.push_back(in_double_quotes(text));
   return fmt::format("[{}]", join(items, ", "));
 }
 

@@ -105,7 +105,7 @@ struct DistributedSpec {
     field("find_unused_parameters", &DistributedSpec::find_unused_parameters, "expect parameters that get no gradient")
         .needs(Capability::training);
     field("max_restarts", &DistributedSpec::max_restarts,
-          "how often a training run that lost a rank goes on from its last checkpoint")
+          "how often a training run that lost a rank is resumed from its last checkpoint")
         .at_least(0);
     field("watchdog_seconds", &DistributedSpec::watchdog_seconds,
           "a run without a step for so long is taken for stuck; not set: timeout_minutes")
@@ -246,7 +246,7 @@ struct TrainingSpec {
     field("save_total_limit", &TrainingSpec::save_total_limit, "checkpoints that are kept; not set: all").at_least(1);
     field(
         "save_at_end", &TrainingSpec::save_at_end,
-        "what a finished run leaves: a checkpoint and the model (all), the model, or only what was told (nothing), to "
+        "what a finished run leaves: a checkpoint and the model (all), the model, or only metrics and logs (nothing), to "
         "measure speed and memory");
     field("eval_steps", &TrainingSpec::eval_steps, "steps between evaluations; not set: only at the end").at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);

@@ -53,7 +53,7 @@ class TableReader {
       if (i == step_at_) continue;
       const auto value = parse_number<double>(cells[i]);
       if (!value && !cells[i].empty())
-        return damaged(source_, number, fmt::format("{} is \"{}\", no number", names_[i], shortened(cells[i])));
+        return damaged(source_, number, fmt::format("{} is \"{}\", not a number", names_[i], shortened(cells[i])));
       table_.columns[column++].cells.push_back(value);
     }
     return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/clean_text.hpp"
 #include "base/text.hpp"
 #include "spec/codec.hpp"
 
@@ -44,8 +45,9 @@ std::string on_command_line(const Value& value) {
   node.kind = Node::Kind::scalar;
   node.text = *text;
   const bool plain = !text->empty() && trim(*text) == *text &&
-                     std::string_view("[{\"'").find(text->front()) == std::string_view::npos && !spec::is_absent(node);
-  return plain ? *text : nlohmann::json(*text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+                     std::string_view("[{\"'").find(text->front()) == std::string_view::npos && !spec::is_absent(node) && printable_lines(*text) == *text;
+  if (plain) return *text;
+  return escaped_lines(nlohmann::json(*text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

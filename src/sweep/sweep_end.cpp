@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/count_of.hpp"
+
 namespace muster::sweep {
 namespace {
 
@@ -19,11 +21,11 @@ std::int64_t failures_in_a_row(std::span<const Observation> finished, std::size_
 std::optional<std::string> reason_to_end(const Limits& limits, std::span<const Observation> finished,
                                          std::size_t running, double seconds, std::size_t earlier) {
   const auto begun = static_cast<std::int64_t>(finished.size() + running);
-  if (limits.trials && begun >= *limits.trials) return fmt::format("{} of {} trials", begun, *limits.trials);
+  if (limits.trials && begun >= *limits.trials) return fmt::format("{} of {}", begun, count_of(*limits.trials, "trial"));
   if (limits.seconds && seconds >= *limits.seconds)
     return fmt::format("{:.0f} of {:.0f} seconds", seconds, *limits.seconds);
   if (ended_by_failures(limits, finished, earlier))
-    return fmt::format("{} failures in a row", failures_in_a_row(finished, earlier));
+    return fmt::format("{} in a row", count_of(failures_in_a_row(finished, earlier), "failure"));
   return std::nullopt;
 }
 

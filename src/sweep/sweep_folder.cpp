@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cctype>
 
+#include "system/private_folder.hpp"
+
 namespace muster::sweep {
 
 Result<void> SweepFolder::prepare() const {
-  std::error_code failure;
-  std::filesystem::create_directories(running(), failure);
+  // It holds the commands of trials.
+  std::error_code failure = make_private_folder(path_);
+  if (!failure) std::filesystem::create_directories(running(), failure);
   if (failure)
     return Error{Error::Kind::failed, fmt::format("cannot make {}: {}", running().string(), failure.message()),
                  "check the folder's permissions and free space, or name another one with --output"};

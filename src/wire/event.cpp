@@ -1,19 +1,9 @@
 #include "wire/event.hpp"
 
-#include <array>
 #include <cmath>
 
 #include "json/fields.hpp"
 #include "spec/values.hpp"
-
-namespace muster {
-
-// Beside its enum, where fields.hpp finds it.
-static std::array<spec::Word<Error::Kind>, 3> words(Error::Kind) {
-  return {{{"bad_input", Error::Kind::bad_input}, {"refused", Error::Kind::refused}, {"failed", Error::Kind::failed}}};
-}
-
-}  // namespace muster
 
 namespace muster::wire {
 namespace {

@@ -1,6 +1,7 @@
 // What a rank reports to the controlling program: one JSON line each, with "time", "event" and "rank".
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -9,8 +10,18 @@
 #include <variant>
 
 #include "base/result.hpp"
+#include "spec/values.hpp"
 #include "wire/assignment.hpp"
 #include "wire/train_event.hpp"
+
+namespace muster {
+
+// Beside its enum, where what writes and reads fields finds it.
+inline std::array<spec::Word<Error::Kind>, 3> words(Error::Kind) {
+  return {{{"bad_input", Error::Kind::bad_input}, {"refused", Error::Kind::refused}, {"failed", Error::Kind::failed}}};
+}
+
+}  // namespace muster
 
 namespace muster::wire {
 

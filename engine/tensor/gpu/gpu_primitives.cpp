@@ -59,9 +59,9 @@ class GpuPrimitives final : public Primitives {
 
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
     if (deterministic_) return fixed_linear(weight, bias, input);
-    if (is_skinny(weight, input)) {
+    if (is_small_batch(weight, input)) {
       at::Tensor output = at::empty({input.size(0), weight.outputs}, input.options());
-      skinny_linear(weight, bias, input, false, output);
+      small_batch_linear(weight, bias, input, false, output);
       return output;
     }
     const FewRows few(input.size(0));
@@ -72,7 +72,7 @@ class GpuPrimitives final : public Primitives {
                           const at::Tensor& input) override {
     const bool is_silu = activation == spec::Activation::silu || activation == spec::Activation::swish;
     const std::int64_t rows = input.size(0), outputs = weight.outputs / 2;
-    if (deterministic_ || !is_silu || is_skinny(weight, input) || !input.is_contiguous() ||
+    if (deterministic_ || !is_silu || is_small_batch(weight, input) || !input.is_contiguous() ||
         !cuda::has_gated_product(scalar_of(input), rows, outputs, weight.inputs))
       return {};
     at::Tensor output = at::empty({rows, outputs}, input.options());
@@ -90,8 +90,8 @@ class GpuPrimitives final : public Primitives {
       sum.add_(fixed_linear(weight, bias, input));
       return;
     }
-    if (is_skinny(weight, input)) {
-      skinny_linear(weight, bias, input, true, sum);
+    if (is_small_batch(weight, input)) {
+      small_batch_linear(weight, bias, input, true, sum);
       return;
     }
     const FewRows few(input.size(0));
@@ -116,14 +116,15 @@ class GpuPrimitives final : public Primitives {
   }
 
  private:
-  static bool is_skinny(const Weight& weight, const at::Tensor& input) {
-    return input.is_contiguous() && cuda::has_skinny_product(scalar_of(input), input.size(0), weight.inputs);
+  static bool is_small_batch(const Weight& weight, const at::Tensor& input) {
+    return input.is_contiguous() && cuda::has_small_batch_product(scalar_of(input), input.size(0), weight.inputs);
   }
-  static void skinny_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, bool adds,
-                            at::Tensor& output) {
-    check_launch(cuda::skinny_product(current_stream(input), scalar_of(input), weight.storage.const_data_ptr(),
-                                      bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(),
-                                      input.size(0), weight.outputs, weight.inputs, adds, output.mutable_data_ptr()));
+  static void small_batch_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, bool adds,
+                                 at::Tensor& output) {
+    check_launch(cuda::small_batch_product(current_stream(input), scalar_of(input), weight.storage.const_data_ptr(),
+                                           bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(),
+                                           input.size(0), weight.outputs, weight.inputs, adds,
+                                           output.mutable_data_ptr()));
   }
 
   static at::Tensor fixed_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) {

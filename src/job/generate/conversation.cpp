@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/count_of.hpp"
 #include "base/text.hpp"
 #include "job/generate/generate_job.hpp"
 #include "json/fields.hpp"
@@ -121,10 +122,10 @@ Result<void> Conversation::end_answer(const wire::TaskResult& result) {
   if (auto shown = output_.append("\n"); !shown) return shown;
   if (answer.finish == "length")
     note_(
-        fmt::format("the answer was cut after {} tokens; --max-new-tokens N allows longer ones", answer.tokens.size()));
+        fmt::format("the answer was cut after {}; --max-new-tokens N allows longer ones", count_of(answer.tokens.size(), "token")));
   if (answers->dropped_tokens > 0)
-    note_(fmt::format("the conversation is too long: the model no longer sees its first {} tokens; /reset starts over",
-                      answers->dropped_tokens));
+    note_(fmt::format("the conversation is too long: the model no longer sees its first {}; /reset starts over",
+                      answers->dropped_tokens == 1 ? "token" : fmt::format("{} tokens", answers->dropped_tokens)));
   return prompt();
 }
 

@@ -123,7 +123,7 @@ Result<GenerateSummary> generate(host::Host& host, const GenerateRequest& reques
   auto code = run_workers(host, plan.job, job, listener.note);
   GenerateSummary summary = job.summary();
   if (const std::int64_t there = summary.earlier + summary.prompts; kept && there > 0 && (!code || *code != 0))
-    listener.note(fmt::format("{} has the answers to {}; the same command with --resume goes on from there",
+    listener.note(fmt::format("{} has the answers to {}; the same command with --resume continues from there",
                               request.output, count_of(there, "prompt")));
   if (!code) {
     Error error = code.error();
@@ -132,7 +132,7 @@ Result<GenerateSummary> generate(host::Host& host, const GenerateRequest& reques
   }
   summary.exit_code = *code;
   if (*code == 0 && job.missing() > 0)
-    return Error{Error::Kind::failed, fmt::format("{} prompts were given out and have no answer", job.missing()),
+    return Error{Error::Kind::failed, fmt::format("no answer came to {}", count_of(job.missing(), "prompt")),
                  "report this as a bug of muster"};
   return summary;
 }

@@ -75,10 +75,10 @@ class SettingsCheck {
     if (!request_.resume) return;
     if (spec_.experiment.resume != "auto")
       report(where("experiment.resume"),
-             fmt::format("--resume {}: what is gone on with is the file of -o", spec_.experiment.resume.value_or("")),
+             fmt::format("--resume {}: what is resumed is the file of -o", spec_.experiment.resume.value_or("")),
              "--resume by itself, or --resume auto");
     if (request_.output == "-")
-      report("", "--resume goes on with a file, and the answers go to standard output", file_for_answers);
+      report("", "--resume continues a file, and the answers go to standard output", file_for_answers);
     if (request_.prompts == "-" && request_.texts.empty())
       report("", "--resume compares the prompts with those of the run before, and standard input cannot be read twice",
              "write the prompts to a file: -p FILE");
@@ -107,7 +107,7 @@ Result<void> check_template(const GenerateRequest& request) {
   if (!text) return text.error();
   if (text->has_chat_template()) return {};
   return Error{Error::Kind::bad_input,
-               fmt::format("{} has no chat template: it goes on from a text, and knows no turns", model),
+               fmt::format("{} has no chat template: it continues a text, and knows no turns", model),
                fmt::format("echo 'Once upon a time' | muster generate -m {} -p -", model)};
 }
 

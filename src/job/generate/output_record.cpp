@@ -25,7 +25,7 @@ constexpr std::size_t longest_row = std::size_t{1} << 30;
 
 Error other_file(std::string what) {
   return {Error::Kind::bad_input, std::move(what),
-          "leave --resume out, which writes the file anew, or name another one with -o"};
+          "leave --resume out, which writes the file from its beginning, or name another one with -o"};
 }
 
 // "temperature was 0.5 and is 1", for every value that differs.
@@ -118,7 +118,7 @@ Result<AnsweredRows> find_answered(const std::string& output, const nlohmann::or
     return Error{Error::Kind::bad_input, fmt::format("cannot read {}: {}", output, system_reason()),
                  "leave --resume out, or name another file with -o"};
   if (!S_ISREG(facts.st_mode))
-    return Error{Error::Kind::bad_input, fmt::format("{} is no file whose rows could be read", output),
+    return Error{Error::Kind::bad_input, fmt::format("the rows of {} cannot be read", output),
                  "leave --resume out"};
   if (facts.st_size == 0) return AnsweredRows{};
   if (auto checked = check_record(output, record); !checked) return checked.error();

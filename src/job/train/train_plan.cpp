@@ -61,7 +61,7 @@ std::string_view word(spec::ElementType type) {
   return type == spec::ElementType::float16 ? "float16" : "float32";
 }
 
-data::DataRequest data_wish(const spec::RunSpec& spec, std::int64_t longest) {
+data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longest) {
   data::DataRequest request;
   request.path = *spec.data.path;
   request.evaluation = spec.data.eval_path;
@@ -311,7 +311,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
   if (!text) return text.error();
   const std::int64_t longest = plan.question.workload.sequence;
-  auto data = data::prepare_data(data_wish(spec, longest), *text, cache, allotted_cores(), progress);
+  auto data = data::prepare_data(data_request_of(spec, longest), *text, cache, allotted_cores(), progress);
   if (!data) return data.error();
   plan.data = std::move(*data);
   const auto steps = step_count(spec, plan.data, sizes->all, longest);

@@ -75,7 +75,7 @@ class GgufParser {
           fmt::format("cut off: {} bytes should follow byte {}, and it has {} bytes", count, position_, file_size_));
     if (count <= bytes_.size() - position_) return true;
     wants_more_ = true;
-    return fail(fmt::format("its header goes on after byte {}", bytes_.size()));
+    return fail(fmt::format("its header continues after byte {}", bytes_.size()));
   }
 
   template <class Number>
@@ -261,7 +261,7 @@ class GgufParser {
     constexpr std::int64_t most = 1 << 20;
     if (number == nullptr || *number < 1 || *number > most || (*number & (*number - 1)) != 0)
       return fail(fmt::format("general.alignment is {}, no power of two up to {}",
-                              number == nullptr ? "no number" : std::to_string(*number), most));
+                              number == nullptr ? "not a number" : std::to_string(*number), most));
     alignment = static_cast<std::uint64_t>(*number);
     return true;
   }

@@ -242,7 +242,7 @@ Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file
   if (const auto checked = check_gguf_tensors(model.shape, *header, file.string()); !checked) return checked.error();
   model.checkpoint_bytes = sizes.bytes;
   if (block_of(sizes.main).elements > 1)
-    model.notes.push_back(fmt::format("the file's weights are {}, {}; unpacked they are counted as {}",
+    model.notes.push_back(fmt::format("the file's weights are {}, {}; they are dequantised to {}",
                                       spec::name(sizes.main), to_string(ByteCount{sizes.bytes}),
                                       spec::name(model.dtype)));
   return model;

@@ -37,7 +37,7 @@ GaussianProcess::GaussianProcess(Kernel kernel, Points points, std::span<const d
     variance_ = found->variance;
     return;
   }
-  throw std::logic_error("a process over values that are no numbers");
+  throw std::logic_error("a process over values that are not numbers");
 }
 
 std::vector<double> GaussianProcess::correlations_with(const Points& points) const {

@@ -1,4 +1,6 @@
 import json
+import pathlib
+import re
 
 
 def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
@@ -81,3 +83,31 @@ def test_what_only_a_run_shows(muster, tmp_path):
     assert steps == ["step 1", "step 3", "step 4"]
     shown = muster("runs", "show", folder.name, "--output", "here").stdout
     assert "a sentence" in shown and "[one, two]" in shown
+
+
+def test_the_page_about_data_shows_the_defaults_of_made_questions(muster):
+    page = (pathlib.Path(__file__).resolve().parents[3] / "docs/data.md").read_text()
+    table = page.split("| setting | default | meaning |")[1].split("\n\n")[0]
+    shown = {name: value.strip("`") for name, value in re.findall(r"^\| (\w+) \| (\S+) \|", table, re.MULTILINE)}
+    values = json.loads(muster("config", "training.max_steps=3", "--json").stdout)
+    assert shown.pop("operations") == "+" and values["data.operations"]["value"] == "[]", "none named: sums alone"
+    assert set(shown) == {"digits", "held_out"}
+    assert {name: values[f"data.{name}"]["value"] for name in shown} == shown
+
+
+def test_the_start_says_which_turns_of_conversations_are_trained_on_and_how_many_tokens(muster, bare_model, tmp_path):
+    muster.inventory("gpus: []\n")
+    model = bare_model({"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+                        "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 259})  # fmt: skip
+    said = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "bcd"), ("user", "e"), ("assistant", "f"))]
+    (tmp_path / "talk.jsonl").write_text((json.dumps({"messages": said}) + "\n") * 8)
+    words = ("train", "-m", str(model), "model.init=random", "--data", "talk.jsonl", "--device", "cpu", "training.max_steps=1", "training.batch_size=8")
+    tokens = {}
+    for which, spoken in (("all", "every turn"), ("last", "only the last turn")):
+        done = muster(*words, f"data.train_on={which}")
+        assert done.returncode == 0, done.stderr
+        found = re.search(rf"8 conversations: {spoken} of the assistant is trained on \(data.train_on={which}\), (\d+) of (\d+) tokens", done.stderr)
+        assert found, done.stderr
+        tokens[which] = tuple(map(int, found.groups()))
+    assert 0 < tokens["last"][0] < tokens["all"][0] < tokens["all"][1] == tokens["last"][1]
+    assert tokens["all"][0] - tokens["last"][0] == 8 * len("bcd\n"), "the first answer of each, a byte a token"

@@ -106,3 +106,10 @@ def test_an_automatic_map_is_what_evaluation_does_anyway(described, model):
         assert json.loads(mapped.stdout)["loss"] == json.loads(plain.stdout)["loss"]
     balanced = described(*asked, "model.device_map=balanced")
     assert balanced.returncode == 2 and "evaluation gives each rank the whole model" in balanced.stderr
+
+
+def test_fewer_ranks_than_gpus_are_refused_with_both_numbers(described, model):
+    (described.folder / "p.txt").write_text("1+1=\n")
+    refused = described("generate", "-m", model, "-p", "p.txt", "--num-gpus", "2", "--ranks", "1", "--dry-run")
+    assert refused.returncode == 2, refused.stderr
+    assert "1 rank and 2 GPUs are asked for: some GPUs would have nothing to do" in refused.stderr

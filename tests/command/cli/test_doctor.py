@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -37,6 +38,14 @@ def test_prints_a_list_for_people_with_the_counts_last(eight):
     assert "passed" in lines[-1] and "failed" in lines[-1]
     assert any(line.strip().startswith(("✓ pass", "pass")) or "pass" in line for line in lines[:-1])
     assert os.linesep.join(lines).count("FAIL") == 0
+
+
+def test_the_page_lists_the_checks_of_the_program_in_its_order(eight):
+    names = list(checks(eight("doctor", "--json")))
+    page = (pathlib.Path(__file__).resolve().parents[3] / "docs/doctor.md").read_text()
+    assert re.findall(r"^\| `([a-z ]+)` \| ", page.split("## The checks")[1].split("##")[0], re.MULTILINE) == names
+    passed, warnings, failed = map(int, re.search(r"^(\d+) passed, (\d+) warning, (\d+) failed$", page, re.MULTILINE).groups())
+    assert passed + warnings + failed == len(names)
 
 
 def test_starts_two_ranks_that_run_every_kind_of_collective(eight):

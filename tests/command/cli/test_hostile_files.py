@@ -55,6 +55,12 @@ def cases(folder: pathlib.Path) -> list[list[str]]:
     (folder / "sweep.yaml").write_text(json.dumps({HOSTILE: 1}))
     (folder / "runs" / HOSTILE).mkdir(parents=True)
     (folder / "runs" / HOSTILE / "run.json").write_text("{}")
+    (folder / "runs" / HOSTILE / "model").mkdir()
+    (folder / "runs" / HOSTILE / "spec.yaml").write_text(json.dumps({"experiment": {"description": HOSTILE}}))
+    (folder / "value.yaml").write_text(json.dumps({"experiment": {"description": HOSTILE}}))
+    tried = {"method": "grid", "metric": "loss", "goal": "minimize", "parameters": {"text": [HOSTILE]}, "limits": {"trials": 1}}
+    (folder / "good.yaml").write_text(json.dumps(tried | {"command": ["sh", "-c", "echo loss=1", "-", "${args}"]}))
+    (folder / "lost.yaml").write_text(json.dumps(tried | {"command": ["sh", "-c", 'echo "$1"; exit 7', "-", HOSTILE]}))
     return [
         ["tokenize", "-m", str(typed), "-p", "prompts.jsonl"],
         ["tokenize", "-m", str(failing), "-p", "prompts.jsonl"],
@@ -69,10 +75,27 @@ def cases(folder: pathlib.Path) -> list[list[str]]:
         ["gpus", "--gpus-from", "unknown.yaml"],
         ["sweep", "sweep.yaml"],
         ["run", "bad.yaml"],
-        ["runs", "-o", str(folder / "runs")],
+        ["runs", "--output", str(folder / "runs")],
         ["runs", HOSTILE],
         ["launch", "--dry-run", HOSTILE],
         ["queue", "why", HOSTILE],
+        ["doctor", "--gpus-from", "evil.yaml"],
+        ["config", "-c", "value.yaml"],
+        ["train", "-c", "value.yaml", "--print-config"],
+        ["runs", "show", HOSTILE, "--output", str(folder / "runs")],
+        ["runs", "compare", HOSTILE, HOSTILE, "--output", str(folder / "runs")],
+        ["sweep", "good.yaml", "--device", "cpu"],
+        ["sweep", "best", "good"],
+        ["sweep", "lost.yaml", "--device", "cpu"],
+        # As JSON, too.
+        ["doctor", "--gpus-from", "evil.yaml", "--json"],
+        ["gpus", "--gpus-from", "evil.yaml", "--json"],
+        ["config", "-c", "value.yaml", "--json"],
+        ["runs", "--output", str(folder / "runs"), "--json"],
+        ["runs", "show", HOSTILE, "--output", str(folder / "runs"), "--json"],
+        ["sweep", "best", "good", "--json"],
+        ["top", "--once", "--gpus-from", "evil.yaml"],
+        ["top", "--once", "--gpus-from", "evil.yaml", "--json"],
     ]
 
 
@@ -82,8 +105,28 @@ def test_no_control_character_of_a_file_reaches_the_terminal(folder: pathlib.Pat
         done = muster(*words, folder=folder)
         text = (done.stdout + done.stderr).decode()
         assert FORBIDDEN.search(text) is None, (words, text)
-        shown += "\\x1b" in text
-    assert shown >= 10, "the cases no longer print what is in the files"
+        shown += "\\x1b" in text or "\\u001b" in text
+    assert shown >= 26, "the cases no longer print what is in the files"
+
+
+def test_what_is_escaped_reads_back_as_it_was(folder: pathlib.Path):
+    (folder / "value.yaml").write_text(json.dumps({"experiment": {"description": HOSTILE}}))
+    (folder / "evil.yaml").write_text(json.dumps({"gpus": [{"memory_total": "8GiB", "name": HOSTILE}]}))
+    listed = json.loads(muster("gpus", "--gpus-from", "evil.yaml", "--json", folder=folder).stdout)
+    assert listed["gpus"][0]["name"] == HOSTILE
+    (folder / "again.yaml").write_bytes(muster("config", "-c", "value.yaml", folder=folder).stdout)
+    values = json.loads(muster("config", "-c", "again.yaml", "--json", folder=folder).stdout)
+    assert json.loads(values["experiment.description"]["value"]) == HOSTILE
+
+
+def test_the_best_settings_of_a_sweep_are_overrides_that_mean_what_was_tried(folder: pathlib.Path):
+    spec = {"method": "grid", "metric": "loss", "goal": "minimize", "parameters": {"experiment.description": [HOSTILE]}}
+    (folder / "s.yaml").write_text(json.dumps(spec | {"limits": {"trials": 1}, "command": ["echo", "loss=1"]}))
+    assert muster("sweep", "s.yaml", "--device", "cpu", folder=folder).returncode == 0
+    (best,) = json.loads(muster("sweep", "best", "s", "--json", "--patch", "best.yaml", folder=folder).stdout)
+    for words in (best["overrides"], ["-c", "best.yaml"]):
+        values = json.loads(muster("config", *words, "--json", folder=folder).stdout)
+        assert json.loads(values["experiment.description"]["value"]) == HOSTILE
 
 
 @pytest.mark.parametrize("words", [["config", "-c"], ["gpus", "--gpus-from"], ["run"], ["sweep"]])

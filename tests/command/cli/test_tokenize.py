@@ -110,7 +110,7 @@ def test_the_generation_prompt_can_be_asked_for_all_rows(muster, folder, tmp_pat
 
 
 WRONG = [
-    ("{", "no valid JSON"),
+    ("{", "invalid JSON"),
     ("[1]", "holds no JSON object"),
     ('{"id": 1}', 'neither "prompt" nor "messages"'),
     ('{"prompt": 1}', '"prompt" is 1'),

@@ -155,3 +155,4 @@ class TestThroughAPipe:
         scripted.script(finish="length")
         result = scripted(*BARE, input="ab\n")
         assert result.stdout == "ba\n" and "cut after 2 tokens; --max-new-tokens" in result.stderr
+        assert "cut after 1 token; " in scripted(*BARE, input="a\n").stderr

@@ -38,6 +38,8 @@ class Note:
 
 
 class Laboratory:
+    program = PROGRAM
+
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
         self.environment = {

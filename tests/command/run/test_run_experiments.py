@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 import signal
+import subprocess
 
 STAGES = ("generate", "train", "evaluate")
 
@@ -179,3 +181,19 @@ def test_detached_jobs_go_on_by_themselves_and_write_the_results(laboratory):
     laboratory.run("wait")
     assert laboratory.statuses() == {"sft_a_d_r1": "EVAL_COMPLETED"}
     assert "sft_a_d_r1.train" in laboratory.run("queue", "--all").stdout
+
+
+def test_the_line_that_resumes_calls_the_program_as_it_was_called(laboratory):
+    (laboratory.folder / "muster").symlink_to(laboratory.program)
+    laboratory.write(families=("a",), rounds_of_training=1)
+
+    def run(line: str, **variables) -> subprocess.CompletedProcess:
+        return subprocess.run(line, shell=True, cwd=laboratory.folder, env={**laboratory.environment, **variables}, capture_output=True,
+                              text=True, timeout=120)  # fmt: skip
+
+    failed = run("./muster run lab.yaml", FAIL="sft_a_d_r1.train")
+    assert failed.returncode == 1
+    assert re.search(r"sft_a_d_r1.train failed: .*\(\./muster logs \d+\)", failed.stderr), failed.stderr
+    line = re.search(r"muster: (\./muster run .*) resumes it", failed.stderr)[1]
+    assert line == "./muster run lab.yaml --resume"
+    assert run(line).returncode == 0

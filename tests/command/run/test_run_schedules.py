@@ -98,3 +98,12 @@ def test_a_later_round_never_begins_with_the_base_model_in_silence(laboratory):
 def test_more_gpus_than_there_are_is_refused(laboratory):
     done = laboratory.run("run", laboratory.write(), "train.gpus=3", status=3)
     assert "train: 3 GPUs wanted, 2 visible" in done.stderr
+
+
+def test_a_schedule_needs_the_files_that_the_run_would_need(laboratory):
+    file = laboratory.write(families=("a",), train="muster", generate="none")
+    done = laboratory.run("run", file, "evaluate.command=[no-such-program]", "--dry-run", status=2)
+    assert "data.path is /data/d, and there is no such file or folder" in done.stderr
+    assert "model.path is /models/a, and there is no such file or folder" in done.stderr
+    assert "the command begins with no-such-program, and there is no such program" in done.stderr
+    assert done.stdout == "" and not (laboratory.folder / "experiments").exists()

@@ -71,6 +71,11 @@ def test_every_status_is_told(muster, writer, output):
     assert {run["status"] for run in listed(muster) if run["name"].startswith("running")} == {"interrupted"}
 
 
+def test_a_run_of_one_step_is_spoken_of_in_the_singular(muster, writer, output):
+    path = make(writer, output, steps=1, status="done").path
+    assert ", 1 step, " in muster("runs", "show", path.name).stdout.splitlines()[1]
+
+
 def test_the_newest_comes_first(muster, writer, output):
     first = make(writer, output, "b", steps=1, status="done").path
     record = json.loads((first / "run.json").read_text())
@@ -84,11 +89,11 @@ def test_the_newest_comes_first(muster, writer, output):
 @pytest.mark.parametrize(
     "file, content, words",
     [
-        ("result.json", b'{"status"', "no valid JSON"),
+        ("result.json", b'{"status"', "invalid JSON"),
         ("result.json", b'{"status": "well"}', 'status is "well"'),
         ("result.json", b"[" * 100000, "nested deeper"),
-        ("result.json", b"\xff\xfe", "no valid JSON"),
-        ("metrics.csv", b"step,loss\n1,x\n", 'loss is "x", no number'),
+        ("result.json", b"\xff\xfe", "invalid JSON"),
+        ("metrics.csv", b"step,loss\n1,x\n", 'loss is "x", not a number'),
         ("metrics.csv", b"step,loss\n2,1\n1,1\n", "step 1 after step 2"),
         ("metrics.csv", b"\x00\x01\n", "no column"),
         ("metrics.csv", b"", "no header"),

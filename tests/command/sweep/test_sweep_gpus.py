@@ -135,3 +135,19 @@ def test_a_dry_run_shows_everything_and_makes_nothing(sweeps):
                  "GPUs 0,1, CUDA_VISIBLE_DEVICES=0,1", "GPUs 2,3, CUDA_VISIBLE_DEVICES=2,3", "x=0 steps=3"):
         assert text in shown, text
     assert not (sweeps.folder / "sweeps").exists()
+
+
+ALICE = "processes: [{pid: 41877, user: alice, command: python train.py, memory: 31GiB}]"
+
+
+def test_trials_leave_a_gpu_alone_that_a_stranger_uses(sweeps):
+    idle = "".join(f"  - {{index: {index}, memory_total: 80GiB}}\n" for index in (1, 2))
+    sweeps.inventory(f"gpus:\n  - {{index: 0, memory_total: 80GiB, {ALICE}}}\n{idle}")
+    sweeps.run("sweep", sweeps.spec(limits={"trials": 4}), "--num-gpus", 2)
+    assert {note["CUDA_VISIBLE_DEVICES"] for note in sweeps.notes()} == {"1", "2"}
+    for words in (["--num-gpus", 3], ["--gpu-ids", 0]):
+        refused = sweeps.run("sweep", sweeps.spec("o.yaml"), *words, status=3)
+        assert "GPU 0: in use by alice (pid 41877, python train.py, 31.0 GiB), without a lease" in refused.stderr
+        assert not (sweeps.folder / "sweeps/o").exists()
+    sweeps.run("sweep", sweeps.spec("p.yaml", limits={"trials": 1}), "--gpu-ids", 0, "--share")
+    assert {note["CUDA_VISIBLE_DEVICES"] for note in sweeps.notes("p")} == {"0"}

@@ -46,7 +46,7 @@ def test_trainings_that_learn_too_little_are_stopped_and_the_best_is_found(train
     assert good["score"] == result["final_loss"] and good["parameters"]["training.learning_rate"] == 0.003
     assert bad["stopped_early"] and bad["score"] > good["score"]
     (patch,) = json.loads(training.run("sweep", "best", "s", "--json").stdout)
-    assert patch["trial"] == "s.r.0" and patch["command"].startswith("muster train training.learning_rate=0.003 ")
+    assert patch["trial"] == "s.r.0" and patch["command"].startswith(f"{training.program} train training.learning_rate=0.003 ")
 
 
 def test_a_training_that_was_cut_off_goes_on_from_its_checkpoint(training):

@@ -105,7 +105,7 @@ def test_the_best_settings_of_a_training_are_a_configuration_overrides_and_a_com
     (best,) = json.loads(sweeps.run("sweep", "best", "o", "--json", "--patch", "best.yaml").stdout)
     rate = best["parameters"]["training.learning_rate"]
     program, command, *words = best["command"].split()
-    assert (program, command) == ("muster", "train")
+    assert (program, command) == (str(sweeps.program), "train"), "as it was called"
     for given in (["--config", "best.yaml"], best["overrides"], words):
         config = sweeps.run("train", *given, "--print-config").stdout
         assert f"  learning_rate: {rate} " in config and "  max_steps: 7 " in config
@@ -187,3 +187,15 @@ def test_the_reason_of_a_failed_trial_is_the_cause_and_not_what_to_try(sweeps):
     script = "printf 'muster: 3 GPUs wanted, 2 visible\\n  try: --num-gpus 2\\n' >&2; exit 3"
     sweeps.run("sweep", sweeps.spec(limits={"trials": 1}, command=["sh", "-c", script]), "--device", "cpu", status=1)
     assert sweeps.observations()[0]["reason"] == "training: exit status 3: muster: 3 GPUs wanted, 2 visible"
+
+
+def test_lines_to_paste_call_the_program_as_it_was_called(sweeps):
+    (sweeps.folder / "muster").symlink_to(sweeps.program)
+    sweeps.spec(limits={"trials": 1})
+    line = "./muster sweep s.yaml --device cpu --output 'my sweeps'"
+    done = subprocess.run(line, shell=True, cwd=sweeps.folder, env=sweeps.environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    shown = next(text for text in done.stdout.splitlines() if "exports them" in text).split(" exports them")[0]
+    assert shown == "./muster sweep best s --output 'my sweeps'"
+    best = subprocess.run(shown, shell=True, cwd=sweeps.folder, env=sweeps.environment, capture_output=True, text=True, timeout=120)
+    assert best.returncode == 0 and best.stdout.startswith("# s.r.0: "), best.stderr

@@ -167,12 +167,41 @@ def test_logs_of_a_launch_are_its_users_alone(users):
     assert not [path for path, text in readable_by(bob, alice.home).items() if SECRET in text]
 
 
+def own_file(user, name: str, text: str):
+    """A file of the user that is closed to others already."""
+    file = user.home / name
+    file.write_text(text)
+    file.chmod(0o600)
+    os.chown(file, user.uid, user.uid)
+    return name
+
+
+def files_with_the_secret(folder: pathlib.Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file() and SECRET in path.read_text(errors="replace")}
+
+
 def test_trials_of_a_sweep_are_its_users_alone(users):
     alice, bob = users
-    (alice.home / "sweep.yaml").write_text(
-        "method: random\nmetric: {name: loss, goal: minimize}\nparameters: {x: {min: 0.0, max: 1.0}}\n"
-        f"command: [sh, -c, 'echo {SECRET}; echo loss 1']\n"
-    )
-    (alice.home / "sweep.yaml").chmod(0o600)
-    alice.muster("sweep", "sweep.yaml", "--name", "hers", "--device", "cpu", "--count", "1")
-    assert not [path for path, text in readable_by(bob, alice.home).items() if SECRET in text]
+    spec = {"method": "random", "metric": "loss", "goal": "minimize", "limits": {"trials": 1},
+            "parameters": {"x": {"distribution": "uniform", "min": 0, "max": 1}}, "command": ["sh", "-c", f"echo {SECRET}; echo loss=1"]}
+    done = alice.muster("sweep", own_file(alice, "sweep.yaml", json.dumps(spec)), "--name", "hers", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert files_with_the_secret(alice.home / "sweeps/hers") >= {"sweep.yaml", "log"}, "there is what could be read"
+    found = readable_by(bob, alice.home)
+    assert not [path for path, text in found.items() if SECRET in text]
+    assert not [path for path in found if "sweeps/" in path], "nor scores and settings"
+
+
+def test_jobs_of_an_experiment_are_its_users_alone(users):
+    alice, bob = users
+    work = f"echo {SECRET}; mkdir -p ${{output}}; echo w > ${{output}}/w.bin"
+    spec = {"experiment": {"name": "hers"}, "algorithms": {"sft": None}, "families": {"a": str(alice.home)},
+            "datasets": {"d": str(alice.home)}, "train": {"command": ["sh", "-c", work, "${model}", "${data}"], "gpus": 0},
+            "evaluate": {"command": ["sh", "-c", f"echo '{{\"{SECRET}\": 1}}' > ${{output}}", "${model}"], "gpus": 0}}
+    done = alice.muster("run", own_file(alice, "lab.yaml", json.dumps(spec)))
+    assert done.returncode == 0, done.stderr
+    assert files_with_the_secret(alice.home / "experiments/hers") >= {"experiment.yaml"}, "there is what could be read"
+    assert files_with_the_secret(alice.home / ".local") >= {"log"}, "and a log"
+    found = readable_by(bob, alice.home)
+    assert not [path for path, text in found.items() if SECRET in text]
+    assert not [path for path in found if "experiments/" in path], "nor results"

@@ -15,7 +15,7 @@ WORKER = Path(os.environ.get("MUSTER_TEST_WORKER", ROOT / "build/engine/apps/wor
 # Seconds after which something that should have happened counts as never happening; far more than any of it takes.
 PATIENCE = 120
 
-# Of the all-reduce that is repeated: so many that a job is never done by itself while a test looks at it.
+# How often the all-reduce is repeated: so often that a job is never done by itself while a test looks at it.
 ENDLESS = 10**9
 
 

@@ -201,4 +201,4 @@ def test_damaged_vocabularies_are_refused_with_the_key(driver, tmp_path):
     refused("merges has \"a b\", which does not make a token", "gpt2", BYTES, merges=["a b"])
     refused("merges has \"ab\", which does not make a token", "gpt2", BYTES + ["ab"], merges=["ab"])
     refused("scores and tokenizer.ggml.merges are missing", "llama", BYTES)
-    refused("scores holds what is no number", "llama", BYTES, None, [float("nan")] * 256)
+    refused("scores holds something that is not a number", "llama", BYTES, None, [float("nan")] * 256)

@@ -28,6 +28,11 @@ TEST(CleanText, KeepsColoursOnlyWhereItIsAskedTo) {
   EXPECT_EQ(printable_lines("\033[31mred"), "\\x1b[31mred");
 }
 
+TEST(CleanText, EscapesSoThatAReaderOfJsonHasTheSameTextAgain) {
+  EXPECT_EQ(escaped_lines("{\"a\": \"\u009b\u202e\x7f ü\"}\n"), "{\"a\": \"\\u009b\\u202e\\u007f ü\"}\n");
+  EXPECT_EQ(escaped_lines("a\xff"), "a\\ufffd");
+}
+
 // Whatever the bytes are, nothing is left that a terminal would act upon, and the text is UTF-8.
 TEST(CleanText, NoTextComesThroughThatOrdersATerminal) {
   std::mt19937_64 random(7);
@@ -38,7 +43,7 @@ TEST(CleanText, NoTextComesThroughThatOrdersATerminal) {
     std::string text;
     for (std::size_t i = random() % 12; i > 0; --i)
       text += random() % 3 == 0 ? std::string(1, static_cast<char>(random())) : pieces[random() % std::size(pieces)];
-    for (const std::string& safe : {printable_lines(text), on_one_line(text, 100)}) {
+    for (const std::string& safe : {printable_lines(text), escaped_lines(text), on_one_line(text, 100)}) {
       EXPECT_TRUE(is_utf8(safe));
       for (std::string_view rest = safe; !rest.empty();) {
         const Character next = first_character(rest);

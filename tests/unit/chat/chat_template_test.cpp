@@ -25,7 +25,7 @@ TEST(ChatTemplate, NamesTheLineOfWhatItRefuses) {
   EXPECT_EQ(render("{% for x in y recursive %}{% endfor %}"),
             "refused: test: line 1: recursive loops are not known: write a macro");
   EXPECT_EQ(render("\n{{ 'abc }}"), "refused: test: line 2: a string that is not closed");
-  EXPECT_EQ(render("\xff"), "refused: test: line 1: the template is no valid UTF-8");
+  EXPECT_EQ(render("\xff"), "refused: test: line 1: the template is not valid UTF-8");
 }
 
 TEST(ChatTemplate, NamesTheLineWhereARenderingFails) {

@@ -26,7 +26,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
-// Of a command and all below it: "gpus await-memory: GPU=BYTES".
+// The options of a command and all below it: "gpus await-memory: GPU=BYTES".
 void collect_refused(const CLI::App& app, const std::string& path, int& seen, std::vector<std::string>& refused) {
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : names_of(*option)) {

@@ -33,7 +33,7 @@ class RollCalls : public ::testing::Test {
   }
 
   // What rank 1, which has come the furthest, says after having waited in vain.
-  Attendance called_by_rank_1(const std::string& description) {
+  RollCallAnswer called_by_rank_1(const std::string& description) {
     const auto number = ranks_[1]->enter(description);
     std::this_thread::sleep_for(timeout);
     return ranks_[1]->call(number, 0ms);
@@ -45,19 +45,19 @@ class RollCalls : public ::testing::Test {
 
 TEST_F(RollCalls, NobodyIsMissingWhereAllHaveCome) {
   for (const int rank : {0, 2}) ranks_[static_cast<std::size_t>(rank)]->enter("the second");
-  const Attendance attendance = called_by_rank_1("the second");
-  EXPECT_EQ(attendance.missing, std::vector<int>{});
-  EXPECT_EQ(attendance.silent, std::vector<int>{});
-  EXPECT_EQ(attendance.mismatch, "");
+  const RollCallAnswer answer = called_by_rank_1("the second");
+  EXPECT_EQ(answer.missing, std::vector<int>{});
+  EXPECT_EQ(answer.silent, std::vector<int>{});
+  EXPECT_EQ(answer.mismatch, "");
 }
 
 TEST_F(RollCalls, WhoCameAndThenShowsNoLifeIsTold) {
   for (const int rank : {0, 2}) ranks_[static_cast<std::size_t>(rank)]->enter("the second");
   std::this_thread::sleep_for(2 * ranks_[2]->interval());
   ranks_[2]->stop();  // as a process that was stopped
-  const Attendance attendance = called_by_rank_1("the second");
-  EXPECT_EQ(attendance.missing, std::vector<int>{});
-  EXPECT_EQ(attendance.silent, std::vector<int>{2});
+  const RollCallAnswer answer = called_by_rank_1("the second");
+  EXPECT_EQ(answer.missing, std::vector<int>{});
+  EXPECT_EQ(answer.silent, std::vector<int>{2});
 }
 
 TEST_F(RollCalls, WhoIsBehindAndComputesIsMissingAndNotWhoIsBehindBecauseItWaits) {
@@ -81,9 +81,9 @@ TEST_F(RollCalls, AllThatAreBehindAreNamedWhereAllOfThemWait) {
 TEST_F(RollCalls, WhoCameWithSomethingElseIsTold) {
   ranks_[0]->enter("the second");
   ranks_[2]->enter("something else");
-  const Attendance attendance = called_by_rank_1("the second");
-  EXPECT_EQ(attendance.missing, std::vector<int>{});
-  EXPECT_NE(attendance.mismatch.find("rank 2 in something else"), std::string::npos) << attendance.mismatch;
+  const RollCallAnswer answer = called_by_rank_1("the second");
+  EXPECT_EQ(answer.missing, std::vector<int>{});
+  EXPECT_NE(answer.mismatch.find("rank 2 in something else"), std::string::npos) << answer.mismatch;
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST_F(Preparation, SaysWhereNothingIsLeftToTrainOn) {
   const auto path = folder.write("rows.jsonl", "{\"prompt\": \"long enough\", \"completion\": \"x\"}\n");
   const auto refused = prepare(path, 5);
   ASSERT_FALSE(refused);
-  EXPECT_TRUE(contains(to_string(refused.error()), "nothing to train on", "sequence_length"));
+  EXPECT_TRUE(contains(to_string(refused.error()), "nothing to train on: 1 sample had no token", "sequence_length"));
 }
 
 TEST_F(Preparation, OfBuiltInArithmeticHasTrainingAndHeldOutQuestions) {

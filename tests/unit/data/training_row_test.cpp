@@ -34,7 +34,7 @@ TEST(TrainingRow, OfTwoFormsOrHalfOfOneIsRefusedWithWhatItHas) {
   EXPECT_TRUE(contains(refusal(R"({"prompt": "b", "completion": 3})"), "\"completion\" is 3"));
   EXPECT_TRUE(contains(refusal(R"({"prompt": "b", "completion": "c", "tools": []})"), "\"tools\" goes with messages"));
   EXPECT_TRUE(contains(refusal(R"({"messages": []})"), "messages"));
-  EXPECT_TRUE(contains(refusal(R"({"text": "a")"), "no valid JSON", "one JSON object"));
+  EXPECT_TRUE(contains(refusal(R"({"text": "a")"), "invalid JSON", "one JSON object"));
   EXPECT_TRUE(contains(refusal(R"({"text": "a", "text": "b"})"), "twice"));
 }
 

@@ -102,9 +102,9 @@ TEST(CompatMap, RefusesWhatCannotBeMeant) {
   };
   EXPECT_EQ(what({.special_elements = {{"model.embed.weight", 2}}}),
             "the model has no tensor \"model.embed.weight\" to give a size to");
-  EXPECT_EQ(what({.element_bytes = 0.3}), "dtype: 0.3 bytes per element is no size of a type");
+  EXPECT_EQ(what({.element_bytes = 0.3}), "dtype: 0.3 bytes per element is not the size of a type");
   EXPECT_EQ(what({.special_elements = {{"lm_head.weight", -1}}}),
-            "lm_head.weight: -1 bytes per element is no size of a type");
+            "lm_head.weight: -1 bytes per element is not the size of a type");
   EXPECT_NE(what({.rules = CompatRules::transformers, .element_bytes = 2}).find("no dtype beside"), std::string::npos);
   EXPECT_NE(what({.rules = CompatRules::transformers, .fallback_allocation = true}).find("fallback"),
             std::string::npos);

@@ -55,7 +55,7 @@ TEST(CustomMap, NamesModulesThatAreNotThereAndWhatWasMeant) {
 TEST(CustomMap, NamesPlacesThatAreNotThere) {
   EXPECT_EQ(failure({{"model", "2"}, {"lm_head", "cuda"}}),
             "model: there is no place 2; there are 0, 1, cpu\n"
-            "lm_head: \"cuda\" is no place; write a GPU's number, cuda:N, cpu or disk");
+            "lm_head: \"cuda\" is not a place; write a GPU's number, cuda:N, cpu or disk");
   for (const char* place : {"disk", "-1", "cuda:-1", "cuda:+1", "gpu", "", "99999999999"})
     EXPECT_NE(failure({{"", place}}).find("place"), std::string::npos) << place;
 }

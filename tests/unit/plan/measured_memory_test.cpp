@@ -71,7 +71,7 @@ Workload workload_of(const Json& row) {
   return work;
 }
 
-// Of several ranks (bench/memory/measure_sharded.py): "fsdp2" reshards after the forward pass, "fsdp2_keep" does not.
+// What several ranks do (bench/memory/measure_sharded.py): "fsdp2" reshards after the forward pass, "fsdp2_keep" does not.
 Layout layout_of(const Json& row) {
   if (!row.contains("strategy")) return {};
   const std::string strategy = row.at("strategy");
@@ -158,7 +158,7 @@ Layout own_layout(const Json& row) {
   return layout;
 }
 
-// Of muster's engine, ranks on one GPU that take all sequences of a step in one pass (bench/train).
+// muster's engine, ranks on one GPU that take all sequences of a step in one pass (bench/train).
 TEST(MeasuredMemory, OwnTrainingIsWithinTwoPercent) {
   const std::map<std::string, std::string> models{
       {"qwen2.5-0.5b", "qwen2-0.5b"}, {"qwen2.5-1.5b", "qwen2-1.5b"}, {"qwen2.5-7b", "qwen2-7b"}};

@@ -37,7 +37,7 @@ TEST(PlanOptions, RefuseWhatIsNoOption) {
   const auto options = read({{"--trian", {}}});
   ASSERT_FALSE(options);
   EXPECT_EQ(options.error().kind, Error::Kind::bad_input);
-  EXPECT_EQ(options.error().what, "--trian is no option of a plan");
+  EXPECT_EQ(options.error().what, "--trian is not an option of a plan");
 }
 
 TEST(PlanOptions, RefuseANumberThatIsNone) {

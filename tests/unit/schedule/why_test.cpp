@@ -66,6 +66,14 @@ TEST(Why, SaysHowManyMustComeBackWhereTooFewGpusAreLeft) {
   EXPECT_TRUE(text.ends_with("it begins when 1 of the 2 GPUs that are held or lost are back\n")) << text;
 }
 
+TEST(Why, SaysThatTheOnlyGpuThatIsLostMustComeBack) {
+  Machine machine(2);
+  machine.tell(0, GpuLost{GpuNumber{1}, "Xid 79"});
+  machine.submit(1, {job("pair", 2)});
+  const std::string text = to_text(why(machine.scheduler, {"pair"}).value());
+  EXPECT_TRUE(text.ends_with("it begins when the GPU that is held or lost is back\n")) << text;
+}
+
 TEST(Why, SaysHowManyJobsWithoutGpusRunAtATimeAndBlamesNoneThatHasAGpu) {
   Machine machine(1);
   std::vector<Job> jobs{job("training"), job("next")};

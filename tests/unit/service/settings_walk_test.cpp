@@ -344,7 +344,7 @@ TEST_F(SettingsWalk, WhatAFileHoldsForOtherCommandsIsNamedOnce) {
             Words{"muster generate does not read data, distributed.strategy, training: left to other commands"});
 }
 
-// Of muster run: a setting reaches the words of a stage, changes the experiment, or is refused by name.
+// In muster run a setting reaches the words of a stage, changes the experiment, or is refused by name.
 TEST_F(SettingsWalk, AnExperimentTakesEverySettingToAStageOrRefusesIt) {
   const std::string file =
       "experiment: {name: lab}\nalgorithms: {SFT: }\nfamilies: {a: builtin:llama-0.2m}\n"

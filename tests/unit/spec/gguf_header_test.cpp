@@ -97,7 +97,7 @@ TEST(GgufHeader, RefusesValuesThatCannotBe) {
   const std::string nested = little_endian<std::uint32_t>(9) + little_endian<std::uint64_t>(1) + std::string(12, '\0');
   EXPECT_TRUE(contains(refused(GgufBytes().value("k", 9, nested).file()), "a list of lists"));
   EXPECT_TRUE(contains(refused(GgufBytes().number("general.alignment", 24).file()), "general.alignment is 24"));
-  EXPECT_TRUE(contains(refused(GgufBytes().word("general.alignment", "x").file()), "general.alignment is no number"));
+  EXPECT_TRUE(contains(refused(GgufBytes().word("general.alignment", "x").file()), "general.alignment is not a number"));
   EXPECT_TRUE(contains(refused(GgufBytes().number("general.alignment", 0).file()), "general.alignment is 0"));
 }
 

@@ -239,9 +239,9 @@ TEST(ModelConfig, ReadsTheRotarySettingsInBothSpellings) {
 }
 
 TEST(ModelConfig, RefusesTextThatIsNoObject) {
-  EXPECT_TRUE(contains(refused("{\"model_type\": "), "config.json", "no valid JSON at byte"));
+  EXPECT_TRUE(contains(refused("{\"model_type\": "), "config.json", "invalid JSON at byte"));
   EXPECT_TRUE(contains(refused("[1]"), "no JSON object"));
-  EXPECT_TRUE(contains(refused(""), "no valid JSON"));
+  EXPECT_TRUE(contains(refused(""), "invalid JSON"));
   EXPECT_TRUE(contains(refused(std::string(1'000'000, '[')), "nested deeper"));
   EXPECT_TRUE(
       contains(refused(R"({"model_type": "llama", "hidden_size": 64, "hidden_size": 128})"), "\"hidden_size\" twice"));

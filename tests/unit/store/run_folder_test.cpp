@@ -160,7 +160,7 @@ TEST_F(Runs, HaveAResultThatSaysWhatIsWrongWithIt) {
     static_cast<void>(write_file_atomically(run.result(), text));
     return run.read_result().error().what;
   };
-  EXPECT_TRUE(contains(problem("{"), "result.json", "no valid JSON"));
+  EXPECT_TRUE(contains(problem("{"), "result.json", "invalid JSON"));
   EXPECT_TRUE(contains(problem("{}"), "status is null, not done, failed or interrupted"));
   EXPECT_TRUE(contains(problem(R"({"status": "done", "steps": "many"})"), "steps is \"many\", not a whole number"));
 }

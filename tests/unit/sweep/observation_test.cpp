@@ -96,6 +96,9 @@ TEST(SweepEnd, ComesWithTheFirstLimitThatIsReached) {
   EXPECT_EQ(reason_to_end(limits, two, 0, 10), "10 of 10 seconds");
   const std::vector<Observation> failing{one("a", std::nullopt), one("b", std::nullopt)};
   EXPECT_EQ(reason_to_end(limits, failing, 0, 1), "2 failures in a row");
+  const Limits single{.trials = 1, .consecutive_failures = 1};
+  EXPECT_EQ(reason_to_end(single, {}, 1, 1), "1 of 1 trial");
+  EXPECT_EQ(reason_to_end({.consecutive_failures = 1}, std::span(failing).first(1), 0, 1), "1 failure in a row");
   const std::vector<Observation> mixed{one("a", std::nullopt), one("b", 1)};
   EXPECT_EQ(reason_to_end(limits, mixed, 0, 1), std::nullopt);
 }

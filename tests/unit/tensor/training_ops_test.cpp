@@ -84,7 +84,7 @@ class LearningOperations : public testing::TestWithParam<Device> {
     if (!is_exact()) return {at::zeros(sizes, on.dtype(is_rounded() ? at::kBFloat16 : at::kFloat)), {}};
     return {at::zeros(sizes, on.dtype(at::kLong)), at::zeros({1}, on.dtype(at::kLong))};
   }
-  // Of the optimizer.
+  // The optimizer's.
   at::Tensor state(std::int64_t count) { return floats({count}).to(is_rounded() ? at::kBFloat16 : at::kFloat); }
   GradientSum holding(const at::Tensor& values) const {
     GradientSum sum = new_sum(values.sizes());
@@ -93,11 +93,11 @@ class LearningOperations : public testing::TestWithParam<Device> {
   }
   static at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); }
   static at::Tensor held(const GradientSum& sum) { return sum.exact() ? wide(sum.values) * unit : wide(sum.values); }
-  // Of what is rounded to the type.
+  // For what is rounded to the type.
   double tolerance() const { return GetParam().type == at::kFloat ? 2e-5 : 2e-2; }
-  // Of a sum, after one or two additions.
+  // For a sum, after one or two additions.
   double sum_tolerance(double unrounded = 1e-5) const { return unrounded + (is_rounded() ? 0x1p-8 : 0); }
-  // Of numbers that the optimizer has stored some twenty times.
+  // For numbers that the optimizer has stored some twenty times.
   double state_tolerance() const { return is_rounded() ? 3e-2 : 1e-6; }
   static void expect_near(const at::Tensor& found, const at::Tensor& wanted, double tolerance) {
     ASSERT_EQ(found.sizes(), wanted.sizes());

@@ -18,7 +18,7 @@ using testing::CutState;
 using testing::number_at;
 using testing::on_ranks;
 
-// Of ranks that have no files.
+// For ranks that have no files.
 Result<void> must_not_read(const parallel::FlatPiece& piece, const std::string&, const at::Tensor&) {
   return Error{Error::Kind::failed, "a rank without files read " + piece.tensor, ""};
 }
