@@ -67,7 +67,7 @@ std::vector<StageKind> ExperimentSpec::wanted_stages() const {
 }
 
 Result<std::vector<ExperimentJob>> jobs_of(const ExperimentSpec& spec, std::size_t gpus) {
-  schedule::Experiment matrix;
+  Matrix matrix;
   matrix.algorithms = names_of(spec.algorithms);
   matrix.families = names_of(spec.families);
   matrix.datasets = names_of(spec.datasets);
@@ -83,10 +83,10 @@ Result<std::vector<ExperimentJob>> jobs_of(const ExperimentSpec& spec, std::size
     error.kind = Error::Kind::refused;
     return error;
   }
-  auto expanded = schedule::expand(matrix);
+  auto expanded = expand(matrix);
   if (!expanded) return expanded.error();
   std::vector<ExperimentJob> jobs;
-  for (schedule::ExperimentJob& cell : *expanded) {
+  for (MatrixCell& cell : *expanded) {
     ExperimentJob job{cell.id,
                       find(spec.algorithms, cell.algorithm),
                       find(spec.families, cell.family),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "schedule/experiment.hpp"
+#include "experiment/matrix.hpp"
 #include "schedule/job.hpp"
 #include "spec/values.hpp"
 
@@ -85,7 +85,7 @@ struct ExperimentJob {
   std::vector<schedule::Job> stages;  // one for each wanted stage, ids {id}.{stage}
 };
 
-// The jobs on this many GPUs, in the order of schedule::expand; they point into the spec. With none, our own stages
+// The jobs on this many GPUs, in the order of expand; they point into the spec. With none, our own stages
 // want none; a stage that wants more than there are is refused.
 Result<std::vector<ExperimentJob>> jobs_of(const ExperimentSpec& spec, std::size_t gpus);
 

@@ -3,7 +3,7 @@
 
 #include "system/files.hpp"
 #include "machine.hpp"
-#include "schedule/experiment.hpp"
+#include "experiment/matrix.hpp"
 #include "schedule/schedule_text.hpp"
 #include "schedule/simulation.hpp"
 #include "schedule/why.hpp"
@@ -11,23 +11,27 @@
 namespace muster::schedule {
 namespace {
 
-Experiment matrix(int choices, int rounds) {
-  Experiment experiment;
-  experiment.algorithms = {"pita", "dpo"};
-  experiment.families = {"llama", "gemma"};
-  experiment.datasets = {"gsm8k", "tldr"};
-  for (auto* list : {&experiment.algorithms, &experiment.families, &experiment.datasets})
+using experiment::expand;
+using experiment::jobs_to_submit;
+using experiment::Matrix;
+
+Matrix matrix_of(int choices, int rounds) {
+  Matrix matrix;
+  matrix.algorithms = {"pita", "dpo"};
+  matrix.families = {"llama", "gemma"};
+  matrix.datasets = {"gsm8k", "tldr"};
+  for (auto* list : {&matrix.algorithms, &matrix.families, &matrix.datasets})
     list->resize(static_cast<std::size_t>(choices));
-  experiment.rounds = rounds;
-  experiment.stages[0].prediction = std::chrono::minutes(40);
-  experiment.stages[1].prediction = std::chrono::minutes(60);
-  experiment.stages[2].prediction = std::chrono::minutes(20);
-  return experiment;
+  matrix.rounds = rounds;
+  matrix.stages[0].prediction = std::chrono::minutes(40);
+  matrix.stages[1].prediction = std::chrono::minutes(60);
+  matrix.stages[2].prediction = std::chrono::minutes(20);
+  return matrix;
 }
 
-Simulation simulated(const Experiment& experiment, int gpus) {
+Simulation simulated(const Matrix& matrix, int gpus) {
   Simulation simulation(with_gpus(gpus), as_predicted());
-  simulation.at(Time{}, Submitted{jobs_to_submit(experiment, expand(experiment).value())});
+  simulation.at(Time{}, Submitted{jobs_to_submit(matrix, expand(matrix).value())});
   simulation.run();
   return simulation;
 }
@@ -40,20 +44,20 @@ void expect_schedule(const std::string& name, const Simulation& simulation) {
   EXPECT_EQ(drawn, *golden);
 }
 
-TEST(Scenario, TwoByTwoByTwoInTwoRoundsOnOneGpu) { expect_schedule("matrix_1_gpu.txt", simulated(matrix(2, 2), 1)); }
-TEST(Scenario, TwoByTwoByTwoInTwoRoundsOnTwoGpus) { expect_schedule("matrix_2_gpus.txt", simulated(matrix(2, 2), 2)); }
+TEST(Scenario, TwoByTwoByTwoInTwoRoundsOnOneGpu) { expect_schedule("matrix_1_gpu.txt", simulated(matrix_of(2, 2), 1)); }
+TEST(Scenario, TwoByTwoByTwoInTwoRoundsOnTwoGpus) { expect_schedule("matrix_2_gpus.txt", simulated(matrix_of(2, 2), 2)); }
 TEST(Scenario, TwoByTwoByTwoInTwoRoundsOnEightGpus) {
-  expect_schedule("matrix_8_gpus.txt", simulated(matrix(2, 2), 8));
+  expect_schedule("matrix_8_gpus.txt", simulated(matrix_of(2, 2), 8));
 }
 TEST(Scenario, OneJobAloneGeneratesOnAllEightGpus) {
-  expect_schedule("one_job_8_gpus.txt", simulated(matrix(1, 1), 8));
+  expect_schedule("one_job_8_gpus.txt", simulated(matrix_of(1, 1), 8));
 }
 TEST(Scenario, OneAtATimeEachGeneratesOnAllGpus) {
-  Experiment experiment = matrix(2, 1);
-  experiment.families.resize(1);
-  experiment.datasets.resize(1);
-  experiment.parallel = false;
-  expect_schedule("one_at_a_time_4_gpus.txt", simulated(experiment, 4));
+  Matrix matrix = matrix_of(2, 1);
+  matrix.families.resize(1);
+  matrix.datasets.resize(1);
+  matrix.parallel = false;
+  expect_schedule("one_at_a_time_4_gpus.txt", simulated(matrix, 4));
 }
 
 // The example of docs/schedule.md.

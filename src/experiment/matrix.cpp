@@ -1,11 +1,11 @@
-#include "schedule/experiment.hpp"
+#include "experiment/matrix.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-namespace muster::schedule {
+namespace muster::experiment {
 namespace {
 
 constexpr int most_rounds = 10'000;
@@ -28,36 +28,36 @@ void look_at(const char* what, const std::vector<std::string>& names, std::vecto
   }
 }
 
-std::vector<Problem> problems_of(const Experiment& experiment) {
+std::vector<Problem> problems_of(const Matrix& matrix) {
   std::vector<Problem> problems;
-  look_at("algorithms", experiment.algorithms, problems);
-  look_at("families", experiment.families, problems);
-  look_at("datasets", experiment.datasets, problems);
+  look_at("algorithms", matrix.algorithms, problems);
+  look_at("families", matrix.families, problems);
+  look_at("datasets", matrix.datasets, problems);
   std::vector<std::string> stages;
-  for (const Stage& stage : experiment.stages) stages.push_back(stage.name);
+  for (const MatrixStage& stage : matrix.stages) stages.push_back(stage.name);
   look_at("stages", stages, problems);
-  if (experiment.rounds < 1 || experiment.rounds > most_rounds)
-    problems.push_back({"rounds", fmt::format("{}", experiment.rounds), fmt::format("1 to {}", most_rounds)});
-  const std::size_t cells = experiment.algorithms.size() * experiment.families.size() * experiment.datasets.size();
-  if (problems.empty() && cells > most_jobs / static_cast<std::size_t>(experiment.rounds))
-    problems.push_back({"experiment", fmt::format("{} cells in {} rounds", cells, experiment.rounds),
+  if (matrix.rounds < 1 || matrix.rounds > most_rounds)
+    problems.push_back({"rounds", fmt::format("{}", matrix.rounds), fmt::format("1 to {}", most_rounds)});
+  const std::size_t cells = matrix.algorithms.size() * matrix.families.size() * matrix.datasets.size();
+  if (problems.empty() && cells > most_jobs / static_cast<std::size_t>(matrix.rounds))
+    problems.push_back({"experiment", fmt::format("{} cells in {} rounds", cells, matrix.rounds),
                         fmt::format("at most {} jobs", most_jobs)});
   return problems;
 }
 
-std::vector<Job> stages_of(const Experiment& experiment, const ExperimentJob& job) {
+std::vector<schedule::Job> stages_of(const Matrix& matrix, const MatrixCell& job) {
   const std::string cell = fmt::format("{}_{}_{}", job.algorithm, job.family, job.dataset);
-  std::vector<Job> stages;
-  for (const Stage& stage : experiment.stages) {
-    Job next;
+  std::vector<schedule::Job> stages;
+  for (const MatrixStage& stage : matrix.stages) {
+    schedule::Job next;
     next.id.text = fmt::format("{}.{}", job.id.text, stage.name);
     next.gpus = stage.gpus;
     if (!stages.empty()) next.after_ok.push_back(stages.back().id);
-    next.chain = ChainPlace{cell, job.round};
-    next.priority = experiment.priority;
-    next.retries = experiment.retries;
-    next.timeout = experiment.timeout;
-    next.heartbeat = experiment.heartbeat;
+    next.chain = schedule::ChainPlace{cell, job.round};
+    next.priority = matrix.priority;
+    next.retries = matrix.retries;
+    next.timeout = matrix.timeout;
+    next.heartbeat = matrix.heartbeat;
     next.prediction = stage.prediction;
     next.label = fmt::format("{}.{}", cell, stage.name);
     next.kind = stage.name;
@@ -68,37 +68,37 @@ std::vector<Job> stages_of(const Experiment& experiment, const ExperimentJob& jo
 
 }  // namespace
 
-Result<std::vector<ExperimentJob>> expand(const Experiment& experiment) {
-  std::vector<Problem> problems = problems_of(experiment);
+Result<std::vector<MatrixCell>> expand(const Matrix& matrix) {
+  std::vector<Problem> problems = problems_of(matrix);
   if (!problems.empty()) return to_error(problems);
-  std::vector<ExperimentJob> jobs;
+  std::vector<MatrixCell> jobs;
   std::set<std::string> ids;
-  for (const std::string& algorithm : experiment.algorithms)
-    for (const std::string& family : experiment.families)
-      for (const std::string& dataset : experiment.datasets)
-        for (int round = 1; round <= experiment.rounds; ++round) {
-          ExperimentJob job{
+  for (const std::string& algorithm : matrix.algorithms)
+    for (const std::string& family : matrix.families)
+      for (const std::string& dataset : matrix.datasets)
+        for (int round = 1; round <= matrix.rounds; ++round) {
+          MatrixCell job{
               {fmt::format("{}_{}_{}_r{}", algorithm, family, dataset, round)}, algorithm, family, dataset, round, {}};
           if (!ids.insert(job.id.text).second)
             problems.push_back({"experiment", fmt::format("two jobs would be called {}", job.id.text),
                                 "rename an algorithm, family or data set"});
-          job.stages = stages_of(experiment, job);
+          job.stages = stages_of(matrix, job);
           jobs.push_back(std::move(job));
         }
   if (!problems.empty()) return to_error(problems);
   return jobs;
 }
 
-std::vector<Job> jobs_to_submit(const Experiment& experiment, std::span<const ExperimentJob> jobs,
+std::vector<schedule::Job> jobs_to_submit(const Matrix& matrix, std::span<const MatrixCell> jobs,
                                 const StagesDone& done) {
-  std::vector<Job> left;
-  std::optional<JobId> before;  // the last stage of the job before
-  for (const ExperimentJob& job : jobs) {
+  std::vector<schedule::Job> left;
+  std::optional<schedule::JobId> before;  // the last stage of the job before
+  for (const MatrixCell& job : jobs) {
     const std::size_t first = done ? std::min(done(job), job.stages.size()) : 0;
     for (std::size_t i = first; i < job.stages.size(); ++i) {
-      Job stage = job.stages[i];
+      schedule::Job stage = job.stages[i];
       if (i == first) stage.after_ok.clear();
-      if (i == first && !experiment.parallel && before) stage.after.push_back(*before);
+      if (i == first && !matrix.parallel && before) stage.after.push_back(*before);
       left.push_back(std::move(stage));
     }
     if (first < job.stages.size()) before = job.stages.back().id;
@@ -106,4 +106,4 @@ std::vector<Job> jobs_to_submit(const Experiment& experiment, std::span<const Ex
   return left;
 }
 
-}  // namespace muster::schedule
+}  // namespace muster::experiment

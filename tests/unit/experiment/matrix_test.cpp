@@ -1,4 +1,4 @@
-#include "schedule/experiment.hpp"
+#include "experiment/matrix.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,16 +6,18 @@
 #include "schedule/schedule_svg.hpp"
 #include "schedule/simulation.hpp"
 
-namespace muster::schedule {
+namespace muster::experiment {
 namespace {
 
-Experiment small() {
-  Experiment experiment;
-  experiment.algorithms = {"sft"};
-  experiment.families = {"llama", "gemma"};
-  experiment.datasets = {"gsm8k"};
-  experiment.rounds = 2;
-  return experiment;
+using namespace schedule;
+
+Matrix small() {
+  Matrix matrix;
+  matrix.algorithms = {"sft"};
+  matrix.families = {"llama", "gemma"};
+  matrix.datasets = {"gsm8k"};
+  matrix.rounds = 2;
+  return matrix;
 }
 
 Ids ids(const std::vector<Job>& jobs) {
@@ -24,16 +26,16 @@ Ids ids(const std::vector<Job>& jobs) {
   return all;
 }
 
-TEST(Experiment, NamesEveryCellAndRound) {
+TEST(Matrix, NamesEveryCellAndRound) {
   Ids all;
-  const std::vector<ExperimentJob> jobs = expand(small()).value();
-  for (const ExperimentJob& one : jobs) all.push_back(one.id.text);
+  const std::vector<MatrixCell> jobs = expand(small()).value();
+  for (const MatrixCell& one : jobs) all.push_back(one.id.text);
   EXPECT_EQ(all, (Ids{"sft_llama_gsm8k_r1", "sft_llama_gsm8k_r2", "sft_gemma_gsm8k_r1", "sft_gemma_gsm8k_r2"}));
 }
 
-TEST(Experiment, RunsTheStagesOfAJobOneAfterAnother) {
-  const Experiment experiment = small();
-  const std::vector<Job> jobs = jobs_to_submit(experiment, expand(experiment).value());
+TEST(Matrix, RunsTheStagesOfAJobOneAfterAnother) {
+  const Matrix matrix = small();
+  const std::vector<Job> jobs = jobs_to_submit(matrix, expand(matrix).value());
   ASSERT_EQ(jobs.size(), 12u);
   EXPECT_EQ(jobs[1].id.text, "sft_llama_gsm8k_r1.train");
   EXPECT_EQ(jobs[1].after_ok, std::vector<JobId>{{"sft_llama_gsm8k_r1.generate"}});
@@ -41,10 +43,10 @@ TEST(Experiment, RunsTheStagesOfAJobOneAfterAnother) {
   EXPECT_FALSE(jobs[1].gpus.is_elastic());
 }
 
-TEST(Experiment, LeavesOutWhatIsDone) {
-  const Experiment experiment = small();
+TEST(Matrix, LeavesOutWhatIsDone) {
+  const Matrix matrix = small();
   const std::vector<Job> jobs =
-      jobs_to_submit(experiment, expand(experiment).value(), [](const ExperimentJob& one) -> std::size_t {
+      jobs_to_submit(matrix, expand(matrix).value(), [](const MatrixCell& one) -> std::size_t {
         if (one.family == "gemma") return one.round == 1 ? 3 : 1;
         return one.round == 1 ? 2 : 0;
       });
@@ -55,8 +57,8 @@ TEST(Experiment, LeavesOutWhatIsDone) {
   EXPECT_EQ(machine.state("sft_llama_gsm8k_r2.generate"), JobState::waiting);
 }
 
-TEST(Experiment, NamesEveryProblem) {
-  Experiment wrong = small();
+TEST(Matrix, NamesEveryProblem) {
+  Matrix wrong = small();
   wrong.algorithms = {};
   wrong.families = {"a b", "x", "x"};
   wrong.rounds = 0;
@@ -66,8 +68,8 @@ TEST(Experiment, NamesEveryProblem) {
     EXPECT_NE(expanded.error().what.find(part), std::string::npos) << expanded.error().what;
 }
 
-TEST(Experiment, RefusesNamesThatMakeTheSameId) {
-  Experiment wrong = small();
+TEST(Matrix, RefusesNamesThatMakeTheSameId) {
+  Matrix wrong = small();
   wrong.algorithms = {"a", "a_b"};
   wrong.families = {"b_c", "c"};
   const auto expanded = expand(wrong);
@@ -138,4 +140,4 @@ TEST(SchedulePicture, HasTicksAtRoundTimes) {
 }
 
 }  // namespace
-}  // namespace muster::schedule
+}  // namespace muster::experiment
