@@ -22,8 +22,12 @@ constexpr std::chrono::minutes between_reports(5);
 constexpr std::chrono::seconds after_ranks(15);
 constexpr double newest_share = 0.1;  // of the newest step in the smoothed time
 
-nlohmann::ordered_json fields_of(const auto& body) {
-  return nlohmann::ordered_json::parse(print_fields(body), nullptr, false);
+template <class Body>
+nlohmann::ordered_json fields_of(const Body& body) {
+  auto fields = nlohmann::ordered_json::parse(print_fields(body), nullptr, false);
+  // events.jsonl has always had the kind of a failure as a number.
+  if constexpr (std::is_same_v<Body, wire::Failed>) fields["kind"] = static_cast<int>(body.error.kind);
+  return fields;
 }
 
 }  // namespace
