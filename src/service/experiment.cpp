@@ -93,7 +93,7 @@ class Lanes {
 };
 
 // GPUs on which somebody computes without a lease: their names in the queue, and what to say about each.
-std::map<std::string, std::string> strangers_on(const HostView& view) {
+std::map<std::string, std::string> strangers_on(const host::HostView& view) {
   std::map<std::string, std::string> strangers;
   for (std::size_t number = 0; number < view.visible.size(); ++number) {
     const auto& uuid = view.visible[number].uuid;
@@ -105,7 +105,7 @@ std::map<std::string, std::string> strangers_on(const HostView& view) {
 }
 
 // The jobs for the GPUs that nobody else uses. If those are too few for a stage, for all GPUs: the queue waits.
-Result<void> choose_jobs(const HostView& view, ExperimentPlan& plan) {
+Result<void> choose_jobs(const host::HostView& view, ExperimentPlan& plan) {
   const auto strangers = strangers_on(view);
   std::vector<std::string> idle = plan.gpus;
   std::erase_if(idle, [&](const std::string& gpu) { return strangers.contains(gpu); });
