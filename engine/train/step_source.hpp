@@ -18,7 +18,7 @@ class StepSource {
   virtual void seek(data::BatchCursor cursor, std::int64_t micro_batch) = 0;
 };
 
-// Of prepared data. The first next() comes after a seek().
+// Steps over prepared data. The first next() comes after a seek().
 std::unique_ptr<StepSource> make_dataset_steps(data::Dataset dataset, const wire::TrainTask& task, std::uint64_t seed,
                                                int ranks, int rank);
 

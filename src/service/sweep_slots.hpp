@@ -54,7 +54,7 @@ Result<Slots> plan_slots(host::Host& host, const SlotOptions& options, const hos
 Result<Slots> take_slots(host::Host& host, const SlotOptions& options, const host::LeaseRequest& lease);
 
 // What a trial waits for before it starts on GPUs that another one used: until no more of their memory is in use than
-// living processes account for, for a limited time: service/memory_wait.hpp.
+// living processes account for, for a limited time: host/memory_wait.hpp.
 std::function<Result<void>()> wait_for_trial_before(host::HostSources sources, const Slot& slot,
                                                     std::chrono::milliseconds most);
 

@@ -7,7 +7,7 @@
 
 namespace muster::spec {
 
-// Of model.layers.3.self_attn.q_proj.weight: "blk.3.attn_q.weight".
+// "blk.3.attn_q.weight" for model.layers.3.self_attn.q_proj.weight.
 std::string gguf_name(const ModelShape& shape, TensorId id);
 
 enum class GgufOrder {
