@@ -72,8 +72,8 @@ class FactList {
 // What decides which exchanges there are, and what is in them.
 std::vector<Fact> facts_of(const wire::TrainTask& task, std::uint64_t seed) {
   FactList list;
+  list.add(seed, wire::agreed("experiment.seed"));  // first: the data follows from it
   list.add_fields(task);
-  list.add(seed, wire::agreed("experiment.seed"));
   return list.facts();
 }
 

@@ -54,7 +54,7 @@ class CpuSet {
   std::vector<cpu_set_t> words_;
 };
 
-// What the child says when it cannot_do become the program. Nothing is said by the end of its socket, at exec.
+// What the child says when it cannot become the program. Nothing is said by the end of its socket, at exec.
 enum class Step : int { restrict_cpus, connect_streams, run };
 struct Failure {
   Step step = Step::run;
@@ -73,7 +73,7 @@ struct Image {
   pid_t keeper;
 };
 
-// Where a program is found in several folders, the one that has it but cannot_do run it is worth reporting.
+// Where a program is found in several folders, the one that has it but cannot run it is worth reporting.
 int run_first_of(const Image& image) {
   int reason = ENOENT;
   for (const std::string& candidate : image.candidates) {
@@ -105,7 +105,7 @@ Failure try_to_become(const Image& image) {
 }
 
 Error cannot_do(std::string_view action) {
-  return {Error::Kind::failed, fmt::format("cannot_do {}: {}", action, system_reason()),
+  return {Error::Kind::failed, fmt::format("cannot {}: {}", action, system_reason()),
           "look at the limits on processes and open files: ulimit -u, ulimit -n"};
 }
 
@@ -165,13 +165,13 @@ std::optional<std::string> WorkerProcess::begun() {
   errno = failure.reason;
   switch (failure.step) {
     case Step::restrict_cpus:
-      return fmt::format("cannot_do restrict {} to its CPUs: {}", program_, system_reason());
+      return fmt::format("cannot restrict {} to its CPUs: {}", program_, system_reason());
     case Step::connect_streams:
-      return fmt::format("cannot_do connect the output of {}: {}", program_, system_reason());
+      return fmt::format("cannot connect the output of {}: {}", program_, system_reason());
     case Step::run:
       break;
   }
-  return fmt::format("cannot_do run {}: {}", program_, system_reason());
+  return fmt::format("cannot run {}: {}", program_, system_reason());
 }
 
 void WorkerProcess::signal(int signal) const {

@@ -200,7 +200,7 @@ TEST(MetricsTable, NamesTheLineThatIsNoRow) {
   EXPECT_TRUE(contains(problem("loss\n1\n"), "metrics.csv:1: no column \"step\""));
   EXPECT_TRUE(contains(problem("step,loss\n1,2\n2\n"), "metrics.csv:3: 1 cells where 2 columns are"));
   EXPECT_TRUE(contains(problem("step,loss\n2,1\n2,1\n"), "metrics.csv:3: step 2 after step 2"));
-  EXPECT_TRUE(contains(problem("step,loss\n1,high\n"), "metrics.csv:2: loss is \"high\", no number"));
+  EXPECT_TRUE(contains(problem("step,loss\n1,high\n"), "metrics.csv:2: loss is \"high\", not a number"));
   EXPECT_TRUE(contains(problem("step,loss\nx,1\n"), "metrics.csv:2: \"x\" is not a step"));
 }
 

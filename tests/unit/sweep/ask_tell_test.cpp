@@ -59,7 +59,7 @@ TEST(AskTell, RemembersWhatItIsTold) {
 TEST(AskTell, EndsAtALimit) {
   Session session("limits: {trials: 1}");
   session.say(R"({"ask": true})");
-  EXPECT_EQ(session.say(R"({"ask": true})"), json::parse(R"({"end": "1 of 1 trials"})"));
+  EXPECT_EQ(session.say(R"({"ask": true})"), json::parse(R"({"end": "1 of 1 trial"})"));
   Session timed("limits: {seconds: 5}");
   timed.now = 6;
   EXPECT_EQ(timed.say(R"({"ask": true})"), json::parse(R"({"end": "6 of 5 seconds"})"));

@@ -83,7 +83,7 @@ TEST(Process, KnowsItsOwnUserAndCommand) {
   const auto facts = read_process(::getpid());
   ASSERT_TRUE(facts);
   EXPECT_EQ(facts->user, user_name(::getuid()));
-  EXPECT_NE(facts->command->find("base_tests"), std::string::npos) << *facts->command;
+  EXPECT_NE(facts->command->find("system_tests"), std::string::npos) << *facts->command;
   EXPECT_FALSE(read_process(999'999'999));
 }
 

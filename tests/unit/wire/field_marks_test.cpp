@@ -45,7 +45,7 @@ TEST(FieldMarks, EveryFieldOfATrainingTaskSaysWhatItIsToTheOtherRanks) {
 
 TEST(FieldMarks, WhatDecidesTheExchangesBetweenRanksIsAgreed) {
   EXPECT_EQ(fields_of_training().agreed,
-            (std::vector<std::string>{"random_weights", "compute", "state", "exact", "sharding.kind", "sharding.group",
+            (std::vector<std::string>{"algorithm", "random_weights", "compute", "state", "exact", "sharding.kind", "sharding.group",
                                       "sharding.offload", "data", "packing", "sequence_length", "steps", "batch_size",
                                       "optimizer.kind", "optimizer.rate", "optimizer.schedule",
                                       "optimizer.warmup_steps", "optimizer.decay_steps", "optimizer.weight_decay",
@@ -57,7 +57,7 @@ TEST(FieldMarks, WhatDecidesTheExchangesBetweenRanksIsAgreed) {
 
 TEST(RunIdentity, CountsWhatTheNumbersFollowFrom) {
   EXPECT_EQ(fields_of_training().identity,
-            (std::vector<std::string>{"random_weights", "compute", "state", "attention", "deterministic", "exact",
+            (std::vector<std::string>{"algorithm", "random_weights", "compute", "state", "attention", "deterministic", "exact",
                                       "packing", "sequence_length", "batch_size", "optimizer.kind", "optimizer.rate",
                                       "optimizer.schedule", "optimizer.warmup_steps", "optimizer.decay_steps",
                                       "optimizer.weight_decay", "optimizer.beta1", "optimizer.beta2",
