@@ -41,12 +41,12 @@ class Program:
 
 
 def train(program: Program, number: int) -> float:
-    """The median step, by the ranks' own clocks."""
+    """One of the fastest tenth of the steps, by the rank's own clock: what else the machine does is not in it."""
     output = program.folder / f"train-{number}"
     program("train", "--device", "cpu", "--output", str(output), "training.max_steps=150", "training.eval_steps=1000")
     events = next(output.glob("**/events.jsonl")).read_text().splitlines()
     steps = [event["seconds"] for event in map(json.loads, events) if event["event"] == "step"]
-    return statistics.median(steps[20:])
+    return statistics.quantiles(steps[20:], n=10)[0]
 
 
 def prompts(program: Program, count: int, rows) -> str:
