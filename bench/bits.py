@@ -5,7 +5,7 @@
 
 Prints a digest of the bits of each run: of losses, norms and the trained model, or of the answers. With two programs, says
 which runs give the same bits with both; the exit code is 1 where any differs. PROGRAM: the clone's ./muster, or a built
-program. A change that is meant to change no number is held against the commit before it. About two minutes a program on two
+program. A change that is meant to change no number is held against the commit before it. About a minute a program on two
 cores; the model that answers is smollm2, which must be there (`muster model get smollm2`).
 """
 
