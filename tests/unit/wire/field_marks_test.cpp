@@ -57,11 +57,18 @@ TEST(FieldMarks, WhatDecidesTheExchangesBetweenRanksIsAgreed) {
 
 TEST(RunIdentity, CountsWhatTheNumbersFollowFrom) {
   EXPECT_EQ(fields_of_training().identity,
-            (std::vector<std::string>{"algorithm", "random_weights", "compute", "state", "attention", "deterministic", "exact",
+            (std::vector<std::string>{"random_weights", "compute", "state", "attention", "deterministic", "exact",
                                       "packing", "sequence_length", "batch_size", "optimizer.kind", "optimizer.rate",
                                       "optimizer.schedule", "optimizer.warmup_steps", "optimizer.decay_steps",
                                       "optimizer.weight_decay", "optimizer.beta1", "optimizer.beta2",
                                       "optimizer.epsilon", "optimizer.momentum", "optimizer.max_gradient_norm"}));
+}
+
+TEST(RunIdentity, CountsAFieldThatCameLaterWhereItIsNotWhatRunsWereWithoutIt) {
+  TrainTask task;
+  EXPECT_EQ(identity_text(task).find("algorithm"), std::string::npos);
+  task.algorithm = spec::Algorithm::dpo;
+  EXPECT_NE(identity_text(task).find("\"algorithm\":\"dpo\""), std::string::npos);
 }
 
 TEST(RunIdentity, IsTheTextThatEarlierVersionsHashed) {
