@@ -12,7 +12,7 @@ namespace {
 
 kernels::PackedMatrix packed(const Weight& weight) {
   return {static_cast<std::byte*>(weight.storage.mutable_data_ptr()), weight.outputs, weight.inputs,
-          scalar_of(weight.type)};
+          scalar_of(weight.stored)};
 }
 
 kernels::AttentionShape kernel_shape(const AttentionShape& shape) {
@@ -42,9 +42,13 @@ class CpuPrimitives final : public Primitives {
  public:
   explicit CpuPrimitives(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
 
-  Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) override {
-    const std::size_t bytes = kernels::PackedMatrix::bytes_needed(outputs, inputs, scalar_of(type));
-    return {outputs, inputs, type, at::empty({static_cast<std::int64_t>(bytes)}, at::kByte)};
+  bool has_form(const WeightForm& form) const override { return !form.packing; }
+
+  Weight new_weight(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) override {
+    if (!has_form(form)) throw std::logic_error("packed weights are not there yet");
+    const std::size_t bytes = kernels::PackedMatrix::bytes_needed(outputs, inputs, scalar_of(form.stored));
+    return {outputs,      inputs,      form.type, at::empty({static_cast<std::int64_t>(bytes)}, at::kByte),
+            form.packing, form.stored};
   }
 
   // Several threads fill weights at once, so that each is its own team.

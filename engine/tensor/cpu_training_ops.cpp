@@ -119,7 +119,7 @@ class CpuTrainingOps final : public TrainingOps {
   void assign(const Weight& weight, const at::Tensor& values) override {
     const at::Tensor rows = values.contiguous();
     kernels::PackedMatrix(static_cast<std::byte*>(weight.storage.mutable_data_ptr()), weight.outputs, weight.inputs,
-                          scalar_of(weight.type))
+                          scalar_of(weight.stored))
         .pack_rows(*team_, 0, weight.outputs, rows.const_data_ptr(), scalar_of(rows));
   }
 
@@ -128,7 +128,7 @@ class CpuTrainingOps final : public TrainingOps {
   void adopt(const Weight& weight, const at::Tensor& values) override {
     at::Tensor storage = weight.storage;
     const std::size_t bytes =
-        kernels::PackedMatrix::bytes_needed(weight.outputs, weight.inputs, scalar_of(weight.type));
+        kernels::PackedMatrix::bytes_needed(weight.outputs, weight.inputs, scalar_of(weight.stored));
     storage.set_(at::empty({static_cast<std::int64_t>(bytes)}, at::kByte));
     assign(weight, values);
   }

@@ -13,16 +13,40 @@
 #include <vector>
 
 #include "spec/model/activation.hpp"
+#include "spec/weight_packing.hpp"
 #include "tensor/torch.hpp"
 
 namespace muster::tensor {
+
+// How the numbers of a weight are held. What is computed with them does not depend on it: a product has the bits of a
+// plain weight of `type` with the same numbers.
+struct WeightForm {
+  at::ScalarType type = at::kFloat;  // what products with the weight are computed in
+  at::ScalarType stored = type;      // plain: what each number is kept as; a 16-bit type may stand for float32
+  std::optional<spec::WeightPacking> packing;  // codes and scales; each product of the two is rounded once, to `type`
+
+  WeightForm(at::ScalarType computed) : type(computed) {}  // NOLINT: a type is a form
+  WeightForm(at::ScalarType computed, at::ScalarType kept) : type(computed), stored(kept) {}
+  WeightForm(at::ScalarType computed, const spec::WeightPacking& codes) : type(computed), packing(codes) {}
+};
 
 // A matrix [outputs, inputs] in the form in which its device multiplies by it. The only copy that is kept.
 struct Weight {
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
   at::ScalarType type = at::kFloat;
-  at::Tensor storage;  // CPU: bytes of packed panels; GPU: [outputs, inputs]
+  at::Tensor storage;  // CPU: bytes of panels; GPU: [outputs, inputs]. Packed: bytes of codes and scales
+  std::optional<spec::WeightPacking> packing = {};  // as in its form
+  at::ScalarType stored = type;
+};
+
+// Rows of a packed weight as files have them, on the host.
+struct WeightCodes {
+  // 8 bits: int8 [n, inputs]. 4 bits: uint8, flat: two codes a byte, the earlier one in its upper half.
+  at::Tensor codes;
+  // float32, flat. 8 bits: the largest magnitude of each row. 4 bits: that of each run, of which the first begins with
+  // the first row.
+  at::Tensor scales;
 };
 
 struct AttentionShape {
@@ -72,11 +96,21 @@ class Primitives {
  public:
   virtual ~Primitives() = default;
 
-  virtual Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) = 0;
-  // rows: [n, inputs] on the host, of the weight's type; they become rows first_row to first_row + n - 1.
-  // Several threads may fill different rows; multiples of row_alignment are fastest.
+  // Whether the device has weights of this form; new_weight throws std::logic_error for others.
+  virtual bool has_form(const WeightForm& form) const { return !form.packing && form.stored == form.type; }
+  virtual Weight new_weight(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) = 0;
+  // rows: [n, inputs] on the host, of the weight's stored type, or for a packed one of any; they become rows first_row
+  // to first_row + n - 1. Several threads may fill different rows; multiples of row_alignment are fastest. A packed
+  // weight takes the first row for the beginning of a run: a tensor that is given in parts is cut at multiples of
+  // rows_between_cuts(), counted from its own first row.
   virtual void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) = 0;
   static constexpr std::int64_t row_alignment = 256;
+  static std::int64_t rows_between_cuts(const Weight& weight);
+  // The same of rows whose codes are known. Throws std::invalid_argument where codes and scales do not fit each other.
+  virtual void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows);
+  // Of a weight with double_quantized, when all rows of one tensor have been filled by fill_rows: their scales become
+  // what is left of them in 8 bits. Nothing for other weights.
+  virtual void round_scales(Weight& weight, std::int64_t first_row, std::int64_t rows);
   // [n, inputs]: the embedding of tokens. indices: int64, on the device.
   virtual at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) = 0;
 

@@ -1,6 +1,7 @@
 #include "tensor/gpu/gpu_primitives.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "tensor/gpu/gpu_attention.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
@@ -44,9 +45,11 @@ class GpuPrimitives final : public Primitives {
   explicit GpuPrimitives(const DeviceOptions& device_options)
       : device_(device_options.device), deterministic_(device_options.deterministic), attention_(device_options.attention) {}
 
-  Weight new_weight(std::int64_t outputs, std::int64_t inputs, at::ScalarType type) override {
-    const auto options = at::TensorOptions().dtype(type).device(device_);
-    return {outputs, inputs, type, at::empty({outputs, inputs}, options)};
+  Weight new_weight(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) override {
+    if (form.packing) throw std::logic_error("weights in 8 or 4 bits are computed on CPU ranks only");
+    if (!has_form(form)) throw std::logic_error("a GPU keeps weights in the type that it computes in");
+    const auto options = at::TensorOptions().dtype(form.type).device(device_);
+    return {outputs, inputs, form.type, at::empty({outputs, inputs}, options)};
   }
 
   void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) override {
