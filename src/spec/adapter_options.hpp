@@ -16,6 +16,8 @@ struct AdapterOptions {
   bool rank_stabilized = false;       // the scale is alpha / √rank, not alpha / rank
   std::vector<std::string> targets;   // PEFT's target_modules: names or one pattern; empty: every linear layer but the head
   std::vector<std::string> excluded;  // PEFT's exclude_modules
+  bool decomposed = false;            // DoRA: the length of each row of W is trained as well
+  std::vector<std::string> whole;     // PEFT's modules_to_save: trained themselves, and without adapters
 
   double scale() const {
     const auto of_rank = static_cast<double>(rank);
@@ -30,6 +32,8 @@ struct AdapterOptions {
     visit("rank_stabilized", self.rank_stabilized);
     visit("targets", self.targets);
     visit("excluded", self.excluded);
+    visit("decomposed", self.decomposed);
+    visit("whole", self.whole);
   }
   bool operator==(const AdapterOptions&) const = default;
 };

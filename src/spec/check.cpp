@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "spec/check_model.hpp"
 #include "spec/codec.hpp"
 
 namespace muster::spec {
@@ -67,9 +68,12 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
     settle_pair(schema, resolved, "distributed.enabled", "distributed.ranks");
   if (distributed.enabled == false && distributed.num_nodes > 1)
     settle_pair(schema, resolved, "distributed.enabled", "distributed.num_nodes");
+  settle_model_precedence(schema, resolved, [&](const std::string& loser, const std::string& winner) {
+    overrule(schema, resolved, loser, winner);
+  });
 }
 
-std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
+std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
   const auto& [experiment, distributed, model, training, generation, data, data_collection, algos, system, sweep] =
       resolved.spec;
   std::vector<Problem> problems;
@@ -127,8 +131,7 @@ std::vector<Problem> find_contradictions(const ResolvedSpec& resolved) {
   if (model.auto_device_map && model.device_map && *model.device_map != DeviceMap{MapRule::automatic})
     report("model.auto_device_map", fmt::format("is true, but device_map is {}", write(*model.device_map)),
            "keep one of the two");
-  if (model.load_in_4bit && model.load_in_8bit)
-    report("model.load_in_4bit", "is true, and so is model.load_in_8bit", "keep one of the two");
+  find_model_contradictions(schema, resolved, report);
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 

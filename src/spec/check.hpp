@@ -12,6 +12,6 @@ namespace muster::spec {
 // value and a note says so. Two of equal rank are left for find_contradictions.
 void settle_precedence(const Schema& schema, ResolvedSpec& resolved);
 
-std::vector<Problem> find_contradictions(const ResolvedSpec& resolved);
+std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved);
 
 }  // namespace muster::spec

@@ -67,7 +67,7 @@ class Resolver {
     enable_mentioned_algorithms();
     if (problems_.empty()) {
       settle_precedence(schema_, resolved_);
-      problems_ = find_contradictions(resolved_);
+      problems_ = find_contradictions(schema_, resolved_);
     }
     if (!problems_.empty()) return to_error(problems_);
     return std::move(resolved_);

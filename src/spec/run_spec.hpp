@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_packing.hpp"
 
 namespace muster::spec {
 
@@ -124,11 +126,27 @@ struct ModelSpec {
   DeviceLimits max_memory;
   bool load_in_8bit = false;
   bool load_in_4bit = false;
+  FourBitCode bnb_4bit_quant_type = FourBitCode::nf4;
+  bool bnb_4bit_use_double_quant = false;
+  DataType bnb_4bit_compute_dtype = DataType::automatic;
+  std::optional<std::vector<std::string>> llm_int8_skip_modules;
+  bool llm_int8_enable_fp32_cpu_offload = false;
   bool use_lora = false;
   std::int64_t lora_r = 8;
   double lora_alpha = 16;
   double lora_dropout = 0.05;
   std::vector<std::string> lora_target_modules;
+  std::vector<std::string> lora_exclude_modules;
+  bool use_rslora = false;
+  bool use_dora = false;
+  std::vector<std::string> modules_to_save;
+
+  // How the weights of linear layers are held, and what is trained beside them; absent: as they are, and nothing. Of
+  // settings without contradictions (find_contradictions).
+  std::optional<WeightPacking> packing() const;
+  std::optional<AdapterOptions> adapters() const;
+  // model.dtype, or what bnb_4bit_compute_dtype says where that leaves it open.
+  DataType computed_type() const;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -143,18 +161,62 @@ struct ModelSpec {
           "how the model's modules are laid over devices: a rule, or a table of module: device");
     field("auto_device_map", &ModelSpec::auto_device_map, "the same as device_map: auto");
     field("max_memory", &ModelSpec::max_memory, "most memory per device, as in {0: 10GB, 1: 8GiB, cpu: 30GiB}");
-    field("load_in_8bit", &ModelSpec::load_in_8bit, "load the weights in 8 bits").needs(Capability::quantized_loading);
-    field("load_in_4bit", &ModelSpec::load_in_4bit, "load the weights in 4 bits").needs(Capability::quantized_loading);
-    field("use_lora", &ModelSpec::use_lora, "train low-rank adapters instead of the weights")
-        .needs(Capability::low_rank_adapters);
-    field("lora_r", &ModelSpec::lora_r, "rank of the adapters").at_least(1).needs(Capability::low_rank_adapters);
-    field("lora_alpha", &ModelSpec::lora_alpha, "scale of the adapters").needs(Capability::low_rank_adapters);
-    field("lora_dropout", &ModelSpec::lora_dropout, "share of adapter inputs dropped")
+    describe_packing(field);
+    describe_adapters(field);
+  }
+
+  template <class Visitor>
+  static void describe_packing(Visitor& field) {
+    using enum Capability;
+    field("load_in_8bit", &ModelSpec::load_in_8bit,
+          "hold the weights of linear layers in 8 bits, a scale for each row; the name of a model may say so: MODEL-8bit")
+        .needs(quantized_loading);
+    field("load_in_4bit", &ModelSpec::load_in_4bit,
+          "hold the weights of linear layers in 4 bits, a scale for every 64; the name of a model may say so: MODEL-4bit")
+        .needs(quantized_loading);
+    field("bnb_4bit_quant_type", &ModelSpec::bnb_4bit_quant_type,
+          "the 16 numbers that 4 bits stand for: nf4 suits weights and is what muster takes; bitsandbytes takes fp4 where "
+          "nothing is said")
+        .needs(quantized_loading);
+    field("bnb_4bit_use_double_quant", &ModelSpec::bnb_4bit_use_double_quant,
+          "hold the scales of 4-bit weights in 8 bits as well: 0.52 bytes a weight on a GPU in the place of 0.56")
+        .needs(quantized_loading);
+    field("bnb_4bit_compute_dtype", &ModelSpec::bnb_4bit_compute_dtype,
+          "type that 4-bit weights are computed in; auto: model.dtype, from which it may not differ")
+        .needs(quantized_loading);
+    field("llm_int8_skip_modules", &ModelSpec::llm_int8_skip_modules,
+          "modules that 8 and 4 bits leave as they are: a name, the beginning or the end of a path, or a pattern; the "
+          "embedding, the norms and the output head stay in any case")
+        .needs(quantized_loading);
+    field("llm_int8_enable_fp32_cpu_offload", &ModelSpec::llm_int8_enable_fp32_cpu_offload,
+          "in a plan for transformers: let a quantised model's modules lie on cpu and disk, where they stay as they are");
+  }
+
+  template <class Visitor>
+  static void describe_adapters(Visitor& field) {
+    using enum Capability;
+    field("use_lora", &ModelSpec::use_lora, "train low-rank adapters instead of the weights").needs(low_rank_adapters);
+    field("lora_r", &ModelSpec::lora_r, "rank of the adapters").at_least(1).at_most(65536).needs(low_rank_adapters);
+    field("lora_alpha", &ModelSpec::lora_alpha, "adapters are scaled by lora_alpha / lora_r")
+        .above(0)
+        .needs(low_rank_adapters);
+    field("lora_dropout", &ModelSpec::lora_dropout, "share of adapter inputs dropped in training")
         .at_least(0)
-        .at_most(1)
-        .needs(Capability::low_rank_adapters);
-    field("lora_target_modules", &ModelSpec::lora_target_modules, "modules that get adapters; empty: every linear one")
-        .needs(Capability::low_rank_adapters);
+        .below(1)
+        .needs(low_rank_adapters);
+    field("lora_target_modules", &ModelSpec::lora_target_modules,
+          "modules that get adapters: names (q_proj), or one pattern that matches whole paths; empty or all-linear: every "
+          "linear layer but the output head, where PEFT would take those it knows of the family (Llama: q_proj, v_proj)")
+        .needs(low_rank_adapters);
+    field("lora_exclude_modules", &ModelSpec::lora_exclude_modules,
+          "modules of these that get none: names, or one pattern")
+        .needs(low_rank_adapters);
+    field("use_rslora", &ModelSpec::use_rslora, "scale adapters by lora_alpha / √lora_r instead").needs(low_rank_adapters);
+    field("use_dora", &ModelSpec::use_dora, "train the length of each row of a weight beside its adapter")
+        .needs(decomposed_adapters);
+    field("modules_to_save", &ModelSpec::modules_to_save,
+          "modules that are trained whole and saved with the adapters, as in [lm_head]")
+        .needs(whole_modules_beside_adapters);
   }
 };
 

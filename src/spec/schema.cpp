@@ -18,17 +18,19 @@ namespace {
 
 // The bounds of a number and how they are written.
 struct Bounds {
-  std::optional<double> at_least, at_most, above;
+  std::optional<double> at_least, at_most, above, below;
 
   std::string in_words() const {
     std::string words;
     if (at_least) words += fmt::format(", at least {}", *at_least);
     if (above) words += fmt::format(", above {}", *above);
     if (at_most) words += fmt::format(", at most {}", *at_most);
+    if (below) words += fmt::format(", below {}", *below);
     return words;
   }
   bool hold(double value) const {
-    return (!at_least || value >= *at_least) && (!at_most || value <= *at_most) && (!above || value > *above);
+    return (!at_least || value >= *at_least) && (!at_most || value <= *at_most) && (!above || value > *above) &&
+           (!below || value < *below);
   }
 };
 
@@ -50,6 +52,7 @@ class FieldOptions {
   FieldOptions& at_least(double value) { return bound(bounds_->at_least, value); }
   FieldOptions& at_most(double value) { return bound(bounds_->at_most, value); }
   FieldOptions& above(double value) { return bound(bounds_->above, value); }
+  FieldOptions& below(double value) { return bound(bounds_->below, value); }
   FieldOptions& in(std::string_view unit) {
     field_.unit = unit;
     return *this;

@@ -33,6 +33,8 @@ std::vector<Word<WeightSource>> words(WeightSource) {
   return {{"checkpoint", WeightSource::checkpoint}, {"random", WeightSource::random}};
 }
 
+std::vector<Word<FourBitCode>> words(FourBitCode) { return {{"nf4", FourBitCode::nf4}, {"fp4", FourBitCode::fp4}}; }
+
 std::vector<Word<Attention>> words(Attention) {
   return {{"eager", Attention::eager}, {"sdpa", Attention::sdpa}, {"flash_attention_2", Attention::flash_attention_2}};
 }
