@@ -98,12 +98,11 @@ class TrainingParameters : public TensorSource {
 
 }  // namespace
 
-Result<void> check_same_model(const TrainingCheckpoint& checkpoint, const spec::ModelShape& shape) {
+Result<void> check_same_tensors(const TrainingCheckpoint& checkpoint, std::span<const LogicalTensor> wanted) {
   const auto another = [&](const std::string& what) {
     return Error{Error::Kind::bad_input, fmt::format("{} is of another model: {}", checkpoint.path().string(), what),
-                 "resume with the model that it was saved with"};
+                 "resume with the model and the adapters that it was saved with"};
   };
-  const std::vector<LogicalTensor> wanted = trained_tensors(shape, {});
   for (const LogicalTensor& tensor : wanted) {
     const LogicalTensor* found = checkpoint.find(tensor.name);
     if (found == nullptr) return another(fmt::format("it has no {}", tensor.name));
@@ -113,13 +112,13 @@ Result<void> check_same_model(const TrainingCheckpoint& checkpoint, const spec::
                                  fmt::join(tensor.dimensions.span(), ", "), tensor.transposed ? " transposed" : ""));
   }
   if (wanted.size() != checkpoint.tensors().size())
-    return another(fmt::format("it has {} tensors, and the model {}", checkpoint.tensors().size(), wanted.size()));
+    return another(fmt::format("it has {} trained tensors, and the model {}", checkpoint.tensors().size(), wanted.size()));
   return {};
 }
 
 Result<std::unique_ptr<TensorSource>> training_parameters(TrainingCheckpoint checkpoint,
                                                           const spec::ModelShape& shape) {
-  if (const auto same = check_same_model(checkpoint, shape); !same) return same.error();
+  if (const auto same = check_same_tensors(checkpoint, trained_tensors(shape, {})); !same) return same.error();
   return std::unique_ptr<TensorSource>(std::make_unique<TrainingParameters>(std::move(checkpoint), shape));
 }
 

@@ -9,8 +9,8 @@
 
 namespace muster::checkpoint {
 
-// Refused where the checkpoint's tensors are not the shape's: one that is missing, another size, one too many.
-Result<void> check_same_model(const TrainingCheckpoint& checkpoint, const spec::ModelShape& shape);
+// Refused where the checkpoint's tensors are not these: one that is missing, another size, one too many.
+Result<void> check_same_tensors(const TrainingCheckpoint& checkpoint, std::span<const LogicalTensor> wanted);
 
 // Under the names of the shape, tied ones included.
 Result<std::unique_ptr<TensorSource>> training_parameters(TrainingCheckpoint checkpoint, const spec::ModelShape& shape);

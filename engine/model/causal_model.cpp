@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/decoder_block.hpp"
-#include "model/role_loader.hpp"
+#include "model/parameter_roles.hpp"
 #include "tensor/element_types.hpp"
 
 namespace muster::model {
@@ -22,9 +22,9 @@ tensor::AttentionShape attention_shape(const spec::ModelConfig& config, std::int
 
 // held: the layer's number among those of this rank.
 std::unique_ptr<Block> declare_block(const spec::ModelConfig& config, const spec::ModelShape& shape, std::int64_t layer,
-                                     std::int64_t held, ParameterLoader& loader) {
+                                     std::int64_t held, ParameterList& list) {
   using enum spec::TensorRole;
-  RoleLoader roles(loader, shape, layer);
+  ParameterRoles roles(list, shape, layer);
   DecoderBlockParts parts;
   parts.layer = held;
   parts.shape = attention_shape(config, layer);
@@ -47,37 +47,39 @@ std::unique_ptr<Block> declare_block(const spec::ModelConfig& config, const spec
 }  // namespace
 
 CausalModel::CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers,
-                         at::ScalarType type)
+                         at::ScalarType type, const WeightForms& forms)
     : config_(config),
       shape_(std::make_shared<const spec::ModelShape>(spec::build_shape(config, tensor::from_torch(type)))),
       ops_(&ops),
       layers_(layers),
-      type_(type) {
+      type_(type),
+      forms_(std::make_shared<const WeightForms>(forms)) {
   if (config.position_kind == spec::PositionKind::rotary)
     rotary_.emplace(config.rope, config.head_size, config.positions, ops.device);
 }
 
 Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const checkpoint::TensorSource& source,
                                       tensor::DeviceOps& ops, const LoadOptions& options) {
-  CausalModel model(config, ops, options.layers.value_or(LayerRange{0, config.layers}), options.type);
-  ParameterLoader loader(source, ops, options.type);
-  model.declare(loader, options);
-  model.parameters_ = loader.parameters();
-  if (auto loaded = loader.run(options.threads, options.progress); !loaded) return loaded.error();
+  CausalModel model(config, ops, options.layers.value_or(LayerRange{0, config.layers}), options.type, options.forms);
+  ParameterList list(ops, options.type, *model.forms_);
+  model.declare(list, options);
+  model.parameters_ = list.parameters();
+  auto loaded = read_parameters(model.parameters_, source, ops, options.threads, options.progress);
+  if (!loaded) return loaded.error();
   return model;
 }
 
-void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
-  RoleLoader roles(loader, *shape_);
+void CausalModel::declare(ParameterList& list, const LoadOptions& options) {
+  ParameterRoles roles(list, *shape_);
   const bool embeds = layers_.first == 0;
   for (const OffloadedParts& parts : options.offloaded) {
-    const ParameterVisits visits(*parts.source, *ops_, type_, options.threads);
+    const ParameterVisits visits(*parts.source, *ops_, type_, forms_, options.threads);
     if (parts.embedding && embeds) embedding_visits_ = visits;
     if (parts.head && has_head()) head_visits_ = visits;
   }
   is_resident_ = !embedding_visits_ && !head_visits_;
   const bool keeps_head = has_head() && !head_visits_, keeps_embedding = embeds && !embedding_visits_;
-  loader.begin_unit(UnitId{0});
+  list.begin_unit(UnitId{0});
   if (keeps_embedding || (keeps_head && config_.tied)) {
     const auto [weight, id] = roles.weight(spec::TensorRole::embedding);
     embedding_ = weight;
@@ -88,9 +90,9 @@ void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
     positions_ = weight;
     positions_id_ = id;
   }
-  declare_blocks(loader, options);
+  declare_blocks(list, options);
   if (!has_head()) return;
-  loader.begin_unit(last_unit());
+  list.begin_unit(last_unit());
   final_norm_ = roles.norm(spec::TensorRole::final_norm);
   if (keeps_head && !config_.tied) {
     const auto [weight, id] = roles.weight(spec::TensorRole::head);
@@ -99,23 +101,23 @@ void CausalModel::declare(ParameterLoader& loader, const LoadOptions& options) {
   }
 }
 
-void CausalModel::declare_blocks(ParameterLoader& loader, const LoadOptions& options) {
+void CausalModel::declare_blocks(ParameterList& list, const LoadOptions& options) {
   for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
     const std::int64_t held = layer - layers_.first;
-    loader.begin_unit(block_unit(static_cast<std::size_t>(held)));
+    list.begin_unit(block_unit(static_cast<std::size_t>(held)));
     const auto off = std::ranges::find_if(options.offloaded, [layer](const OffloadedParts& parts) {
       return std::ranges::find(parts.layers, layer) != parts.layers.end();
     });
     if (off == options.offloaded.end()) {
-      blocks_.push_back(declare_block(config_, *shape_, layer, held, loader));
+      blocks_.push_back(declare_block(config_, *shape_, layer, held, list));
       continue;
     }
     is_resident_ = false;
     blocks_.push_back(make_offloaded_block(
-        [config = config_, shape = shape_, layer, held](ParameterLoader& from) {
+        [config = config_, shape = shape_, layer, held](ParameterList& from) {
           return declare_block(config, *shape, layer, held, from);
         },
-        ParameterVisits(*off->source, *ops_, type_, options.threads)));
+        ParameterVisits(*off->source, *ops_, type_, forms_, options.threads)));
   }
 }
 
@@ -183,8 +185,8 @@ at::Tensor CausalModel::final_norm(const at::Tensor& hidden) const {
 
 at::Tensor CausalModel::logits(const at::Tensor& hidden) {
   if (head_visits_) {
-    const tensor::Weight head = head_visits_->bring([this](ParameterLoader& loader) {
-      return RoleLoader(loader, *shape_).weight(head_role()).weight;
+    const tensor::Weight head = head_visits_->bring([this](ParameterList& list) {
+      return ParameterRoles(list, *shape_).weight(head_role()).weight;
     });
     return ops_->primitives->linear(head, {}, final_norm(hidden));
   }

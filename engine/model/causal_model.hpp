@@ -11,7 +11,8 @@
 #include "model/block.hpp"
 #include "model/norm.hpp"
 #include "model/offload.hpp"
-#include "model/parameter_loader.hpp"
+#include "model/parameter_list.hpp"
+#include "model/parameter_reading.hpp"
 #include "spec/model/model_shape.hpp"
 
 namespace muster::model {
@@ -28,6 +29,7 @@ struct LoadOptions {
   int threads = 1;
   std::function<void(const LoadProgress&)> progress;
   std::vector<OffloadedParts> offloaded = {};  // their sources must outlive the model
+  WeightForms forms = {};                      // the source has the adapters' tensors, too
 };
 
 // What a backward pass computes again instead of having it kept.
@@ -85,14 +87,21 @@ class CausalModel {
 
   // ---- training, of a whole model ----
 
-  // A model whose parameters have no numbers yet (assign() provides them), or not even memory (a residence does).
+  // A model whose parameters have no numbers yet (assign() provides them), or not even memory (a strategy does). Frozen
+  // ones have none until fill_frozen().
   static CausalModel unfilled(const spec::ModelConfig& config, tensor::DeviceOps& ops, at::ScalarType type,
-                              Memory memory = Memory::now);
+                              Memory memory = Memory::now, const WeightForms& forms = {});
   // Where its parameters come from whenever they are read, in passes without gradients, too. It must outlive the model.
   void use_parameters(ParameterAccess& home) { home_ = &home; }
   ParameterAccess& home() const { return *home_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::size_t units() const { return blocks_.size() + 2; }
+  // Memory of a unit's frozen parameters, as their device has them: what is handed from rank to rank, and kept in parts.
+  std::vector<at::Tensor> frozen_storages(UnitId unit) const;
+  // Gives the unit's frozen parameters memory, without numbers.
+  void provide_frozen(UnitId unit);
+  // Reads their numbers into it, by this many threads.
+  Result<void> read_frozen(UnitId unit, const checkpoint::TensorSource& source, int threads);
   // values: float32 or of the model's type, of the parameter's shape, on the device.
   void assign(ParameterId parameter, const at::Tensor& values);
   // As assign(), for a parameter without memory, with values of the model's type. Where weights are plain
@@ -115,9 +124,10 @@ class CausalModel {
   void backward(const Pass& pass, ModelTape& tape, at::Tensor gradient, ParameterAccess& access);
 
  private:
-  CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers, at::ScalarType type);
-  void declare(ParameterLoader& loader, const LoadOptions& options);
-  void declare_blocks(ParameterLoader& loader, const LoadOptions& options);
+  CausalModel(const spec::ModelConfig& config, tensor::DeviceOps& ops, LayerRange layers, at::ScalarType type,
+              const WeightForms& forms);
+  void declare(ParameterList& list, const LoadOptions& options);
+  void declare_blocks(ParameterList& list, const LoadOptions& options);
   bool has_learned_positions() const { return config_.position_kind == spec::PositionKind::learned; }
   spec::TensorRole head_role() const { return config_.tied ? spec::TensorRole::embedding : spec::TensorRole::head; }
   const tensor::Weight& head() const { return config_.tied ? embedding_ : head_; }
@@ -131,6 +141,7 @@ class CausalModel {
   tensor::DeviceOps* ops_;
   LayerRange layers_;
   at::ScalarType type_;
+  std::shared_ptr<const WeightForms> forms_;
   tensor::Weight embedding_;
   ParameterId embedding_id_{}, positions_id_{}, head_id_{};
   std::optional<tensor::Weight> positions_;  // where they are learned

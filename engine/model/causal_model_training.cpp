@@ -1,33 +1,48 @@
 // What a CausalModel computes only where it is trained.
-#include <stdexcept>
-
 #include "model/causal_model.hpp"
 
 namespace muster::model {
 namespace {
 
-// A model that is only declared reads nothing.
-class NoSource final : public checkpoint::TensorSource {
- public:
-  std::span<const checkpoint::TensorEntry> tensors() const override { return {}; }
-  const checkpoint::TensorEntry* find(std::string_view) const override { return nullptr; }
-  Result<void> read(std::string_view, const checkpoint::TensorSlice&, spec::ElementType,
-                    std::span<std::byte>) const override {
-    throw std::logic_error("a model without a source was read");
-  }
-  std::uint64_t bytes_read() const override { return 0; }
-};
+// Where a parameter's numbers lie on its device.
+at::Tensor storage_of(const Parameter& parameter) {
+  return parameter.columns ? parameter.weight.storage : parameter.vector;
+}
 
 }  // namespace
 
 CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::DeviceOps& ops, at::ScalarType type,
-                                  Memory memory) {
-  CausalModel model(config, ops, {0, config.layers}, type);
-  const NoSource nothing;
-  ParameterLoader loader(nothing, ops, type, memory);
-  model.declare(loader, {});
-  model.parameters_ = loader.parameters();
+                                  Memory memory, const WeightForms& forms) {
+  CausalModel model(config, ops, {0, config.layers}, type, forms);
+  ParameterList list(ops, type, *model.forms_, memory, Memory::later);
+  model.declare(list, {});
+  model.parameters_ = list.parameters();
   return model;
+}
+
+std::vector<at::Tensor> CausalModel::frozen_storages(UnitId unit) const {
+  std::vector<at::Tensor> storages;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.unit == unit && !parameter.trained) storages.push_back(storage_of(parameter));
+  return storages;
+}
+
+void CausalModel::provide_frozen(UnitId unit) {
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.unit != unit || parameter.trained) continue;
+    at::Tensor storage = storage_of(parameter);
+    if (parameter.columns)
+      storage.set_(ops_->primitives->new_weight(parameter.rows, *parameter.columns, type_).storage);
+    else
+      storage.set_(at::empty({parameter.rows}, storage.options()));
+  }
+}
+
+Result<void> CausalModel::read_frozen(UnitId unit, const checkpoint::TensorSource& source, int threads) {
+  std::vector<Parameter> frozen;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.unit == unit && !parameter.trained) frozen.push_back(parameter);
+  return read_parameters(frozen, source, *ops_, threads, {});
 }
 
 void CausalModel::assign(ParameterId id, const at::Tensor& values) {

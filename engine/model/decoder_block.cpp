@@ -74,23 +74,23 @@ at::Tensor DecoderBlock::forward(DeviceOps& ops, const Pass& pass, const at::Ten
   auto& primitives = *ops.primitives;
   const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
   const at::Tensor normed = parts_.attention_norm.forward(ops, hidden, parts_.epsilon);
-  const at::Tensor joined = parts_.joined.forward(primitives, normed);  // [rows, (heads + 2 kv_heads) * head_size]
+  const at::Tensor joined = parts_.joined.forward(ops, pass, normed);  // [rows, (heads + 2 kv_heads) * head_size]
   const tensor::HeadRows heads = ops.rows->split_heads(head_split(pass), joined, pass.tables.slots, cache);
   at::Tensor log_sums;
   const at::Tensor attended =
       primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
-  const at::Tensor middle = parts_.output.forward_add(primitives, attended, hidden, tape == nullptr);
+  const at::Tensor middle = parts_.output.forward_add(ops, pass, attended, hidden, tape == nullptr);
 
   const at::Tensor middle_normed = parts_.feed_forward_norm.forward(ops, middle, parts_.epsilon);
   at::Tensor up;  // [rows, intermediate]; gated: [rows, 2 * intermediate]
   at::Tensor active;
   if (tape == nullptr && parts_.gated)
-    active = primitives.gated_linear(parts_.activation, parts_.up.weight, parts_.up.bias, middle_normed);
+    active = parts_.up.forward_gated(ops, parts_.activation, middle_normed);
   if (!active.defined()) {
-    up = parts_.up.forward(primitives, middle_normed);
+    up = parts_.up.forward(ops, pass, middle_normed);
     active = activated(ops, up);
   }
-  const at::Tensor output = parts_.down.forward_add(primitives, active, middle, tape == nullptr);
+  const at::Tensor output = parts_.down.forward_add(ops, pass, active, middle, tape == nullptr);
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
                      attended, log_sums, middle, middle_normed, up};
@@ -127,7 +127,7 @@ at::Tensor DecoderBlock::feed_forward_backward(DeviceOps& ops, const Pass& pass,
   const auto& saved = tape.tensors;
   const auto [gate, up] = parts_.gated ? halves(saved[saved_up]) : std::pair(saved[saved_up], at::Tensor{});
   tensor::GatedGradient gated = ops.rows->activate_gradient(
-      parts_.activation, gate, up, parts_.down.input_gradient(*ops.primitives, gradient));
+      parts_.activation, gate, up, parts_.down.input_gradient(ops, pass, gradient));
   parts_.down.add_gradients(ops, pass, gated.activated, gradient, access);
   gated.activated.reset();
   const at::Tensor normed =

@@ -1,40 +1,49 @@
-// A linear layer: one weight, perhaps a bias. Layers that read the same input are joined in one, so that it is read
-// once.
+// A linear layer: one weight, perhaps a bias, perhaps low-rank adapters. Layers that read the same input are joined in
+// one, so that it is read once.
 #pragma once
 
-#include "model/pass.hpp"
+#include <vector>
+
 #include "model/parameter_access.hpp"
+#include "model/pass.hpp"
+#include "spec/model/activation.hpp"
 #include "tensor/device_ops.hpp"
 
 namespace muster::model {
 
+// scale · B·(A·x) is added to consecutive outputs of the layer.
+struct Adapter {
+  std::int64_t first_output = 0;
+  double scale = 1;
+  tensor::Weight down = {};  // A: [rank, inputs]
+  tensor::Weight up = {};    // B: [outputs of its part, rank]
+  ParameterId down_id{}, up_id{};
+
+  std::int64_t outputs() const { return up.outputs; }
+};
+
 struct Linear {
   tensor::Weight weight;
   at::Tensor bias;  // undefined where there is none
+  std::vector<Adapter> adapters;
   ParameterId weight_id{};
   ParameterId bias_id{};
 
-  at::Tensor forward(tensor::Primitives& primitives, const at::Tensor& input) const {
-    return primitives.linear(weight, bias, input);
-  }
+  at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const;
   // base + the output. overwrites: in the place of base.
-  at::Tensor forward_add(tensor::Primitives& primitives, const at::Tensor& input, const at::Tensor& base,
-                         bool overwrites) const {
-    at::Tensor sum = overwrites ? base : at::empty_like(base);
-    primitives.linear_add(weight, bias, input, base, sum);
-    return sum;
-  }
-  at::Tensor input_gradient(tensor::Primitives& primitives, const at::Tensor& output_gradient) const {
-    return primitives.linear_input_gradient(weight, output_gradient);
-  }
-  // Adds the gradients of weight and bias to their sums.
+  at::Tensor forward_add(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const at::Tensor& base,
+                         bool overwrites) const;
+  // activation(first half of the outputs) * the second, in one; undefined where that is no faster than by itself.
+  at::Tensor forward_gated(tensor::DeviceOps& ops, spec::Activation activation, const at::Tensor& input) const;
+  at::Tensor input_gradient(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& output_gradient) const;
+  // Adds the gradients of what is trained to their sums.
   void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
                      const at::Tensor& output_gradient, ParameterAccess& access) const;
   // Both; returns the gradient of the input.
   at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
                       const at::Tensor& output_gradient, ParameterAccess& access) const {
     add_gradients(ops, pass, input, output_gradient, access);
-    return input_gradient(*ops.primitives, output_gradient);
+    return input_gradient(ops, pass, output_gradient);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "model/parameter_reading.hpp"
 #include "tensor/element_types.hpp"
 
 namespace muster::model {
@@ -12,8 +13,8 @@ namespace {
 
 class OffloadedBlock : public Block {
  public:
-  OffloadedBlock(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare, ParameterVisits visits)
-      : declare_(std::move(declare)), visits_(visits) {}
+  OffloadedBlock(std::function<std::unique_ptr<Block>(ParameterList&)> declare, ParameterVisits visits)
+      : declare_(std::move(declare)), visits_(std::move(visits)) {}
 
   at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& hidden,
                      Tape* tape) const override {
@@ -29,14 +30,14 @@ class OffloadedBlock : public Block {
   }
 
  private:
-  std::function<std::unique_ptr<Block>(ParameterLoader&)> declare_;
+  std::function<std::unique_ptr<Block>(ParameterList&)> declare_;
   ParameterVisits visits_;
 };
 
 }  // namespace
 
-void ParameterVisits::finish(ParameterLoader& loader) const {
-  if (auto read = loader.run(threads_, {}); !read) fail(read.error());
+void ParameterVisits::read(const ParameterList& list) const {
+  if (auto read = read_parameters(list.parameters(), *source_, *ops_, threads_, {}); !read) fail(read.error());
 }
 
 at::Tensor ParameterVisits::rows(const std::string& name, const at::Tensor& indices, std::int64_t width) const {
@@ -51,9 +52,9 @@ at::Tensor ParameterVisits::rows(const std::string& name, const at::Tensor& indi
   return rows.to(ops_->device);
 }
 
-std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare,
+std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterList&)> declare,
                                             ParameterVisits visits) {
-  return std::make_unique<OffloadedBlock>(std::move(declare), visits);
+  return std::make_unique<OffloadedBlock>(std::move(declare), std::move(visits));
 }
 
 }  // namespace muster::model

@@ -7,7 +7,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "model/block.hpp"
-#include "model/parameter_loader.hpp"
+#include "model/parameter_list.hpp"
 
 namespace muster::model {
 
@@ -22,34 +22,35 @@ struct OffloadedParts {
 // How parameters are fetched: from a source, by this many threads.
 class ParameterVisits {
  public:
-  // Both must outlive this.
+  // source and ops must outlive this.
   ParameterVisits(const checkpoint::TensorSource& source, tensor::DeviceOps& ops, at::ScalarType type,
-                  int threads)
-      : source_(&source), ops_(&ops), type_(type), threads_(threads) {}
+                  std::shared_ptr<const WeightForms> forms, int threads)
+      : source_(&source), ops_(&ops), type_(type), forms_(std::move(forms)), threads_(threads) {}
 
-  // What declare(loader) gives, with its parameters read. Throws where the source cannot be read any more: nothing was
+  // What declare(list) gives, with its parameters read. Throws where the source cannot be read any more: nothing was
   // wrong with it when the model was loaded.
   template <class Declare>
   auto bring(const Declare& declare) const {
-    ParameterLoader loader(*source_, *ops_, type_);
-    auto declared = declare(loader);
-    finish(loader);
+    ParameterList list(*ops_, type_, *forms_);
+    auto declared = declare(list);
+    read(list);
     return declared;
   }
   // [indices, width]: these rows of a matrix.
   at::Tensor rows(const std::string& name, const at::Tensor& indices, std::int64_t width) const;
 
  private:
-  void finish(ParameterLoader& loader) const;
+  void read(const ParameterList& list) const;
 
   const checkpoint::TensorSource* source_;
   tensor::DeviceOps* ops_;
   at::ScalarType type_;
+  std::shared_ptr<const WeightForms> forms_;
   int threads_;
 };
 
-// declare makes the block of the parameters that it asks the loader for.
-std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterLoader&)> declare,
+// declare makes the block of the parameters that it declares.
+std::unique_ptr<Block> make_offloaded_block(std::function<std::unique_ptr<Block>(ParameterList&)> declare,
                                             ParameterVisits visits);
 
 }  // namespace muster::model

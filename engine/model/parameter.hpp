@@ -28,6 +28,7 @@ struct Parameter {
   std::int64_t rows = 0;
   std::optional<std::int64_t> columns;  // absent: a vector
   bool transposed = false;              // the checkpoint has its pieces as [columns, rows]
+  bool trained = true;                  // otherwise it is frozen: it has no master, no gradient and no optimizer state
   // Where its numbers are read from: one of the two.
   tensor::Weight weight;
   at::Tensor vector;

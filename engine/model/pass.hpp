@@ -1,12 +1,27 @@
 // What all blocks of one forward pass share: a batch, the way its device reads it.
 #pragma once
 
+#include <optional>
+
 #include "model/batch.hpp"
 #include "model/key_value_cache.hpp"
+#include "model/parameter.hpp"
 #include "model/rotary.hpp"
 #include "tensor/primitives.hpp"
+#include "tensor/row_ops.hpp"
 
 namespace muster::model {
+
+// Inputs of adapters that a training pass leaves out. Which ones follows from the row and the adapter alone, so that
+// passes, ranks and recomputation see the same.
+struct PassDropout {
+  double share = 0;
+  at::Tensor row_keys;  // [rows], int64, on the device: a number that no other row of the run has
+
+  tensor::Dropout of(ParameterId adapter) const {
+    return {share, row_keys, static_cast<std::int64_t>(adapter)};
+  }
+};
 
 struct Pass {
   at::Tensor tokens;  // [rows], int64
@@ -14,6 +29,7 @@ struct Pass {
   RotaryRows rotary;                        // undefined tensors where nothing is turned
   KeyValueCache* cache = nullptr;           // nullptr: sequences begin at 0 and nothing is kept
   std::vector<std::int64_t> sequence_rows;  // of each part of the batch
+  std::optional<PassDropout> dropout;       // absent: nothing is left out
 
   tensor::LayerCache layer_cache(std::int64_t layer) const {
     return cache == nullptr ? tensor::LayerCache{} : cache->layer(layer);

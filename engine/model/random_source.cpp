@@ -38,22 +38,24 @@ std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
   return state;
 }
 
+// A tensor of one number, or of numbers that are spread evenly from -bound to bound.
+struct RandomTensor {
+  std::string name;
+  spec::Dimensions dimensions;
+  std::optional<float> constant;
+  float bound = 0;
+};
+
 class RandomSource final : public checkpoint::TensorSource {
  public:
-  RandomSource(const spec::ModelConfig& config, std::uint64_t seed) : seed_(seed) {
-    const spec::ModelShape shape = spec::build_shape(config, spec::ElementType::float32);
-    for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
-      const spec::TensorShape& tensor = shape.tensors[i];
-      if (tensor.kind == spec::TensorKind::derived || tensor.same_as) continue;
+  RandomSource(std::vector<RandomTensor> tensors, std::uint64_t seed) : tensors_(std::move(tensors)), seed_(seed) {
+    for (const RandomTensor& tensor : tensors_) {
       TensorEntry entry;
-      entry.name = shape.path(spec::TensorId{i});
+      entry.name = tensor.name;
       entry.dimensions = tensor.dimensions;
       entry.stored_as = "random";
       entry.element_type = spec::ElementType::float32;
       entries_.push_back(std::move(entry));
-      constants_.push_back(tensor.bias                  ? std::optional(0)
-                           : spec::is_norm(tensor.role) ? std::optional(1)
-                                                        : std::nullopt);
     }
     for (const TensorEntry& entry : entries_) by_name_[entry.name] = &entry;
   }
@@ -68,9 +70,9 @@ class RandomSource final : public checkpoint::TensorSource {
   std::uint64_t bytes_read() const override { return 0; }
 
  private:
+  std::vector<RandomTensor> tensors_;
   std::uint64_t seed_;
-  std::vector<TensorEntry> entries_;
-  std::vector<std::optional<int>> constants_;  // of biases and norms: what each of their numbers is
+  std::vector<TensorEntry> entries_;  // of each of them
   std::map<std::string_view, const TensorEntry*> by_name_;
 };
 
@@ -89,17 +91,17 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
                                                         : at::empty({rows, columns}, at::kFloat);
   auto* const values = numbers.mutable_data_ptr<float>();
   const std::uint64_t base = hash_of(name, seed_);
-  const float spread = 0.02F * std::sqrt(3.0F);
-  in_threads(rows, rows * columns, [&](std::int64_t begin, std::int64_t end) {
+  const auto& [own_name, dimensions, constant, bound] = tensors_[static_cast<std::size_t>(entry - entries_.data())];
+  in_threads(rows, rows * columns, [&, bound = bound](std::int64_t begin, std::int64_t end) {
     float* number = values + begin * columns;
     for (std::int64_t row = slice.first_row + begin; row < slice.first_row + end; ++row)
       for (std::int64_t column = slice.first_column; column < slice.first_column + columns; ++column) {
         const auto place = static_cast<std::uint64_t>(row * width + column);
         const auto bits = static_cast<std::int32_t>(mix_bits(base + place * 0x9e3779b97f4a7c15u) >> 32);
-        *number++ = static_cast<float>(bits) * 0x1p-31F * spread;
+        *number++ = static_cast<float>(bits) * 0x1p-31F * bound;
       }
   });
-  if (const auto constant = constants_[static_cast<std::size_t>(entry - entries_.data())]) numbers.fill_(*constant);
+  if (constant) numbers.fill_(*constant);
   if (as != spec::ElementType::float32) at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
   return {};
 }
@@ -107,7 +109,32 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
 }  // namespace
 
 std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelConfig& config, std::uint64_t seed) {
-  return std::make_unique<RandomSource>(config, seed);
+  const spec::ModelShape shape = spec::build_shape(config, spec::ElementType::float32);
+  std::vector<RandomTensor> tensors;
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const spec::TensorShape& tensor = shape.tensors[i];
+    if (tensor.kind == spec::TensorKind::derived || tensor.same_as) continue;
+    RandomTensor made{shape.path(spec::TensorId{i}), tensor.dimensions, std::nullopt, 0.02F * std::sqrt(3.0F)};
+    if (tensor.bias) made.constant = 0;
+    else if (spec::is_norm(tensor.role)) made.constant = 1;
+    tensors.push_back(std::move(made));
+  }
+  return std::make_unique<RandomSource>(std::move(tensors), seed);
+}
+
+std::unique_ptr<checkpoint::TensorSource> make_fresh_adapters(std::span<const Parameter> parameters,
+                                                              std::uint64_t seed) {
+  std::vector<RandomTensor> tensors;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.trained) continue;
+    const std::int64_t inputs = parameter.columns.value();
+    for (const auto& [name, rows] : parameter.pieces) {
+      RandomTensor made{name, {{rows, inputs}, 2}, std::nullopt, 1 / std::sqrt(static_cast<float>(inputs))};
+      if (name.ends_with(".lora_B.weight")) made.constant = 0;
+      tensors.push_back(std::move(made));
+    }
+  }
+  return std::make_unique<RandomSource>(std::move(tensors), seed);
 }
 
 }  // namespace muster::model

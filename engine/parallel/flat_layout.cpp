@@ -7,7 +7,7 @@ namespace muster::parallel {
 FlatLayout::FlatLayout(const std::vector<model::Parameter>& all, model::UnitId unit) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const model::Parameter& parameter = all[i];
-    if (parameter.unit != unit) continue;
+    if (parameter.unit != unit || !parameter.trained) continue;
     entries_.push_back({model::ParameterId{i}, elements_, parameter.shape()});
     std::int64_t offset = elements_;
     for (const auto& [name, rows] : parameter.pieces) {

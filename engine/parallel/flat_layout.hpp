@@ -1,4 +1,4 @@
-// The parameters of one unit, laid one after another into a flat tensor: what is reduced, stepped, sharded and saved.
+// The trained parameters of one unit, laid one after another into a flat tensor: what is reduced, stepped, sharded and saved.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct FlatPiece {
 
 class FlatLayout {
  public:
-  // all: of the model; those of the unit are laid out.
+  // all: of the model; those of the unit that are trained are laid out.
   FlatLayout(const std::vector<model::Parameter>& all, model::UnitId unit);
 
   struct Entry {

@@ -61,9 +61,12 @@ class Replicas final : public Strategy {
 
   void check_ranks() const override { ranks_.check(); }
 
+  void take_frozen(UnitId) override {}
+
   void publish() override {
     if (shares_masters_) return;
-    for (std::size_t i = 0; i < masters_.size(); ++i) model_.assign(ParameterId{i}, masters_[i]);
+    for (std::size_t i = 0; i < masters_.size(); ++i)
+      if (masters_[i].defined()) model_.assign(ParameterId{i}, masters_[i]);
   }
 
  private:
@@ -99,8 +102,8 @@ class Replicas final : public Strategy {
   bool shares_masters_;
   std::vector<FlatLayout> layouts_;        // by unit
   std::vector<Shard> shards_;              // by unit
-  std::vector<tensor::GradientSum> sums_;  // by parameter
-  std::vector<at::Tensor> masters_;        // by parameter
+  std::vector<tensor::GradientSum> sums_;  // by parameter; not wanted of frozen ones
+  std::vector<at::Tensor> masters_;        // by parameter; undefined of frozen ones
   at::Tensor overflow_;                    // of exact sums
   std::vector<bool> reduced_;              // by unit, in this step
   bool last_pass_ = false;

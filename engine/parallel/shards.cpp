@@ -11,6 +11,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "parallel/frozen_bytes.hpp"
 #include "parallel/strategy.hpp"
 #include "tensor/host_memory.hpp"
 
@@ -93,6 +94,7 @@ class Shards final : public Strategy {
 
   tensor::GradientSum gradient(ParameterId parameter) override {
     const auto& [unit, entry] = entries_[number(parameter)];
+    if (!model_.parameters()[number(parameter)].trained) return {};
     at::Tensor& whole = units_[number(unit)].gradients;
     if (!whole.defined()) whole = no_gradients(unit);
     return {FlatLayout::view(whole, entry), overflow_};
@@ -150,6 +152,15 @@ class Shards final : public Strategy {
     if (ranks_.of_part != nullptr) ranks_.of_part->check();
   }
 
+  void take_frozen(UnitId id) override {
+    Unit& unit = units_[number(id)];
+    if (unit.frozen.empty()) return;
+    const at::Tensor own = unit.frozen.part(ranks_.of_copy.rank(), ranks_.of_copy.size());
+    unit.frozen.release();
+    unit.own_frozen = in_host_memory_ ? tensor::host_tensor(device_, own.numel(), at::kLong).copy_(own) : own;
+    if (in_host_memory_) staging_ = make_staging();
+  }
+
   void publish() override {
     for (std::size_t unit = 0; unit < units_.size(); ++unit)
       if (!units_[unit].own.is_same(shards_[unit].master)) units_[unit].own.copy_(shards_[unit].master);
@@ -157,11 +168,15 @@ class Shards final : public Strategy {
 
  private:
   struct Unit {
+    explicit Unit(std::vector<at::Tensor> frozen_storages) : frozen(std::move(frozen_storages)) {}
     enum class Presence { absent, coming, here };
     std::int64_t part = 0;  // elements of each rank
     at::Tensor own;         // this rank's part as it is gathered: the master itself where types are the same
     Presence presence = Presence::absent;
     at::Tensor gathered;   // flat, from the gather on; of weights that are not plain, until these have the numbers
+    FrozenBytes frozen;
+    at::Tensor own_frozen;       // this rank's part of them; undefined: none are frozen
+    at::Tensor gathered_frozen;  // all parts, from the gather until the weights have them
     bool adopted = false;  // the weights have the numbers
     Ticket arrival = 0;
     int visitors = 0;
@@ -180,7 +195,7 @@ class Shards final : public Strategy {
   void add_unit(UnitId id) {
     const FlatLayout& layout = layouts_.emplace_back(model_.parameters(), id);
     for (const FlatLayout::Entry& entry : layout.entries()) entries_[number(entry.parameter)] = {id, entry};
-    Unit unit;
+    Unit unit(model_.frozen_storages(id));
     unit.part = layout.part_elements(ranks_.of_copy.size());
     const auto zeros = [&](at::ScalarType type) { return zeros_at_home(unit.part, type); };
     Shard shard;
@@ -201,9 +216,13 @@ class Shards final : public Strategy {
   }
   at::Tensor make_staging() const {
     std::int64_t largest = 0;
-    for (const Unit& unit : units_) largest = std::max(largest, unit.part);
-    const std::size_t width = std::max(c10::elementSize(sum_type()), c10::elementSize(model_.type()));
-    return at::empty({largest * static_cast<std::int64_t>(width)}, on_device(at::kByte));
+    const auto width = static_cast<std::int64_t>(
+        std::max(c10::elementSize(sum_type()), c10::elementSize(model_.type())));
+    for (const Unit& unit : units_) {
+      const std::int64_t frozen = unit.own_frozen.defined() ? static_cast<std::int64_t>(unit.own_frozen.nbytes()) : 0;
+      largest = std::max({largest, unit.part * width, frozen});
+    }
+    return at::empty({largest}, on_device(at::kByte));
   }
 
   at::Tensor no_gradients(UnitId unit) const {
@@ -229,9 +248,22 @@ class Shards final : public Strategy {
   void fetch(UnitId id) {
     Unit& unit = units_[number(id)];
     if (unit.presence != Unit::Presence::absent) return;
-    unit.gathered = at::empty({unit.part * ranks_.of_copy.size()}, on_device(model_.type()));
+    // Where memory runs out, nothing has begun.
+    at::Tensor gathered = room_for_all(unit.own), gathered_frozen = room_for_all(unit.own_frozen);
     unit.presence = Unit::Presence::coming;
-    unit.arrival = queue_->add([this, own = unit.own, all = unit.gathered] {
+    unit.arrival = gather(unit.own, gathered);
+    if (gathered_frozen.defined()) unit.arrival = gather(unit.own_frozen, gathered_frozen);
+    unit.gathered = std::move(gathered);
+    unit.gathered_frozen = std::move(gathered_frozen);
+  }
+
+  at::Tensor room_for_all(const at::Tensor& own) const {
+    if (!own.defined()) return {};
+    return at::empty({own.numel() * ranks_.of_copy.size()}, on_device(own.scalar_type()));
+  }
+
+  Ticket gather(const at::Tensor& own, const at::Tensor& all) {
+    return queue_->add([this, own, all] {
       at::Tensor brought = own;
       if (in_host_memory_) {
         brought = staged(own.numel(), own.scalar_type());
@@ -248,19 +280,24 @@ class Shards final : public Strategy {
     unit.presence = Unit::Presence::here;
     if (!idle_) adopt(id);
     if (idle_ || !training_.has_plain_weights()) unit.gathered.reset();
+    unit.gathered_frozen.reset();
   }
 
   void adopt(UnitId id) {
-    units_[number(id)].adopted = true;
+    Unit& unit = units_[number(id)];
+    unit.adopted = true;
+    if (unit.own_frozen.defined()) unit.frozen.adopt(unit.gathered_frozen);
     for (const FlatLayout::Entry& entry : layouts_[number(id)].entries())
-      model_.adopt(entry.parameter, FlatLayout::view(units_[number(id)].gathered, entry));
+      model_.adopt(entry.parameter, FlatLayout::view(unit.gathered, entry));
   }
 
   void let_go(UnitId id) {
     Unit& unit = units_[number(id)];
     unit.presence = Unit::Presence::absent;
     unit.gathered.reset();
+    unit.gathered_frozen.reset();
     if (!std::exchange(unit.adopted, false)) return;
+    if (unit.own_frozen.defined()) unit.frozen.release();
     for (const FlatLayout::Entry& entry : layouts_[number(id)].entries()) {
       const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
       at::Tensor vector = parameter.vector;

@@ -48,6 +48,8 @@ class Strategy : public model::ParameterAccess {
   virtual CommunicationTime take_communication_time() = 0;
   // Throws what went wrong in an exchange whose numbers have been waited for: a GPU may have carried it out later.
   virtual void check_ranks() const = 0;
+  // The model has memory and numbers for the unit's frozen parameters: what of it this rank does not keep is let go of.
+  virtual void take_frozen(model::UnitId unit) = 0;
   // The masters have new numbers: the model computes with them from here on.
   virtual void publish() = 0;
 };
@@ -75,7 +77,7 @@ struct ShardOptions {
   at::ScalarType state = at::kFloat;  // as in make_replicas
 };
 
-// Each rank of a copy holds one part of every unit. A unit's parameters are gathered before it is visited, while the
+// Each rank of a copy holds one part of every unit, of its frozen parameters as well. A unit's parameters are gathered before it is visited, while the
 // unit before it is computed, and let go of afterwards; its gradients are whole on a rank until the unit is complete,
 // and then each rank gets the sum of its part. The model, which needs no memory of its own for parameters, lives in the
 // strategy from then on. All must outlive it.

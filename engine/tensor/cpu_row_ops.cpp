@@ -208,7 +208,35 @@ class CpuRowOps final : public RowOps {
     return found;
   }
 
+  at::Tensor drop(const at::Tensor& input, const Dropout& dropout) override {
+    const at::Tensor rows = input.contiguous(), keys = dropout.row_keys.contiguous();
+    at::Tensor kept = at::empty_like(rows);
+    kernels::with_element(scalar_of(rows), [&]<class Element>(Element) {
+      const auto* from = static_cast<const Element*>(rows.const_data_ptr());
+      auto* to = static_cast<Element*>(kept.mutable_data_ptr());
+      drop_elements(from, keys.const_data_ptr<std::int64_t>(), dropout, rows.size(0), rows.size(1), to);
+    });
+    return kept;
+  }
+
  private:
+  template <class Element>
+  void drop_elements(const Element* from, const std::int64_t* keys, const Dropout& dropout, std::int64_t rows,
+                     std::int64_t width, Element* to) {
+    Element factor;  // as the rows' type has it
+    kernels::narrow(dropout.factor(), factor);
+    const float scale = kernels::widen(factor);
+    const auto limit = static_cast<std::uint64_t>(dropout.limit());
+    team_->split(rows, 8, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t column = 0; column < width; ++column) {
+          const bool stays = Dropout::draw(static_cast<std::uint64_t>(keys[row]), dropout.salt, column) >= limit;
+          const std::int64_t at = row * width + column;
+          kernels::narrow(kernels::widen(from[at]) * (stays ? scale : 0.0F), to[at]);
+        }
+    });
+  }
+
   // Halves of one matrix stay where they are.
   static bool are_halves(const at::Tensor& gate, const at::Tensor& up) {
     return gate.dim() == 2 && gate.stride(1) == 1 && up.stride(1) == 1 && gate.stride(0) == up.stride(0);

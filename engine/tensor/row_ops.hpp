@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "spec/model/activation.hpp"
+#include "tensor/dropout.hpp"
 #include "tensor/gradient_sum.hpp"
 #include "tensor/primitives.hpp"
 #include "tensor/side_by_side.hpp"
@@ -28,6 +29,7 @@ struct HeadSplit {
   at::Tensor cosines;  // as for rotate(); undefined: nothing is rotated
   at::Tensor sines;
 };
+
 
 class RowOps {
  public:
@@ -70,6 +72,11 @@ class RowOps {
   // output_gradient's memory.
   virtual GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                           const at::Tensor& output_gradient) = 0;
+
+  // input: [rows, width]. Its gradient is the same of the gradient.
+  virtual at::Tensor drop(const at::Tensor& input, const Dropout& dropout) {
+    return input * kept_inputs(dropout, input.size(1)).to(input.scalar_type());
+  }
 };
 
 }  // namespace muster::tensor

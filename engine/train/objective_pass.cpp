@@ -1,5 +1,6 @@
 #include "train/objective_pass.hpp"
 
+#include "base/bit_mix.hpp"
 #include "train/head_pass.hpp"
 
 namespace muster::train {
@@ -10,6 +11,19 @@ model::Batch model_batch(const data::MicroBatch& batch) {
   made.tokens = batch.tokens;
   for (const std::int64_t rows : batch.parts) made.parts.push_back({rows, 0, rows});
   return made;
+}
+
+// [rows], on the host.
+at::Tensor row_keys(const data::MicroBatch& batch, std::uint64_t seed) {
+  constexpr std::uint64_t spread = 0x9e3779b97f4a7c15u;
+  at::Tensor keys = at::empty({batch.rows()}, at::kLong);
+  auto* key = keys.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    const std::uint64_t sample = mix_bits(seed + static_cast<std::uint64_t>(batch.samples[i] + 1) * spread);
+    for (std::int64_t row = 0; row < batch.parts[i]; ++row)
+      *key++ = static_cast<std::int64_t>(mix_bits(sample + static_cast<std::uint64_t>(row + 1) * spread));
+  }
+  return keys;
 }
 
 }  // namespace
@@ -28,7 +42,9 @@ at::Tensor ObjectivePass::sums_of(const TrainedRows& rows) const {
 at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions& options,
                                 model::ParameterAccess& access) {
   access.begin_pass(model::PassKind::learn);
-  const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
+  model::Pass pass = model_.prepare(model_batch(batch), nullptr);
+  if (const auto [share, seed] = options.dropout; share > 0)
+    pass.dropout = model::PassDropout{share, row_keys(batch, seed).to(ops_.device)};
   model::ModelTape tape;
   tape.recompute = options.recompute;
   const at::Tensor hidden = model_.forward(pass, tape, access);

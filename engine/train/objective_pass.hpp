@@ -7,9 +7,16 @@
 
 namespace muster::train {
 
+// Inputs of adapters that are left out. Which ones follows from the seed, the sample and the place in it.
+struct DropoutOptions {
+  double share = 0;  // 0: none
+  std::uint64_t seed = 0;
+};
+
 struct PassOptions {
   double gradient_scale = 1;  // of all weights
   model::Recompute recompute = model::Recompute::nothing;
+  DropoutOptions dropout = {};
 };
 
 class ObjectivePass {

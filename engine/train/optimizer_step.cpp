@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bit_mix.hpp"
 #include "train/abandon_pass.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
@@ -38,12 +39,19 @@ OptimizerStep::OptimizerStep(const wire::TrainTask& task, const TrainerContext& 
       passes_(make_objective(task.algorithm), trained.model(), trained.ops(), task.pinned),
       pass_size_{task.micro_batch, task.recompute} {}
 
+// Each epoch leaves out others.
+DropoutOptions OptimizerStep::dropout_of(const data::LoadedStep& loaded) const {
+  if (!task_.adapters) return {};
+  const auto epoch = static_cast<std::uint64_t>(loaded.begin.epoch);
+  return {task_.adapters->dropout, mix_bits(mix_bits(context_.seed + 1) + epoch)};
+}
+
 at::Tensor OptimizerStep::run_passes(const data::LoadedStep& loaded, double loss_scale, PlainGradients* plain) {
   parallel::Strategy& strategy = trained_.strategy();
   strategy.begin_step();
   ran_out_ = false;
   const PassOptions options{loss_scale / static_cast<double>(objective().normalizer(loaded)),
-                            recompute_of(pass_size_.recompute)};
+                            recompute_of(pass_size_.recompute), dropout_of(loaded)};
   at::Tensor sums = passes_.no_sums();
   model::ParameterAccess& access = plain ? static_cast<model::ParameterAccess&>(*plain) : strategy;
   for (const data::MicroBatch& pass : loaded.passes) {

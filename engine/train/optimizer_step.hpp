@@ -46,6 +46,7 @@ class OptimizerStep {
  private:
   // The sums of the metrics. With plain gradients, without the sums over ranks.
   at::Tensor run_passes(const data::LoadedStep& loaded, double loss_scale, PlainGradients* plain);
+  DropoutOptions dropout_of(const data::LoadedStep& loaded) const;
   // Adds to the sums. False: memory ran out, and the pass was abandoned.
   bool learn(const data::MicroBatch& pass, const PassOptions& options, model::ParameterAccess& access, at::Tensor& sums);
 

@@ -14,7 +14,7 @@ namespace muster::train {
 using PieceReader =
     std::function<Result<void>(const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat)>;
 
-// Both must outlive the reader. A checkpoint is of the same model (check_same_model).
+// Both must outlive the reader. A checkpoint is of the same model (check_same_tensors).
 PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint);
 // Reads parameters; what other states hold stays as it is. The host has some rows of a piece at a time.
 PieceReader reader_of(const checkpoint::TensorSource& source);

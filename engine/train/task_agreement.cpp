@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/bit_mix.hpp"
-#include "json/described.hpp"
+#include "json/fields.hpp"
 #include "tensor/torch.hpp"
 #include "wire/field_marks.hpp"
 
@@ -36,6 +36,10 @@ std::int64_t to_number(const Field& field) {
 }
 std::int64_t to_number(double field) { return std::bit_cast<std::int64_t>(field); }
 std::int64_t to_number(const std::optional<std::int64_t>& field) { return field.value_or(0); }
+template <Described Field>
+std::int64_t to_number(const std::optional<Field>& field) {
+  return field ? mixed(as_line(to_json(*field))) : 0;
+}
 
 // What each kind of mark contributes; those of other meanings nothing.
 class FactList {
@@ -48,6 +52,7 @@ class FactList {
   }
   void add(const auto&, wire::Own) {}
   void add(const auto&, wire::Identity) {}
+  void add(const auto&, wire::IdentityIfThere) {}
   template <auto usual>
   void add(const auto&, wire::IdentityUnless<usual>) {}
 

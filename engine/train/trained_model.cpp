@@ -2,6 +2,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "model/random_source.hpp"
+#include "parallel/frozen_bytes.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
 
@@ -17,11 +18,20 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
           .momentum = options.momentum};
 }
 
+Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelShape& shape) {
+  model::WeightForms forms;
+  if (!task.adapters) return forms;
+  auto adapters = model::adapter_forms(shape, *task.adapters);
+  if (!adapters) return adapters.error();
+  forms.adapters = std::move(*adapters);
+  return forms;
+}
+
 }  // namespace
 
 TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks,
                            spec::ModelDescription description, chat::ModelText text, tensor::DeviceOps ops,
-                           std::optional<tensor::DeviceOps> host)
+                           std::optional<tensor::DeviceOps> host, const model::WeightForms& forms)
     : task_(task),
       context_(context),
       ranks_(std::move(ranks)),
@@ -30,7 +40,7 @@ TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& co
       ops_(std::move(ops)),
       host_(std::move(host)),
       model_(model::CausalModel::unfilled(description_.config, ops_, tensor::to_torch(task.compute),
-                                          ranks_.parameter_memory(ops_, tensor::to_torch(task.state)))),
+                                          ranks_.parameter_memory(ops_, tensor::to_torch(task.state)), forms)),
       strategy_(ranks_.make_strategy(model_, ops_, task.exact, tensor::to_torch(task.state))),
       optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), master_ops(), *strategy_)),
       state_(*strategy_, *optimizer_),
@@ -52,19 +62,59 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
     if (!made) return made.error();
     host.emplace(std::move(*made));
   }
+  const auto forms = forms_of(task, description->shape);
+  if (!forms) return forms.error();
   return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(*ranks), std::move(*description),
-                                                        std::move(*text), std::move(*ops), std::move(host)));
+                                                        std::move(*text), std::move(*ops), std::move(host), *forms));
 }
 
 Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
+  if (auto frozen = fill_frozen(); !frozen) return frozen;
   auto filled = !transfer_.has_files() ? transfer_.fill({}) : resumed ? fill_from(reader_of(*resumed)) : read_weights();
   if (filled) strategy_->publish();
   return filled;
 }
 
+Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() const {
+  if (task_.random_weights) return model::make_random_source(description_.config, context_.seed);
+  return checkpoint::open_checkpoint(task_.model, spec::model_search_from_environment());
+}
+
+Result<void> TrainedModel::fill_frozen() {
+  if (!task_.adapters) return {};
+  std::unique_ptr<checkpoint::TensorSource> source;  // absent: this rank has no files
+  if (transfer_.has_files()) {
+    auto opened = open_weights();
+    if (!opened) return opened.error();
+    source = std::move(*opened);
+  }
+  ProgressSign sign(context_.tell, "loading", static_cast<std::int64_t>(model_.units()));
+  for (std::size_t i = 0; i < model_.units(); ++i) {
+    const model::UnitId unit{i};
+    model_.provide_frozen(unit);
+    const int reader = static_cast<int>(i) % static_cast<int>(task_.saving_ranks);
+    if (context_.ranks.rank() == reader)
+      if (auto read = model_.read_frozen(unit, *source, context_.threads); !read) return read;
+    hand_around(unit, reader);
+    strategy_->take_frozen(unit);
+    sign.give(static_cast<std::int64_t>(i) + 1);
+  }
+  return {};
+}
+
+// From the rank that read the unit's frozen parameters to all others.
+void TrainedModel::hand_around(model::UnitId unit, int reader) {
+  auto storages = model_.frozen_storages(unit);
+  if (context_.ranks.size() == 1 || storages.empty()) return;
+  parallel::FrozenBytes bytes(std::move(storages));
+  const at::Tensor all = bytes.part(0, 1);
+  context_.ranks.broadcast(all, reader);
+  bytes.adopt(all);
+}
+
 Result<void> TrainedModel::read_weights() {
-  if (task_.random_weights) return fill_from(reader_of(*model::make_random_source(description_.config, context_.seed)));
-  const auto source = checkpoint::open_checkpoint(task_.model, spec::model_search_from_environment());
+  if (task_.adapters) return fill_from(reader_of(*model::make_fresh_adapters(model_.parameters(), context_.seed)));
+  const auto source = open_weights();
   if (!source) return source.error();
   return fill_from(reader_of(**source));
 }

@@ -38,7 +38,12 @@ class TrainedModel {
  private:
   TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks,
                spec::ModelDescription description, chat::ModelText text, tensor::DeviceOps ops,
-               std::optional<tensor::DeviceOps> host);
+               std::optional<tensor::DeviceOps> host, const model::WeightForms& forms);
+  // The model's own weights, as it begins.
+  Result<std::unique_ptr<checkpoint::TensorSource>> open_weights() const;
+  // What is not trained. All ranks call it: each unit is read by one of those that have files.
+  Result<void> fill_frozen();
+  void hand_around(model::UnitId unit, int reader);
   Result<void> read_weights();
   Result<void> fill_from(PieceReader reader);
 

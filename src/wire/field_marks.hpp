@@ -67,6 +67,10 @@ struct IdentityUnless {
 template <auto usual>
 inline constexpr IdentityUnless<usual> of_identity_unless;
 
+// The same for one that may be absent: without it runs are what they were before it came.
+struct IdentityIfThere {};
+inline constexpr IdentityIfThere of_identity_if_there;
+
 template <class Mark>
 concept IdentityUnlessMark = requires { Mark::value; };
 

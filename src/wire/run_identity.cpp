@@ -1,5 +1,6 @@
 #include "wire/run_identity.hpp"
 
+#include <concepts>
 #include <type_traits>
 
 #include "json/fields.hpp"
@@ -40,6 +41,8 @@ Json counted_fields(const T& described, const Json& once) {
       if (!inner.empty()) object[name] = std::move(inner);
     } else if constexpr (is_identity<Marks...>) {
       object[name] = to_json(field);
+    } else if constexpr ((std::same_as<Marks, IdentityIfThere> || ...)) {
+      if (field) object[name] = to_json(*field);
     } else if constexpr ((IdentityUnlessMark<Marks> || ...)) {
       if (is_unusual<Marks...>(field)) object[name] = to_json(field);
     } else if (before != once.end()) {

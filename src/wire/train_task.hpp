@@ -8,9 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
 #include "spec/values.hpp"
 #include "wire/field_marks.hpp"
+#include "wire/weight_options.hpp"
 
 namespace muster::wire {
 
@@ -91,7 +93,9 @@ struct TrainTask {
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
   ShardingOptions sharding;
-  std::string data;  // prepared tokens
+  std::optional<WeightOptions> weights;          // absent: plain ones
+  std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
+  std::string data;                              // prepared tokens
   bool packing = false;
   std::int64_t sequence_length = 1024;
   std::int64_t steps = 0;        // in total, from the beginning of the run
@@ -125,6 +129,8 @@ struct TrainTask {
     visit("exact", self.exact, agreed("training.deterministic"), of_identity);
     visit("recompute", self.recompute, from_rank_zero);
     visit("sharding", self.sharding);
+    visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
+    visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);
     visit("sequence_length", self.sequence_length, agreed("training.sequence_length"), of_identity);

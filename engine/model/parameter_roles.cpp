@@ -1,4 +1,4 @@
-#include "model/role_loader.hpp"
+#include "model/parameter_roles.hpp"
 
 #include <stdexcept>
 
@@ -21,19 +21,19 @@ Parameter::Piece whole_vector(const spec::ModelShape& shape, spec::TensorId id) 
 
 }  // namespace
 
-spec::TensorId RoleLoader::required(spec::TensorRole role) const {
+spec::TensorId ParameterRoles::required(spec::TensorRole role) const {
   const auto id = shape_.find(role, layer_);
   if (!id) throw std::logic_error("the model's shape lacks a tensor that its configuration asks for");
   return *id;
 }
 
-ParameterLoader::NumberedWeight RoleLoader::weight(spec::TensorRole role) {
+ParameterList::NumberedWeight ParameterRoles::weight(spec::TensorRole role) {
   const spec::TensorId id = required(role);
   const MatrixSize size = matrix_size(shape_, id);
-  return loader_.weight(shape_.path(id), size.outputs, size.inputs);
+  return list_.weight(shape_.path(id), size.outputs, size.inputs);
 }
 
-Linear RoleLoader::linear(std::initializer_list<spec::TensorRole> roles) {
+Linear ParameterRoles::linear(std::initializer_list<spec::TensorRole> roles) {
   std::vector<Parameter::Piece> weights, biases;
   for (const spec::TensorRole role : roles) {
     const spec::TensorId id = required(role);
@@ -43,14 +43,14 @@ Linear RoleLoader::linear(std::initializer_list<spec::TensorRole> roles) {
   if (!biases.empty() && biases.size() != weights.size())
     throw std::logic_error("layers that read the same input all have a bias, or none has");
   const spec::TensorId first = required(*roles.begin());
-  return loader_.linear(weights, biases, matrix_size(shape_, first).inputs, shape_.is_transposed(first));
+  return list_.linear(weights, biases, matrix_size(shape_, first).inputs, shape_.is_transposed(first));
 }
 
-Norm RoleLoader::norm(spec::TensorRole role) {
+Norm ParameterRoles::norm(spec::TensorRole role) {
   Norm norm;
-  norm.weight = loader_.vector({whole_vector(shape_, required(role))}, norm.weight_id);
+  norm.weight = list_.vector({whole_vector(shape_, required(role))}, norm.weight_id);
   if (const auto bias = shape_.find(role, layer_, true))
-    norm.bias = loader_.vector({whole_vector(shape_, *bias)}, norm.bias_id);
+    norm.bias = list_.vector({whole_vector(shape_, *bias)}, norm.bias_id);
   return norm;
 }
 

@@ -1,0 +1,81 @@
+#include "model/parameter_list.hpp"
+
+namespace muster::model {
+namespace {
+
+std::int64_t rows_of(const std::vector<Parameter::Piece>& pieces) {
+  std::int64_t rows = 0;
+  for (const Parameter::Piece& piece : pieces) rows += piece.rows;
+  return rows;
+}
+
+}  // namespace
+
+tensor::Weight ParameterList::add_matrix(Parameter parameter, std::int64_t inputs, ParameterId& id) {
+  parameter.unit = unit_;
+  parameter.rows = rows_of(parameter.pieces);
+  parameter.columns = inputs;
+  parameter.weight = ops_.primitives->new_weight(parameter.rows, inputs, type_);
+  if (!has_memory(parameter)) tensor::TrainingOps::release(parameter.weight);
+  id = ParameterId{parameters_.size()};
+  return parameters_.emplace_back(std::move(parameter)).weight;
+}
+
+at::Tensor ParameterList::vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id) {
+  Parameter parameter;
+  parameter.unit = unit_;
+  parameter.pieces = pieces;
+  parameter.rows = rows_of(pieces);
+  parameter.trained = forms_.adapters.empty();
+  parameter.vector = at::empty({has_memory(parameter) ? parameter.rows : 0},
+                               at::TensorOptions().dtype(type_).device(ops_.device));
+  id = ParameterId{parameters_.size()};
+  return parameters_.emplace_back(std::move(parameter)).vector;
+}
+
+ParameterList::NumberedWeight ParameterList::weight(const std::string& name, std::int64_t outputs,
+                                                    std::int64_t inputs) {
+  Parameter parameter;
+  parameter.pieces = {{name, outputs}};
+  parameter.trained = forms_.adapters.empty();
+  NumberedWeight made;
+  made.weight = add_matrix(std::move(parameter), inputs, made.id);
+  return made;
+}
+
+Linear ParameterList::linear(const std::vector<Parameter::Piece>& weights,
+                             const std::vector<Parameter::Piece>& biases, std::int64_t inputs, bool transposed) {
+  Parameter matrix;
+  matrix.pieces = weights;
+  matrix.transposed = transposed;
+  matrix.trained = forms_.adapters.empty();
+  Linear linear;
+  linear.weight = add_matrix(std::move(matrix), inputs, linear.weight_id);
+  if (!biases.empty()) linear.bias = vector(biases, linear.bias_id);
+  add_adapters(linear, weights, inputs);
+  return linear;
+}
+
+tensor::Weight ParameterList::adapter_weight(const std::string& name, std::int64_t outputs, std::int64_t inputs,
+                                             ParameterId& id) {
+  Parameter parameter;
+  parameter.pieces = {{name, outputs}};
+  return add_matrix(std::move(parameter), inputs, id);
+}
+
+void ParameterList::add_adapters(Linear& linear, const std::vector<Parameter::Piece>& weights, std::int64_t inputs) {
+  std::int64_t first = 0;
+  for (const auto& [name, rows] : weights) {
+    if (const auto form = forms_.adapters.find(name); form != forms_.adapters.end()) {
+      const auto [rank, scale] = form->second;
+      const AdapterNames names = adapter_names(name);
+      Adapter adapter{.first_output = first, .scale = scale};
+      adapter.down = adapter_weight(names.down, rank, inputs, adapter.down_id);
+      adapter.up = adapter_weight(names.up, rows, rank, adapter.up_id);
+      linear.adapters.push_back(std::move(adapter));
+    }
+    first += rows;
+  }
+}
+
+}  // namespace muster::model

@@ -1,0 +1,37 @@
+// In which forms a model has its weights, beyond plain matrices: packed ones, and low-rank adapters beside them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.hpp"
+#include "spec/adapter_options.hpp"
+#include "spec/model/model_shape.hpp"
+#include "spec/weight_packing.hpp"
+
+namespace muster::model {
+
+// Beside a linear layer: scale · B·(A·x) is added to what it gives. A is [rank, inputs], B is [outputs, rank].
+struct AdapterForm {
+  std::int64_t rank = 0;
+  double scale = 1;
+};
+
+// Both by the names that the model's shape has for the weights: "model.layers.0.mlp.down_proj.weight".
+struct WeightForms {
+  std::map<std::string, AdapterForm, std::less<>> adapters;  // where there are any, nothing else is trained
+  std::map<std::string, spec::WeightPacking, std::less<>> packed;
+};
+
+// Refused: options that choose no module, or one that is no linear layer.
+Result<std::map<std::string, AdapterForm, std::less<>>> adapter_forms(const spec::ModelShape& shape,
+                                                                      const spec::AdapterOptions& options);
+
+// What the tensors of a weight's adapter are called: "model.layers.0.mlp.down_proj.lora_A.weight".
+struct AdapterNames {
+  std::string down;  // A
+  std::string up;    // B
+};
+AdapterNames adapter_names(const std::string& weight);
+
+}  // namespace muster::model
