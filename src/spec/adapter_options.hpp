@@ -37,16 +37,16 @@ struct AlphaPattern {
 struct AdapterOptions {
   std::int64_t rank = 8;
   double alpha = 16;
-  double dropout = 0;                 // share of an adapter's inputs that is left out in training
-  bool rank_stabilized = false;       // the scale is alpha / √rank, not alpha / rank
-  bool weight_decomposed = false;     // DoRA: a trained magnitude for each output, use_dora
-  std::vector<std::string> targets;   // PEFT's target_modules: names or one pattern; empty: every linear layer but the head
-  std::vector<std::string> excluded;  // PEFT's exclude_modules
-  std::vector<std::string> saved_modules;     // modules_to_save: trained as a whole, without an adapter
-  std::vector<std::int64_t> layers;           // layers_to_transform: only these, where targets are names; empty: all
-  std::vector<std::string> layers_patterns;   // layers_pattern: what stands before a layer's number; empty: anything
-  std::vector<RankPattern> rank_patterns;
-  std::vector<AlphaPattern> alpha_patterns;
+  double dropout = 0;              // share of an adapter's inputs that is left out in training
+  bool rank_stabilized = false;    // the scale is alpha / √rank, not alpha / rank
+  bool weight_decomposed = false;  // DoRA: a trained magnitude for each output, use_dora
+  std::vector<std::string> targets = {};   // PEFT's target_modules: names or one pattern; empty: every linear layer but the head
+  std::vector<std::string> excluded = {};  // PEFT's exclude_modules
+  std::vector<std::string> saved_modules = {};    // modules_to_save: trained as a whole, without an adapter
+  std::vector<std::int64_t> layers = {};          // layers_to_transform: only these, where targets are names; empty: all
+  std::vector<std::string> layers_patterns = {};  // layers_pattern: what stands before a layer's number; empty: anything
+  std::vector<RankPattern> rank_patterns = {};
+  std::vector<AlphaPattern> alpha_patterns = {};
 
   double scale() const { return scale_of(rank, alpha); }
   double scale_of(std::int64_t some_rank, double some_alpha) const {

@@ -11,9 +11,9 @@ namespace muster::spec {
 
 struct AdapterConfig {
   AdapterOptions options;
-  std::string base_model;             // a folder or a name; empty: the file does not say
-  std::string task = "CAUSAL_LM";     // task_type; empty: the file does not say
-  bool transposed = false;            // fan_in_fan_out: the adapted weights have inputs as rows, as those of GPT-2
+  std::string base_model = {};     // a folder or a name; empty: the file does not say
+  std::string task = "CAUSAL_LM";  // task_type; empty: the file does not say
+  bool transposed = false;         // fan_in_fan_out: the adapted weights have inputs as rows, as those of GPT-2
   bool operator==(const AdapterConfig&) const = default;
 };
 

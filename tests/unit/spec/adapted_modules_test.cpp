@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "system/files.hpp"
 #include "testing/contains.hpp"
@@ -137,7 +138,7 @@ TEST(AdaptedModules, HaveTheRankAndScaleOfTheFirstPatternThatMatches) {
 
 TEST(AdaptedModules, KnowInputsAndOutputsOfWeightsThatAreStoredTransposed) {
   const ModelShape shape = public_shape("gpt2");
-  const auto modules = adapted_modules(shape, {.rank = 3, .targets = {"c_attn"}, .weight_decomposed = true});
+  const auto modules = adapted_modules(shape, {.rank = 3, .weight_decomposed = true, .targets = {"c_attn"}});
   ASSERT_FALSE(modules.value().empty());
   const AdaptedModule& first = modules->front();
   EXPECT_EQ(first.path, "transformer.h.0.attn.c_attn");
