@@ -62,8 +62,9 @@ std::uint64_t size_of(const TensorDeclaration& tensor) {
   return static_cast<std::uint64_t>(tensor.dimensions.elements() * spec::bytes_per_element(tensor.type));
 }
 
-std::string file_name(std::size_t number, std::size_t count) {
-  return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", number + 1, count);
+std::string file_name(std::string_view stem, std::size_t number, std::size_t count) {
+  if (count == 1) return fmt::format("{}.safetensors", stem);
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, number + 1, count);
 }
 
 // A full disk is a refusal: starting the work again would meet it again.
@@ -143,7 +144,8 @@ std::vector<CheckpointWriter::Shard> CheckpointWriter::cut(const std::vector<Ten
 }
 
 Result<CheckpointWriter> CheckpointWriter::create(const std::filesystem::path& folder,
-                                                  std::vector<TensorDeclaration> tensors, ByteCount shard_size) {
+                                                  std::vector<TensorDeclaration> tensors, ByteCount shard_size,
+                                                  std::string_view stem) {
   if (const auto checked = check(tensors); !checked) return checked.error();
   auto staged = StagedFolder::create(folder);
   if (!staged) return staged.error();
@@ -153,16 +155,16 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::filesystem::path& f
     std::ranges::sort(shard.tensors, {}, [](const TensorDeclaration* tensor) {
       return std::tuple(-type_rank(tensor->type), std::string_view(tensor->name));
     });
-  if (const auto started = writer.start_shards(shards); !started) return started.error();
+  if (const auto started = writer.start_shards(shards, stem); !started) return started.error();
   return writer;
 }
 
-Result<void> CheckpointWriter::start_shards(const std::vector<Shard>& shards) {
+Result<void> CheckpointWriter::start_shards(const std::vector<Shard>& shards, std::string_view stem) {
   json map = json::object();
   std::uint64_t total = 0;
   std::map<std::string_view, std::string> files;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = file_name(i, shards.size());
+    const std::string name = file_name(stem, i, shards.size());
     FileDescriptor file(::open((folder_.path() / name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     const std::string header = shards[i].header();
     if (!file || !write_all(file.number(), 0, std::as_bytes(std::span(header)))) return cannot_write(folder_.path());
@@ -178,7 +180,7 @@ Result<void> CheckpointWriter::start_shards(const std::vector<Shard>& shards) {
   if (shards.size() == 1) return {};
   for (const auto& [tensor, file] : files) map[std::string(tensor)] = file;
   const json index{{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
-  return folder_.write("model.safetensors.index.json", index.dump(2) + "\n");
+  return folder_.write(fmt::format("{}.safetensors.index.json", stem), index.dump(2) + "\n");
 }
 
 Result<void> CheckpointWriter::write(std::string_view name, std::span<const std::byte> bytes) {

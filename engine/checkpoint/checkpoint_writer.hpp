@@ -27,9 +27,10 @@ struct TensorDeclaration {
 // nothing under the folder's name, and without finish() nothing is left behind.
 class CheckpointWriter {
  public:
-  // The folder must not exist. Refused: two tensors of one name, or one that no safetensors file can hold.
+  // The folder must not exist. Refused: two tensors of one name, or one that no safetensors file can hold. stem: what
+  // the files are called, "adapter_model" for adapter_model.safetensors.
   static Result<CheckpointWriter> create(const std::filesystem::path& folder, std::vector<TensorDeclaration> tensors,
-                                         ByteCount shard_size);
+                                         ByteCount shard_size, std::string_view stem = "model");
 
   // The whole tensor; in any order, each once.
   Result<void> write(std::string_view name, std::span<const std::byte> bytes);
@@ -51,7 +52,7 @@ class CheckpointWriter {
 
   explicit CheckpointWriter(StagedFolder folder) : folder_(std::move(folder)) {}
   static std::vector<Shard> cut(const std::vector<TensorDeclaration>& tensors, std::uint64_t shard_bytes);
-  Result<void> start_shards(const std::vector<Shard>& shards);
+  Result<void> start_shards(const std::vector<Shard>& shards, std::string_view stem);
 
   StagedFolder folder_;
   std::vector<FileDescriptor> files_;

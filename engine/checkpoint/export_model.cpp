@@ -41,7 +41,7 @@ std::vector<TensorDeclaration> tensors_to_export(const spec::ModelShape& shape, 
 
 Result<ByteCount> export_model(const ExportRequest& request, const PullTensor& pull) {
   const fs::path folder = whole_path(request.folder), place = building_place(folder, request.replace);
-  auto writer = CheckpointWriter::create(place, request.tensors, request.shard_size);
+  auto writer = CheckpointWriter::create(place, request.tensors, request.shard_size, request.stem);
   if (!writer) return writer.error();
   ByteCount total;
   std::vector<std::byte> bytes;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/byte_count.hpp"
@@ -19,6 +20,7 @@ struct ExportRequest {
   std::vector<NamedText> texts;
   std::vector<TensorDeclaration> tensors;
   ByteCount shard_size = gibibytes(4);
+  std::string stem = "model";  // of the files with tensors
 };
 
 // What a folder of this model holds: every tensor but tied and derived ones, in the model's order.
