@@ -31,8 +31,8 @@ std::optional<AdapterOptions> ModelSpec::adapters() const {
   options.rank_stabilized = use_rslora;
   if (!means_all(lora_target_modules)) options.targets = lora_target_modules;
   options.excluded = lora_exclude_modules;
-  options.decomposed = use_dora;
-  options.whole = modules_to_save;
+  options.weight_decomposed = use_dora;
+  options.saved_modules = modules_to_save;
   return options;
 }
 
