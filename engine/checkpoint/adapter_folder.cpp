@@ -34,16 +34,6 @@ Result<fs::path> weights_file(const fs::path& folder) {
                    "name the folder that PEFT's save_pretrained wrote");
 }
 
-Result<spec::AdapterConfig> read_adapter_config(const fs::path& folder) {
-  const fs::path file = folder / "adapter_config.json";
-  if (!path_exists(file))
-    return bad_input(fmt::format("{} is not the folder of an adapter: it holds no adapter_config.json", folder.string()),
-                     "name the folder that PEFT's save_pretrained wrote");
-  const auto text = read_file(file);
-  if (!text) return text.error();
-  return spec::parse_adapter_config(*text, file.string());
-}
-
 // The adapter for the base, as far as its configuration says; tensors are still to come.
 Result<AdapterFolder> adapter_of(spec::AdapterConfig config, const spec::ModelShape& base) {
   AdapterFolder adapter;
@@ -81,6 +71,16 @@ Result<void> check_tensors(const std::vector<spec::AdapterTensor>& wanted, const
 
 }  // namespace
 
+Result<spec::AdapterConfig> read_adapter_config(const fs::path& folder) {
+  const fs::path file = folder / "adapter_config.json";
+  if (!path_exists(file))
+    return bad_input(fmt::format("{} is not the folder of an adapter: it holds no adapter_config.json", folder.string()),
+                     "name the folder that PEFT's save_pretrained wrote");
+  const auto text = read_file(file);
+  if (!text) return text.error();
+  return spec::parse_adapter_config(*text, file.string());
+}
+
 Result<AdapterFolder> open_adapter(const fs::path& folder, const spec::ModelShape& base) {
   auto config = read_adapter_config(folder);
   if (!config) return config.error();
@@ -103,6 +103,16 @@ Result<AdapterFolder> open_adapter(const fs::path& folder, const spec::ModelShap
   return adapter;
 }
 
+Result<std::vector<TensorDeclaration>> tensors_of_adapter(const spec::ModelShape& base,
+                                                          const spec::AdapterOptions& options) {
+  const auto adapter = adapter_of({.options = options}, base);
+  if (!adapter) return adapter.error();
+  std::vector<TensorDeclaration> tensors;
+  for (const spec::AdapterTensor& tensor : tensors_of(*adapter, base))
+    tensors.push_back({tensor.name, spec::ElementType::float32, tensor.dimensions});
+  return tensors;
+}
+
 Result<ByteCount> write_adapter(const AdapterExport& request, const spec::ModelShape& base, const PullTensor& pull) {
   auto adapter = adapter_of(request.config, base);
   if (!adapter) return adapter.error();
@@ -114,10 +124,11 @@ Result<ByteCount> write_adapter(const AdapterExport& request, const spec::ModelS
       std::ranges::any_of(adapter->modules, [&](const auto& module) { return base.is_transposed(module.weight); });
   ExportRequest folder{.folder = request.folder,
                        .replace = request.replace,
-                       .texts = {{"adapter_config.json", spec::write_adapter_config(config)}},
+                       .texts = request.texts,
                        .tensors = {},
                        .shard_size = {std::numeric_limits<std::int64_t>::max()},
                        .stem = std::string(adapter_weights)};
+  folder.texts.push_back({"adapter_config.json", spec::write_adapter_config(config)});
   for (const spec::AdapterTensor& tensor : tensors_of(*adapter, base))
     folder.tensors.push_back({peft_name(tensor.name), spec::ElementType::float32, tensor.dimensions});
   return export_model(folder, [&](const TensorDeclaration& tensor, std::span<std::byte> out) {

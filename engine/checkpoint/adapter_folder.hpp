@@ -13,6 +13,9 @@
 
 namespace muster::checkpoint {
 
+// Of a folder that PEFT's save_pretrained wrote; any other is refused.
+Result<spec::AdapterConfig> read_adapter_config(const std::filesystem::path& folder);
+
 struct AdapterFolder {
   spec::AdapterConfig config;
   std::vector<spec::AdaptedModule> modules;  // with rank and scale of each
@@ -27,9 +30,15 @@ struct AdapterFolder {
 // it can run programs.
 Result<AdapterFolder> open_adapter(const std::filesystem::path& folder, const spec::ModelShape& base);
 
+// What an adapter with these options has beside this base, under muster's names, in float32, in the order in which
+// write_adapter asks for them.
+Result<std::vector<TensorDeclaration>> tensors_of_adapter(const spec::ModelShape& base,
+                                                          const spec::AdapterOptions& options);
+
 struct AdapterExport {
   std::filesystem::path folder;
-  bool replace = false;  // a folder of that name; without this, such a folder is refused
+  bool replace = false;          // a folder of that name; without this, such a folder is refused
+  std::vector<NamedText> texts;  // beside its own files: those of the tokenizer
   // Targets that are "all-linear", or none, are written as the names they stand for; whether weights are transposed is
   // taken from the base.
   spec::AdapterConfig config;

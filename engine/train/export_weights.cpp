@@ -1,6 +1,7 @@
 #include "train/export_weights.hpp"
 
 #include "system/disk_space.hpp"
+#include "checkpoint/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"
@@ -20,22 +21,57 @@ Result<void> await_room(const checkpoint::ExportRequest& request, const wire::Tr
   return wait.until_free(request.folder, needed, "the model");
 }
 
+spec::ElementType exported_type(const wire::TrainTask& task) {
+  return task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
+}
+
+std::filesystem::path folder_of(const wire::TrainTask& task) {
+  return std::filesystem::path(task.run_folder) / "model";
+}
+
+// What a finished run leaves, by all ranks of the first copy: these tensors, in this order.
+Result<std::vector<checkpoint::TensorDeclaration>> exported_tensors(const wire::TrainTask& task,
+                                                                    const spec::ModelShape& shape) {
+  if (task.adapters) return checkpoint::tensors_of_adapter(shape, *task.adapters);
+  return checkpoint::tensors_to_export(shape, exported_type(task));
+}
+
+// A folder is named by its whole path, so that the adapter may be moved; a model's name stays one.
+std::string name_of_base(const std::string& model) {
+  std::error_code failed;
+  const auto whole = std::filesystem::canonical(model, failed);
+  return failed ? model : whole.string();
+}
+
+// As a folder that PEFT loads, with the tokenizer beside it.
+Result<ByteCount> write_adapter(const wire::TrainTask& task, const spec::ModelShape& shape,
+                                const checkpoint::ExportRequest& request, const checkpoint::PullTensor& pull) {
+  checkpoint::AdapterExport adapter{.folder = request.folder, .replace = true, .texts = request.texts, .config = {}};
+  std::erase_if(adapter.texts, [](const checkpoint::NamedText& text) {
+    return text.name == "config.json" || text.name == "generation_config.json";
+  });
+  adapter.config.options = *task.adapters;
+  adapter.config.base_model = name_of_base(task.model);
+  return checkpoint::write_adapter(adapter, shape, pull);
+}
+
 }  // namespace
 
 Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
                             const ExportContext& place) {
-  const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
   checkpoint::ExportRequest request;
-  request.tensors = checkpoint::tensors_to_export(shape, type);
+  auto tensors = exported_tensors(task, shape);
+  if (!tensors) return tensors.error();
+  request.tensors = std::move(*tensors);
   if (place.rank != 0) {
     for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer.bring_to_first(tensor.name, {});
     return {};
   }
-  request.folder = std::filesystem::path(task.run_folder) / "model";
+  request.folder = folder_of(task);
   request.replace = true;
   const auto files = spec::find_model(task.model, spec::model_search_from_environment());
   if (!files) return files.error();
-  auto texts = checkpoint::texts_of_model(*files, type);
+  auto texts = checkpoint::texts_of_model(*files, exported_type(task));
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
   if (auto room = await_room(request, task, place); !room) return room;
@@ -47,7 +83,8 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape&
                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
     return {};
   };
-  if (auto done = checkpoint::export_model(request, pull); !done) return done.error();
+  const auto done = task.adapters ? write_adapter(task, shape, request, pull) : checkpoint::export_model(request, pull);
+  if (!done) return done.error();
   return {};
 }
 

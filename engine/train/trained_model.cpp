@@ -1,5 +1,6 @@
 #include "train/trained_model.hpp"
 
+#include "checkpoint/adapter_folder.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "model/random_source.hpp"
 #include "parallel/frozen_bytes.hpp"
@@ -113,6 +114,11 @@ void TrainedModel::hand_around(model::UnitId unit, int reader) {
 }
 
 Result<void> TrainedModel::read_weights() {
+  if (task_.adapter) {
+    const auto adapter = checkpoint::open_adapter(*task_.adapter, description_.shape);
+    if (!adapter) return adapter.error();
+    return fill_from(reader_of(*adapter->tensors));
+  }
   if (task_.adapters) return fill_from(reader_of(*model::make_fresh_adapters(model_.parameters(), context_.seed)));
   const auto source = open_weights();
   if (!source) return source.error();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "checkpoint/adapted_source.hpp"
+#include "checkpoint/adapter_folder.hpp"
 #include "model/host_source.hpp"
 #include "model/random_source.hpp"
 #include "spec/model/model_source.hpp"
@@ -16,11 +18,26 @@ using wire::GenerateTask;
 
 constexpr std::chrono::milliseconds between_load_reports(200);
 
-Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
-                                                               const spec::ModelDescription& description,
-                                                               const spec::ModelSearch& search, std::uint64_t seed) {
+Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const GenerateTask& task,
+                                                            const spec::ModelDescription& description,
+                                                            const spec::ModelSearch& search, std::uint64_t seed) {
   if (task.random_weights) return model::make_random_source(description.config, seed);
   return checkpoint::open_checkpoint(task.model, search);
+}
+
+// With the adapter's tensors, whose form is added to forms.
+Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
+                                                               const spec::ModelDescription& description,
+                                                               const spec::ModelSearch& search, std::uint64_t seed,
+                                                               model::WeightForms& forms) {
+  auto base = open_base(task, description, search, seed);
+  if (!base || !task.adapter) return base;
+  auto adapter = checkpoint::open_adapter(*task.adapter, description.shape);
+  if (!adapter) return adapter.error();
+  auto adapted = model::adapter_forms(description.shape, adapter->config.options);
+  if (!adapted) return adapted.error();
+  forms.adapters = std::move(*adapted);
+  return checkpoint::with_adapter(std::move(*base), std::move(adapter->tensors));
 }
 
 std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
@@ -57,7 +74,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
       tensor::make_device_ops({job.device, assignment.threads, task.attention, task.deterministic, all_stays});
   if (!ops) return ops.error();
   loaded->ops = std::move(*ops);
-  auto source = open_weights(task, *description, search, assignment.seed);
+  model::WeightForms forms;
+  auto source = open_weights(task, *description, search, assignment.seed, forms);
   if (!source) return source.error();
   loaded->source = std::move(*source);
   loaded->in_host_memory = model::make_host_source(*loaded->source);
@@ -66,7 +84,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
   auto model =
       model::CausalModel::load(description->config, *loaded->source, loaded->ops,
                                {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads),
-                                tell_loading(job), offloaded_parts(task, *loaded)});
+                                tell_loading(job), offloaded_parts(task, *loaded), std::move(forms)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;

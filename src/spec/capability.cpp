@@ -17,7 +17,7 @@ constexpr std::array capabilities{
     CapabilityFacts{Capability::reinforcement, "reinforcement learning", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},
     CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", false},
-    CapabilityFacts{Capability::low_rank_adapters, "LoRA", false},
+    CapabilityFacts{Capability::low_rank_adapters, "LoRA", true},
     CapabilityFacts{Capability::decomposed_adapters, "DoRA", false},
     CapabilityFacts{Capability::whole_modules_beside_adapters, "training whole modules beside adapters", false},
     CapabilityFacts{Capability::tensor_parallelism, "tensor parallelism", false},

@@ -118,6 +118,7 @@ struct DistributedSpec {
 
 struct ModelSpec {
   std::optional<std::string> path;
+  std::optional<std::string> adapter;
   std::optional<std::string> tokenizer;
   WeightSource init = WeightSource::checkpoint;
   DataType dtype = DataType::automatic;
@@ -151,6 +152,9 @@ struct ModelSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("path", &ModelSpec::path, "folder, GGUF file, or name of a model in the local Hugging Face cache");
+    field("adapter", &ModelSpec::adapter,
+          "folder of a low-rank adapter for the model, as PEFT saves it; in training the one to begin with")
+        .needs(Capability::low_rank_adapters);
     field("tokenizer", &ModelSpec::tokenizer, "folder of the tokenizer; not set: the model's own");
     field("init", &ModelSpec::init,
           "where the weights come from; random builds from a bare config.json, to measure speed and memory");

@@ -13,6 +13,7 @@ namespace muster::wire {
 
 struct EvaluateTask {
   std::string model;                     // as the user calls it
+  std::optional<std::string> adapter;    // folder of a low-rank adapter beside its weights
   std::optional<std::string> tokenizer;  // of another folder
   bool random_weights = false;           // instead of the checkpoint's
   spec::ElementType dtype = spec::ElementType::float32;
@@ -27,6 +28,7 @@ struct EvaluateTask {
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("model", self.model);
+    visit("adapter", self.adapter);
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);

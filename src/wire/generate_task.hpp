@@ -49,6 +49,7 @@ struct Offload {
 
 struct GenerateTask {
   std::string model;                       // as the user calls it
+  std::optional<std::string> adapter;      // folder of a low-rank adapter beside its weights
   std::optional<std::string> tokenizer;    // of another folder
   bool random_weights = false;             // instead of the checkpoint's
   std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
@@ -80,6 +81,7 @@ struct GenerateTask {
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("model", self.model);
+    visit("adapter", self.adapter);
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);

@@ -11,6 +11,7 @@
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
 #include "job/evaluate/evaluate.hpp"
+#include "job/model_adapters.hpp"
 #include "job/placement.hpp"
 #include "job/question_file.hpp"
 #include "planning/plan_question.hpp"
@@ -161,11 +162,13 @@ class Planning {
                                      "model.init=random draws weights, to measure speed");
         !checked)
       return checked;
+    if (const auto adapter = given_adapter(spec_.model, plan_.question.model->shape); !adapter) return adapter.error();
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();
     text_.emplace(std::move(*text));
     task_.model = *settings.model.path;
+    task_.adapter = spec_.model.adapter;
     task_.tokenizer = spec_.model.tokenizer;
     task_.random_weights = spec_.model.init == spec::WeightSource::random;
     task_.dtype = host::element_type(settings.model.dtype);
@@ -259,6 +262,7 @@ class Planning {
 
 Result<EvaluatePlan> plan_evaluation(host::Host& host, const EvaluateRequest& asked, const data::OnPreparation& progress) {
   EvaluateRequest request = asked;
+  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
   forget_how_training_began(request.settings);
   if (const auto problems = problems_of(request); !problems.empty()) return to_error(problems);
   return Planning(host, request, progress).make();

@@ -11,6 +11,7 @@
 #include "job/generate/generate.hpp"
 #include "job/generate/generate_rows.hpp"
 #include "job/generate/prompt_file.hpp"
+#include "job/model_adapters.hpp"
 #include "job/placement.hpp"
 #include "planning/plan_question.hpp"
 #include "spec/readers.hpp"
@@ -135,6 +136,7 @@ wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question&
   const spec::RunSpec& spec = request.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
+  task.adapter = spec.model.adapter;
   task.tokenizer = spec.model.tokenizer;
   task.random_weights = spec.model.init == spec::WeightSource::random;
   task.dtype = host::element_type(type);
@@ -240,7 +242,9 @@ Result<PromptFile> open_prompts(const GenerateRequest& request) {
   return PromptFile::open(request.prompts, use, longest_prompt_line);
 }
 
-Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& request) {
+Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {
+  GenerateRequest request = asked;
+  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
   if (const auto problems = SettingsCheck(request).problems(); !problems.empty()) return to_error(problems);
   const auto total = count_prompts(request);
   if (!total) return total.error();
@@ -256,6 +260,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& re
                                    "measure speed");
       !checked)
     return checked.error();
+  if (const auto adapter = given_adapter(spec.model, question->model->shape); !adapter) return adapter.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};

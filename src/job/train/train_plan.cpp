@@ -12,6 +12,7 @@
 #include "host/device_choice.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
+#include "job/model_adapters.hpp"
 #include "job/model_fingerprint.hpp"
 #include "job/question_file.hpp"
 #include "job/train/micro_batch_cache.hpp"
@@ -50,7 +51,8 @@ spec::ElementType compute_type(const spec::RunSpec& spec, const host::ChosenDevi
     return spec::ElementType::float16;
   if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
     return spec::ElementType::bfloat16;
-  if (spec.training.mixed_precision == spec::MixedPrecision::off) return state_type(spec);
+  if (spec.training.mixed_precision == spec::MixedPrecision::off)
+    return spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   if (spec.model.dtype != spec::DataType::automatic) return host::element_type(spec.model.dtype);
   if (!on_gpu) return spec::ElementType::float32;
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
@@ -206,9 +208,10 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
   wire::TrainTask counted = task;
   if (!spec.training.decay_steps) counted.optimizer.decay_steps = 0;  // it follows from the number of steps
-  const std::string text = fmt::format("{}\n{}\n{}\n{}", wire::identity_text(counted), spec.experiment.seed,
+  std::string text = fmt::format("{}\n{}\n{}\n{}", wire::identity_text(counted), spec.experiment.seed,
                                        model_fingerprint(task.model).dump(),
                                        std::filesystem::path(task.data).filename().string());
+  if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
@@ -296,6 +299,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
                                    "name the folder that has model.safetensors; model.init=random begins from nothing");
       !checked)
     return checked.error();
+  auto adapters = trained_adapters(spec.model, plan.question.model->shape);
+  if (!adapters) return adapters.error();
   auto made = plan::make_plan(plan.question);
   if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
@@ -320,6 +325,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   wire::TrainTask task = task_of(spec, plan.plan, plan.question, *model, plan.data, *steps, sizes->all);
   task.compute = compute;
   task.state = state_type(spec);
+  task.adapters = std::move(*adapters);
+  task.adapter = spec.model.adapter;
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));

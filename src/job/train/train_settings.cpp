@@ -5,6 +5,7 @@
 
 #include "data/prepare_data.hpp"
 #include "job/builtin_model.hpp"
+#include "job/model_adapters.hpp"
 #include "job/train/train.hpp"
 #include "spec/optimizer_support.hpp"
 
@@ -17,6 +18,7 @@ class Settling {
 
   Result<spec::ResolvedSpec> settle() {
     take_builtin_job();
+    if (auto taken = take_adapter_folder(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
     check_device_map();
@@ -108,8 +110,9 @@ class Settling {
 spec::ElementType state_type(const spec::RunSpec& spec) {
   const spec::TrainingSpec& training = spec.training;
   const bool mixed = training.fp16 || training.bf16 || training.mixed_precision != spec::MixedPrecision::off;
-  return !mixed && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
-                                                                : spec::ElementType::float32;
+  const bool adapters = spec.model.use_lora || spec.model.adapter;  // they are always stepped in float32
+  return !mixed && !adapters && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
+                                                                             : spec::ElementType::float32;
 }
 
 Result<spec::ResolvedSpec> settle_training_settings(spec::ResolvedSpec given) {
