@@ -1,0 +1,206 @@
+"""Low-rank adapters, against PEFT over transformers, trained by torch.optim on the same batches."""
+
+import json
+
+import model_cases
+import numpy
+import peft
+import pytest
+import safetensors.torch
+import torch
+import torch_training
+import train_runs
+
+SAFE_EPSILON = 1e-5  # as in test_training_against_torch.py
+ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON, lr_scheduler="cosine")
+LORA = {"model.use_lora": "true", "model.lora_r": 4, "model.lora_alpha": 12, "model.lora_dropout": 0}
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=SAFE_EPSILON)
+
+
+def trained_parameters(model):
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def adapted(model, seed=5, **options):
+    """PEFT's model over a base, with adapters that change something from the first."""
+    torch.manual_seed(seed)
+    settings = dict(r=4, lora_alpha=12, target_modules="all-linear", lora_dropout=0.0, init_lora_weights=False,
+                    task_type="CAUSAL_LM") | options
+    oracle = peft.get_peft_model(model_cases.load(model, torch.float32), peft.LoraConfig(**settings))
+    with torch.no_grad():
+        for name, parameter in oracle.named_parameters():
+            if "lora_B" in name:
+                parameter.mul_(0.3)
+    return oracle
+
+
+def tensors_of(folder):
+    return safetensors.torch.load_file(folder / "adapter_model.safetensors")
+
+
+def assert_adapters_equal(folder, oracle, bound):
+    theirs = peft.get_peft_model_state_dict(oracle)
+    ours = tensors_of(folder)
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        assert (ours[name] - theirs[name]).abs().max() <= bound, name
+
+
+@pytest.fixture(scope="module")
+def rows(classroom):
+    return classroom.data(train_runs.pairs(30))
+
+
+@pytest.mark.parametrize("steps", [1, 50])
+@pytest.mark.parametrize("family", train_runs.FAMILIES)
+def test_steps_give_the_adapters_of_peft(classroom, rows, tmp_path, family, steps):
+    model = classroom.model(family)
+    oracle = adapted(model)
+    oracle.save_pretrained(tmp_path / "begin")
+    before = {name: tensor.clone() for name, tensor in peft.get_peft_model_state_dict(oracle).items()}
+    run = classroom.train(model, rows, ranks=2, max_steps=steps, batch_size=8, warmup_steps=min(5, steps - 1),
+                          **ADAMW | {"model.adapter": tmp_path / "begin"})
+    lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=steps, batch_size=8))
+    optimizer = adamw(trained_parameters(oracle))
+    losses, norms = torch_training.train(oracle, lessons, optimizer,
+                                         torch_training.cosine(optimizer, min(5, steps - 1), steps))
+    numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
+    numpy.testing.assert_allclose([float(norm) for norm in run.column("gradient_norm")], norms, rtol=1e-4)
+    assert_adapters_equal(run.folder / "model", oracle, 1e-5)
+    after = tensors_of(run.folder / "model")
+    assert max((after[name] - tensor).abs().max() for name, tensor in before.items()) > 1e-3
+
+
+@pytest.mark.parametrize("options", [
+    dict(target_modules=["q_proj", "v_proj"]),
+    dict(target_modules=r".*\.mlp\.(up|down)_proj", use_rslora=True),
+    dict(target_modules=["q_proj", "o_proj", "gate_proj"], rank_pattern={"o_proj": 2}, alpha_pattern={"gate_proj": 3}),
+    dict(target_modules="all-linear", exclude_modules=["k_proj"]),
+], ids=["names", "pattern", "ranks", "excluded"])
+def test_modules_are_chosen_and_scaled_as_peft_does(classroom, rows, tmp_path, options):
+    model = classroom.model("llama")
+    oracle = adapted(model, **options)
+    oracle.save_pretrained(tmp_path / "begin")
+    run = classroom.train(model, rows, max_steps=3, batch_size=8, **ADAMW | {"model.adapter": tmp_path / "begin"})
+    lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=3, batch_size=8))
+    optimizer = adamw(trained_parameters(oracle))
+    losses, _ = torch_training.train(oracle, lessons, optimizer, torch_training.cosine(optimizer, 0, 3))
+    numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
+    assert_adapters_equal(run.folder / "model", oracle, 1e-5)
+
+
+@pytest.mark.parametrize("family", train_runs.FAMILIES)
+def test_a_fresh_adapter_begins_as_pefts_and_what_is_written_loads_there(classroom, rows, family):
+    model = classroom.model(family)
+    run = classroom.train(model, rows, max_steps=2, batch_size=30, **ADAMW | LORA | dict(learning_rate=1e-12, weight_decay=0))
+    base = model_cases.load(model, torch.float32)
+    lesson = torch_training.lessons_of(classroom.samples(model, rows, steps=1, batch_size=30))[0]
+    with torch.no_grad():
+        loss = (torch_training.summed_loss(base, lesson) / torch_training.trained_tokens(lesson)).item()
+    assert abs(run.losses()[0] - loss) <= 1e-5  # B is nothing
+    loaded = peft.PeftModel.from_pretrained(base, run.folder / "model")
+    downs = {name: tensor for name, tensor in loaded.state_dict().items() if "lora_A" in name}
+    fresh = peft.get_peft_model(model_cases.load(model, torch.float32), peft.LoraConfig(
+        r=4, lora_alpha=12, target_modules="all-linear", task_type="CAUSAL_LM")).state_dict()
+    assert downs.keys() == {name for name in fresh if "lora_A" in name}
+    for name, tensor in downs.items():  # spread evenly up to 1/√inputs
+        bound = tensor.shape[1] ** -0.5
+        assert 0.8 * bound < tensor.abs().max() <= bound * 1.0001
+        assert abs(tensor.std() - fresh[name].std()) < 0.2 * bound
+    config = json.loads((run.folder / "model/adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(model)
+    assert not (run.folder / "model/config.json").exists()
+    assert (run.folder / "model/tokenizer.json").exists()
+
+
+LAYOUTS = {
+    "two ranks": (2, {}),
+    "full_shard": (3, {"distributed.strategy": "fsdp"}),
+    "shard_grad_op": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "shard_grad_op"}),
+    "hybrid_shard": (4, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "hybrid_shard",
+                         "distributed.fsdp_group_size": 2}),
+    "offload": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
+    "offload alone": (1, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
+}
+RECOMPUTED = dict(zip(LAYOUTS, ["none", "full", "selective", "full", "none", "selective"], strict=True))
+SETTINGS = dict(max_steps=8, batch_size=12, learning_rate=2e-3, lr_scheduler="cosine", warmup_steps=2, deterministic="true")
+DROPOUT = LORA | {"model.lora_dropout": 0.2}
+
+
+@pytest.fixture(scope="module")
+def alone(classroom, rows):
+    return classroom.train(classroom.model("llama-tied"), rows, **SETTINGS | DROPOUT)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_bits_with_dropout_too(classroom, rows, alone, layout):
+    ranks, mode = LAYOUTS[layout]
+    other = classroom.train(classroom.model("llama-tied"), rows, ranks, micro_batch_size=12 // ranks if ranks == 3 else 12 // ranks // 3,
+                            gradient_checkpointing=RECOMPUTED[layout], **SETTINGS | DROPOUT | mode)
+    train_runs.assert_same_bits(alone, other)
+
+
+def test_dropout_changes_something_and_each_epoch_leaves_out_other_inputs(classroom, rows, alone):
+    without = classroom.train(classroom.model("llama-tied"), rows, **SETTINGS | LORA)
+    assert without.column()[0] == alone.column()[0]  # B is nothing yet
+    assert without.column()[2:] != alone.column()[2:]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen3"])
+def test_other_families_and_bfloat16(classroom, rows, family):
+    settings = SETTINGS | DROPOUT | dict(mixed_precision="bf16", max_steps=4)
+    model = classroom.model(family)
+    train_runs.assert_same_bits(
+        classroom.train(model, rows, **settings),
+        classroom.train(model, rows, 3, micro_batch_size=2, **settings | {"distributed.strategy": "fsdp"}))
+
+
+def test_what_four_shards_saved_one_two_and_three_ranks_resume(classroom, rows, alone):
+    model = classroom.model("llama-tied")
+    for ranks, mode in ((1, {}), (2, {"distributed.strategy": "ddp"}), (3, {"distributed.strategy": "fsdp"})):
+        begun = classroom.train(model, rows, 4, save_steps=5, **SETTINGS | DROPOUT | {"distributed.strategy": "fsdp"})
+        checkpoint = begun.folder / "checkpoints" / "step-5"
+        # Adapters with the two moments of AdamW, and nothing of the base.
+        adapter = (begun.folder / "model/adapter_model.safetensors").stat().st_size
+        size = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
+        assert 2.5 * adapter < size < 3.5 * adapter + 65536
+        resumed = classroom.start(model, rows, ranks, save_steps=5,
+                                  **SETTINGS | DROPOUT | mode | {"experiment.resume": checkpoint})
+        assert resumed.code == 0 and "resuming after step 5" in resumed.text, resumed.text
+        train_runs.assert_same_bits(alone, begun)
+
+
+def test_a_checkpoint_is_refused_over_another_base_or_with_other_adapters(classroom, rows):
+    model = classroom.model("llama-tied")
+    begun = classroom.train(model, rows, save_steps=4, **SETTINGS | LORA)
+    resume = {"experiment.resume": begun.folder / "checkpoints" / "step-4"}
+    for words in (LORA | {"model.lora_alpha": 13}, LORA | {"model.lora_r": 5}, {}):
+        refused = classroom.start(model, rows, **SETTINGS | words | resume)
+        assert refused.code == 2 and "its numbers would change" in refused.text, refused.text
+    changed = classroom.folder / "changed-base"
+    oracle = model_cases.load(model, torch.float32)
+    with torch.no_grad():
+        oracle.model.layers[0].mlp.up_proj.weight[0, 0] += 1
+    oracle.save_pretrained(changed)
+    classroom.add_tokenizer(changed)
+    refused = classroom.start(changed, rows, **SETTINGS | LORA | resume)
+    assert refused.code == 2, refused.text
+
+
+def test_mistakes_are_told_before_anything_starts(classroom, rows, tmp_path):
+    model = classroom.model("llama-tied")
+    for settings, words in [
+        (LORA | {"model.lora_target_modules": "[queries]"}, ["queries", "q_proj"]),
+        ({"model.lora_r": 4}, ["model.use_lora"]),
+        (LORA | {"model.use_dora": "true"}, ["DoRA"]),
+        ({"model.adapter": tmp_path / "nothing"}, ["adapter_config.json"]),
+    ]:
+        run = classroom.start(model, rows, max_steps=1, batch_size=2, **settings)
+        assert run.code == 2 and all(word in run.text for word in words), run.text
+        assert not run.folder.exists()
+    adapted(classroom.model("llama")).save_pretrained(tmp_path / "other")
+    run = classroom.start(classroom.model("qwen3"), rows, max_steps=1, **{"model.adapter": tmp_path / "other"})
+    assert run.code == 2, run.text
