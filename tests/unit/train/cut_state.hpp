@@ -74,6 +74,7 @@ class CutStrategy final : public parallel::Strategy {
   void begin_last_pass() override {}
   void finish_gradients() override {}
   parallel::CommunicationTime take_communication_time() override { return {}; }
+  void take_frozen(model::UnitId) override {}
   void check_ranks() const override {}
   void publish() override {}
 
