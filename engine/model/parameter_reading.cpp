@@ -17,6 +17,9 @@ using tensor::Primitives;
 
 constexpr std::int64_t slice_bytes = 4 << 20;
 
+// Codes are made of the numbers that would be computed with.
+at::ScalarType read_as(const tensor::Weight& weight) { return weight.packing ? weight.type : weight.stored; }
+
 std::span<std::byte> bytes_of(at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
@@ -29,6 +32,10 @@ class Reading {
   void add(const Parameter& parameter) {
     std::int64_t first = 0;
     for (const auto& [name, rows] : parameter.pieces) {
+      if (parameter.columns && parameter.weight.packing && parameter.weight.packing->double_quantized)
+        last_.push_back([this, weight = parameter.weight, first, rows]() mutable {
+          ops_.primitives->round_scales(weight, first, rows);
+        });
       if (!parameter.columns)
         add_vector(name, parameter.vector.narrow(0, first, rows));
       else if (parameter.transposed)
@@ -54,19 +61,21 @@ class Reading {
   const checkpoint::TensorSource& source_;
   tensor::DeviceOps& ops_;
   std::vector<Slice> slices_;
+  std::vector<std::function<void()>> last_;  // when all of a tensor is there
 };
 
 void Reading::add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
                        std::int64_t rows) {
-  const std::int64_t row_bytes = weight.inputs * static_cast<std::int64_t>(c10::elementSize(weight.type));
-  const std::int64_t alignment = Primitives::row_alignment;
+  const at::ScalarType type = read_as(weight);
+  const std::int64_t row_bytes = weight.inputs * static_cast<std::int64_t>(c10::elementSize(type));
+  const std::int64_t alignment = Primitives::rows_between_cuts(weight);
   const std::int64_t most = std::max(alignment, slice_bytes / row_bytes / alignment * alignment);
   for (std::int64_t first = 0; first < rows; first += most) {
     const std::int64_t count = std::min(most, rows - first);
-    slices_.push_back({count * row_bytes, [this, name, weight, first_row, first, count]() -> Result<void> {
-                         at::Tensor slice = at::empty({count, weight.inputs}, weight.type);
+    slices_.push_back({count * row_bytes, [this, name, weight, type, first_row, first, count]() -> Result<void> {
+                         at::Tensor slice = at::empty({count, weight.inputs}, type);
                          auto read = source_.read(name, {.first_row = first, .rows = count},
-                                                  tensor::from_torch(weight.type), bytes_of(slice));
+                                                  tensor::from_torch(type), bytes_of(slice));
                          if (!read) return read;
                          tensor::Weight target = weight;  // shares its storage
                          ops_.primitives->fill_rows(target, first_row + first, slice);
@@ -77,15 +86,16 @@ void Reading::add_rows(const std::string& name, const tensor::Weight& weight, st
 
 void Reading::add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
                              std::int64_t rows) {
-  const auto element = static_cast<std::int64_t>(c10::elementSize(weight.type));
-  const std::int64_t most = Primitives::row_alignment;
+  const at::ScalarType type = read_as(weight);
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+  const std::int64_t most = Primitives::rows_between_cuts(weight);
   for (std::int64_t first = 0; first < rows; first += most) {
     const std::int64_t count = std::min(most, rows - first);
     slices_.push_back({count * weight.inputs * element,
-                       [this, name, weight, first_row, first, count]() -> Result<void> {
-                         at::Tensor band = at::empty({weight.inputs, count}, weight.type);
+                       [this, name, weight, type, first_row, first, count]() -> Result<void> {
+                         at::Tensor band = at::empty({weight.inputs, count}, type);
                          auto read = source_.read(name, {.first_column = first, .columns = count},
-                                                  tensor::from_torch(weight.type), bytes_of(band));
+                                                  tensor::from_torch(type), bytes_of(band));
                          if (!read) return read;
                          tensor::Weight target = weight;
                          ops_.primitives->fill_rows(target, first_row + first, band.t().contiguous());
@@ -133,6 +143,7 @@ Result<void> Reading::run(int threads, const std::function<void(const LoadProgre
     work();
   }
   if (failure) return *failure;
+  for (const auto& finish : last_) finish();
   return {};
 }
 

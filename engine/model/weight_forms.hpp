@@ -1,13 +1,16 @@
-// In which forms a model has its weights, beyond plain matrices: packed ones, and low-rank adapters beside them.
+// In which forms a model has its weights, beyond plain matrices: packed and narrow ones, and low-rank adapters beside
+// them.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "base/result.hpp"
+#include "checkpoint/tensor_source.hpp"
 #include "spec/adapter_options.hpp"
 #include "spec/model/model_shape.hpp"
-#include "spec/weight_packing.hpp"
+#include "spec/weight_options.hpp"
+#include "tensor/torch.hpp"
 
 namespace muster::model {
 
@@ -21,11 +24,20 @@ struct AdapterForm {
 struct WeightForms {
   std::map<std::string, AdapterForm, std::less<>> adapters;  // where there are any, nothing else is trained
   std::map<std::string, spec::WeightPacking, std::less<>> packed;
+  // Weights that a checkpoint has in 16 bits, and that may stay so where they are computed with in float32.
+  std::map<std::string, at::ScalarType, std::less<>> narrow;
 };
 
 // Refused: options that choose no module, or one that is no linear layer.
 Result<std::map<std::string, AdapterForm, std::less<>>> adapter_forms(const spec::ModelShape& shape,
                                                                       const spec::AdapterOptions& options);
+
+// Of the linear layers that are not skipped. Refused: layers that are read as one, of which some are skipped.
+Result<std::map<std::string, spec::WeightPacking, std::less<>>> packed_forms(const spec::ModelShape& shape,
+                                                                             const spec::WeightOptions& options);
+
+// Of the matrices that the source has in a 16-bit type.
+std::map<std::string, at::ScalarType, std::less<>> narrow_forms(const checkpoint::TensorSource& source);
 
 // What the tensors of a weight's adapter are called: "model.layers.0.mlp.down_proj.lora_A.weight".
 struct AdapterNames {

@@ -22,6 +22,11 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
 Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelShape& shape) {
   model::WeightForms forms;
   if (!task.adapters) return forms;
+  if (task.weights) {
+    auto packed = model::packed_forms(shape, *task.weights);
+    if (!packed) return packed.error();
+    forms.packed = std::move(*packed);
+  }
   auto adapters = model::adapter_forms(shape, *task.adapters);
   if (!adapters) return adapters.error();
   forms.adapters = std::move(*adapters);

@@ -18,6 +18,7 @@ wire::GenerateTask loading_of(const wire::EvaluateTask& task) {
   loading.tokenizer = task.tokenizer;
   loading.random_weights = task.random_weights;
   loading.dtype = task.dtype;
+  loading.weights = task.weights;
   loading.attention = task.attention;
   loading.deterministic = task.deterministic;
   return loading;

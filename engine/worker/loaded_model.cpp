@@ -25,13 +25,20 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const GenerateTask& 
   return checkpoint::open_checkpoint(task.model, search);
 }
 
-// With the adapter's tensors, whose form is added to forms.
+// With the adapter's tensors. forms: those of all weights.
 Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
                                                                const spec::ModelDescription& description,
                                                                const spec::ModelSearch& search, std::uint64_t seed,
                                                                model::WeightForms& forms) {
   auto base = open_base(task, description, search, seed);
-  if (!base || !task.adapter) return base;
+  if (!base) return base;
+  forms.narrow = model::narrow_forms(**base);
+  if (task.weights) {
+    auto packed = model::packed_forms(description.shape, *task.weights);
+    if (!packed) return packed.error();
+    forms.packed = std::move(*packed);
+  }
+  if (!task.adapter) return base;
   auto adapter = checkpoint::open_adapter(*task.adapter, description.shape);
   if (!adapter) return adapter.error();
   auto adapted = model::adapter_forms(description.shape, adapter->config.options);

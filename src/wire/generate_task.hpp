@@ -14,6 +14,7 @@
 
 #include "spec/computed_types.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_options.hpp"
 
 namespace muster::wire {
 
@@ -53,6 +54,7 @@ struct GenerateTask {
   std::optional<std::string> tokenizer;    // of another folder
   bool random_weights = false;             // instead of the checkpoint's
   std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
+  std::optional<spec::WeightOptions> weights;  // absent: plain ones
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;
   std::int64_t batch_size = 8;          // sequences computed in one step
@@ -85,6 +87,7 @@ struct GenerateTask {
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);
+    visit("weights", self.weights);
     visit("attention", self.attention);
     visit("deterministic", self.deterministic);
     visit("batch_size", self.batch_size);

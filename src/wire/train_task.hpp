@@ -11,8 +11,8 @@
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_options.hpp"
 #include "wire/field_marks.hpp"
-#include "wire/weight_options.hpp"
 
 namespace muster::wire {
 
@@ -93,7 +93,7 @@ struct TrainTask {
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
   ShardingOptions sharding;
-  std::optional<WeightOptions> weights;          // absent: plain ones
+  std::optional<spec::WeightOptions> weights;    // absent: plain ones
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
   std::string data;                              // prepared tokens
