@@ -22,6 +22,11 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
 Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelShape& shape) {
   model::WeightForms forms;
   if (!task.adapters) return forms;
+  if (!task.random_weights) {
+    const auto source = checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
+    if (!source) return source.error();
+    forms.narrow = model::narrow_forms(**source);
+  }
   if (task.weights) {
     auto packed = model::packed_forms(shape, *task.weights);
     if (!packed) return packed.error();

@@ -11,7 +11,7 @@
 #include "spec/capability.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
-#include "spec/weight_packing.hpp"
+#include "spec/weight_options.hpp"
 
 namespace muster::spec {
 
@@ -145,6 +145,7 @@ struct ModelSpec {
   // How the weights of linear layers are held, and what is trained beside them; absent: as they are, and nothing. Of
   // settings without contradictions (find_contradictions).
   std::optional<WeightPacking> packing() const;
+  std::optional<WeightOptions> weight_options() const;
   std::optional<AdapterOptions> adapters() const;
   // model.dtype, or what bnb_4bit_compute_dtype says where that leaves it open.
   DataType computed_type() const;

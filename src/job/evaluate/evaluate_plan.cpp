@@ -11,7 +11,7 @@
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
 #include "job/evaluate/evaluate.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/placement.hpp"
 #include "job/question_file.hpp"
 #include "planning/plan_question.hpp"
@@ -149,7 +149,7 @@ class Planning {
   // The model and its text.
   Result<void> read() {
     spec::RunSpec settings = spec_;
-    settings.model.dtype = host::type_to_hold(spec_.model.dtype, devices_);
+    settings.model.dtype = host::type_to_hold(spec_.model.computed_type(), devices_);
     Result<std::filesystem::path> model = std::filesystem::path(*spec_.model.path);
     if (is_builtin_model(*spec_.model.path)) model = builtin_model_folder(cache_, *spec_.model.path);
     if (!model) return model.error();
@@ -172,6 +172,7 @@ class Planning {
     task_.tokenizer = spec_.model.tokenizer;
     task_.random_weights = spec_.model.init == spec::WeightSource::random;
     task_.dtype = host::element_type(settings.model.dtype);
+    task_.weights = spec_.model.weight_options();
     task_.attention = spec_.system.attn_impl;
     task_.deterministic = spec_.system.deterministic;
     return {};
@@ -262,7 +263,7 @@ class Planning {
 
 Result<EvaluatePlan> plan_evaluation(host::Host& host, const EvaluateRequest& asked, const data::OnPreparation& progress) {
   EvaluateRequest request = asked;
-  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
+  if (auto taken = take_model_name(request.settings.spec.model); !taken) return taken.error();
   forget_how_training_began(request.settings);
   if (const auto problems = problems_of(request); !problems.empty()) return to_error(problems);
   return Planning(host, request, progress).make();

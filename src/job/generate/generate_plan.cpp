@@ -11,7 +11,7 @@
 #include "job/generate/generate.hpp"
 #include "job/generate/generate_rows.hpp"
 #include "job/generate/prompt_file.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/placement.hpp"
 #include "planning/plan_question.hpp"
 #include "spec/readers.hpp"
@@ -140,6 +140,7 @@ wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question&
   task.tokenizer = spec.model.tokenizer;
   task.random_weights = spec.model.init == spec::WeightSource::random;
   task.dtype = host::element_type(type);
+  task.weights = spec.model.weight_options();
   task.attention = spec.system.attn_impl;
   task.deterministic = spec.system.deterministic;
   task.batch_size = *question.micro_batch;
@@ -244,7 +245,7 @@ Result<PromptFile> open_prompts(const GenerateRequest& request) {
 
 Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {
   GenerateRequest request = asked;
-  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
+  if (auto taken = take_model_name(request.settings.spec.model); !taken) return taken.error();
   if (const auto problems = SettingsCheck(request).problems(); !problems.empty()) return to_error(problems);
   const auto total = count_prompts(request);
   if (!total) return total.error();
@@ -252,7 +253,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
   const auto devices = host::choose_devices(host, spec.distributed, *total, request.purpose);
   if (!devices) return devices.error();
   spec::RunSpec settings = spec;
-  settings.model.dtype = host::type_to_hold(spec.model.dtype, *devices);
+  settings.model.dtype = host::type_to_hold(spec.model.computed_type(), *devices);
   auto question = ask_for_generation(host, settings, *devices, request.mode);
   if (!question) return question.error();
   if (auto checked = check_weights(*question, spec.model,

@@ -12,7 +12,7 @@
 #include "host/device_choice.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/model_fingerprint.hpp"
 #include "job/question_file.hpp"
 #include "job/train/micro_batch_cache.hpp"
@@ -52,8 +52,9 @@ spec::ElementType compute_type(const spec::RunSpec& spec, const host::ChosenDevi
   if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
     return spec::ElementType::bfloat16;
   if (spec.training.mixed_precision == spec::MixedPrecision::off)
-    return spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
-  if (spec.model.dtype != spec::DataType::automatic) return host::element_type(spec.model.dtype);
+    return spec.model.computed_type() == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
+                                                                  : spec::ElementType::float32;
+  if (spec.model.computed_type() != spec::DataType::automatic) return host::element_type(spec.model.computed_type());
   if (!on_gpu) return spec::ElementType::float32;
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
 }
@@ -327,6 +328,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.state = state_type(spec);
   task.adapters = std::move(*adapters);
   task.adapter = spec.model.adapter;
+  task.weights = spec.model.weight_options();
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));

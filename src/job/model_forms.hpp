@@ -1,4 +1,4 @@
-// Which low-rank adapters a job has beside its model's weights.
+// In which form a job has the weights of its model, and which low-rank adapters beside them.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace muster::job {
 
-// model.path may be the folder of an adapter, which names its model: from here on path is that model, and model.adapter
-// the folder.
-Result<void> take_adapter_folder(spec::ModelSpec& model);
+// model.path may say more than a model: it may be the folder of an adapter, which names its model, or end with -8bit or
+// -4bit. From here on path is the model alone, and the rest is in the settings.
+Result<void> take_model_name(spec::ModelSpec& model);
 
 // What model.adapter's folder says; absent: there is none. Refused: one that is not for this model, and what this version
 // cannot compute.

@@ -1,4 +1,4 @@
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include "spec/capability.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/model_search.hpp"
+#include "spec/packed_name.hpp"
 
 namespace muster::job {
 namespace {
@@ -24,11 +25,8 @@ Error cannot_compute(const std::string& adapter, spec::Capability what) {
           "merge it with PEFT (merge_and_unload), and name the merged model"};
 }
 
-}  // namespace
-
-Result<void> take_adapter_folder(spec::ModelSpec& model) {
-  if (!model.path) return {};
-  const auto found = spec::find_model(*model.path, spec::model_search_from_environment());
+Result<void> take_adapter_folder(spec::ModelSpec& model, const spec::ModelSearch& search) {
+  const auto found = spec::find_model(*model.path, search);
   if (!found || !is_adapter_folder(*found)) return {};
   if (model.adapter)
     return bad_input(fmt::format("{} is an adapter itself, and model.adapter is {}", *model.path, *model.adapter),
@@ -41,6 +39,15 @@ Result<void> take_adapter_folder(spec::ModelSpec& model) {
   model.adapter = found->string();
   model.path = config->base_model;
   return {};
+}
+
+}  // namespace
+
+Result<void> take_model_name(spec::ModelSpec& model) {
+  if (!model.path) return {};
+  const spec::ModelSearch search = spec::model_search_from_environment();
+  if (auto taken = take_adapter_folder(model, search); !taken) return taken;
+  return spec::take_packed_name(model, search);
 }
 
 Result<std::optional<spec::AdapterOptions>> given_adapter(const spec::ModelSpec& model, const spec::ModelShape& shape) {
