@@ -90,10 +90,12 @@ tensor::Weight ParameterList::adapter_weight(const std::string& name, std::int64
 void ParameterList::add_adapters(Linear& linear, const std::vector<Parameter::Piece>& weights, std::int64_t inputs) {
   std::int64_t first = 0;
   for (const auto& [name, rows] : weights) {
-    if (const auto form = forms_.adapters.find(name); form != forms_.adapters.end()) {
+    for (std::size_t number = 0; number < forms_.adapters.size(); ++number) {
+      const auto form = forms_.adapters[number].find(name);
+      if (form == forms_.adapters[number].end()) continue;
       const auto [rank, scale] = form->second;
-      const AdapterNames names = adapter_names(name);
-      Adapter adapter{.first_output = first, .scale = scale};
+      const AdapterNames names = adapter_names(name, number);
+      Adapter adapter{.number = static_cast<std::int64_t>(number), .first_output = first, .scale = scale};
       adapter.down = adapter_weight(names.down, rank, inputs, adapter.down_id);
       adapter.up = adapter_weight(names.up, rows, rank, adapter.up_id);
       linear.adapters.push_back(std::move(adapter));

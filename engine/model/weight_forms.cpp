@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/adapted_source.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
 #include "tensor/element_types.hpp"
@@ -29,11 +30,10 @@ Result<void> check_joined(const spec::ModelShape& shape, const Packed& packed,
 
 }  // namespace
 
-Result<std::map<std::string, AdapterForm, std::less<>>> adapter_forms(const spec::ModelShape& shape,
-                                                                      const spec::AdapterOptions& options) {
+Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
   const auto modules = spec::adapted_modules(shape, options);
   if (!modules) return modules.error();
-  std::map<std::string, AdapterForm, std::less<>> forms;
+  AdapterForms forms;
   for (const spec::AdaptedModule& module : *modules)
     forms[shape.path(module.weight)] = {module.rank, module.scale};
   return forms;
@@ -63,9 +63,10 @@ std::map<std::string, at::ScalarType, std::less<>> narrow_forms(const checkpoint
   return forms;
 }
 
-AdapterNames adapter_names(const std::string& weight) {
+AdapterNames adapter_names(const std::string& weight, std::size_t number) {
   const std::string module = weight.substr(0, weight.rfind('.'));
-  return {spec::lora_a_name(module), spec::lora_b_name(module)};
+  return {checkpoint::adapted_name(number, spec::lora_a_name(module)),
+          checkpoint::adapted_name(number, spec::lora_b_name(module))};
 }
 
 }  // namespace muster::model

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "checkpoint/tensor_source.hpp"
@@ -19,18 +20,18 @@ struct AdapterForm {
   std::int64_t rank = 0;
   double scale = 1;
 };
+using AdapterForms = std::map<std::string, AdapterForm, std::less<>>;
 
 // Both by the names that the model's shape has for the weights: "model.layers.0.mlp.down_proj.weight".
 struct WeightForms {
-  std::map<std::string, AdapterForm, std::less<>> adapters;  // where there are any, nothing else is trained
+  std::vector<AdapterForms> adapters;  // each one's; where there are any, nothing else is trained
   std::map<std::string, spec::WeightPacking, std::less<>> packed;
   // Weights that a checkpoint has in 16 bits, and that may stay so where they are computed with in float32.
   std::map<std::string, at::ScalarType, std::less<>> narrow;
 };
 
 // Refused: options that choose no module, or one that is no linear layer.
-Result<std::map<std::string, AdapterForm, std::less<>>> adapter_forms(const spec::ModelShape& shape,
-                                                                      const spec::AdapterOptions& options);
+Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::AdapterOptions& options);
 
 // Of the linear layers that are not skipped. Refused: layers that are read as one, of which some are skipped.
 Result<std::map<std::string, spec::WeightPacking, std::less<>>> packed_forms(const spec::ModelShape& shape,
@@ -39,11 +40,12 @@ Result<std::map<std::string, spec::WeightPacking, std::less<>>> packed_forms(con
 // Of the matrices that the source has in a 16-bit type.
 std::map<std::string, at::ScalarType, std::less<>> narrow_forms(const checkpoint::TensorSource& source);
 
-// What the tensors of a weight's adapter are called: "model.layers.0.mlp.down_proj.lora_A.weight".
+// What the tensors of a weight's adapter are called: "model.layers.0.mlp.down_proj.lora_A.weight" of the first one, others
+// by checkpoint::adapted_name.
 struct AdapterNames {
   std::string down;  // A
   std::string up;    // B
 };
-AdapterNames adapter_names(const std::string& weight);
+AdapterNames adapter_names(const std::string& weight, std::size_t number);
 
 }  // namespace muster::model

@@ -34,7 +34,7 @@ Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::Mod
   }
   auto adapters = model::adapter_forms(shape, *task.adapters);
   if (!adapters) return adapters.error();
-  forms.adapters = std::move(*adapters);
+  forms.adapters.push_back(std::move(*adapters));
   return forms;
 }
 

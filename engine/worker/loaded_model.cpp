@@ -25,7 +25,7 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const GenerateTask& 
   return checkpoint::open_checkpoint(task.model, search);
 }
 
-// With the adapter's tensors. forms: those of all weights.
+// With the adapters' tensors. forms: those of all weights.
 Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
                                                                const spec::ModelDescription& description,
                                                                const spec::ModelSearch& search, std::uint64_t seed,
@@ -38,13 +38,16 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTas
     if (!packed) return packed.error();
     forms.packed = std::move(*packed);
   }
-  if (!task.adapter) return base;
-  auto adapter = checkpoint::open_adapter(*task.adapter, description.shape);
-  if (!adapter) return adapter.error();
-  auto adapted = model::adapter_forms(description.shape, adapter->config.options);
-  if (!adapted) return adapted.error();
-  forms.adapters = std::move(*adapted);
-  return checkpoint::with_adapter(std::move(*base), std::move(adapter->tensors));
+  std::vector<std::unique_ptr<checkpoint::TensorSource>> adapters;
+  for (const std::string& folder : task.adapters) {
+    auto adapter = checkpoint::open_adapter(folder, description.shape);
+    if (!adapter) return adapter.error();
+    auto adapted = model::adapter_forms(description.shape, adapter->config.options);
+    if (!adapted) return adapted.error();
+    forms.adapters.push_back(std::move(*adapted));
+    adapters.push_back(std::move(adapter->tensors));
+  }
+  return checkpoint::with_adapters(std::move(*base), std::move(adapters));
 }
 
 std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "spec/adapter_options.hpp"
@@ -14,11 +16,18 @@ namespace muster::job {
 // -4bit. From here on path is the model alone, and the rest is in the settings.
 Result<void> take_model_name(spec::ModelSpec& model);
 
-// What model.adapter's folder says; absent: there is none. Refused: one that is not for this model, and what this version
-// cannot compute.
-Result<std::optional<spec::AdapterOptions>> given_adapter(const spec::ModelSpec& model, const spec::ModelShape& shape);
+// Of a job that takes at most one.
+std::optional<std::string> only_adapter(const spec::ModelSpec& model);
+Result<void> check_one_adapter(const spec::ModelSpec& model);
+
+// What the folders of model.adapters say. Refused: those that are not for this model, and what this version cannot
+// compute.
+Result<std::vector<spec::AdapterOptions>> given_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
 
 // What is trained: the given one, else what model.use_lora and its settings ask for; absent: the weights themselves.
 Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
+
+// What prompts call them: the last part of each folder's path. Refused: two of one name.
+Result<std::vector<std::string>> adapter_words(const std::vector<std::string>& folders);
 
 }  // namespace muster::job

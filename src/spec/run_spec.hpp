@@ -118,7 +118,7 @@ struct DistributedSpec {
 
 struct ModelSpec {
   std::optional<std::string> path;
-  std::optional<std::string> adapter;
+  std::vector<std::string> adapter_folders;
   std::optional<std::string> tokenizer;
   WeightSource init = WeightSource::checkpoint;
   DataType dtype = DataType::automatic;
@@ -153,8 +153,8 @@ struct ModelSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("path", &ModelSpec::path, "folder, GGUF file, or name of a model in the local Hugging Face cache");
-    field("adapter", &ModelSpec::adapter,
-          "folder of a low-rank adapter for the model, as PEFT saves it; in training the one to begin with")
+    field("adapters", &ModelSpec::adapter_folders,
+          "folders of low-rank adapters for the model, as PEFT saves them; in training the one to begin with")
         .needs(Capability::low_rank_adapters);
     field("tokenizer", &ModelSpec::tokenizer, "folder of the tokenizer; not set: the model's own");
     field("init", &ModelSpec::init,

@@ -50,7 +50,8 @@ struct Offload {
 
 struct GenerateTask {
   std::string model;                       // as the user calls it
-  std::optional<std::string> adapter;      // folder of a low-rank adapter beside its weights
+  // Folders of low-rank adapters beside its weights. A request has the number of its own, -1 for none; usually 0.
+  std::vector<std::string> adapters;
   std::optional<std::string> tokenizer;    // of another folder
   bool random_weights = false;             // instead of the checkpoint's
   std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
@@ -83,7 +84,7 @@ struct GenerateTask {
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("model", self.model);
-    visit("adapter", self.adapter);
+    visit("adapters", self.adapters);
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);

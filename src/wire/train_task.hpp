@@ -132,7 +132,7 @@ struct TrainTask {
     visit("sharding", self.sharding);
     visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
-    visit("adapter", self.adapter, agreed_presence("model.adapter"));
+    visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);
     visit("sequence_length", self.sequence_length, agreed("training.sequence_length"), of_identity);

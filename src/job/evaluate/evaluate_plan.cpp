@@ -162,13 +162,14 @@ class Planning {
                                      "model.init=random draws weights, to measure speed");
         !checked)
       return checked;
-    if (const auto adapter = given_adapter(spec_.model, plan_.question.model->shape); !adapter) return adapter.error();
+    if (auto checked = check_one_adapter(spec_.model); !checked) return checked;
+    if (const auto adapters = given_adapters(spec_.model, plan_.question.model->shape); !adapters) return adapters.error();
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();
     text_.emplace(std::move(*text));
     task_.model = *settings.model.path;
-    task_.adapter = spec_.model.adapter;
+    task_.adapter = only_adapter(spec_.model);
     task_.tokenizer = spec_.model.tokenizer;
     task_.random_weights = spec_.model.init == spec::WeightSource::random;
     task_.dtype = host::element_type(settings.model.dtype);

@@ -136,7 +136,7 @@ wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question&
   const spec::RunSpec& spec = request.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
-  task.adapter = spec.model.adapter;
+  task.adapters = spec.model.adapter_folders;
   task.tokenizer = spec.model.tokenizer;
   task.random_weights = spec.model.init == spec::WeightSource::random;
   task.dtype = host::element_type(type);
@@ -240,7 +240,9 @@ std::vector<std::string> device_notes(const host::ChosenDevices& chosen, const P
 Result<PromptFile> open_prompts(const GenerateRequest& request) {
   if (!request.texts.empty()) return PromptFile::of_texts(request.texts);
   const PromptUse use = request.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
-  return PromptFile::open(request.prompts, use, longest_prompt_line);
+  auto adapters = adapter_words(request.settings.spec.model.adapter_folders);
+  if (!adapters) return adapters.error();
+  return PromptFile::open(request.prompts, use, longest_prompt_line, std::move(*adapters));
 }
 
 Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {
@@ -261,7 +263,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
                                    "measure speed");
       !checked)
     return checked.error();
-  if (const auto adapter = given_adapter(spec.model, question->model->shape); !adapter) return adapter.error();
+  if (const auto adapters = given_adapters(spec.model, question->model->shape); !adapters) return adapters.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};

@@ -327,7 +327,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.compute = compute;
   task.state = state_type(spec);
   task.adapters = std::move(*adapters);
-  task.adapter = spec.model.adapter;
+  task.adapter = only_adapter(spec.model);
   task.weights = spec.model.weight_options();
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);

@@ -89,7 +89,7 @@ class Settling {
   void check_algorithm() {
     if (!spec::is_supported(spec_.training.optimizer))
       report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
-    if (spec_.model.packing() && !spec_.model.use_lora && !spec_.model.adapter)
+    if (spec_.model.packing() && !spec_.model.use_lora && spec_.model.adapter_folders.empty())
       report(spec_.model.load_in_4bit ? "model.load_in_4bit" : "model.load_in_8bit",
              fmt::format("weights in {} bits stay as they are in training", spec_.model.load_in_4bit ? 4 : 8),
              "model.use_lora=true trains low-rank adapters beside them");
@@ -114,7 +114,7 @@ class Settling {
 spec::ElementType state_type(const spec::RunSpec& spec) {
   const spec::TrainingSpec& training = spec.training;
   const bool mixed = training.fp16 || training.bf16 || training.mixed_precision != spec::MixedPrecision::off;
-  const bool adapters = spec.model.use_lora || spec.model.adapter;  // they are always stepped in float32
+  const bool adapters = spec.model.use_lora || !spec.model.adapter_folders.empty();  // they are always stepped in float32
   return !mixed && !adapters && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
                                                                              : spec::ElementType::float32;
 }
