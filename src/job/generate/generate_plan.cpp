@@ -248,6 +248,7 @@ Result<PromptFile> open_prompts(const GenerateRequest& request) {
 Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {
   GenerateRequest request = asked;
   if (auto taken = take_model_name(request.settings.spec.model); !taken) return taken.error();
+  if (const auto words = adapter_words(request.settings.spec.model.adapter_folders); !words) return words.error();
   if (const auto problems = SettingsCheck(request).problems(); !problems.empty()) return to_error(problems);
   const auto total = count_prompts(request);
   if (!total) return total.error();
