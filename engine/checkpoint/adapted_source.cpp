@@ -22,6 +22,11 @@ class AdaptedSource final : public TensorSource {
   }
   const std::byte* view(std::string_view name) const override { return of(name).view(name); }
   void release(std::string_view name) const override { of(name).release(name); }
+  std::optional<PackedTensor> packed(std::string_view name) const override { return of(name).packed(name); }
+  Result<void> read_packed(std::string_view name, std::int64_t first_row, std::int64_t rows, std::span<std::byte> codes,
+                           std::span<float> scales) const override {
+    return of(name).read_packed(name, first_row, rows, codes, scales);
+  }
   std::uint64_t bytes_read() const override { return base_->bytes_read() + adapter_->bytes_read(); }
 
  private:
