@@ -44,6 +44,11 @@ class AdaptedSource final : public TensorSource {
     for (const auto& adapter : adapters_) bytes += adapter->bytes_read();
     return bytes;
   }
+  std::optional<PackedTensor> packed(std::string_view name) const override { return base_->packed(name); }
+  Result<void> read_packed(std::string_view name, std::int64_t first_row, std::int64_t rows, std::span<std::byte> codes,
+                           std::span<float> scales) const override {
+    return base_->read_packed(name, first_row, rows, codes, scales);
+  }
 
  private:
   struct Place {

@@ -32,16 +32,18 @@ class Reading {
   void add(const Parameter& parameter) {
     std::int64_t first = 0;
     for (const auto& [name, rows] : parameter.pieces) {
-      if (parameter.columns && parameter.weight.packing && parameter.weight.packing->double_quantized)
-        last_.push_back([this, weight = parameter.weight, first, rows]() mutable {
-          ops_.primitives->round_scales(weight, first, rows);
-        });
       if (!parameter.columns)
         add_vector(name, parameter.vector.narrow(0, first, rows));
+      else if (has_codes(name, parameter.weight))
+        add_codes(name, parameter.weight, first, rows);
       else if (parameter.transposed)
         add_transposed(name, parameter.weight, first, rows);
       else
         add_rows(name, parameter.weight, first, rows);
+      if (parameter.columns && parameter.weight.packing && parameter.weight.packing->double_quantized)
+        last_.push_back([this, weight = parameter.weight, first, rows]() mutable {
+          ops_.primitives->round_scales(weight, first, rows);
+        });
       first += rows;
     }
   }
@@ -56,6 +58,9 @@ class Reading {
   void add_rows(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   // The checkpoint has [inputs, outputs]: a band of its columns is a band of our rows.
   void add_transposed(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
+  // Whether the source has it in the codes that the weight is held in.
+  bool has_codes(const std::string& name, const tensor::Weight& weight) const;
+  void add_codes(const std::string& name, const tensor::Weight& weight, std::int64_t first_row, std::int64_t rows);
   void add_vector(const std::string& name, const at::Tensor& values);
 
   const checkpoint::TensorSource& source_;
@@ -99,6 +104,37 @@ void Reading::add_transposed(const std::string& name, const tensor::Weight& weig
                          if (!read) return read;
                          tensor::Weight target = weight;
                          ops_.primitives->fill_rows(target, first_row + first, band.t().contiguous());
+                         return {};
+                       }});
+  }
+}
+
+bool Reading::has_codes(const std::string& name, const tensor::Weight& weight) const {
+  const auto stored = source_.packed(name);
+  if (!stored || !weight.packing) return false;
+  spec::WeightPacking packing = stored->packing;
+  packing.double_quantized = false;  // its scales are known
+  return packing == *weight.packing;
+}
+
+void Reading::add_codes(const std::string& name, const tensor::Weight& weight, std::int64_t first_row,
+                        std::int64_t rows) {
+  const checkpoint::PackedTensor stored = *source_.packed(name);
+  const std::int64_t row_bytes = stored.code_bytes_per_row();
+  const std::int64_t most = std::max<std::int64_t>(1, slice_bytes / row_bytes / Primitives::row_alignment) *
+                            Primitives::row_alignment;
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first);
+    slices_.push_back({count * row_bytes, [this, name, weight, stored, first_row, first, count]() -> Result<void> {
+                         at::Tensor codes = at::empty({count * stored.code_bytes_per_row()}, at::kByte);
+                         at::Tensor scales = at::empty({count * stored.scales_per_row()}, at::kFloat);
+                         auto read = source_.read_packed(name, first, count, bytes_of(codes),
+                                                         {scales.mutable_data_ptr<float>(),
+                                                          static_cast<std::size_t>(scales.numel())});
+                         if (!read) return read;
+                         if (stored.packing.bits() == 8) codes = codes.view(at::kChar).view({count, weight.inputs});
+                         tensor::Weight target = weight;
+                         ops_.primitives->fill_codes(target, first_row + first, {codes, scales});
                          return {};
                        }});
   }

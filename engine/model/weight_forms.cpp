@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.hpp"
 #include "checkpoint/adapted_source.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
@@ -12,20 +15,60 @@ namespace {
 
 using Packed = std::map<std::string, spec::WeightPacking, std::less<>>;
 
-// Layers that read the same input are joined in one, whose weight has one form.
-Result<void> check_joined(const spec::ModelShape& shape, const Packed& packed,
-                          std::initializer_list<spec::TensorRole> roles, std::int64_t layer) {
-  std::string in_codes, as_it_is;
-  for (const spec::TensorRole role : roles) {
-    const auto weight = shape.find(role, layer);
-    if (!weight) continue;
-    const std::string name = shape.path(*weight);
-    (packed.contains(name) ? in_codes : as_it_is) = name.substr(0, name.rfind('.'));
+// Layers that read the same input are joined in one, whose weight has one form. Calls use(names) for each such group.
+template <class Use>
+void each_joined(const spec::ModelShape& shape, const Use& use) {
+  using enum spec::TensorRole;
+  const auto group = [&](std::initializer_list<spec::TensorRole> roles, std::int64_t layer) {
+    std::vector<std::string> names;
+    for (const spec::TensorRole role : roles)
+      if (const auto weight = shape.find(role, layer)) names.push_back(shape.path(*weight));
+    use(names);
+  };
+  for (const spec::TensorShape& tensor : shape.tensors) {
+    if (!tensor.layer || tensor.bias) continue;
+    if (tensor.role == query) group({query, key, value}, *tensor.layer);
+    if (tensor.role == gate) group({gate, up}, *tensor.layer);
   }
-  if (in_codes.empty() || as_it_is.empty()) return {};
-  return bad_input(fmt::format("model.llm_int8_skip_modules leaves {} as it is, and not {}, which is read with it", as_it_is,
-                               in_codes),
-                   "skip q_proj, k_proj and v_proj together, and gate_proj with up_proj");
+}
+
+bool are_alike(const std::vector<std::string>& names, const Packed& packed) {
+  const auto form = [&](const std::string& name) {
+    const auto found = packed.find(name);
+    return found == packed.end() ? std::nullopt : std::optional(found->second);
+  };
+  return std::ranges::all_of(names, [&](const std::string& name) { return form(name) == form(names.front()); });
+}
+
+Result<Packed> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
+  const auto weights = spec::packed_weights(shape, options.skipped);
+  if (!weights) return weights.error();
+  Packed packed;
+  for (const spec::TensorId weight : *weights) packed[shape.path(weight)] = options.packing;
+  std::optional<Error> problem;
+  each_joined(shape, [&](const std::vector<std::string>& names) {
+    if (are_alike(names, packed)) return;
+    problem = bad_input(fmt::format("model.llm_int8_skip_modules leaves some of {} as they are, which are read together",
+                                    join(names, ", ")),
+                        "skip q_proj, k_proj and v_proj together, and gate_proj with up_proj");
+  });
+  if (problem) return *problem;
+  return packed;
+}
+
+// Scales that a file has in 8 bits are known, and held as they are. What cannot be joined as codes is joined as numbers.
+Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& source) {
+  Packed packed;
+  for (const checkpoint::TensorEntry& entry : source.tensors())
+    if (const auto stored = source.packed(entry.name)) {
+      spec::WeightPacking& held = packed[entry.name] = stored->packing;
+      held.double_quantized = false;
+    }
+  each_joined(shape, [&](const std::vector<std::string>& names) {
+    if (!are_alike(names, packed))
+      for (const std::string& name : names) packed.erase(name);
+  });
+  return packed;
 }
 
 }  // namespace
@@ -39,27 +82,18 @@ Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::Ad
   return forms;
 }
 
-Result<Packed> packed_forms(const spec::ModelShape& shape, const spec::WeightOptions& options) {
-  const auto weights = spec::packed_weights(shape, options.skipped);
-  if (!weights) return weights.error();
-  Packed forms;
-  for (const spec::TensorId weight : *weights) forms[shape.path(weight)] = options.packing;
-  using enum spec::TensorRole;
-  for (const spec::TensorShape& tensor : shape.tensors) {
-    if (!tensor.layer) continue;
-    Result<void> checked;
-    if (tensor.role == query) checked = check_joined(shape, forms, {query, key, value}, *tensor.layer);
-    if (tensor.role == gate) checked = check_joined(shape, forms, {gate, up}, *tensor.layer);
-    if (!checked) return checked.error();
+Result<WeightForms> forms_of_weights(const spec::ModelShape& shape, const checkpoint::TensorSource& source,
+                                     const std::optional<spec::WeightOptions>& options) {
+  WeightForms forms;
+  forms.packed = as_stored(shape, source);
+  if (options && forms.packed.empty()) {
+    auto packed = asked_for(shape, *options);
+    if (!packed) return packed.error();
+    forms.packed = std::move(*packed);
   }
-  return forms;
-}
-
-std::map<std::string, at::ScalarType, std::less<>> narrow_forms(const checkpoint::TensorSource& source) {
-  std::map<std::string, at::ScalarType, std::less<>> forms;
   for (const checkpoint::TensorEntry& entry : source.tensors())
     if (entry.dimensions.rank == 2 && entry.element_type && spec::bytes_per_element(*entry.element_type) == 2)
-      forms[entry.name] = tensor::to_torch(*entry.element_type);
+      forms.narrow[entry.name] = tensor::to_torch(*entry.element_type);
   return forms;
 }
 

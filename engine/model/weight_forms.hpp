@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,10 @@ struct WeightForms {
 // Refused: options that choose no module, or one that is no linear layer.
 Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::AdapterOptions& options);
 
-// Of the linear layers that are not skipped. Refused: layers that are read as one, of which some are skipped.
-Result<std::map<std::string, spec::WeightPacking, std::less<>>> packed_forms(const spec::ModelShape& shape,
-                                                                             const spec::WeightOptions& options);
-
-// Of the matrices that the source has in a 16-bit type.
-std::map<std::string, at::ScalarType, std::less<>> narrow_forms(const checkpoint::TensorSource& source);
+// How a model's weights are held that are read from this source. options: absent: as it has them, which is packed where
+// it has codes. Refused: layers that are read as one, of which some are skipped.
+Result<WeightForms> forms_of_weights(const spec::ModelShape& shape, const checkpoint::TensorSource& source,
+                                     const std::optional<spec::WeightOptions>& options);
 
 // What the tensors of a weight's adapter are called: "model.layers.0.mlp.down_proj.lora_A.weight" of the first one, others
 // by checkpoint::adapted_name.

@@ -32,12 +32,9 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTas
                                                                model::WeightForms& forms) {
   auto base = open_base(task, description, search, seed);
   if (!base) return base;
-  forms.narrow = model::narrow_forms(**base);
-  if (task.weights) {
-    auto packed = model::packed_forms(description.shape, *task.weights);
-    if (!packed) return packed.error();
-    forms.packed = std::move(*packed);
-  }
+  auto of_weights = model::forms_of_weights(description.shape, **base, task.weights);
+  if (!of_weights) return of_weights.error();
+  forms = std::move(*of_weights);
   std::vector<std::unique_ptr<checkpoint::TensorSource>> adapters;
   for (const std::string& folder : task.adapters) {
     auto adapter = checkpoint::open_adapter(folder, description.shape);
