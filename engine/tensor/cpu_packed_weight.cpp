@@ -43,6 +43,11 @@ kernels::CodedMatrix coded_matrix(const Weight& weight) {
           coded_form(weight.type, *weight.packing)};
 }
 
+std::int64_t packed_bytes(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) {
+  return static_cast<std::int64_t>(
+      kernels::CodedMatrix::bytes_needed(outputs, inputs, coded_form(form.type, *form.packing)));
+}
+
 void fill_packed_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) {
   check_rows(weight, first_row, rows.size(0));
   kernels::ThreadTeam alone(1);
