@@ -66,4 +66,12 @@ Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSp
   return fresh;
 }
 
+Result<void> count_adapters(plan::Question& question, const std::optional<spec::AdapterOptions>& adapters) {
+  if (!adapters) return {};
+  auto counted = plan::adapters_beside(question.model->shape, *adapters);
+  if (!counted) return counted.error();
+  question.workload.adapters = std::move(*counted);
+  return {};
+}
+
 }  // namespace muster::job

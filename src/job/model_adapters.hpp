@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/result.hpp"
+#include "plan/plan.hpp"
 #include "spec/adapter_options.hpp"
 #include "spec/model/model_shape.hpp"
 #include "spec/run_spec.hpp"
@@ -20,5 +21,8 @@ Result<std::optional<spec::AdapterOptions>> given_adapter(const spec::ModelSpec&
 
 // What is trained: the given one, else what model.use_lora and its settings ask for; absent: the weights themselves.
 Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
+
+// The plan counts them.
+Result<void> count_adapters(plan::Question& question, const std::optional<spec::AdapterOptions>& adapters);
 
 }  // namespace muster::job

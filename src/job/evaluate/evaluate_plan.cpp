@@ -162,7 +162,9 @@ class Planning {
                                      "model.init=random draws weights, to measure speed");
         !checked)
       return checked;
-    if (const auto adapter = given_adapter(spec_.model, plan_.question.model->shape); !adapter) return adapter.error();
+    const auto adapter = given_adapter(spec_.model, plan_.question.model->shape);
+    if (!adapter) return adapter.error();
+    if (auto counted = count_adapters(plan_.question, *adapter); !counted) return counted.error();
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();

@@ -260,7 +260,9 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
                                    "measure speed");
       !checked)
     return checked.error();
-  if (const auto adapter = given_adapter(spec.model, question->model->shape); !adapter) return adapter.error();
+  const auto adapter = given_adapter(spec.model, question->model->shape);
+  if (!adapter) return adapter.error();
+  if (auto counted = count_adapters(*question, *adapter); !counted) return counted.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};

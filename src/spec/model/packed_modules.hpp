@@ -1,0 +1,17 @@
+// Which weights of a model are held in 8 or 4 bits where that is asked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "spec/model/model_shape.hpp"
+
+namespace muster::spec {
+
+// The weights of the linear layers within the blocks, in the order of the model: never those of the head, of embeddings
+// or norms. skipped: modules that stay as they are, by transformers' rules for llm_int8_skip_modules: a regular expression
+// for a path, or for its beginning up to a dot, or the end of a path. Refused: what is not a regular expression.
+Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped);
+
+}  // namespace muster::spec
