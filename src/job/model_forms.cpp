@@ -93,6 +93,18 @@ Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSp
   return options;
 }
 
+Result<void> count_adapters(plan::Question& question, std::span<const spec::AdapterOptions> adapters) {
+  for (const spec::AdapterOptions& options : adapters) {
+    const auto counted = plan::adapters_beside(question.model->shape, options);
+    if (!counted) return counted.error();
+    if (question.workload.adapters)
+      plan::add(*question.workload.adapters, *counted);
+    else
+      question.workload.adapters = *counted;
+  }
+  return {};
+}
+
 Result<std::vector<std::string>> adapter_words(const std::vector<std::string>& folders) {
   std::vector<std::string> words;
   for (const std::string& folder : folders) {

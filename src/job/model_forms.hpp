@@ -2,10 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "plan/plan.hpp"
 #include "spec/adapter_options.hpp"
 #include "spec/model/model_shape.hpp"
 #include "spec/run_spec.hpp"
@@ -26,6 +28,9 @@ Result<std::vector<spec::AdapterOptions>> given_adapters(const spec::ModelSpec& 
 
 // What is trained: the given one, else what model.use_lora and its settings ask for; absent: the weights themselves.
 Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
+
+// The plan counts them, all at once.
+Result<void> count_adapters(plan::Question& question, std::span<const spec::AdapterOptions> adapters);
 
 // What prompts call them: the last part of each folder's path. Refused: two of one name.
 Result<std::vector<std::string>> adapter_words(const std::vector<std::string>& folders);

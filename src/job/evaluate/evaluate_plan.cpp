@@ -163,7 +163,9 @@ class Planning {
         !checked)
       return checked;
     if (auto checked = check_one_adapter(spec_.model); !checked) return checked;
-    if (const auto adapters = given_adapters(spec_.model, plan_.question.model->shape); !adapters) return adapters.error();
+    const auto adapters = given_adapters(spec_.model, plan_.question.model->shape);
+    if (!adapters) return adapters.error();
+    if (auto counted = count_adapters(plan_.question, *adapters); !counted) return counted.error();
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();

@@ -59,6 +59,11 @@ spec::ElementType compute_type(const spec::RunSpec& spec, const host::ChosenDevi
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
 }
 
+spec::DataType data_type(spec::ElementType type) {
+  if (type == spec::ElementType::bfloat16) return spec::DataType::bfloat16;
+  return type == spec::ElementType::float16 ? spec::DataType::float16 : spec::DataType::float32;
+}
+
 std::string_view word(spec::ElementType type) {
   if (type == spec::ElementType::bfloat16) return "bfloat16";
   return type == spec::ElementType::float16 ? "float16" : "float32";
@@ -118,10 +123,16 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
                                         const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   settings.model.path = model.string();
-  settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
-  settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
-                                      : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
-                                                                                      : spec::MixedPrecision::float16;
+  if (settings.model.use_lora || !settings.model.adapter_folders.empty()) {
+    // Frozen weights are held in the type that is computed in.
+    settings.model.dtype = data_type(compute);
+    settings.training.mixed_precision = spec::MixedPrecision::off;
+  } else {
+    settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
+    settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
+                                        : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
+                                                                                        : spec::MixedPrecision::float16;
+  }
   settings.training.fp16 = settings.training.bf16 = false;
   planning::PlanRequest request;
   request.spec = std::move(settings);
@@ -302,13 +313,16 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
     return checked.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
+  if (*adapters)
+    if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
   if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
   keep_own_remedies(plan.plan);
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
-  plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
-                                     : fmt::format("computed in {}, with float32 masters", word(compute)));
+  plan.plan.reasons.push_back(*adapters ? fmt::format("adapters in float32 beside weights in {}", word(compute))
+                              : narrow  ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
+                                        : fmt::format("computed in {}, with float32 masters", word(compute)));
   plan.notes = devices->notes;
   if (request.purpose == host::Purpose::plan)
     plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());

@@ -8,26 +8,29 @@
 namespace muster::spec {
 namespace {
 
-struct Skip {
-  std::string end;
-  PathPattern beginning;
+struct Skipped {
+  std::string text;
+  PathPattern pattern;  // a path that begins so
 };
 
-Result<std::vector<Skip>> compile(const std::vector<std::string>& skipped) {
-  std::vector<Skip> skips;
-  for (const std::string& text : skipped) {
-    auto pattern = PathPattern::compile(fmt::format(R"((?:{})(?:(?<=\.)|(?=\.|$)).*)", text));
-    if (!pattern) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", pattern.error().what), pattern.error().remedy);
-    skips.push_back({text, std::move(*pattern)});
+Result<std::vector<Skipped>> compile(const std::vector<std::string>& texts) {
+  std::vector<Skipped> all;
+  for (const std::string& text : texts) {
+    // Alone, so that a half of it cannot be completed by what is put around it.
+    if (auto alone = PathPattern::compile(text); !alone) return alone.error();
+    auto pattern = PathPattern::compile(fmt::format("(?:{})(?:(?<=\\.)|(?=\\.|$)).*", text));
+    if (!pattern) return pattern.error();
+    all.push_back({text, std::move(*pattern)});
   }
-  return skips;
+  return all;
 }
 
-Result<bool> is_skipped(const std::vector<Skip>& skips, const std::string& path) {
-  for (const Skip& skip : skips) {
-    if (path.ends_with(skip.end)) return true;
-    const auto matched = skip.beginning.matches(path);
-    if (!matched || *matched) return matched;
+Result<bool> is_skipped(const std::vector<Skipped>& skipped, const std::string& path) {
+  for (const Skipped& one : skipped) {
+    if (path.ends_with(one.text)) return true;
+    const auto begins = one.pattern.matches(path);
+    if (!begins) return begins.error();
+    if (*begins) return true;
   }
   return false;
 }
@@ -35,15 +38,19 @@ Result<bool> is_skipped(const std::vector<Skip>& skips, const std::string& path)
 }  // namespace
 
 Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped) {
-  const auto skips = compile(skipped);
-  if (!skips) return skips.error();
+  const auto patterns = compile(skipped);
+  if (!patterns) return patterns.error();
   std::vector<TensorId> packed;
-  for (std::size_t i = 0; i < shape.modules.size(); ++i) {
-    const auto weight = linear_weight(shape, ModuleId{i});
-    if (!weight || shape.at(*weight).role == TensorRole::head) continue;
-    const auto skip = is_skipped(*skips, shape.path(ModuleId{i}));
-    if (!skip) return skip.error();
-    if (!*skip) packed.push_back(*weight);
+  std::size_t end_of_block = 0;
+  for (std::size_t i = 1; i < shape.modules.size(); ++i) {
+    const ModuleId module{i};
+    if (i >= end_of_block && shape.is_whole(module)) end_of_block = shape.at(module).end;
+    if (i >= end_of_block) continue;
+    const auto weight = linear_weight(shape, module);
+    if (!weight) continue;
+    const auto left_out = is_skipped(*patterns, shape.path(module));
+    if (!left_out) return left_out.error();
+    if (!*left_out) packed.push_back(*weight);
   }
   return packed;
 }

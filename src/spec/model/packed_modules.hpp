@@ -1,4 +1,4 @@
-// Which weights of a model are held in 8 or 4 bits.
+// Which weights of a model are held in 8 or 4 bits where that is asked for.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace muster::spec {
 
-// The weights of all linear layers but the output head, in the order of the model, less the skipped modules: each a
-// pattern for the beginning of a path up to one of its dots, or the end of a path, as transformers' llm_int8_skip_modules
-// are. The head stays as it is in any case. Refused: what is no pattern.
+// The weights of the linear layers within the blocks, in the order of the model: never those of the head, of embeddings
+// or norms. skipped: modules that stay as they are, by transformers' rules for llm_int8_skip_modules: a regular expression
+// for a path, or for its beginning up to a dot, or the end of a path. Refused: what is not a regular expression.
 Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped);
 
 }  // namespace muster::spec
