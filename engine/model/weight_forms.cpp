@@ -1,10 +1,7 @@
 #include "model/weight_forms.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/text.hpp"
 #include "checkpoint/adapted_source.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
@@ -15,21 +12,12 @@ namespace {
 
 using Packed = std::map<std::string, spec::WeightPacking, std::less<>>;
 
-// Layers that read the same input are joined in one, whose weight has one form. Calls use(names) for each such group.
-template <class Use>
-void each_joined(const spec::ModelShape& shape, const Use& use) {
-  using enum spec::TensorRole;
-  const auto group = [&](std::initializer_list<spec::TensorRole> roles, std::int64_t layer) {
-    std::vector<std::string> names;
-    for (const spec::TensorRole role : roles)
-      if (const auto weight = shape.find(role, layer)) names.push_back(shape.path(*weight));
-    use(names);
-  };
-  for (const spec::TensorShape& tensor : shape.tensors) {
-    if (!tensor.layer || tensor.bias) continue;
-    if (tensor.role == query) group({query, key, value}, *tensor.layer);
-    if (tensor.role == gate) group({gate, up}, *tensor.layer);
-  }
+Result<Packed> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
+  const auto weights = spec::packed_weights(shape, options.skipped);
+  if (!weights) return weights.error();
+  Packed packed;
+  for (const spec::TensorId weight : *weights) packed[shape.path(weight)] = options.packing;
+  return packed;
 }
 
 bool are_alike(const std::vector<std::string>& names, const Packed& packed) {
@@ -40,22 +28,6 @@ bool are_alike(const std::vector<std::string>& names, const Packed& packed) {
   return std::ranges::all_of(names, [&](const std::string& name) { return form(name) == form(names.front()); });
 }
 
-Result<Packed> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
-  const auto weights = spec::packed_weights(shape, options.skipped);
-  if (!weights) return weights.error();
-  Packed packed;
-  for (const spec::TensorId weight : *weights) packed[shape.path(weight)] = options.packing;
-  std::optional<Error> problem;
-  each_joined(shape, [&](const std::vector<std::string>& names) {
-    if (are_alike(names, packed)) return;
-    problem = bad_input(fmt::format("model.llm_int8_skip_modules leaves some of {} as they are, which are read together",
-                                    join(names, ", ")),
-                        "skip q_proj, k_proj and v_proj together, and gate_proj with up_proj");
-  });
-  if (problem) return *problem;
-  return packed;
-}
-
 // Scales that a file has in 8 bits are known, and held as they are. What cannot be joined as codes is joined as numbers.
 Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& source) {
   Packed packed;
@@ -64,10 +36,12 @@ Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& 
       spec::WeightPacking& held = packed[entry.name] = stored->packing;
       held.double_quantized = false;
     }
-  each_joined(shape, [&](const std::vector<std::string>& names) {
+  for (const std::vector<spec::TensorId>& group : spec::read_together(shape)) {
+    std::vector<std::string> names;
+    for (const spec::TensorId weight : group) names.push_back(shape.path(weight));
     if (!are_alike(names, packed))
       for (const std::string& name : names) packed.erase(name);
-  });
+  }
   return packed;
 }
 

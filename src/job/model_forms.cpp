@@ -9,6 +9,7 @@
 #include "spec/capability.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/model_search.hpp"
+#include "spec/model/packed_modules.hpp"
 #include "spec/packed_name.hpp"
 
 namespace muster::job {
@@ -50,6 +51,13 @@ Result<void> take_model_name(spec::ModelSpec& model) {
   const spec::ModelSearch search = spec::model_search_from_environment();
   if (auto taken = take_adapter_folder(model, search); !taken) return taken;
   return spec::take_packed_name(model, search);
+}
+
+Result<std::optional<spec::WeightOptions>> asked_form(const spec::ModelSpec& model, const spec::ModelShape& shape) {
+  auto options = model.weight_options();
+  if (!options) return options;
+  if (const auto packed = spec::packed_weights(shape, options->skipped); !packed) return packed.error();
+  return options;
 }
 
 std::optional<std::string> only_adapter(const spec::ModelSpec& model) {

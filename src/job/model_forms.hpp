@@ -18,6 +18,9 @@ namespace muster::job {
 // -4bit. From here on path is the model alone, and the rest is in the settings.
 Result<void> take_model_name(spec::ModelSpec& model);
 
+// In which form the settings ask for the weights; absent: as they are.
+Result<std::optional<spec::WeightOptions>> asked_form(const spec::ModelSpec& model, const spec::ModelShape& shape);
+
 // Of a job that takes at most one.
 std::optional<std::string> only_adapter(const spec::ModelSpec& model);
 Result<void> check_one_adapter(const spec::ModelSpec& model);

@@ -175,7 +175,9 @@ class Planning {
     task_.tokenizer = spec_.model.tokenizer;
     task_.random_weights = spec_.model.init == spec::WeightSource::random;
     task_.dtype = host::element_type(settings.model.dtype);
-    task_.weights = spec_.model.weight_options();
+    auto weights = asked_form(spec_.model, plan_.question.model->shape);
+    if (!weights) return weights.error();
+    task_.weights = std::move(*weights);
     task_.attention = spec_.system.attn_impl;
     task_.deterministic = spec_.system.deterministic;
     return {};

@@ -267,6 +267,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
   const auto adapters = given_adapters(spec.model, question->model->shape);
   if (!adapters) return adapters.error();
   if (auto counted = count_adapters(*question, *adapters); !counted) return counted.error();
+  if (const auto weights = asked_form(spec.model, question->model->shape); !weights) return weights.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};

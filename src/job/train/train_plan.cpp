@@ -311,6 +311,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
                                    "name the folder that has model.safetensors; model.init=random begins from nothing");
       !checked)
     return checked.error();
+  auto weights = asked_form(spec.model, plan.question.model->shape);
+  if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
   if (*adapters)
@@ -342,7 +344,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.state = state_type(spec);
   task.adapters = std::move(*adapters);
   task.adapter = only_adapter(spec.model);
-  task.weights = spec.model.weight_options();
+  task.weights = std::move(*weights);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));

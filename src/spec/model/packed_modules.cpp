@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/path_pattern.hpp"
 
@@ -35,6 +38,21 @@ Result<bool> is_skipped(const std::vector<Skipped>& skipped, const std::string& 
   return false;
 }
 
+Result<void> check_groups(const ModelShape& shape, const std::vector<TensorId>& packed) {
+  for (const std::vector<TensorId>& group : read_together(shape)) {
+    std::vector<std::string> in_codes, as_they_are;
+    for (const TensorId weight : group) {
+      const bool is_packed = std::ranges::find(packed, weight) != packed.end();
+      (is_packed ? in_codes : as_they_are).push_back(shape.path(weight));
+    }
+    if (in_codes.empty() || as_they_are.empty()) continue;
+    return bad_input(fmt::format("model.llm_int8_skip_modules leaves {} as it is, but not {}, which is read with it",
+                                 join(as_they_are, ", "), join(in_codes, ", ")),
+                     "skip q_proj, k_proj and v_proj together, and gate_proj with up_proj");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped) {
@@ -52,7 +70,20 @@ Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std:
     if (!left_out) return left_out.error();
     if (!*left_out) packed.push_back(*weight);
   }
+  if (auto checked = check_groups(shape, packed); !checked) return checked.error();
   return packed;
+}
+
+std::vector<std::vector<TensorId>> read_together(const ModelShape& shape) {
+  using enum TensorRole;
+  std::vector<std::vector<TensorId>> groups;
+  for (const TensorShape& tensor : shape.tensors) {
+    if (!tensor.layer || tensor.bias || (tensor.role != query && tensor.role != gate)) continue;
+    std::vector<TensorId>& group = groups.emplace_back();
+    for (const TensorRole role : tensor.role == query ? std::vector{query, key, value} : std::vector{gate, up})
+      if (const auto weight = shape.find(role, tensor.layer)) group.push_back(*weight);
+  }
+  return groups;
 }
 
 }  // namespace muster::spec
