@@ -69,7 +69,8 @@ struct CodingKernels {
       const float here = largest_magnitude(static_cast<const Float16*>(seen), count);
       if (std::bit_cast<std::uint32_t>(here) > std::bit_cast<std::uint32_t>(most)) most = here;
     });
-    const L factor = L::broadcast(127.0F / most), origin = L::broadcast(0x1.8p23F);
+    // torch divides a number by a tensor so, with two roundings.
+    const L factor = L::broadcast(1.0F / most * 127.0F), origin = L::broadcast(0x1.8p23F);
     over([&](std::int64_t k, std::int64_t count) {
       std::uint8_t codes[most_at_once];
       for (std::int64_t i = 0; i < count; i += 16) {
