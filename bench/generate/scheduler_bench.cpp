@@ -21,7 +21,7 @@ class NoModel final : public generate::StepRunner {
  public:
   int depth() const override { return 1; }
   void begin(const generate::Step& step) override {
-    const model::PassNumbers numbers(step.batch, block_tokens);
+    const model::PassNumbers numbers(step.batch, block_tokens, 0);
     drawn_.assign(step.draws.size(), {1, 0});
     numbers_ += numbers.values().numel();
   }

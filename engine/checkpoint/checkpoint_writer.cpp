@@ -45,6 +45,8 @@ std::string_view type_word(ElementType type) {
     case ElementType::boolean:
       return "BOOL";
     case ElementType::float8:
+    case ElementType::float8_e5m2:
+    case ElementType::float8_e8m0:
       break;
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "checkpoint/gguf_source.hpp"
+#include "checkpoint/quantized/quantized_source.hpp"
 #include "checkpoint/safetensors_source.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "spec/model/model_source.hpp"
@@ -53,6 +54,11 @@ Result<std::unique_ptr<TensorSource>> open_model_safetensors(const fs::path& pat
                                                              const spec::ModelDescription& model) {
   const auto files = checkpoint_files(path);
   if (!files) return files.error();
+  if (model.config.quantization) {
+    auto source = QuantizedSource::open(*files, model);
+    if (!source) return source.error();
+    return std::unique_ptr<TensorSource>(std::move(*source));
+  }
   auto source = SafetensorsSource::open(*files, stored_names(model.shape, *files));
   if (!source) return source.error();
   for (std::size_t i = 0; i < model.shape.tensors.size(); ++i)

@@ -89,6 +89,19 @@ Result<void> SafetensorsSource::read(std::string_view name, const TensorSlice& s
   return fill(place, *bounds, as, out);
 }
 
+Result<void> SafetensorsSource::read_bytes(std::string_view name, std::uint64_t first, std::span<std::byte> out) const {
+  const auto number = directory_.find(name);
+  if (!number) return no_such_tensor(name);
+  const TensorEntry& entry = directory_.at(*number);
+  if (first > entry.stored_bytes || out.size() > entry.stored_bytes - first)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("{} bytes from {} on are not within the {} of {}", out.size(), first, entry.stored_bytes, name),
+                 ""};
+  const Place& place = places_[*number];
+  bytes_read_.fetch_add(out.size(), std::memory_order_relaxed);
+  return files_[place.file].read_at(place.begin + first, out);
+}
+
 Result<void> SafetensorsSource::fill(const Place& place, const SliceBounds& bounds, spec::ElementType as,
                                      std::span<std::byte> out) const {
   if (out.empty()) return {};

@@ -34,6 +34,8 @@ class SafetensorsSource : public TensorSource {
   const TensorEntry* find(std::string_view name) const override;
   Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
                     std::span<std::byte> out) const override;
+  // Bytes of the tensor, whatever its type is, from its first-th on. They must lie within it.
+  Result<void> read_bytes(std::string_view name, std::uint64_t first, std::span<std::byte> out) const;
   const std::byte* view(std::string_view name) const override;
   void release(std::string_view name) const override;
   std::uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "spec/element_type.hpp"
 #include "spec/model/model_search.hpp"
 #include "spec/model/model_shape.hpp"
+#include "spec/weight_packing.hpp"
 
 namespace muster::checkpoint {
 
@@ -31,6 +33,17 @@ struct TensorSlice {
   std::optional<std::int64_t> rows;  // absent: all from first_row on
   std::int64_t first_column = 0;
   std::optional<std::int64_t> columns;
+};
+
+// A matrix whose codes lie in the file as they are computed with: a row for each output, also where the tensor itself has
+// one for each input (GPT-2's).
+struct PackedTensor {
+  spec::WeightPacking packing;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;  // of 4 bits: whole runs
+
+  std::int64_t code_bytes_per_row() const { return columns * packing.bits() / 8; }
+  std::int64_t scales_per_row() const { return packing.bits() == 8 ? 1 : columns / packing.run; }
 };
 
 class TensorSource {
@@ -53,6 +66,13 @@ class TensorSource {
   virtual const std::byte* view(std::string_view) const { return nullptr; }
   // The caller is done with a tensor that it viewed: its pages no longer count as resident.
   virtual void release(std::string_view) const {}
+  // What the codes of a tensor are, where it can be had as codes.
+  virtual std::optional<PackedTensor> packed(std::string_view) const { return std::nullopt; }
+  // Codes and scales of rows of such a tensor. A code of 8 bits is a signed byte; of two of 4 bits in a byte, the earlier
+  // is the upper half. A scale is the largest magnitude of its run; those that were quantised are no longer. Both must
+  // have exactly the rows' size.
+  virtual Result<void> read_packed(std::string_view name, std::int64_t first_row, std::int64_t rows,
+                                   std::span<std::byte> codes, std::span<float> scales) const;
   // Bytes read from tensors so far, views included, over all threads.
   virtual std::uint64_t bytes_read() const = 0;
 };

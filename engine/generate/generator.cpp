@@ -98,7 +98,8 @@ void Generator::add_share(Step& step, UnderWay& record, const Share& share) cons
   Sequence& sequence = *share.sequence;
   const auto first = sequence.tokens.begin() + sequence.computed;
   step.batch.tokens.insert(step.batch.tokens.end(), first, first + share.rows);
-  step.batch.parts.push_back({share.rows, sequence.computed, longest(*sequence.request), sequence.blocks.blocks()});
+  step.batch.parts.push_back({share.rows, sequence.computed, longest(*sequence.request), sequence.blocks.blocks(),
+                              sequence.request->adapter});
   sequence.computed += share.rows;
   record.sequences.push_back(&sequence);
   add_draws(step, record, share);

@@ -20,6 +20,7 @@ struct Branch {
 struct Request {
   std::vector<std::int32_t> prompt;  // at least one token
   std::vector<Branch> branches;      // at least one
+  std::int64_t adapter = 0;          // its number among the model's; -1: none
 };
 
 enum class Finish { stop, length };

@@ -19,6 +19,7 @@ std::int64_t common_prefix(std::span<const std::int32_t> a, std::span<const std:
 
 Request request_of(std::span<const ScoredText> texts, std::int64_t shared) {
   Request request;
+  request.adapter = texts.front().adapter;
   const std::vector<std::int32_t>& first = texts.front().tokens;
   request.prompt.assign(first.begin(), first.begin() + shared);
   for (const ScoredText& text : texts) {
@@ -42,12 +43,13 @@ void sort_by_length(std::vector<Request>& requests) { std::ranges::stable_sort(r
 
 std::vector<Request> group_scores(std::vector<ScoredText> texts) {
   std::ranges::stable_sort(texts, [](const ScoredText& a, const ScoredText& b) {
+    if (a.adapter != b.adapter) return a.adapter < b.adapter;
     return std::ranges::lexicographical_compare(context_of(a), context_of(b));
   });
   std::vector<Request> requests;
   for (std::size_t first = 0, end = 0; first < texts.size(); first = end) {
     std::int64_t shared = texts[first].context;
-    for (end = first + 1; end < texts.size(); ++end) {
+    for (end = first + 1; end < texts.size() && texts[end].adapter == texts[first].adapter; ++end) {
       // One more saves the shared rows, and costs each of the others what is no longer shared.
       const std::int64_t common =
           common_prefix(context_of(texts[first]).first(static_cast<std::size_t>(shared)), context_of(texts[end]));

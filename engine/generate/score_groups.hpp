@@ -12,6 +12,7 @@ struct ScoredText {
   std::int64_t index = 0;
   std::vector<std::int32_t> tokens;  // context and completion
   std::int64_t context = 0;          // this many, from the first, are not scored; at least 1, fewer than all
+  std::int64_t adapter = 0;          // of those that share a prompt the same
 };
 
 // Texts share a prompt where that saves rows; the scores are the same either way. The longest requests come first, so

@@ -24,8 +24,8 @@ class Writer {
     for (const std::int64_t number : {static_cast<std::int64_t>(kind), from, to}) put(number);
   }
   void put(const SequencePart& part) {
-    const auto& [rows, position, rope_length, blocks] = part;
-    for (const std::int64_t number : {rows, position, rope_length}) put(number);
+    const auto& [rows, position, rope_length, blocks, adapter] = part;
+    for (const std::int64_t number : {rows, position, rope_length, adapter}) put(number);
     put_all(blocks);
   }
   void put(const Draw& draw) {
@@ -85,6 +85,7 @@ class Reader {
     part.rows = take();
     part.position = take();
     part.rope_length = take();
+    part.adapter = take();
     part.blocks = take_numbers();
     return part;
   }

@@ -20,6 +20,9 @@ struct AvxElements {
   static __m256 load(const Float16* source) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
   }
+  static __m256 load(const std::int8_t* source) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+  }
 
   static void store(__m256 value, float* target) { _mm256_storeu_ps(target, value); }
   static void store(__m256 value, BFloat16* target) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/attention_job.hpp"
+#include "kernels/coded_panels.hpp"
 #include "kernels/exact_product.hpp"
 #include "kernels/optimizer_job.hpp"
 #include "kernels/packing.hpp"
@@ -17,6 +18,7 @@ namespace muster::kernels {
 struct KernelTable {
   void (*pack_panels)(const PackingJob&, std::int64_t, std::int64_t);
   void (*unpack_panels)(const PackingJob&, std::int64_t, std::int64_t);
+  void (*code_runs)(const CodingJob&, std::int64_t, std::int64_t);
   void (*pack_left)(const LeftSide&, std::int64_t, std::int64_t);
   void (*pack_right)(const ProductJob&, float*, std::int64_t, std::int64_t);
   void (*multiply)(const ProductJob&, std::int64_t, std::int64_t);

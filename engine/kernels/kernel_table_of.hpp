@@ -3,6 +3,7 @@
 
 #include "kernels/attention_gradient_kernels.hpp"
 #include "kernels/attention_kernels.hpp"
+#include "kernels/coding_kernels.hpp"
 #include "kernels/exact_product_kernels.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/logits_kernels.hpp"
@@ -21,6 +22,7 @@ constexpr KernelTable kernel_table_of() {
   return {
       .pack_panels = &PackingKernels<L>::pack_panels,
       .unpack_panels = &PackingKernels<L>::unpack_panels,
+      .code_runs = &CodingKernels<L>::code_runs,
       .pack_left = &ProductKernels<L>::pack_left,
       .pack_right = &ProductKernels<L>::pack_right,
       .multiply = &ProductKernels<L>::multiply,

@@ -25,6 +25,19 @@ struct Avx2Lanes {
   static Avx2Lanes load(const Element* source) {
     return {AvxElements<Avx2Lanes>::load(source), AvxElements<Avx2Lanes>::load(source + 8)};
   }
+
+  struct Words {
+    __m256i low, high;
+  };
+  static Words load_words(const std::uint32_t* source) {
+    const auto* const halves = reinterpret_cast<const __m256i*>(source);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  }
+  template <int place>
+  static Avx2Lanes look_up(Avx2Lanes table, Words words) {
+    return {look_up_half<place>(table, words.low), look_up_half<place>(table, words.high)};
+  }
+
   template <class Element>
   void store(Element* target) const {
     AvxElements<Avx2Lanes>::store(low, target);
@@ -107,6 +120,14 @@ struct Avx2Lanes {
   }
 
  private:
+  // The lowest three bits of a nibble choose within a half of the table, the fourth chooses the half.
+  template <int place>
+  static __m256 look_up_half(Avx2Lanes table, __m256i words) {
+    const __m256i index = _mm256_srli_epi32(words, 4 * place);
+    const __m256 is_upper = _mm256_castsi256_ps(_mm256_slli_epi32(words, 28 - 4 * place));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.low, index), _mm256_permutevar8x32_ps(table.high, index),
+                            is_upper);
+  }
   static __m256 larger_bits(__m256 a, __m256 b) {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }

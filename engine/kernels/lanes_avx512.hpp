@@ -27,6 +27,20 @@ struct Avx512Lanes {
   static Avx512Lanes load(const Float16* source) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source)))};
   }
+  static Avx512Lanes load(const std::int8_t* source) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
+
+  struct Words {
+    __m512i all;
+  };
+  static Words load_words(const std::uint32_t* source) { return {_mm512_loadu_si512(source)}; }
+  template <int place>
+  static Avx512Lanes look_up(Avx512Lanes table, Words words) {
+    return {_mm512_permutexvar_ps(_mm512_srli_epi32(words.all, 4 * place), table.all)};
+  }
+
   void store(float* target) const { _mm512_storeu_ps(target, all); }
   template <class Element>
   void store(Element* target) const {

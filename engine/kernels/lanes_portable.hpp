@@ -26,6 +26,21 @@ struct PortableLanes {
   static PortableLanes load(const Element* source) {
     return make([&](int i) { return widen(source[i]); });
   }
+
+  struct Words {
+    std::uint32_t value[16];
+  };
+  static Words load_words(const std::uint32_t* source) {
+    Words words;
+    for (int i = 0; i < 16; ++i) words.value[i] = source[i];
+    return words;
+  }
+  // For each lane, the one of the table's sixteen that a nibble of its word names; nibble 0 is the lowest.
+  template <int place>
+  static PortableLanes look_up(PortableLanes table, Words words) {
+    return make([&](int i) { return table.value[(words.value[i] >> (4 * place)) & 0xFU]; });
+  }
+
   template <class Element>
   void store(Element* target) const {
     for (int i = 0; i < 16; ++i) narrow(value[i], target[i]);

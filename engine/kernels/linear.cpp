@@ -81,6 +81,7 @@ void prepare_right(ThreadTeam& team, ProductJob& job, float* space) {
   job.source = PanelSource::packed;
   job.right = reinterpret_cast<const std::byte*>(space);
   job.right_scalar = Scalar::float32;
+  job.coded = nullptr;
   job.right_inner = job.left.inner;
 }
 
@@ -123,39 +124,64 @@ void multiply_exactly(ThreadTeam& team, const ExactProductJob& whole) {
   }
 }
 
-}  // namespace
-
-void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
-            const float* bias, void* output, const float* added) {
-  ProductJob job;
-  job.left = {.source = input, .scalar = io, .stride = weight.inputs(), .rows = rows, .inner = weight.inputs()};
-  job.source = PanelSource::packed;
+void set_right(ProductJob& job, const PackedMatrix& weight) {
   job.right = weight.data();
   job.right_scalar = weight.scalar();
   job.right_inner = weight.inputs();
+}
+void set_right(ProductJob& job, const CodedMatrix& weight) { job.coded = &weight.panels(); }
+
+template <class Matrix>
+ProductJob forward(const Matrix& weight, const void* input, Scalar io, std::int64_t rows, const float* bias,
+                   void* output, const float* added) {
+  ProductJob job;
+  job.left = {.source = input, .scalar = io, .stride = weight.inputs(), .rows = rows, .inner = weight.inputs()};
+  job.source = PanelSource::packed;
+  set_right(job, weight);
   job.columns = weight.outputs();
   job.bias = bias;
   job.added = reinterpret_cast<const std::byte*>(added);
   job.output = static_cast<std::byte*>(output);
   job.output_scalar = io;
   job.output_stride = weight.outputs();
-  multiply(team, job);
+  return job;
 }
 
-void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const void* output_gradient, Scalar io,
-                           std::int64_t rows, void* input_gradient) {
+template <class Matrix>
+ProductJob backward(const Matrix& weight, const void* output_gradient, Scalar io, std::int64_t rows,
+                    void* input_gradient) {
   ProductJob job;
   job.left = {
       .source = output_gradient, .scalar = io, .stride = weight.outputs(), .rows = rows, .inner = weight.outputs()};
   job.source = PanelSource::transposed;
-  job.right = weight.data();
-  job.right_scalar = weight.scalar();
-  job.right_inner = weight.inputs();
+  set_right(job, weight);
   job.columns = weight.inputs();
   job.output = static_cast<std::byte*>(input_gradient);
   job.output_scalar = io;
   job.output_stride = weight.inputs();
-  multiply(team, job);
+  return job;
+}
+
+}  // namespace
+
+void linear(ThreadTeam& team, const PackedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
+            const float* bias, void* output, const float* added) {
+  multiply(team, forward(weight, input, io, rows, bias, output, added));
+}
+
+void linear(ThreadTeam& team, const CodedMatrix& weight, const void* input, Scalar io, std::int64_t rows,
+            const float* bias, void* output, const float* added) {
+  multiply(team, forward(weight, input, io, rows, bias, output, added));
+}
+
+void linear_input_gradient(ThreadTeam& team, const PackedMatrix& weight, const void* output_gradient, Scalar io,
+                           std::int64_t rows, void* input_gradient) {
+  multiply(team, backward(weight, output_gradient, io, rows, input_gradient));
+}
+
+void linear_input_gradient(ThreadTeam& team, const CodedMatrix& weight, const void* output_gradient, Scalar io,
+                           std::int64_t rows, void* input_gradient) {
+  multiply(team, backward(weight, output_gradient, io, rows, input_gradient));
 }
 
 void linear_weight_gradient(ThreadTeam& team, const void* output_gradient, const void* input, Scalar io,

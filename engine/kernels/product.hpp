@@ -49,12 +49,15 @@ struct LeftSide {
   float* packed = nullptr;
 };
 
+struct CodedPanels;
+
 struct ProductJob {
   LeftSide left;
   PanelSource source = PanelSource::packed;
   const std::byte* right = nullptr;
   Scalar right_scalar = Scalar::float32;
-  std::int64_t right_inner = 0;  // packed and transposed: inputs of the PackedMatrix; rows: elements per row
+  const CodedPanels* coded = nullptr;  // packed and transposed: where given, the right side
+  std::int64_t right_inner = 0;        // packed and transposed: inputs of the PackedMatrix; rows: elements per row
   std::int64_t columns = 0;
   std::int64_t group = 1;  // panels of one unit of work
   const float* bias = nullptr;

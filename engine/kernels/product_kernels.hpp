@@ -1,6 +1,7 @@
 // The parts of a matrix product that run on every thread, for one kind of lanes.
 #pragma once
 
+#include "kernels/coded_panel_kernels.hpp"
 #include "kernels/product.hpp"
 #include "kernels/row_access.hpp"
 #include "kernels/tile_kernels.hpp"
@@ -9,7 +10,9 @@ namespace muster::kernels {
 
 template <class L>
 struct ProductKernels {
+  using Codes = CodedPanelKernels<L>;
   static constexpr std::int64_t column_tiles_at_once = 8;
+  static constexpr std::int64_t most_decoding_rows = L::tile_rows;
 
   // ---- the left side ----
 
@@ -127,6 +130,19 @@ struct ProductKernels {
     }
   }
 
+  static void turn_codes(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length, float* ready) {
+    const std::int64_t column = panel * panel_columns;
+    const std::int64_t columns = std::min(panel_columns, job.columns - column);
+    alignas(64) float decoded[panel_columns * panel_columns] = {};
+    alignas(64) float turned[panel_columns * panel_columns];
+    for (std::int64_t i = 0; i < length; i += panel_columns) {
+      Codes::decode(*job.coded, (k + i) / panel_columns, column, columns, static_cast<float*>(decoded));
+      L::transpose(static_cast<const float*>(decoded), panel_columns, static_cast<float*>(turned));
+      std::copy_n(static_cast<const float*>(turned), std::min(panel_columns, length - i) * panel_columns,
+                  ready + i * panel_columns);
+    }
+  }
+
   template <class Element>
   static void gather_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length,
                            float* ready) {
@@ -140,6 +156,10 @@ struct ProductKernels {
   template <class Element>
   static void prepare_panel(const ProductJob& job, std::int64_t panel, std::int64_t k, std::int64_t length,
                             float* ready) {
+    if (job.coded != nullptr) {
+      if (job.source == PanelSource::transposed) return turn_codes(job, panel, k, length, ready);
+      return Codes::decode(*job.coded, panel, k, length, ready);
+    }
     switch (job.source) {
       case PanelSource::packed:
         return widen_panel<Element>(job, panel, k, length, ready);
@@ -208,7 +228,8 @@ struct ProductKernels {
   static void multiply_block(const ProductJob& job, const Block& block) {
     const Partition tiles(block.rows, L::tile_rows);
     const std::int64_t at_once = L::panels_at_once(static_cast<int>(tiles.size(tiles.parts() - 1)));
-    const bool in_place = job.source == PanelSource::packed && (sizeof(Element) == 4 || tiles.parts() == 1);
+    const bool in_place =
+        job.source == PanelSource::packed && job.coded == nullptr && (sizeof(Element) == 4 || tiles.parts() == 1);
     for (std::int64_t k = 0; k < job.left.inner; k += inner_block) {
       const std::int64_t length = std::min(inner_block, job.left.inner - k);
       for (std::int64_t p = 0; p < block.panels; p += at_once) {
@@ -232,6 +253,38 @@ struct ProductKernels {
           prepare_panel<Element>(job, block.first_panel + p + i, k, length, block.ready + i * step);
         }
         multiply_tiles<float>(job, block, {.right = block.ready, .panel_step = step, .length = length}, p, panels, k);
+      }
+    }
+  }
+
+  // Codes of few rows: every number is used once, in the registers.
+  static bool decodes_in_tiles(const ProductJob& job, const Block& block) {
+    return job.coded != nullptr && job.source == PanelSource::packed && block.rows <= most_decoding_rows &&
+           job.coded->form.rounded == Scalar::float32 && !job.coded->crosses_rows();
+  }
+
+  static const std::int8_t* codes_of(const CodedPanels& coded, std::int64_t panel, std::int64_t k, std::int8_t) {
+    return coded.bytes(panel) + k * panel_columns;
+  }
+  static const NibbleGroup* codes_of(const CodedPanels& coded, std::int64_t panel, std::int64_t k, NibbleGroup) {
+    return coded.groups(panel) + k / group_inputs;
+  }
+
+  template <class Element>
+  static void multiply_codes(const ProductJob& job, const Block& block) {
+    const CodedPanels& coded = *job.coded;
+    const std::int64_t at_once = L::panels_at_once(static_cast<int>(block.rows));
+    for (std::int64_t p = 0; p < block.panels; p += at_once) {
+      const std::int64_t first = block.first_panel + p;
+      for (std::int64_t k = 0; k < job.left.inner; k += inner_block) {
+        const Tile<Element> tile{.right = codes_of(coded, first, k, Element()),
+                                 .panel_step = coded.panel_bytes() / std::int64_t{sizeof(Element)},
+                                 .length = std::min(inner_block, job.left.inner - k),
+                                 .scales = coded.scales(first) + k / coded.run() * panel_columns,
+                                 .scale_panel_step = coded.slots() * panel_columns,
+                                 .steady = coded.steady_inputs(),
+                                 .table = code_table(coded.form.code).values.data()};
+        multiply_tiles<Element>(job, block, tile, p, std::min(at_once, block.panels - p), k);
       }
     }
   }
@@ -268,7 +321,13 @@ struct ProductKernels {
                         job.output_scalar == Scalar::float32 && (first_panel + panels) * panel_columns <= job.columns,
                         static_cast<float*>(sums),
                         static_cast<float*>(ready)};
-      with_element(job.right_scalar, [&](auto element) { multiply_block<decltype(element)>(job, block); });
+      if (!decodes_in_tiles(job, block)) {
+        with_element(job.right_scalar, [&](auto element) { multiply_block<decltype(element)>(job, block); });
+      } else if (job.coded->has_bytes()) {
+        multiply_codes<std::int8_t>(job, block);
+      } else {
+        multiply_codes<NibbleGroup>(job, block);
+      }
       if (block.straight) continue;
       with_element(job.output_scalar, [&](auto element) { write_block<decltype(element)>(job, block); });
     }

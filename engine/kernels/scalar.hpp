@@ -21,6 +21,7 @@ struct Float16 {
 constexpr std::size_t bytes_per_element(Scalar scalar) { return scalar == Scalar::float32 ? 4 : 2; }
 
 [[gnu::always_inline]] constexpr float widen(float value) { return value; }
+[[gnu::always_inline]] constexpr float widen(std::int8_t value) { return static_cast<float>(value); }
 
 [[gnu::always_inline]] constexpr float widen(BFloat16 value) {
   return std::bit_cast<float>(std::uint32_t{value.bits} << 16);

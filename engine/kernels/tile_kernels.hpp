@@ -1,13 +1,17 @@
 // The innermost loop: a tile of rows times a few panels of sixteen columns, all sums in registers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
+#include "kernels/coded_panels.hpp"
+
 namespace muster::kernels {
 
+// Element: what the right side is stored as: a number, a code of 8 bits, or a group of inputs in codes of 4 bits.
 template <class Element>
 struct Tile {
   const float* left = nullptr;     // packed: [length][rows]; scores: [rows][64]
@@ -25,10 +29,92 @@ struct Tile {
   const float* bias = nullptr;     // of output: panel p, column c at p * 16 + c
   const float* added = nullptr;    // laid out as output, may be output
   const Element* ahead = nullptr;  // what is needed next, laid out as right: fetched meanwhile
+  // Codes: panel p, inner k, column c is multiplied by what is at p * scale_panel_step + k / steady * 16 + c.
+  const float* scales = nullptr;
+  std::int64_t scale_panel_step = 0;
+  std::int64_t steady = 0;
+  const float* table = nullptr;  // 4 bits: what the codes stand for
 };
 
 enum class LeftLayout { packed, scores };
 constexpr int score_columns = 64;
+
+// over(tile, use): use(row) for each of inner in ascending order; row: the panels' numbers.
+template <class L, int panels, bool fetches, class Element>
+struct PanelWalk {
+  template <class Use>
+  [[gnu::always_inline]] static void over(const Tile<Element>& tile, Use&& use) {
+    const Element* right = tile.right;
+    [[maybe_unused]] const std::int64_t ahead = tile.ahead == nullptr ? 0 : tile.ahead - tile.right;
+    for (std::int64_t k = 0; k < tile.length; ++k) {
+      L row[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) {
+        row[p] = L::load(right + p * tile.panel_step);
+        if constexpr (fetches) __builtin_prefetch(right + p * tile.panel_step + ahead, 0, 2);
+      }
+      use(row);
+      right += tile.inner_step;
+    }
+  }
+};
+
+template <class L, int panels, bool fetches>
+struct PanelWalk<L, panels, fetches, std::int8_t> {
+  template <class Use>
+  [[gnu::always_inline]] static void over(const Tile<std::int8_t>& tile, Use&& use) {
+    L scales[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+    for (int p = 0; p < panels; ++p) scales[p] = L::load(tile.scales + p * tile.scale_panel_step);
+    const std::int8_t* right = tile.right;
+    for (std::int64_t k = 0; k < tile.length; ++k) {
+      L row[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) row[p] = L::load(right + p * tile.panel_step) * scales[p];
+      use(row);
+      right += tile.inner_step;
+    }
+  }
+};
+
+template <class L, int panels, bool fetches>
+struct PanelWalk<L, panels, fetches, NibbleGroup> {
+  template <class Use>
+  [[gnu::always_inline]] static void over(const Tile<NibbleGroup>& tile, Use&& use) {
+    const L table = L::load(tile.table);
+    const NibbleGroup* right = tile.right;
+    const float* from = tile.scales;
+    for (std::int64_t k = 0; k < tile.length; k += tile.steady) {
+      L scales[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+      for (int p = 0; p < panels; ++p) scales[p] = L::load(from + p * tile.scale_panel_step);
+      const std::int64_t inputs = std::min(tile.steady, tile.length - k);
+      for (std::int64_t i = 0; i < inputs; i += group_inputs) {
+        typename L::Words words[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+        for (int p = 0; p < panels; ++p)
+          words[p] = L::load_words(static_cast<const std::uint32_t*>(right[p * tile.panel_step].words));
+        each(table, words, scales, use, std::make_integer_sequence<int, group_inputs>());
+        ++right;
+      }
+      from += panel_columns;
+    }
+  }
+
+ private:
+  template <class Words, class Scales, class Use, int... places>
+  [[gnu::always_inline]] static void each(L table, const Words& words, const Scales& scales, Use&& use,
+                                          std::integer_sequence<int, places...>) {
+    (use_one<places>(table, words, scales, use), ...);
+  }
+  template <int place, class Words, class Scales, class Use>
+  [[gnu::always_inline]] static void use_one(L table, const Words& words, const Scales& scales, Use&& use) {
+    L row[static_cast<std::size_t>(panels)];
+#pragma GCC unroll 8
+    for (int p = 0; p < panels; ++p) row[p] = L::template look_up<place>(table, words[p]) * scales[p];
+    use(row);
+  }
+};
 
 template <class L, LeftLayout layout, int rows, int panels, class Element>
 void compute_tile(const Tile<Element>& tile) {
@@ -54,15 +140,7 @@ void compute_tile(const Tile<Element>& tile) {
     }
   }
   const float* left = tile.left;
-  const Element* right = tile.right;
-  [[maybe_unused]] const std::int64_t ahead = tile.ahead == nullptr ? 0 : tile.ahead - tile.right;
-  for (std::int64_t k = 0; k < tile.length; ++k) {
-    L row[width];
-#pragma GCC unroll 8
-    for (int p = 0; p < panels; ++p) {
-      row[p] = L::load(right + p * tile.panel_step);
-      if constexpr (fetches) __builtin_prefetch(right + p * tile.panel_step + ahead, 0, 2);
-    }
+  PanelWalk<L, panels, fetches, Element>::over(tile, [&](const L(&row)[width]) __attribute__((always_inline)) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const L input = L::broadcast(left[r * row_step]);
@@ -70,8 +148,7 @@ void compute_tile(const Tile<Element>& tile) {
       for (int p = 0; p < panels; ++p) sums[r][p] = L::fma(input, row[p], sums[r][p]);
     }
     left += inner_step;
-    right += tile.inner_step;
-  }
+  });
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
@@ -111,6 +188,7 @@ void compute_tiles(const Tile<Element>& whole, std::int64_t rows, std::int64_t p
     (panels >= at_once ? several[index] : single[index])(tile);
     tile.right += step * tile.panel_step;
     if (tile.ahead != nullptr) tile.ahead += step * tile.panel_step;
+    if (tile.scales != nullptr) tile.scales += step * tile.scale_panel_step;
     tile.sums += step * tile.sums_panel_step;
     if (tile.output != nullptr) tile.output += step * 16;
     if (tile.bias != nullptr) tile.bias += step * 16;

@@ -14,6 +14,7 @@ struct SequencePart {
   // Cache blocks where earlier keys are and these go: position p in blocks[p / block_tokens]. Empty: position is 0 and
   // nothing is kept.
   std::vector<std::int64_t> blocks = {};
+  std::int64_t adapter = 0;  // its number among the model's; -1: none
 
   bool operator==(const SequencePart&) const = default;
 };

@@ -127,7 +127,7 @@ CacheShape CausalModel::cache_shape(std::int64_t blocks, std::int64_t block_toke
 }
 
 Pass CausalModel::prepare(const Batch& batch, KeyValueCache* cache) {
-  const PassNumbers numbers(batch, cache == nullptr ? 0 : cache->shape().block_tokens);
+  const PassNumbers numbers(batch, cache == nullptr ? 0 : cache->shape().block_tokens, adapters());
   const bool on_gpu = ops_->device.is_cuda();  // which the host need not wait for
   const at::Tensor values = on_gpu ? numbers.values().pin_memory() : numbers.values();
   Pass pass = numbers.pass(values.to(ops_->device, on_gpu), cache);

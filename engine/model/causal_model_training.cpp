@@ -32,7 +32,7 @@ void CausalModel::provide_frozen(UnitId unit) {
     if (parameter.unit != unit || parameter.trained) continue;
     at::Tensor storage = storage_of(parameter);
     if (parameter.columns)
-      storage.set_(ops_->primitives->new_weight(parameter.rows, *parameter.columns, type_).storage);
+      storage.set_(ops_->primitives->new_weight(parameter.rows, *parameter.columns, parameter.weight.form()).storage);
     else
       storage.set_(at::empty({parameter.rows}, storage.options()));
   }

@@ -26,6 +26,11 @@ class HostSource : public checkpoint::TensorSource {
   std::span<const TensorEntry> tensors() const override { return source_.tensors(); }
   const TensorEntry* find(std::string_view name) const override { return source_.find(name); }
   std::uint64_t bytes_read() const override { return source_.bytes_read(); }
+  std::optional<checkpoint::PackedTensor> packed(std::string_view name) const override { return source_.packed(name); }
+  Result<void> read_packed(std::string_view name, std::int64_t first_row, std::int64_t rows, std::span<std::byte> codes,
+                           std::span<float> scales) const override {
+    return source_.read_packed(name, first_row, rows, codes, scales);
+  }
 
   Result<void> read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
                     std::span<std::byte> out) const override {

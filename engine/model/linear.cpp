@@ -12,9 +12,12 @@ at::Tensor adapter_input(tensor::DeviceOps& ops, const Pass& pass, const Adapter
   return pass.dropout ? ops.rows->drop(input, pass.dropout->of(adapter.down_id)) : input;
 }
 
-// [rows, rank]
-at::Tensor narrow_rows(tensor::DeviceOps& ops, const Adapter& adapter, const at::Tensor& read) {
-  return ops.primitives->linear(adapter.down, {}, read).mul_(adapter.scale);
+// [rows, rank]: nothing for rows that have another adapter.
+at::Tensor narrow_rows(tensor::DeviceOps& ops, const Pass& pass, const Adapter& adapter, const at::Tensor& read) {
+  at::Tensor narrow = ops.primitives->linear(adapter.down, {}, read).mul_(adapter.scale);
+  if (!pass.without_adapter.empty())
+    narrow.masked_fill_(pass.without_adapter[static_cast<std::size_t>(adapter.number)], 0);
+  return narrow;
 }
 
 at::Tensor part_of(const Adapter& adapter, const at::Tensor& outputs) {
@@ -31,7 +34,7 @@ at::Tensor narrow_gradient(tensor::DeviceOps& ops, const Adapter& adapter, const
 at::Tensor Linear::forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const {
   at::Tensor output = ops.primitives->linear(weight, bias, input);
   for (const Adapter& adapter : adapters) {
-    const at::Tensor narrow = narrow_rows(ops, adapter, adapter_input(ops, pass, adapter, input));
+    const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter, input));
     part_of(adapter, output).add_(ops.primitives->linear(adapter.up, {}, narrow));
   }
   return output;
@@ -74,7 +77,7 @@ void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::T
     if (!down_sum.wanted() && !up_sum.wanted()) continue;
     const at::Tensor read = adapter_input(ops, pass, adapter, input);
     const at::Tensor from = part_of(adapter, output_gradient).contiguous();
-    if (up_sum.wanted()) training.add_product(up_sum, from, narrow_rows(ops, adapter, read), pass.sequence_rows);
+    if (up_sum.wanted()) training.add_product(up_sum, from, narrow_rows(ops, pass, adapter, read), pass.sequence_rows);
     if (down_sum.wanted())
       training.add_product(down_sum, narrow_gradient(ops, adapter, output_gradient), read, pass.sequence_rows);
   }

@@ -13,6 +13,7 @@ namespace muster::model {
 
 // scale · B·(A·x) is added to consecutive outputs of the layer.
 struct Adapter {
+  std::int64_t number = 0;  // among those that rows choose from
   std::int64_t first_output = 0;
   double scale = 1;
   tensor::Weight down = {};  // A: [rank, inputs]

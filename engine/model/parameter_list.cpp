@@ -1,5 +1,8 @@
 #include "model/parameter_list.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace muster::model {
 namespace {
 
@@ -9,13 +12,34 @@ std::int64_t rows_of(const std::vector<Parameter::Piece>& pieces) {
   return rows;
 }
 
+// What the table has for all of these; nothing where it has another value, or none, for one of them.
+template <class Value>
+std::optional<Value> common(const std::map<std::string, Value, std::less<>>& table,
+                            const std::vector<Parameter::Piece>& pieces) {
+  std::optional<Value> found;
+  for (const Parameter::Piece& piece : pieces) {
+    const auto entry = table.find(piece.name);
+    if (entry == table.end() || (found && *found != entry->second)) return std::nullopt;
+    found = entry->second;
+  }
+  return found;
+}
+
 }  // namespace
+
+// What is trained is assigned to again and again, and has the type that is computed in.
+tensor::WeightForm ParameterList::form_of(const Parameter& parameter) const {
+  if (const auto packing = common(forms_.packed, parameter.pieces)) return {type_, *packing};
+  if (const auto stored = common(forms_.narrow, parameter.pieces); stored && type_ == at::kFloat)
+    if (const tensor::WeightForm narrow(type_, *stored); ops_.primitives->has_form(narrow)) return narrow;
+  return type_;
+}
 
 tensor::Weight ParameterList::add_matrix(Parameter parameter, std::int64_t inputs, ParameterId& id) {
   parameter.unit = unit_;
   parameter.rows = rows_of(parameter.pieces);
   parameter.columns = inputs;
-  parameter.weight = ops_.primitives->new_weight(parameter.rows, inputs, type_);
+  parameter.weight = ops_.primitives->new_weight(parameter.rows, inputs, form_of(parameter));
   if (!has_memory(parameter)) tensor::TrainingOps::release(parameter.weight);
   id = ParameterId{parameters_.size()};
   return parameters_.emplace_back(std::move(parameter)).weight;
@@ -66,10 +90,12 @@ tensor::Weight ParameterList::adapter_weight(const std::string& name, std::int64
 void ParameterList::add_adapters(Linear& linear, const std::vector<Parameter::Piece>& weights, std::int64_t inputs) {
   std::int64_t first = 0;
   for (const auto& [name, rows] : weights) {
-    if (const auto form = forms_.adapters.find(name); form != forms_.adapters.end()) {
+    for (std::size_t number = 0; number < forms_.adapters.size(); ++number) {
+      const auto form = forms_.adapters[number].find(name);
+      if (form == forms_.adapters[number].end()) continue;
       const auto [rank, scale] = form->second;
-      const AdapterNames names = adapter_names(name);
-      Adapter adapter{.first_output = first, .scale = scale};
+      const AdapterNames names = adapter_names(name, number);
+      Adapter adapter{.number = static_cast<std::int64_t>(number), .first_output = first, .scale = scale};
       adapter.down = adapter_weight(names.down, rank, inputs, adapter.down_id);
       adapter.up = adapter_weight(names.up, rows, rank, adapter.up_id);
       linear.adapters.push_back(std::move(adapter));

@@ -43,6 +43,7 @@ class ParameterList {
  private:
   // The last parameter's weight or vector, with memory if it is time for that.
   tensor::Weight add_matrix(Parameter parameter, std::int64_t inputs, ParameterId& id);
+  tensor::WeightForm form_of(const Parameter& parameter) const;
   void add_adapters(Linear& linear, const std::vector<Parameter::Piece>& weights, std::int64_t inputs);
   tensor::Weight adapter_weight(const std::string& name, std::int64_t outputs, std::int64_t inputs, ParameterId& id);
   bool has_memory(const Parameter& parameter) const {

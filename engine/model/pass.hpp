@@ -30,6 +30,7 @@ struct Pass {
   KeyValueCache* cache = nullptr;           // nullptr: sequences begin at 0 and nothing is kept
   std::vector<std::int64_t> sequence_rows;  // of each part of the batch
   std::optional<PassDropout> dropout;       // absent: nothing is left out
+  std::vector<at::Tensor> without_adapter;  // of each adapter: [rows, 1], bool; empty: all rows have the first one
 
   tensor::LayerCache layer_cache(std::int64_t layer) const {
     return cache == nullptr ? tensor::LayerCache{} : cache->layer(layer);
@@ -39,13 +40,13 @@ struct Pass {
 // The whole numbers of a batch, one after another in one tensor, so that one copy brings all of them to the device.
 class PassNumbers {
  public:
-  // block_tokens: of the cache; 0: there is none.
-  PassNumbers(const Batch& batch, std::int64_t block_tokens);
+  // block_tokens: of the cache; 0: there is none. adapters: how many the model has.
+  PassNumbers(const Batch& batch, std::int64_t block_tokens, std::int64_t adapters);
   // Each row is a sequence of its own. They are padded to this many with rows that do not matter, whose keys go to the
   // cache's block spare_block, and there is room for this many blocks of each. So different batches have equally many
   // numbers.
-  PassNumbers(const Batch& batch, std::int64_t block_tokens, std::int64_t rows, std::int64_t most_blocks,
-              std::int64_t spare_block);
+  PassNumbers(const Batch& batch, std::int64_t block_tokens, std::int64_t adapters, std::int64_t rows,
+              std::int64_t most_blocks, std::int64_t spare_block);
 
   // On the host.
   const at::Tensor& values() const { return values_; }
@@ -59,8 +60,9 @@ class PassNumbers {
   std::int64_t singles_ = 0;
   std::int64_t most_blocks_ = 0;
   std::int64_t block_tokens_;
+  std::int64_t adapters_;  // 0 where rows do not choose
   std::vector<tensor::AttentionPart> parts_;
-  at::Tensor values_;  // tokens, positions, slots, single rows, single blocks
+  at::Tensor values_;  // tokens, positions, slots, single rows, single blocks, adapters
 };
 
 }  // namespace muster::model

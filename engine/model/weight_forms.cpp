@@ -1,22 +1,80 @@
 #include "model/weight_forms.hpp"
 
+#include <algorithm>
+
+#include "checkpoint/adapted_source.hpp"
 #include "spec/model/adapted_modules.hpp"
+#include "spec/model/packed_modules.hpp"
+#include "tensor/element_types.hpp"
 
 namespace muster::model {
+namespace {
 
-Result<std::map<std::string, AdapterForm, std::less<>>> adapter_forms(const spec::ModelShape& shape,
-                                                                      const spec::AdapterOptions& options) {
+using Packed = std::map<std::string, spec::WeightPacking, std::less<>>;
+
+Result<Packed> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
+  const auto weights = spec::packed_weights(shape, options.skipped);
+  if (!weights) return weights.error();
+  Packed packed;
+  for (const spec::TensorId weight : *weights) packed[shape.path(weight)] = options.packing;
+  return packed;
+}
+
+bool are_alike(const std::vector<std::string>& names, const Packed& packed) {
+  const auto form = [&](const std::string& name) {
+    const auto found = packed.find(name);
+    return found == packed.end() ? std::nullopt : std::optional(found->second);
+  };
+  return std::ranges::all_of(names, [&](const std::string& name) { return form(name) == form(names.front()); });
+}
+
+// Scales that a file has in 8 bits are known, and held as they are. What cannot be joined as codes is joined as numbers.
+Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& source) {
+  Packed packed;
+  for (const checkpoint::TensorEntry& entry : source.tensors())
+    if (const auto stored = source.packed(entry.name)) {
+      spec::WeightPacking& held = packed[entry.name] = stored->packing;
+      held.double_quantized = false;
+    }
+  for (const std::vector<spec::TensorId>& group : spec::read_together(shape)) {
+    std::vector<std::string> names;
+    for (const spec::TensorId weight : group) names.push_back(shape.path(weight));
+    if (!are_alike(names, packed))
+      for (const std::string& name : names) packed.erase(name);
+  }
+  return packed;
+}
+
+}  // namespace
+
+Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
   const auto modules = spec::adapted_modules(shape, options);
   if (!modules) return modules.error();
-  std::map<std::string, AdapterForm, std::less<>> forms;
+  AdapterForms forms;
   for (const spec::AdaptedModule& module : *modules)
     forms[shape.path(module.weight)] = {module.rank, module.scale};
   return forms;
 }
 
-AdapterNames adapter_names(const std::string& weight) {
+Result<WeightForms> forms_of_weights(const spec::ModelShape& shape, const checkpoint::TensorSource& source,
+                                     const std::optional<spec::WeightOptions>& options) {
+  WeightForms forms;
+  forms.packed = as_stored(shape, source);
+  if (options && forms.packed.empty()) {
+    auto packed = asked_for(shape, *options);
+    if (!packed) return packed.error();
+    forms.packed = std::move(*packed);
+  }
+  for (const checkpoint::TensorEntry& entry : source.tensors())
+    if (entry.dimensions.rank == 2 && entry.element_type && spec::bytes_per_element(*entry.element_type) == 2)
+      forms.narrow[entry.name] = tensor::to_torch(*entry.element_type);
+  return forms;
+}
+
+AdapterNames adapter_names(const std::string& weight, std::size_t number) {
   const std::string module = weight.substr(0, weight.rfind('.'));
-  return {spec::lora_a_name(module), spec::lora_b_name(module)};
+  return {checkpoint::adapted_name(number, spec::lora_a_name(module)),
+          checkpoint::adapted_name(number, spec::lora_b_name(module))};
 }
 
 }  // namespace muster::model

@@ -5,14 +5,27 @@
 #include "kernels/attention.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/packed_matrix.hpp"
+#include "tensor/cpu_packed_weight.hpp"
 #include "tensor/cpu_scalar.hpp"
 
 namespace muster::tensor {
 namespace {
 
-kernels::PackedMatrix packed(const Weight& weight) {
+kernels::PackedMatrix plain_matrix(const Weight& weight) {
   return {static_cast<std::byte*>(weight.storage.mutable_data_ptr()), weight.outputs, weight.inputs,
           scalar_of(weight.stored)};
+}
+
+// use(the matrix as kernels see it)
+template <class Use>
+void with_matrix(const Weight& weight, Use&& use) {
+  if (weight.packing) return use(coded_matrix(weight));
+  use(plain_matrix(weight));
+}
+
+std::size_t bytes_of(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) {
+  if (form.packing) return kernels::CodedMatrix::bytes_needed(outputs, inputs, coded_form(form.type, *form.packing));
+  return kernels::PackedMatrix::bytes_needed(outputs, inputs, scalar_of(form.stored));
 }
 
 kernels::AttentionShape kernel_shape(const AttentionShape& shape) {
@@ -42,32 +55,42 @@ class CpuPrimitives final : public Primitives {
  public:
   explicit CpuPrimitives(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
 
-  bool has_form(const WeightForm& form) const override { return !form.packing; }
+  bool has_form(const WeightForm& form) const override { return !form.packing || cpu_has_packing(*form.packing); }
 
   Weight new_weight(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) override {
-    if (!has_form(form)) throw std::logic_error("packed weights are not there yet");
-    const std::size_t bytes = kernels::PackedMatrix::bytes_needed(outputs, inputs, scalar_of(form.stored));
-    return {outputs,      inputs,      form.type, at::empty({static_cast<std::int64_t>(bytes)}, at::kByte),
-            form.packing, form.stored};
+    if (!has_form(form)) throw std::logic_error("runs of a packed weight are a power of two from 32 to 4096 long");
+    const auto bytes = static_cast<std::int64_t>(bytes_of(outputs, inputs, form));
+    return {outputs, inputs, form.type, at::empty({bytes}, at::kByte), form.packing, form.stored};
   }
 
   // Several threads fill weights at once, so that each is its own team.
   void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) override {
+    if (weight.packing) return fill_packed_rows(weight, first_row, rows);
     kernels::ThreadTeam alone(1);
-    packed(weight).pack_rows(alone, first_row, rows.size(0), rows.const_data_ptr(), scalar_of(rows));
+    plain_matrix(weight).pack_rows(alone, first_row, rows.size(0), rows.const_data_ptr(), scalar_of(rows));
+  }
+
+  void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows) override {
+    if (!weight.packing) throw std::logic_error("codes for a plain weight");
+    fill_packed_codes(weight, first_row, rows);
+  }
+
+  void round_scales(Weight& weight, std::int64_t first_row, std::int64_t rows) override {
+    if (weight.packing) round_packed_scales(weight, first_row, rows);
   }
 
   at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) override {
     at::Tensor taken = at::empty({indices.numel(), weight.inputs}, weight.type);
     auto* out = static_cast<std::byte*>(taken.mutable_data_ptr());
     const auto row_bytes = static_cast<std::ptrdiff_t>(c10::elementSize(weight.type)) * weight.inputs;
-    const kernels::PackedMatrix matrix = packed(weight);
     const auto* rows = indices.const_data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < indices.numel(); ++i) {
-      if (rows[i] < 0 || rows[i] >= weight.outputs) throw std::out_of_range("a row that the weight does not have");
-      matrix.copy_row(rows[i], out, scalar_of(weight.type));
-      out += row_bytes;
-    }
+    with_matrix(weight, [&](const auto& matrix) {
+      for (std::int64_t i = 0; i < indices.numel(); ++i) {
+        if (rows[i] < 0 || rows[i] >= weight.outputs) throw std::out_of_range("a row that the weight does not have");
+        matrix.copy_row(rows[i], out, scalar_of(weight.type));
+        out += row_bytes;
+      }
+    });
     return taken;
   }
 
@@ -86,8 +109,10 @@ class CpuPrimitives final : public Primitives {
   at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
     const at::Tensor from = output_gradient.contiguous();
     at::Tensor gradient = at::empty({from.size(0), weight.inputs}, from.options());
-    kernels::linear_input_gradient(*team_, packed(weight), from.const_data_ptr(), scalar_of(from), from.size(0),
-                                   gradient.mutable_data_ptr());
+    with_matrix(weight, [&](const auto& matrix) {
+      kernels::linear_input_gradient(*team_, matrix, from.const_data_ptr(), scalar_of(from), from.size(0),
+                                     gradient.mutable_data_ptr());
+    });
     return gradient;
   }
 
@@ -115,8 +140,10 @@ class CpuPrimitives final : public Primitives {
                 at::Tensor& output) {
     const at::Tensor rows = input.contiguous();
     const at::Tensor shift = bias.defined() ? bias.to(at::kFloat) : bias;
-    kernels::linear(*team_, packed(weight), rows.const_data_ptr(), scalar_of(rows), rows.size(0),
-                    shift.defined() ? shift.const_data_ptr<float>() : nullptr, output.mutable_data_ptr(), added);
+    with_matrix(weight, [&](const auto& matrix) {
+      kernels::linear(*team_, matrix, rows.const_data_ptr(), scalar_of(rows), rows.size(0),
+                      shift.defined() ? shift.const_data_ptr<float>() : nullptr, output.mutable_data_ptr(), added);
+    });
   }
 
   std::shared_ptr<kernels::ThreadTeam> team_;

@@ -38,6 +38,8 @@ struct Weight {
   at::Tensor storage;  // CPU: bytes of panels; GPU: [outputs, inputs]. Packed: bytes of codes and scales
   std::optional<spec::WeightPacking> packing = {};  // as in its form
   at::ScalarType stored = type;
+
+  WeightForm form() const { return packing ? WeightForm(type, *packing) : WeightForm(type, stored); }
 };
 
 // Rows of a packed weight as files have them, on the host.

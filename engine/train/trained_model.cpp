@@ -19,12 +19,24 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
           .momentum = options.momentum};
 }
 
-Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelShape& shape) {
-  model::WeightForms forms;
-  if (!task.adapters) return forms;
-  auto adapters = model::adapter_forms(shape, *task.adapters);
+Result<std::unique_ptr<checkpoint::TensorSource>> open_model(const wire::TrainTask& task,
+                                                             const spec::ModelDescription& description,
+                                                             std::uint64_t seed) {
+  if (task.random_weights) return model::make_random_source(description.config, seed);
+  return checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
+}
+
+// Weights that are trained are plain.
+Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelDescription& description,
+                                    std::uint64_t seed) {
+  if (!task.adapters) return model::WeightForms();
+  const auto source = open_model(task, description, seed);
+  if (!source) return source.error();
+  auto forms = model::forms_of_weights(description.shape, **source, task.weights);
+  if (!forms) return forms;
+  auto adapters = model::adapter_forms(description.shape, *task.adapters);
   if (!adapters) return adapters.error();
-  forms.adapters = std::move(*adapters);
+  forms->adapters.push_back(std::move(*adapters));
   return forms;
 }
 
@@ -63,7 +75,7 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
     if (!made) return made.error();
     host.emplace(std::move(*made));
   }
-  const auto forms = forms_of(task, description->shape);
+  const auto forms = forms_of(task, *description, context.seed);
   if (!forms) return forms.error();
   return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(*ranks), std::move(*description),
                                                         std::move(*text), std::move(*ops), std::move(host), *forms));
@@ -77,8 +89,7 @@ Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
 }
 
 Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() const {
-  if (task_.random_weights) return model::make_random_source(description_.config, context_.seed);
-  return checkpoint::open_checkpoint(task_.model, spec::model_search_from_environment());
+  return open_model(task_, description_, context_.seed);
 }
 
 Result<void> TrainedModel::fill_frozen() {

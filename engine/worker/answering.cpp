@@ -68,7 +68,7 @@ Result<void> Answering::add(const wire::Request& request) {
   open.unfinished = task_.samples;
   open.result.prompt_tokens = static_cast<std::int64_t>(prompt->tokens.size());
   open.result.dropped_tokens = prompt->dropped;
-  generate::Request asked{std::move(prompt->tokens), {}};
+  generate::Request asked{std::move(prompt->tokens), {}, prompt->adapter};
   for (std::int64_t sample = 0; sample < task_.samples; ++sample) {
     asked.branches.push_back({request.index, sample, prompt->most_new_tokens});
     if (task_.stream || !task_.stop.empty()) open.texts.emplace_back(text_.tokenizer(), task_.stop);

@@ -14,10 +14,11 @@ namespace {
 wire::GenerateTask loading_of(const wire::EvaluateTask& task) {
   wire::GenerateTask loading;
   loading.model = task.model;
-  loading.adapter = task.adapter;
+  if (task.adapter) loading.adapters = {*task.adapter};
   loading.tokenizer = task.tokenizer;
   loading.random_weights = task.random_weights;
   loading.dtype = task.dtype;
+  loading.weights = task.weights;
   loading.attention = task.attention;
   loading.deterministic = task.deterministic;
   return loading;

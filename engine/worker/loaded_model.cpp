@@ -25,19 +25,26 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const GenerateTask& 
   return checkpoint::open_checkpoint(task.model, search);
 }
 
-// With the adapter's tensors, whose form is added to forms.
+// With the adapters' tensors. forms: those of all weights.
 Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
                                                                const spec::ModelDescription& description,
                                                                const spec::ModelSearch& search, std::uint64_t seed,
                                                                model::WeightForms& forms) {
   auto base = open_base(task, description, search, seed);
-  if (!base || !task.adapter) return base;
-  auto adapter = checkpoint::open_adapter(*task.adapter, description.shape);
-  if (!adapter) return adapter.error();
-  auto adapted = model::adapter_forms(description.shape, adapter->config.options);
-  if (!adapted) return adapted.error();
-  forms.adapters = std::move(*adapted);
-  return checkpoint::with_adapter(std::move(*base), std::move(adapter->tensors));
+  if (!base) return base;
+  auto of_weights = model::forms_of_weights(description.shape, **base, task.weights);
+  if (!of_weights) return of_weights.error();
+  forms = std::move(*of_weights);
+  std::vector<std::unique_ptr<checkpoint::TensorSource>> adapters;
+  for (const std::string& folder : task.adapters) {
+    auto adapter = checkpoint::open_adapter(folder, description.shape);
+    if (!adapter) return adapter.error();
+    auto adapted = model::adapter_forms(description.shape, adapter->config.options);
+    if (!adapted) return adapted.error();
+    forms.adapters.push_back(std::move(*adapted));
+    adapters.push_back(std::move(adapter->tensors));
+  }
+  return checkpoint::with_adapters(std::move(*base), std::move(adapters));
 }
 
 std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {

@@ -63,7 +63,8 @@ Result<EncodedPrompt> PromptEncoder::encode(const wire::Request& request) const 
   auto tokens = encode_row(text_, request, *row);
   if (!tokens) return tokens.error();
   if (auto known = check_known(request, *tokens, room_.vocabulary); !known) return known.error();
-  EncodedPrompt prompt{std::move(*tokens), row->value("max_new_tokens", room_.most_new_tokens), 0};
+  EncodedPrompt prompt{std::move(*tokens), row->value("max_new_tokens", room_.most_new_tokens), 0,
+                       row->value("adapter", std::int64_t{0})};
   if (prompt.most_new_tokens >= room_.longest)
     return bad_row(
         request,
@@ -87,6 +88,7 @@ Result<EncodedPair> PromptEncoder::encode_pair(const wire::Request& request) con
                    fmt::format("its completion has {} tokens, and sequences at most {}", length, room_.longest),
                    "raise generation.sequence_length where the model has more positions, or shorten it");
   EncodedPair pair;
+  pair.adapter = row->value("adapter", std::int64_t{0});
   pair.dropped = keep_last(*context, room_.longest - length);
   pair.context = static_cast<std::int64_t>(context->size());
   pair.tokens = std::move(*context);

@@ -20,12 +20,14 @@ struct EncodedPrompt {
   std::vector<std::int32_t> tokens;  // at least one
   std::int64_t most_new_tokens = 0;
   std::int64_t dropped = 0;  // tokens of the beginning that did not fit
+  std::int64_t adapter = 0;  // its number; -1: none
 };
 
 struct EncodedPair {
   std::vector<std::int32_t> tokens;  // prompt and completion
   std::int64_t context = 0;          // tokens of the prompt
   std::int64_t dropped = 0;
+  std::int64_t adapter = 0;
 };
 
 class PromptEncoder {

@@ -41,7 +41,7 @@ Result<void> Scoring::add(const std::vector<wire::Request>& window) {
     if (pair->context == static_cast<std::int64_t>(pair->tokens.size()))
       finish(request.index);  // nothing to score
     else
-      texts.push_back({request.index, std::move(pair->tokens), pair->context});
+      texts.push_back({request.index, std::move(pair->tokens), pair->context, pair->adapter});
   }
   for (generate::Request& request :
        shares_prompts_ ? generate::group_scores(std::move(texts)) : generate::separate_scores(std::move(texts)))

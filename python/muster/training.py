@@ -69,7 +69,7 @@ class FastLanguageModel:
         dtype: Any = None,
         load_in_4bit: bool = False,
         load_in_8bit: bool = False,
-        full_finetuning: bool = True,
+        full_finetuning: Optional[bool] = None,
         device_map: Any = None,
         auto_device_map: bool = True,
         max_memory: Optional[Mapping[Any, Any]] = None,
@@ -81,12 +81,20 @@ class FastLanguageModel:
         """The model and its tokenizer, looked up but not loaded. ValueError with all that cannot be honoured.
 
         model_name: a folder, a name in the Hugging Face cache or in muster's store, or builtin:llama-0.6m, which begins
-        from random weights. use_multi_gpu=False trains with one rank.
+        from random weights; the folder of an adapter is trained on, over its own model. use_multi_gpu=False trains with
+        one rank.
+
+        All weights are trained, or with full_finetuning=False, and over weights in 4 or 8 bits, low-rank adapters beside
+        every linear layer: get_peft_model() says which.
         """
+        packed = load_in_4bit or load_in_8bit
         _refuse(
-            (load_in_4bit, "load_in_4bit=True", "leave it out: weights are trained in 16 or 32 bits"),
-            (load_in_8bit, "load_in_8bit=True", "leave it out: weights are trained in 16 or 32 bits"),
-            (not full_finetuning, "full_finetuning=False", "leave it out: all weights are trained"),
+            (load_in_4bit and load_in_8bit, "load_in_4bit=True with load_in_8bit=True", "keep one of the two"),
+            (
+                packed and bool(full_finetuning),
+                "full_finetuning=True",
+                "leave it out: weights in 4 or 8 bits stay as they are, and adapters beside them are trained",
+            ),
             (
                 device_map not in (None, "auto"),
                 f"device_map={device_map!r}",
@@ -95,7 +103,7 @@ class FastLanguageModel:
             (not auto_device_map, "auto_device_map=False", "leave it out: every rank gets its GPU"),
             (trust_remote_code, "trust_remote_code=True", "leave it out: no code of a model is run"),
         )
-        if not model_name.startswith("builtin:"):
+        if not model_name.startswith("builtin:") and not _says_more_than_a_model(model_name):
             _native.read_shape(model_name, None)  # a model that is not there is reported at once
         settings: dict[str, Any] = {"model.path": model_name}
         for key, value in (
@@ -105,10 +113,46 @@ class FastLanguageModel:
             ("distributed.enabled", use_multi_gpu),
             ("training.gradient_checkpointing", checkpointing_word(use_gradient_checkpointing)),
             ("experiment.seed", random_state),
+            ("model.load_in_4bit", load_in_4bit or None),
+            ("model.load_in_8bit", load_in_8bit or None),
+            ("model.use_lora", True if packed or full_finetuning is False else None),
         ):
             if value is not None:
                 settings[key] = value
         return LanguageModel(model_name, settings), ModelTokenizer(model_name)
+
+    @staticmethod
+    def get_peft_model(
+        model: LanguageModel,
+        r: int = 16,
+        target_modules: Union[str, Iterable[str]] = "all-linear",
+        lora_alpha: float = 16,
+        lora_dropout: float = 0.0,
+        bias: str = "none",
+        use_rslora: bool = False,
+        exclude_modules: Union[None, str, Iterable[str]] = None,
+        use_gradient_checkpointing: Any = None,
+        random_state: Optional[int] = None,
+    ) -> LanguageModel:
+        """The same model with low-rank adapters, which alone are trained. ValueError with all that cannot be honoured."""
+        FastLanguageModel.for_training(model)
+        _refuse((bias != "none", f"bias={bias!r}", 'bias="none": biases are not trained beside adapters'))
+        settings = model.settings | {
+            "model.use_lora": True,
+            "model.lora_r": r,
+            "model.lora_alpha": lora_alpha,
+            "model.lora_dropout": lora_dropout,
+            "model.lora_target_modules": _names(target_modules),
+            "model.use_rslora": use_rslora,
+        }
+        for key, value in (
+            ("model.lora_exclude_modules", None if exclude_modules is None else _names(exclude_modules)),
+            ("training.gradient_checkpointing", checkpointing_word(use_gradient_checkpointing)),
+            ("experiment.seed", random_state),
+        ):
+            if value is not None:
+                settings[key] = value
+        return LanguageModel(model.path, settings)
 
     @staticmethod
     def for_training(model: LanguageModel) -> LanguageModel:
@@ -230,6 +274,15 @@ def _refuse(*cases: tuple[bool, str, str]) -> None:
     refused = [f"{what}\n  try: {remedy}" for wrong, what, remedy in cases if wrong]
     if refused:
         raise ValueError("from_pretrained() cannot honour " + "\nand ".join(refused))
+
+
+def _says_more_than_a_model(name: str) -> bool:
+    """The folder of an adapter, or a name that says how weights are held: the program reads what it means."""
+    return name.endswith(("-4bit", "-8bit")) or Path(name, "adapter_config.json").exists()
+
+
+def _names(modules: Union[str, Iterable[str]]) -> list[str]:
+    return [modules] if isinstance(modules, str) else list(modules)
 
 
 def _dtype_word(dtype: Any) -> str:

@@ -24,9 +24,10 @@ class InferencePlanner {
   explicit InferencePlanner(const Question& question)
       : question_(question),
         config_(question.model->config),
-        weight_(weigh(question.model->shape, question.workload.weights)),
-        units_(split_units(question.model->shape, parameter_bytes(question.model->shape, weight_))),
-        counts_(split_units(question.model->shape, elements(question.model->shape))) {
+        weight_(weigh(question.model->shape, question.workload)),
+        units_(split_units(question.model->shape, held_bytes(question, weight_))),
+        counts_(split_units(question.model->shape, elements(question.model->shape))),
+        adapters_(split_units(question.model->shape, adapter_elements(question))) {
     batch_ = question.micro_batch.value_or(question.workload.micro_batch);
   }
 
@@ -57,11 +58,18 @@ class InferencePlanner {
  private:
   static constexpr std::string_view off_gpu_reason = "what the GPU cannot hold lies in host memory, as allowed";
 
-  // Buffers are on every device, whatever the split.
-  static std::vector<std::int64_t> parameter_bytes(const spec::ModelShape& shape, const ModelWeight& weight) {
-    std::vector<std::int64_t> bytes = weight.tensor_bytes;
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      if (shape.tensors[i].kind != spec::TensorKind::parameter) bytes[i] = 0;
+  static std::vector<std::int64_t> adapter_elements(const Question& question) {
+    if (question.workload.adapters) return question.workload.adapters->by_tensor;
+    return std::vector<std::int64_t>(question.model->shape.tensors.size());
+  }
+
+  // Of parameters, and of the adapters beside them. Buffers are on every device, whatever the split.
+  static std::vector<std::int64_t> held_bytes(const Question& question, const ModelWeight& weight) {
+    std::vector<std::int64_t> bytes = adapter_elements(question);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] *= compute_width(question.workload);
+      if (question.model->shape.tensors[i].kind == spec::TensorKind::parameter) bytes[i] += weight.tensor_bytes[i];
+    }
     return bytes;
   }
 
@@ -394,8 +402,10 @@ class InferencePlanner {
       if (computing[i] >= shares.size()) continue;
       LayerShare& share = shares[computing[i]];
       if (assignment.device_of[i] < shares.size()) {
+        const std::int64_t adapters = adapters_.units[i].bytes;
         share.parameters += counts_.units[i].bytes;
-        share.parameter_bytes += units_.units[i].bytes;
+        share.adapters += adapters;
+        share.parameter_bytes += units_.units[i].bytes - adapters * compute_width(question_.workload);
       }
       if (units_.roles[i] == UnitRole::block) ++share.layers;
       if (units_.roles[i] == UnitRole::before_blocks) share.embedding = true;
@@ -445,7 +455,8 @@ class InferencePlanner {
   const spec::ModelConfig& config_;
   ModelWeight weight_;
   SplitUnits units_;
-  SplitUnits counts_;  // the same units, parameters instead of bytes
+  SplitUnits counts_;    // the same units, parameters instead of bytes
+  SplitUnits adapters_;  // likewise of the adapters
   std::int64_t batch_ = 1;
 };
 

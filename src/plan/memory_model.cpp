@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "spec/codec.hpp"
@@ -68,43 +69,65 @@ bool is_quantised(WeightType type) { return type == WeightType::int8 || type == 
 }  // namespace
 
 ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
+  Workload plain;
+  plain.weights = type;
+  return weigh(shape, plain);
+}
+
+ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload) {
+  const WeightType type = workload.weights;
   ModelWeight weight;
+  if (workload.adapters) weight.adapters = workload.adapters->parameters;
   weight.tensor_bytes.resize(shape.tensors.size());
-  std::vector<bool> in_block(shape.modules.size(), false);
+  std::vector<std::optional<std::size_t>> block_of(shape.modules.size());
   std::size_t end_of_blocks = 0;
   for (std::size_t module = 0; module < shape.modules.size(); ++module) {
-    if (in_block[module] || !shape.is_whole(spec::ModuleId{module})) continue;
-    std::fill(in_block.begin() + static_cast<std::ptrdiff_t>(module),
-              in_block.begin() + static_cast<std::ptrdiff_t>(shape.modules[module].end), true);
-    std::int64_t block = 0;
-    for (std::size_t inner = module; inner < shape.modules[module].end; ++inner)
-      for (const spec::TensorShape& tensor : shape.tensors_of(spec::ModuleId{inner}))
-        if (tensor.kind == spec::TensorKind::parameter && !tensor.same_as) block += tensor.elements();
-    weight.block = std::max(weight.block, block);
+    if (block_of[module] || !shape.is_whole(spec::ModuleId{module})) continue;
     end_of_blocks = shape.modules[module].end;
+    for (std::size_t inner = module; inner < end_of_blocks; ++inner) block_of[inner] = module;
   }
+  struct Block {
+    std::int64_t parameters = 0, bytes = 0;
+  };
+  std::map<std::size_t, Block> blocks;
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
     if (tensor.same_as) continue;
-    const bool inside = in_block[number(tensor.owner)];
+    const auto block = block_of[number(tensor.owner)];
     const bool matrix = tensor.dimensions.rank == 2;
-    weight.tensor_bytes[i] = stored_bytes(tensor, type, inside && matrix && is_quantised(type));
+    const std::int64_t bytes = stored_bytes(tensor, type, block && matrix && is_quantised(type));
+    weight.tensor_bytes[i] = bytes;
     if (tensor.kind != spec::TensorKind::parameter) {
-      weight.buffer_bytes += weight.tensor_bytes[i];
+      weight.buffer_bytes += bytes;
       continue;
     }
     weight.parameters += tensor.elements();
-    weight.parameter_bytes += weight.tensor_bytes[i];
-    if (!inside) weight.outside += tensor.elements();
-    if (!inside && number(tensor.owner) >= end_of_blocks) weight.after += tensor.elements();
+    weight.parameter_bytes += bytes;
     if (matrix) weight.matrices += tensor.elements();
-    if (matrix && inside) weight.adapter_unit += tensor.dimensions.sizes[0] + tensor.dimensions.sizes[1];
+    if (block) {
+      blocks[*block].parameters += tensor.elements();
+      blocks[*block].bytes += bytes;
+      continue;
+    }
+    const bool after = number(tensor.owner) >= end_of_blocks;
+    weight.outside += tensor.elements();
+    if (after) weight.after += tensor.elements();
+    (after ? weight.held.last : weight.held.embedding) += bytes;
+  }
+  for (const auto& [module, block] : blocks) {
+    weight.block = std::max(weight.block, block.parameters);
+    weight.held.block = std::max(weight.held.block, block.bytes);
   }
   return weight;
 }
 
+int compute_width(const Workload& workload) {
+  if (workload.mixed_precision) return 2;
+  return workload.weights == WeightType::float32 ? 4 : 2;
+}
+
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight) {
-  return {config.layers, true, true, weight.parameters, weight.parameter_bytes, weight.adapter_unit, 1};
+  return {config.layers, true, true, weight.parameters, weight.parameter_bytes, weight.adapters, 1};
 }
 
 namespace {
@@ -140,11 +163,11 @@ bool is_sharded(const Layout& layout) {
 // With our engine: weights in the type that is computed in, along with wide masters or, if the state is all narrow,
 // without. transformers holds wide weights and casts.
 bool trains_here(const Workload& workload) {
-  return workload.work == Work::training && workload.implementation == Implementation::muster && !workload.adapters &&
-         !is_quantised(workload.weights);
+  return workload.work == Work::training && workload.implementation == Implementation::muster;
 }
 bool is_narrow_state(const Workload& workload) {
-  return trains_here(workload) && !workload.mixed_precision && workload.weights != WeightType::float32;
+  return trains_here(workload) && !workload.adapters && !workload.mixed_precision &&
+         workload.weights != WeightType::float32;
 }
 
 // Whether a rank of our engine holds one part of each unit. A single part is only useful to keep it elsewhere.
@@ -154,27 +177,32 @@ bool holds_parts(const Workload& workload, const Layout& layout) {
 
 bool is_offloaded(const Layout& layout) { return layout.offload && !layout.on_cpu; }
 
-int compute_width(const Workload& workload) {
-  if (workload.mixed_precision) return 2;
-  return workload.weights == WeightType::float32 ? 4 : 2;
-}
-
 // Bytes of weights while they are held for computing; quantised ones follow from their tensors.
 std::int64_t held_width(const Workload& workload) {
   if (trains_here(workload)) return compute_width(workload);
   return workload.mixed_precision ? master_width : std::max(bits(workload.weights), 16) / 8;
 }
 
-// Bytes held per parameter.
+// Bytes held per parameter: of weights, and of what is trained.
 struct StateWidths {
   std::int64_t weights = 0;
   std::int64_t master = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+  std::int64_t weights_of_adapters = 0;
 };
+
+// peft holds adapters in 4 bytes, whatever the weights are. Those of our engine are states like any that is trained.
+StateWidths adapter_widths(const Workload& workload, const Layout& layout) {
+  const std::int64_t held = held_width(workload);
+  if (!trains_here(workload)) return {held, 0, master_width, master_width, master_width};
+  const bool from_masters = holds_parts(workload, layout) && held == master_width;
+  return {held, master_width, workload.exact ? 2 * master_width : master_width, master_width, from_masters ? 0 : held};
+}
 
 StateWidths state_widths(const Workload& workload, const Layout& layout) {
   const std::int64_t held = held_width(workload);
+  if (workload.adapters) return adapter_widths(workload, layout);
   if (!trains_here(workload)) return {held, 0, held, held};
   // The masters are the weights; those of a CPU are packed, and another copy.
   if (is_narrow_state(workload)) return {held, layout.on_cpu && !holds_parts(workload, layout) ? held : 0, held, held};
@@ -184,11 +212,16 @@ StateWidths state_widths(const Workload& workload, const Layout& layout) {
 }
 
 Gathering gathering_of(const ModelWeight& weight, const Workload& workload, const Layout& layout) {
-  return {{weight.outside - weight.after, weight.block, weight.after},
-          layout.sharding == spec::ShardingStrategy::shard_grad_op,
-          state_widths(workload, layout).gradients,
-          shard_count(layout),
-          is_offloaded(layout)};
+  Gathering gathering{{weight.outside - weight.after, weight.block, weight.after},
+                      layout.sharding == spec::ShardingStrategy::shard_grad_op,
+                      state_widths(workload, layout).gradients,
+                      shard_count(layout),
+                      is_offloaded(layout),
+                      {}};
+  if (!workload.adapters) return gathering;
+  gathering.frozen = weight.held;
+  gathering.units = {workload.adapters->before, workload.adapters->of_block, workload.adapters->after};
+  return gathering;
 }
 
 StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& weight, const Workload& workload,
@@ -227,7 +260,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   request.recomputation = workload.recomputation;
   request.gradients_stay = workload.accumulation == 1;
   request.dequantized = is_quantised(workload.weights);
-  request.adapters = workload.adapters;
+  if (workload.adapters) request.adapters = workload.adapters->block;
   if (workload.implementation != Implementation::muster) return request;
   request.exact = workload.exact;
   request.on_cpu = layout.on_cpu;
@@ -265,11 +298,14 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
     memory[Component::weights] = parameters * widths.weights;
   }
   memory[Component::buffers] = weight.buffer_bytes;
-  if (!training) return;
+  const std::int64_t adapters = divided(share.adapters, parts * shards);
+  if (!training) {
+    memory[Component::adapters] = adapters * compute_width(workload);
+    return;
+  }
   if (workload.adapters) {
-    const std::int64_t adapters = divided(share.adapter_unit * workload.adapters->rank, parts * shards);
-    memory[Component::adapters] =
-        adapters * 2 * master_width + optimizer_bytes(workload.optimizer, adapters, master_width);
+    const std::int64_t states = widths.weights_of_adapters + widths.master + widths.gradients;
+    memory[Component::adapters] = adapters * states + optimizer_bytes(workload.optimizer, adapters, widths.optimizer);
     return;
   }
   memory[Component::master] = parameters * widths.master;

@@ -55,11 +55,15 @@ struct ModelWeight {
   std::int64_t outside = 0;   // parameters outside of blocks
   std::int64_t after = 0;     // those of them that come after the blocks: the last norm and a head that is not tied
   std::int64_t matrices = 0;  // parameters of all matrices, the embedding's included: what tensor parallelism divides
-  std::int64_t adapter_unit = 0;  // sum of in + out over the blocks' matrices: times the rank, the adapters' parameters
+  std::int64_t adapters = 0;  // parameters of what is beside them
+  UnitSizes held;             // bytes by unit, in the requested type
   std::int64_t buffer_bytes = 0;
   std::vector<std::int64_t> tensor_bytes;  // per tensor of the shape, in the requested type; 0 for a tied one
   std::int64_t parameter_bytes = 0;        // of all parameters
 };
+// As the work holds them.
+ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload);
+// Without adapters.
 ModelWeight weigh(const spec::ModelShape& shape, WeightType type);
 
 // The part of a model on one device of a layer split or pipeline.
@@ -69,10 +73,13 @@ struct LayerShare {
   bool head = true;
   std::int64_t parameters = 0;
   std::int64_t parameter_bytes = 0;
-  std::int64_t adapter_unit = 0;
+  std::int64_t adapters = 0;   // parameters of what is beside them
   std::int64_t in_flight = 1;  // micro-batches whose activations are held at once
   bool operator==(const LayerShare&) const = default;
 };
+// Bytes of a number that is computed with.
+int compute_width(const Workload& workload);
+
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight);
 
 // The memory of one device. memo: steps that were requested before.

@@ -36,13 +36,13 @@ class StepBytes {
 
   // All that the backward pass of a block reads, its input included.
   std::int64_t tape() const {
-    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * float_width) + adapted();
+    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * float_width);
   }
   // The part of it that stays until then.
   std::int64_t kept() const {
     if (request_.recomputation == spec::Recomputation::full) return stream();
     if (request_.recomputation == spec::Recomputation::none) return tape();
-    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * float_width) + adapted();
+    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * float_width);
   }
   // Rotary tables, float32, and what a pass knows about each token.
   std::int64_t tables() const {
@@ -54,39 +54,73 @@ class StepBytes {
   // activation need for a moment.
   std::int64_t forward() const {
     const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * float_width;
-    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised});
+    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised, forward_of_adapters()});
   }
   // In addition to the tape and the incoming gradient.
   std::int64_t backward() const { return std::max(feed_forward(), stream() + attention()) + product_of_block(); }
 
   std::int64_t loss_rows() const { return std::min(tokens_, request_.on_cpu ? loss_rows_on_cpu : loss_rows_on_gpu); }
   // Replaced by their gradient in place; exact sums on GPUs read rows that begin at a cache line, and copy others.
-  std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_products() ? 2 : 1); }
+  std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_head() ? 2 : 1); }
   // In addition to them: the gradient of the rows, and what is added to the head's sum.
   std::int64_t head() const {
     return loss_rows() * request_.hidden * width_ +
-           (adds_products() ? request_.vocabulary * request_.hidden * float_width : 0);
+           (adds_head() ? request_.vocabulary * request_.hidden * float_width : 0);
   }
 
  private:
   std::int64_t numbers(std::int64_t hidden, std::int64_t query, std::int64_t kv, std::int64_t intermediate) const {
     return hidden * request_.hidden + query * request_.query + kv * request_.kv + intermediate * request_.intermediate;
   }
-  std::int64_t adapted() const { return request_.adapters ? tokens_ * request_.adapters->rank * 7 * float_width : 0; }
-
   std::int64_t feed_forward() const {
-    if (gated_) return tokens_ * std::max(numbers(0, 0, 0, 3), numbers(2, 0, 0, 2)) * width_;
+    const std::int64_t adapted = tokens_ * feed_forward_of_adapters() * width_;
+    if (gated_) return std::max(tokens_ * std::max(numbers(0, 0, 0, 3), numbers(2, 0, 0, 2)) * width_, adapted);
     // An activation that has no kernel of its own is differentiated by the library, in float32.
     const std::int64_t slope = request_.on_cpu ? width_ : (width_ == float_width ? 3 : 4) * float_width;
-    return tokens_ * (numbers(2, 0, 0, 1) * width_ + request_.intermediate * slope);
+    return std::max(tokens_ * (numbers(2, 0, 0, 1) * width_ + request_.intermediate * slope), adapted);
   }
 
   std::int64_t attention() const {
-    const std::int64_t after = numbers(2, turned_ ? 4 : 3, turned_ ? 5 : 4, 0) * width_;
+    const std::int64_t heads = numbers(0, turned_ ? 4 : 3, turned_ ? 5 : 4, 0);
+    const std::int64_t after = (heads + std::max(2 * request_.hidden, backward_of_joined())) * width_;
     const std::int64_t sums = request_.on_cpu ? 0 : request_.query * float_width + request_.heads * float_width;
     const std::int64_t repeated = request_.grouped && !request_.on_cpu ? 2 * request_.query * width_ : 0;
     const std::int64_t inside = numbers(0, 2, 2, 0) * width_ + sums + repeated;
     return std::max(tokens_ * after, tokens_ * inside + score_bytes());
+  }
+
+  AdapterRanks ranks() const { return request_.adapters ? request_.adapters->ranks : AdapterRanks{}; }
+  // Numbers of a row that dropout copies, in each pass again.
+  std::int64_t dropped(std::int64_t width) const {
+    return request_.adapters && request_.adapters->dropout > 0 ? width : 0;
+  }
+  // What an adapter gives is computed beside what its layer gives; a sum with the residual stream is a third one.
+  std::int64_t forward_of_adapters() const {
+    const std::int64_t h = request_.hidden, f = request_.intermediate;
+    std::int64_t most = 0;
+    if (const std::int64_t rank = ranks().feed(); rank > 0) most = rank + std::max(dropped(h), f);
+    if (const std::int64_t rank = ranks().down; rank > 0)
+      most = std::max(most, f + 2 * h + rank + std::max(dropped(f), h));
+    return tokens_ * most * width_;
+  }
+  // In addition to the gradient of joined outputs, of which an adapter reads a part: that part by itself, which a CPU
+  // copies once more, or the gradient of the inputs and what comes through the adapter.
+  std::int64_t through_part(std::int64_t rank, std::int64_t inputs, std::int64_t part) const {
+    if (rank == 0) return 0;
+    const std::int64_t copied = request_.on_cpu ? part : 0;
+    return std::max({dropped(inputs) + part + copied + rank, inputs + copied + rank, 2 * inputs + rank,
+                     2 * inputs + dropped(inputs)});
+  }
+  std::int64_t backward_of_joined() const {
+    return through_part(ranks().joined(), request_.hidden, turned_ ? std::max(request_.query, request_.kv) : 0);
+  }
+  std::int64_t feed_forward_of_adapters() const {
+    const std::int64_t f = request_.intermediate, outputs = (gated_ ? 2 : 1) * f;
+    std::int64_t most = 0;
+    if (const std::int64_t rank = ranks().down; rank > 0) most = outputs + f + dropped(f) + rank;
+    if (const std::int64_t rank = ranks().feed(); rank > 0)
+      most = std::max(most, outputs + through_part(rank, request_.hidden, gated_ ? f : 0));
+    return most;
   }
 
   // float32 on a GPU has no packed attention: a sequence at a time, by plain products where heads are grouped or the
@@ -98,8 +132,11 @@ class StepBytes {
 
   // Exact sums on GPUs take a product that was computed separately.
   bool adds_products() const { return request_.exact && !request_.on_cpu; }
+  bool adds_head() const { return adds_products() && !request_.adapters; }
   std::int64_t product_of_block() const {
     if (!adds_products()) return 0;
+    if (request_.adapters)
+      return ranks().largest() * std::max({request_.hidden, request_.query, request_.intermediate}) * float_width;
     const std::int64_t widest = std::max(request_.query + 2 * request_.kv, (gated_ ? 2 : 1) * request_.intermediate);
     return request_.hidden * widest * float_width;
   }
@@ -111,14 +148,25 @@ class StepBytes {
   bool turned_;  // queries and keys, by their positions
 };
 
-// The units that are whole at a moment, and their gradients, for a model whose ranks hold parts.
+UnitSizes times(const UnitSizes& units, std::int64_t width) {
+  return {units.embedding * width, units.block * width, units.last * width};
+}
+UnitSizes sum(const UnitSizes& a, const UnitSizes& b) {
+  return {a.embedding + b.embedding, a.block + b.block, a.last + b.last};
+}
+
+// The units that are whole at a moment, and their gradients, for a model whose ranks hold parts. All in bytes.
 class WholeUnits {
  public:
   explicit WholeUnits(const StepRequest& request) : request_(request) {
     if (!request.gathering) return;
     const Gathering& gathering = *request.gathering;
-    units_ = gathering.units;
+    trained_ = times(gathering.units, request.types.compute);
+    units_ = sum(trained_, gathering.frozen);
+    sums_ = times(gathering.units, gathering.gradient);
     shared_ = request.tied ? units_.embedding : 0;
+    shared_sum_ = request.tied ? sums_.embedding : 0;
+    under_way_ = under_way(gathering);
   }
 
   // The embedding is computed, the first block arrives.
@@ -128,50 +176,55 @@ class WholeUnits {
   // The block before it is computed, and the last one arrives.
   std::int64_t forward_before() const { return bytes(shared_ + kept(request_.layers, 2), 0); }
   // The head is computed; the last block has stayed.
-  std::int64_t loss() const { return bytes(shared_ + units_.last + kept(request_.layers, 1), shared_ + units_.last); }
+  std::int64_t loss() const {
+    return bytes(shared_ + units_.last + kept(request_.layers, 1), shared_sum_ + sums_.last);
+  }
   // The last block is computed, the one before it arrives; the last unit is being reduced.
-  std::int64_t last_block() const { return bytes(kept(request_.layers, 2), shared_ + units_.block + units_.last); }
+  std::int64_t last_block() const { return bytes(kept(request_.layers, 2), shared_sum_ + sums_.block + sums_.last); }
   // The block before it is computed, and the last one is being reduced.
-  std::int64_t block_before() const { return bytes(kept(request_.layers - 1, 2), shared_ + 2 * units_.block); }
+  std::int64_t block_before() const { return bytes(kept(request_.layers - 1, 2), shared_sum_ + 2 * sums_.block); }
   std::int64_t first_block() const {
-    const std::int64_t reduced = request_.layers > 1 ? units_.block : units_.last;
-    return bytes(units_.block, shared_ + units_.block + reduced);
+    const std::int64_t reduced = request_.layers > 1 ? sums_.block : sums_.last;
+    return bytes(units_.block, shared_sum_ + sums_.block + reduced);
   }
-  std::int64_t embedding_gradient() const { return bytes(0, units_.embedding + units_.block); }
+  std::int64_t embedding_gradient() const { return bytes(0, sums_.embedding + sums_.block); }
 
-  // On CPU ranks a unit that has arrived is flat and in panels for a moment, between two being computed, while the next
-  // one arrives: the last block, the last unit, and in the backward pass the block before the last.
+  // On CPU ranks what is trained of a unit that has arrived is flat and in panels for a moment, between two being
+  // computed, while the next one arrives: the last block, the last unit, and in the backward pass the block before the
+  // last.
   std::int64_t packing_block() const {
-    return bytes(shared_ + kept(request_.layers, 1) + units_.block + units_.last, 0);
+    return bytes(shared_ + kept(request_.layers, 1) + trained_.block + units_.last, 0);
   }
-  std::int64_t packing_last() const { return bytes(shared_ + kept(request_.layers, 1) + 2 * units_.last, 0); }
+  std::int64_t packing_last() const {
+    return bytes(shared_ + kept(request_.layers, 1) + units_.last + trained_.last, 0);
+  }
   std::int64_t packing_before() const {
     if (request_.gathering && request_.gathering->keeps) return 0;  // it is already there
-    return bytes(kept(request_.layers - 1, 2) + units_.block, shared_ + units_.block);
+    return bytes(kept(request_.layers - 1, 2) + trained_.block, shared_sum_ + sums_.block);
   }
 
  private:
-  // Parameters present of the first `blocks` blocks: those of all of them, or of the last `visited`.
+  // Of the first `blocks` blocks those that are present: all of them, or the last `visited`.
   std::int64_t kept(std::int64_t blocks, std::int64_t visited) const {
     const bool all = request_.gathering && request_.gathering->keeps;
     return units_.block * (all ? blocks : std::min(blocks, visited));
   }
   std::int64_t bytes(std::int64_t parameters, std::int64_t gradients) const {
-    if (!request_.gathering) return 0;
-    const Gathering& gathering = *request_.gathering;
-    const std::int64_t width = request_.types.compute;
-    const std::int64_t largest = std::max({units_.embedding, units_.block, units_.last});
-    // Parts from the host's memory, and those that are added to the sum of the passes before.
-    const std::int64_t under_way =
-        gathering.from_host || !request_.gradients_stay
-            ? (largest + gathering.shards - 1) / gathering.shards * std::max(width, gathering.gradient)
-            : 0;
-    return parameters * width + gradients * gathering.gradient + under_way;
+    return request_.gathering ? parameters + gradients + under_way_ : 0;
+  }
+  // Parts from the host's memory, and those that are added to the sum of the passes before.
+  std::int64_t under_way(const Gathering& gathering) const {
+    if (!gathering.from_host && request_.gradients_stay) return 0;
+    const auto part = [&](std::int64_t of) { return (of + gathering.shards - 1) / gathering.shards; };
+    return std::max(part(gathering.units.largest()) * std::max<std::int64_t>(request_.types.compute, gathering.gradient),
+                    part(gathering.frozen.largest()));
   }
 
   const StepRequest& request_;
-  UnitSizes units_;
-  std::int64_t shared_ = 0;  // the embedding, if the head reads it, too
+  UnitSizes trained_, units_, sums_;  // parameters that are trained, all of them, sums of gradients
+  std::int64_t shared_ = 0;           // the embedding, if the head reads it, too
+  std::int64_t shared_sum_ = 0;
+  std::int64_t under_way_ = 0;
 };
 
 }  // namespace
@@ -216,8 +269,12 @@ std::int64_t muster_cached_tokens(std::int64_t sequence) {
 // The cache is made at the start, for scoring as for answers. At the end of a block all its temporaries exist.
 std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t new_tokens) {
   const std::int64_t width = request.types.compute, tokens = request.batch * request.sequence;
-  const std::int64_t row = (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv) * width +
-                           request.heads * float_width;
+  const AdapterRanks ranks = request.adapters ? request.adapters->ranks : AdapterRanks{};
+  // What comes through an adapter, and the sum that it is added to.
+  const std::int64_t through = ranks.largest() + (ranks.down > 0 ? 2 * request.hidden : 0);
+  const std::int64_t row =
+      (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv + through) * width +
+      request.heads * float_width;
   const std::int64_t drawn = new_tokens > 0 ? request.batch : std::min(tokens, most_drawn);
   const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + float_width) : 0;
   const std::int64_t cache =

@@ -110,9 +110,10 @@ std::optional<Error> uncountable(const Question& question) {
   if (question.accumulation.value_or(1) > most_passes)
     return refuse(fmt::format("{} passes per optimizer step are asked for", *question.accumulation),
                   fmt::format("at most {}", most_passes));
-  if (question.workload.adapters && question.workload.adapters->rank > config.hidden)
-    return refuse(fmt::format("adapters of rank {} are larger than the layers they adapt, of {} columns",
-                              question.workload.adapters->rank, config.hidden),
+  const std::int64_t rank = question.workload.adapters ? question.workload.adapters->block.ranks.largest() : 0;
+  if (rank > config.hidden)
+    return refuse(fmt::format("adapters of rank {} are larger than the layers they adapt, of {} columns", rank,
+                              config.hidden),
                   "a rank such as 8 or 64");
   return std::nullopt;
 }
@@ -148,7 +149,7 @@ std::vector<PlanDevice> smallest_set(const Question& question) {
   std::ranges::stable_sort(smaller.devices, std::ranges::greater{}, &PlanDevice::limit);
   const std::vector<PlanDevice> roomiest = smaller.devices;
   const bool all_on_gpus = !question.cpu_limit && !question.disk_limit;
-  const std::int64_t weights = weigh(question.model->shape, question.workload.weights).parameter_bytes;
+  const std::int64_t weights = weigh(question.model->shape, question.workload).parameter_bytes;
   std::int64_t room = 0;
   for (std::size_t count = 1; count <= roomiest.size(); ++count) {
     room += roomiest[count - 1].limit;

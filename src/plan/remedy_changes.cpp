@@ -239,10 +239,14 @@ void add_narrower_states(std::vector<Family>& list, const Question& question) {
                    4}});
 }
 
+constexpr std::int64_t usual_rank = 8;
+
 void add_adapters(std::vector<Family>& list, const Question& question) {
-  const auto with_weights = [](WeightType type) {
-    return [type](Question& tried) {
-      if (!tried.workload.adapters) tried.workload.adapters = Adapters{8, 0.05};
+  auto usual = adapters_beside(question.model->shape, {.rank = usual_rank, .dropout = 0.05});
+  if (!usual) return;  // a model without linear layers
+  const auto with_weights = [usual = std::move(*usual)](WeightType type) {
+    return [usual, type](Question& tried) {
+      if (!tried.workload.adapters) tried.workload.adapters = usual;
       tried.workload.mixed_precision = false;
       tried.workload.weights = type;
     };
@@ -323,7 +327,7 @@ void add_host_memory(std::vector<Family>& list, const Question& question) {
   Workload workload = question.workload;
   workload.micro_batch = question.micro_batch.value_or(workload.micro_batch);
   const spec::ModelConfig& config = question.model->config;
-  const ModelWeight weight = weigh(question.model->shape, workload.weights);
+  const ModelWeight weight = weigh(question.model->shape, workload);
   const DeviceMemory whole =
       device_memory(config, weight, workload, Layout{}, whole_model(config, weight), question.constants);
   const std::int64_t room = whole.total() / (1 << 30) + 1;

@@ -1,39 +1,36 @@
 // How high the bytes of one step of training or inference rise above the states, moment by moment, on one device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "plan/adapters.hpp"
 #include "plan/eager_tape.hpp"
 #include "spec/model/model_config.hpp"
 #include "spec/values.hpp"
 
 namespace muster::plan {
 
-// Low-rank adapters on linear layers: what is trained instead of the weights.
-struct Adapters {
-  std::int64_t rank = 8;
-  double dropout = 0;
-  bool operator==(const Adapters&) const = default;
-};
-
-// Parameters of the units that a sharded model is gathered and reduced by.
+// Of the units that a sharded model is gathered and reduced by: parameters, or bytes.
 struct UnitSizes {
   std::int64_t embedding = 0;
   std::int64_t block = 0;
   std::int64_t last = 0;  // the final norm, and a head that is not tied
+  std::int64_t largest() const { return std::max({embedding, block, last}); }
   bool operator==(const UnitSizes&) const = default;
 };
 
 // What a rank of muster's engine adds to the units that are whole for a moment.
 struct Gathering {
-  UnitSizes units;
+  UnitSizes units;            // parameters that are trained
   bool keeps = false;         // a unit stays until its last visit of a pass (shard_grad_op)
   std::int64_t gradient = 4;  // bytes of a sum of gradients
   std::int64_t shards = 1;    // parts of each unit
   bool from_host = false;     // parts are fetched from the host's memory and written back there
+  UnitSizes frozen = {};      // bytes of what is not trained
   bool operator==(const Gathering&) const = default;
 };
 
@@ -66,7 +63,7 @@ struct StepRequest {
   spec::Recomputation recomputation = spec::Recomputation::none;
   bool gradients_stay = true;
   bool dequantized = false;  // weights are unpacked for each product
-  std::optional<Adapters> adapters;
+  std::optional<AdaptedBlock> adapters;  // beside each block; nothing else is trained then
   // For muster's engine:
   bool exact = false;
   bool on_cpu = false;

@@ -26,7 +26,7 @@ class TrainingPlanner {
   explicit TrainingPlanner(const Question& question)
       : question_(question),
         world_(question.hosts * ranks_of_host(question)),
-        weight_(weigh(question.model->shape, question.workload.weights)) {}
+        weight_(weigh(question.model->shape, question.workload)) {}
 
   Result<Plan> plan() {
     if (auto problem = contradiction()) return *problem;
@@ -217,7 +217,7 @@ class TrainingPlanner {
                          (share.embedding ? weight_.outside - weight_.after : 0) +
                          (share.head ? weight_.after + embedding : 0);
       share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
-      share.adapter_unit = weight_.adapter_unit / config.layers * share.layers;
+      share.adapters = adapters_of(share);
       share.in_flight = std::min(stages - stage, workload.accumulation);
       RankPlan& rank = ranks[static_cast<std::size_t>(stage)];
       rank.memory = device_memory(config, weight_, workload, where, share, question_.constants, question_.memo.get());
@@ -226,6 +226,14 @@ class TrainingPlanner {
       first += share.layers;
     }
     return ranks;
+  }
+
+  std::int64_t adapters_of(const LayerShare& share) const {
+    if (!question_.workload.adapters) return 0;
+    const Adapters& adapters = *question_.workload.adapters;
+    const std::int64_t inside = adapters.parameters - adapters.before - adapters.after;
+    return inside / question_.model->config.layers * share.layers + (share.embedding ? adapters.before : 0) +
+           (share.head ? adapters.after : 0);
   }
 
   std::vector<RankPlan> ranks(const Layout& where, const Workload& workload) const {

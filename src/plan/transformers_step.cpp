@@ -108,18 +108,20 @@ class TransformersModel {
   }
 
   // A product with a weight, with what adapters add to it.
-  Tensor linear(EagerTape& tape, const Tensor& input, Parameter& weight, std::int64_t in, std::int64_t out, bool bias) {
+  Tensor linear(EagerTape& tape, const Tensor& input, Parameter& weight, std::int64_t in, std::int64_t out, bool bias,
+                std::int64_t AdapterRanks::*rank) {
     Bytes unpacked;
     if (request_.dequantized) unpacked = tape.take(in * out * request_.types.compute);
     Tensor result = tape.linear(input, weight, in, out, bias);
     unpacked.reset();
-    if (!request_.adapters) return result;
-    return adapted(tape, input, result, in, out);
+    if (!request_.adapters || request_.adapters->ranks.*rank == 0) return result;
+    return adapted(tape, input, result, request_.adapters->ranks.*rank, in, out);
   }
 
   // The adapters' weights are 4 bytes wide, as peft holds them along with 2-byte weights.
-  Tensor adapted(EagerTape& tape, const Tensor& input, const Tensor& result, std::int64_t in, std::int64_t out) {
-    const std::int64_t rows = input.elements / in, rank = request_.adapters->rank;
+  Tensor adapted(EagerTape& tape, const Tensor& input, const Tensor& result, std::int64_t rank, std::int64_t in,
+                 std::int64_t out) {
+    const std::int64_t rows = input.elements / in;
     const Tensor raised = input.width == wide ? input : tape.cast(input, wide);
     const Tensor dropped = tape.dropout(raised, request_.adapters->dropout);
     const auto product = [&](const Tensor& from, std::int64_t columns_in, std::int64_t columns_out) {
@@ -217,9 +219,9 @@ class TransformersModel {
 
   Tensor attention(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
     const std::int64_t h = request_.hidden;
-    Tensor query = linear(tape, normed, weights.query, h, request_.query, request_.qkv_bias);
-    Tensor key = linear(tape, normed, weights.key, h, request_.kv, request_.qkv_bias);
-    Tensor value = linear(tape, normed, weights.value, h, request_.kv, request_.qkv_bias);
+    Tensor query = linear(tape, normed, weights.query, h, request_.query, request_.qkv_bias, &AdapterRanks::query);
+    Tensor key = linear(tape, normed, weights.key, h, request_.kv, request_.qkv_bias, &AdapterRanks::key);
+    Tensor value = linear(tape, normed, weights.value, h, request_.kv, request_.qkv_bias, &AdapterRanks::value);
     if (request_.query_key_norm) {
       query = rms_norm(tape, query);
       key = rms_norm(tape, key);
@@ -236,14 +238,14 @@ class TransformersModel {
       value.data = cache.back();
     }
     const Tensor mixed = attend(tape, request_, query, key, value);
-    return linear(tape, mixed, weights.output, request_.query, h, request_.output_bias);
+    return linear(tape, mixed, weights.output, request_.query, h, request_.output_bias, &AdapterRanks::output);
   }
 
   Tensor gated_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
     const std::int64_t h = request_.hidden, f = request_.intermediate;
     const Tensor product = [&] {
       const Tensor active = [&] {
-        const Tensor gate = linear(tape, normed, weights.gate, h, f, request_.mlp_bias);
+        const Tensor gate = linear(tape, normed, weights.gate, h, f, request_.mlp_bias, &AdapterRanks::gate);
         const std::int64_t bytes = gate.elements * gate.width;
         return tape.record(tape.make(gate.elements, gate.width), {&gate}, {gate.data}, false,
                            [&tape, bytes](Bytes gradient, std::vector<Bytes>& saved, std::vector<Bytes>& of_inputs) {
@@ -252,17 +254,17 @@ class TransformersModel {
                              saved.clear();
                            });
       }();
-      const Tensor up = linear(tape, normed, weights.up, h, f, request_.mlp_bias);
+      const Tensor up = linear(tape, normed, weights.up, h, f, request_.mlp_bias, &AdapterRanks::up);
       return tape.multiply(active, up);
     }();
-    return linear(tape, product, weights.down, f, h, request_.mlp_bias);
+    return linear(tape, product, weights.down, f, h, request_.mlp_bias, &AdapterRanks::down);
   }
 
   // GPT-2's GELU is a chain of operations; pow and what follows are wide under autocast.
   Tensor plain_feed(EagerTape& tape, const Tensor& normed, BlockWeights& weights) {
     const std::int64_t h = request_.hidden, f = request_.intermediate;
-    const Tensor active = gelu(tape, linear(tape, normed, weights.up, h, f, request_.mlp_bias));
-    return linear(tape, active, weights.down, f, h, request_.mlp_bias);
+    const Tensor active = gelu(tape, linear(tape, normed, weights.up, h, f, request_.mlp_bias, &AdapterRanks::up));
+    return linear(tape, active, weights.down, f, h, request_.mlp_bias, &AdapterRanks::down);
   }
 
   Tensor gelu(EagerTape& tape, Tensor input) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/byte_count.hpp"
+#include "plan/adapters.hpp"
 #include "plan/step_moments.hpp"
 #include "spec/values.hpp"
 
@@ -31,7 +32,7 @@ struct Workload {
   spec::Attention attention = spec::Attention::sdpa;
   spec::Recomputation recomputation = spec::Recomputation::none;  // selective: only with muster
   bool exact = false;                                             // muster: sums of gradients are exact
-  std::optional<Adapters> adapters;
+  std::optional<Adapters> adapters;                               // training: what is trained instead of the weights
   std::int64_t sequence = 1024;      // tokens per sequence; for inference: prompt and answer together
   std::int64_t new_tokens = 256;     // for inference: the answer's share of them; 0: scoring, logits of all positions
   bool expandable_segments = false;  // PyTorch's allocator may grow its segments

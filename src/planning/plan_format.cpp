@@ -49,7 +49,7 @@ std::string headline(const plan::Question& question, const plan::Plan& plan) {
   std::string text = fmt::format("{}, {} parameters, {} in {}, {} of {}", model,
                                  short_count(plan.parameters), training ? "training" : "inference", types(work),
                                  count_of(work.micro_batch, "sequence"), count_of(work.sequence, "token"));
-  if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->rank);
+  if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->block.ranks.largest());
   if (work.recomputation == spec::Recomputation::full) text += ", activations recomputed";
   if (work.recomputation == spec::Recomputation::selective) text += ", norms and gates recomputed";
   text += work.implementation == plan::Implementation::muster ? ", muster's engine" : ", transformers";

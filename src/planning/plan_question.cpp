@@ -95,7 +95,6 @@ plan::Workload workload(const PlanRequest& plan_request, spec::ElementType held)
     work.recomputation = spec.training.gradient_checkpointing;
     work.exact = spec.training.deterministic;
     work.sequence = spec.training.sequence_length;
-    if (spec.model.use_lora) work.adapters = plan::Adapters{spec.model.lora_r, spec.model.lora_dropout};
   } else {
     work.sequence = spec.generation.sequence_length;
     work.new_tokens = std::min(spec.generation.max_new_tokens, work.sequence - 1);
@@ -230,6 +229,16 @@ Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
                "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
 }
 
+Result<void> take_adapters(plan::Question& question, const spec::ModelSpec& model) {
+  const std::optional<spec::AdapterOptions> options = model.adapters();
+  if (!options) return {};
+  auto adapters = plan::adapters_beside(question.model->shape, *options);
+  if (!adapters)
+    return bad_input(fmt::format("model.lora_target_modules: {}", adapters.error().what), adapters.error().remedy);
+  question.workload.adapters = std::move(*adapters);
+  return {};
+}
+
 }  // namespace
 
 Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_request) {
@@ -245,6 +254,8 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.model = std::move(*model);
   question.workload = workload(plan_request, question.model->dtype);
   const bool training = plan_request.work == plan::Work::training;
+  if (training)
+    if (auto taken = take_adapters(question, spec.model); !taken) return taken.error();
   if (training) {
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;

@@ -117,6 +117,7 @@ constexpr std::array reserved_table{
 
 constexpr std::array short_table{
     ShortOption{"--model", "model.path", false, 'm'},
+    ShortOption{"--adapter", "model.adapters", true},
     ShortOption{"--data", "data.path", false, '\0', true},
     ShortOption{"--lr", "training.learning_rate", false, '\0', true},
     ShortOption{"--epochs", "training.num_epochs", false, '\0', true},

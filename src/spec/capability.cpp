@@ -16,7 +16,7 @@ constexpr std::array capabilities{
     CapabilityFacts{Capability::generation, "generation", true},
     CapabilityFacts{Capability::reinforcement, "reinforcement learning", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},
-    CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", false},
+    CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", true},
     CapabilityFacts{Capability::low_rank_adapters, "LoRA", true},
     CapabilityFacts{Capability::decomposed_adapters, "DoRA", false},
     CapabilityFacts{Capability::whole_modules_beside_adapters, "training whole modules beside adapters", false},

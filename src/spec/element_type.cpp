@@ -14,6 +14,10 @@ std::string_view name(ElementType type) {
       return "bfloat16";
     case ElementType::float8:
       return "float8";
+    case ElementType::float8_e5m2:
+      return "float8_e5m2";
+    case ElementType::float8_e8m0:
+      return "float8_e8m0";
     case ElementType::int64:
       return "int64";
     case ElementType::int32:

@@ -6,7 +6,21 @@
 
 namespace muster::spec {
 
-enum class ElementType { float64, float32, float16, bfloat16, float8, int64, int32, int16, int8, uint8, boolean };
+enum class ElementType {
+  float64,
+  float32,
+  float16,
+  bfloat16,
+  float8,       // e4m3: 4 bits of exponent, 3 of fraction, no infinities
+  float8_e5m2,  // float16's upper half
+  float8_e8m0,  // powers of two: scales
+  int64,
+  int32,
+  int16,
+  int8,
+  uint8,
+  boolean,
+};
 
 constexpr std::int64_t bytes_per_element(ElementType type) {
   switch (type) {
@@ -21,6 +35,8 @@ constexpr std::int64_t bytes_per_element(ElementType type) {
     case ElementType::int16:
       return 2;
     case ElementType::float8:
+    case ElementType::float8_e5m2:
+    case ElementType::float8_e8m0:
     case ElementType::int8:
     case ElementType::uint8:
     case ElementType::boolean:
@@ -31,7 +47,7 @@ constexpr std::int64_t bytes_per_element(ElementType type) {
 
 constexpr bool is_floating(ElementType type) {
   return type == ElementType::float64 || type == ElementType::float32 || type == ElementType::float16 ||
-         type == ElementType::bfloat16 || type == ElementType::float8;
+         type == ElementType::bfloat16 || type == ElementType::float8 || type == ElementType::float8_e5m2;
 }
 
 // "float32", "bfloat16": torch's words.

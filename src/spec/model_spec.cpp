@@ -22,6 +22,12 @@ std::optional<WeightPacking> ModelSpec::packing() const {
   return packing;
 }
 
+std::optional<WeightOptions> ModelSpec::weight_options() const {
+  const std::optional<WeightPacking> codes = packing();
+  if (!codes) return std::nullopt;
+  return WeightOptions{*codes, llm_int8_skip_modules.value_or(std::vector<std::string>())};
+}
+
 std::optional<AdapterOptions> ModelSpec::adapters() const {
   if (!use_lora) return std::nullopt;
   AdapterOptions options;

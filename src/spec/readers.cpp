@@ -60,7 +60,7 @@ const std::vector<Row>& reader_table() {
       {"distributed.pipeline_parallel", everyone},
 
       {"model.", everyone},
-      {"model.adapter", jobs},
+      {"model.adapters", jobs},
       {"model.tokenizer", jobs},
       {"model.init", jobs},
       {"model.bnb_4bit_quant_type", jobs},

@@ -11,7 +11,7 @@
 #include "spec/capability.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
-#include "spec/weight_packing.hpp"
+#include "spec/weight_options.hpp"
 
 namespace muster::spec {
 
@@ -118,7 +118,7 @@ struct DistributedSpec {
 
 struct ModelSpec {
   std::optional<std::string> path;
-  std::optional<std::string> adapter;
+  std::vector<std::string> adapter_folders;
   std::optional<std::string> tokenizer;
   WeightSource init = WeightSource::checkpoint;
   DataType dtype = DataType::automatic;
@@ -145,6 +145,7 @@ struct ModelSpec {
   // How the weights of linear layers are held, and what is trained beside them; absent: as they are, and nothing. Of
   // settings without contradictions (find_contradictions).
   std::optional<WeightPacking> packing() const;
+  std::optional<WeightOptions> weight_options() const;
   std::optional<AdapterOptions> adapters() const;
   // model.dtype, or what bnb_4bit_compute_dtype says where that leaves it open.
   DataType computed_type() const;
@@ -152,8 +153,8 @@ struct ModelSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("path", &ModelSpec::path, "folder, GGUF file, or name of a model in the local Hugging Face cache");
-    field("adapter", &ModelSpec::adapter,
-          "folder of a low-rank adapter for the model, as PEFT saves it; in training the one to begin with")
+    field("adapters", &ModelSpec::adapter_folders,
+          "folders of low-rank adapters for the model, as PEFT saves them; in training the one to begin with")
         .needs(Capability::low_rank_adapters);
     field("tokenizer", &ModelSpec::tokenizer, "folder of the tokenizer; not set: the model's own");
     field("init", &ModelSpec::init,

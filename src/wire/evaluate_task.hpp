@@ -17,6 +17,7 @@ struct EvaluateTask {
   std::optional<std::string> tokenizer;  // of another folder
   bool random_weights = false;           // instead of the checkpoint's
   spec::ElementType dtype = spec::ElementType::float32;
+  std::optional<spec::WeightOptions> weights;  // absent: plain ones
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;
   std::optional<std::string> data;       // prepared tokens, for the loss
@@ -32,6 +33,7 @@ struct EvaluateTask {
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);
+    visit("weights", self.weights);
     visit("attention", self.attention);
     visit("deterministic", self.deterministic);
     visit("data", self.data);

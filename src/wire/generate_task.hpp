@@ -14,6 +14,7 @@
 
 #include "spec/computed_types.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_options.hpp"
 
 namespace muster::wire {
 
@@ -49,10 +50,12 @@ struct Offload {
 
 struct GenerateTask {
   std::string model;                       // as the user calls it
-  std::optional<std::string> adapter;      // folder of a low-rank adapter beside its weights
+  // Folders of low-rank adapters beside its weights. A request has the number of its own, -1 for none; usually 0.
+  std::vector<std::string> adapters;
   std::optional<std::string> tokenizer;    // of another folder
   bool random_weights = false;             // instead of the checkpoint's
   std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
+  std::optional<spec::WeightOptions> weights;  // absent: plain ones
   spec::Attention attention = spec::Attention::sdpa;
   bool deterministic = false;
   std::int64_t batch_size = 8;          // sequences computed in one step
@@ -81,10 +84,11 @@ struct GenerateTask {
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
     visit("model", self.model);
-    visit("adapter", self.adapter);
+    visit("adapters", self.adapters);
     visit("tokenizer", self.tokenizer);
     visit("random_weights", self.random_weights);
     visit("dtype", self.dtype);
+    visit("weights", self.weights);
     visit("attention", self.attention);
     visit("deterministic", self.deterministic);
     visit("batch_size", self.batch_size);

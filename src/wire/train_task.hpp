@@ -11,8 +11,8 @@
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_options.hpp"
 #include "wire/field_marks.hpp"
-#include "wire/weight_options.hpp"
 
 namespace muster::wire {
 
@@ -93,7 +93,7 @@ struct TrainTask {
   bool exact = false;          // sums of gradients are exact
   spec::Recomputation recompute = spec::Recomputation::none;
   ShardingOptions sharding;
-  std::optional<WeightOptions> weights;          // absent: plain ones
+  std::optional<spec::WeightOptions> weights;    // absent: plain ones
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
   std::string data;                              // prepared tokens
@@ -132,7 +132,7 @@ struct TrainTask {
     visit("sharding", self.sharding);
     visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
-    visit("adapter", self.adapter, agreed_presence("model.adapter"));
+    visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);
     visit("sequence_length", self.sequence_length, agreed("training.sequence_length"), of_identity);

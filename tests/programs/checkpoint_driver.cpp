@@ -3,6 +3,8 @@
 //   "bytes"}]}
 //   {"read": NAME, "as": TYPE, "rows": [FIRST, COUNT], "columns": […], "to": FILE}  → {"bytes_read": N}
 //   {"read": NAME, "as": TYPE, "view": true, "to": FILE}                 the same by view()
+//   {"read_packed": NAME, "rows": [FIRST, COUNT], "to": FILE}            → {"code", "run", "double_quantized", "rows",
+//   "columns"}, or {} where there are no codes; the codes and then the scales of these rows
 //   {"read_all": TYPE, "threads": N, "to": FOLDER}                       → {"bytes_read": N}; one file a tensor
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
 //   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
@@ -64,6 +66,7 @@ class Driver {
     if (question.contains("open_safetensors"))
       return listing(open_safetensors(question["open_safetensors"].get<std::string>()));
     if (question.contains("read")) return read(question);
+    if (question.contains("read_packed")) return read_packed(question);
     if (question.contains("read_all")) return read_all(question);
     if (question.contains("copy")) return copy(question);
     if (question.contains("convert")) return convert(question);
@@ -132,6 +135,26 @@ class Driver {
     }
     write(question["to"], bytes);
     return {{"bytes_read", source_->bytes_read()}};
+  }
+
+  json read_packed(const json& question) {
+    const std::string name = question["read_packed"];
+    const auto form = source_->packed(name);
+    if (!form) return json::object();
+    const std::int64_t rows = question["rows"][1];
+    std::vector<std::byte> codes(static_cast<std::size_t>(rows * form->code_bytes_per_row()));
+    std::vector<float> scales(static_cast<std::size_t>(rows * form->scales_per_row()));
+    if (const auto done = source_->read_packed(name, question["rows"][0], rows, codes, scales); !done)
+      return failure(done.error());
+    const auto bytes = std::as_bytes(std::span(scales));
+    codes.insert(codes.end(), bytes.begin(), bytes.end());
+    write(question["to"], codes);
+    const spec::PackedCode code = form->packing.code;
+    return {{"code", code == spec::PackedCode::int8 ? "int8" : code == spec::PackedCode::nf4 ? "nf4" : "fp4"},
+            {"run", form->packing.run},
+            {"double_quantized", form->packing.double_quantized},
+            {"rows", form->rows},
+            {"columns", form->columns}};
   }
 
   json read_all(const json& question) {

@@ -59,8 +59,8 @@ class RecordedSteps final : public DecodeGraphs {
     for (const model::SequencePart& part : batch.parts)
       blocks = std::max(blocks, static_cast<std::int64_t>(part.blocks.size()));
     const Size size{rows_bucket(batch.rows()), blocks_bucket(blocks, most_blocks_)};
-    const model::PassNumbers numbers(batch, cache_.shape().block_tokens, size.rows, size.most_blocks,
-                                     cache_.spare_block());
+    const model::PassNumbers numbers(batch, cache_.shape().block_tokens, model_.adapters(), size.rows,
+                                     size.most_blocks, cache_.spare_block());
     auto& record = records_[size];
     if (!record) record = make_record(numbers);
     record->staging.copy_(numbers.values());

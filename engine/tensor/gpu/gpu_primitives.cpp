@@ -1,10 +1,13 @@
 #include "tensor/gpu/gpu_primitives.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
+#include "tensor/cpu_packed_weight.hpp"
 #include "tensor/gpu/gpu_attention.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
+#include "tensor/packed_panels.hpp"
 
 namespace muster::tensor {
 namespace {
@@ -45,22 +48,51 @@ class GpuPrimitives final : public Primitives {
   explicit GpuPrimitives(const DeviceOptions& device_options)
       : device_(device_options.device), deterministic_(device_options.deterministic), attention_(device_options.attention) {}
 
+  bool has_form(const WeightForm& form) const override {
+    return form.packing ? cpu_has_packing(*form.packing) : form.stored == form.type;
+  }
+
   Weight new_weight(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) override {
-    if (form.packing) throw std::logic_error("weights in 8 or 4 bits are computed on CPU ranks only");
     if (!has_form(form)) throw std::logic_error("a GPU keeps weights in the type that it computes in");
-    const auto options = at::TensorOptions().dtype(form.type).device(device_);
-    return {outputs, inputs, form.type, at::empty({outputs, inputs}, options)};
+    const auto options = at::TensorOptions().device(device_);
+    if (!form.packing) return {outputs, inputs, form.type, at::empty({outputs, inputs}, options.dtype(form.type))};
+    at::Tensor& values = values_of(form.packing->code);
+    if (!values.defined()) values = code_values(form.packing->code, device_);
+    return {outputs, inputs, form.type, at::empty({packed_bytes(outputs, inputs, form)}, options.dtype(at::kByte)),
+            form.packing};
   }
 
   void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) override {
-    weight.storage.narrow(0, first_row, rows.size(0)).copy_(rows);
+    if (!weight.packing) {
+      weight.storage.narrow(0, first_row, rows.size(0)).copy_(rows);
+      return;
+    }
+    Weight host = new_host_weight(rows.size(0), weight);
+    fill_packed_rows(host, 0, rows);
+    copy_packed_rows(weight, first_row, host);
+  }
+
+  void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows) override {
+    const std::int64_t codes = rows.codes.numel() * (weight.packing->bits() == 8 ? 1 : 2);
+    Weight host = new_host_weight(codes / weight.inputs, weight);
+    fill_packed_codes(host, 0, rows);
+    copy_packed_rows(weight, first_row, host);
+  }
+
+  void round_scales(Weight& weight, std::int64_t first_row, std::int64_t rows) override {
+    if (!weight.packing || !weight.packing->double_quantized) return;
+    Weight host = weight;
+    host.storage = weight.storage.cpu();
+    round_packed_scales(host, first_row, rows);
+    copy_packed_scales(weight, host);
   }
 
   at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) override {
-    return weight.storage.index_select(0, indices);
+    return plain(weight).storage.index_select(0, indices);
   }
 
-  at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
+  at::Tensor linear(const Weight& held, const at::Tensor& bias, const at::Tensor& input) override {
+    const Weight weight = plain(held);
     if (deterministic_) return fixed_linear(weight, bias, input);
     if (is_small_batch(weight, input)) {
       at::Tensor output = at::empty({input.size(0), weight.outputs}, input.options());
@@ -73,6 +105,7 @@ class GpuPrimitives final : public Primitives {
 
   at::Tensor gated_linear(spec::Activation activation, const Weight& weight, const at::Tensor& bias,
                           const at::Tensor& input) override {
+    if (weight.packing) return {};
     const bool is_silu = activation == spec::Activation::silu || activation == spec::Activation::swish;
     const std::int64_t rows = input.size(0), outputs = weight.outputs / 2;
     if (deterministic_ || !is_silu || is_small_batch(weight, input) || !input.is_contiguous() ||
@@ -86,8 +119,9 @@ class GpuPrimitives final : public Primitives {
   }
 
   // The library adds to what is there before it rounds.
-  void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
+  void linear_add(const Weight& held, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                   at::Tensor& sum) override {
+    const Weight weight = plain(held);
     if (!sum.is_same(base)) sum.copy_(base);
     if (deterministic_) {
       sum.add_(fixed_linear(weight, bias, input));
@@ -103,7 +137,8 @@ class GpuPrimitives final : public Primitives {
   }
 
   at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
-    return deterministic_ ? fixed_product(output_gradient, weight.storage) : output_gradient.matmul(weight.storage);
+    const at::Tensor matrix = plain(weight).storage;
+    return deterministic_ ? fixed_product(output_gradient, matrix) : output_gradient.matmul(matrix);
   }
 
   at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
@@ -119,6 +154,17 @@ class GpuPrimitives final : public Primitives {
   }
 
  private:
+  at::Tensor& values_of(spec::PackedCode code) { return values_[code == spec::PackedCode::fp4 ? 1 : 0]; }
+  static Weight new_host_weight(std::int64_t rows, const Weight& like) {
+    const WeightForm form = like.form();
+    return {rows, like.inputs, form.type, at::empty({packed_bytes(rows, like.inputs, form)}, at::kByte), form.packing};
+  }
+  // A packed weight's numbers, for as long as a product needs them.
+  Weight plain(const Weight& weight) {
+    if (!weight.packing) return weight;
+    return {weight.outputs, weight.inputs, weight.type, unpacked(weight, values_of(weight.packing->code))};
+  }
+
   static bool is_small_batch(const Weight& weight, const at::Tensor& input) {
     return input.is_contiguous() && cuda::has_small_batch_product(scalar_of(input), input.size(0), weight.inputs);
   }
@@ -151,6 +197,7 @@ class GpuPrimitives final : public Primitives {
   at::Device device_;
   bool deterministic_;
   GpuAttention attention_;
+  std::array<at::Tensor, 2> values_;  // of nf4 and fp4, once a weight has them
 };
 
 }  // namespace

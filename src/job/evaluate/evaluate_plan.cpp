@@ -11,7 +11,7 @@
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
 #include "job/evaluate/evaluate.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/placement.hpp"
 #include "job/question_file.hpp"
 #include "planning/plan_question.hpp"
@@ -149,7 +149,7 @@ class Planning {
   // The model and its text.
   Result<void> read() {
     spec::RunSpec settings = spec_;
-    settings.model.dtype = host::type_to_hold(spec_.model.dtype, devices_);
+    settings.model.dtype = host::type_to_hold(spec_.model.computed_type(), devices_);
     Result<std::filesystem::path> model = std::filesystem::path(*spec_.model.path);
     if (is_builtin_model(*spec_.model.path)) model = builtin_model_folder(cache_, *spec_.model.path);
     if (!model) return model.error();
@@ -162,16 +162,22 @@ class Planning {
                                      "model.init=random draws weights, to measure speed");
         !checked)
       return checked;
-    if (const auto adapter = given_adapter(spec_.model, plan_.question.model->shape); !adapter) return adapter.error();
+    if (auto checked = check_one_adapter(spec_.model); !checked) return checked;
+    const auto adapters = given_adapters(spec_.model, plan_.question.model->shape);
+    if (!adapters) return adapters.error();
+    if (auto counted = count_adapters(plan_.question, *adapters); !counted) return counted.error();
     auto text = chat::read_model_text(spec_.model.tokenizer.value_or(*settings.model.path),
                                       spec::model_search_from_environment());
     if (!text) return text.error();
     text_.emplace(std::move(*text));
     task_.model = *settings.model.path;
-    task_.adapter = spec_.model.adapter;
+    task_.adapter = only_adapter(spec_.model);
     task_.tokenizer = spec_.model.tokenizer;
     task_.random_weights = spec_.model.init == spec::WeightSource::random;
     task_.dtype = host::element_type(settings.model.dtype);
+    auto weights = asked_form(spec_.model, plan_.question.model->shape);
+    if (!weights) return weights.error();
+    task_.weights = std::move(*weights);
     task_.attention = spec_.system.attn_impl;
     task_.deterministic = spec_.system.deterministic;
     return {};
@@ -262,7 +268,7 @@ class Planning {
 
 Result<EvaluatePlan> plan_evaluation(host::Host& host, const EvaluateRequest& asked, const data::OnPreparation& progress) {
   EvaluateRequest request = asked;
-  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
+  if (auto taken = take_model_name(request.settings.spec.model); !taken) return taken.error();
   forget_how_training_began(request.settings);
   if (const auto problems = problems_of(request); !problems.empty()) return to_error(problems);
   return Planning(host, request, progress).make();

@@ -11,7 +11,7 @@
 #include "job/generate/generate.hpp"
 #include "job/generate/generate_rows.hpp"
 #include "job/generate/prompt_file.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/placement.hpp"
 #include "planning/plan_question.hpp"
 #include "spec/readers.hpp"
@@ -136,10 +136,11 @@ wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question&
   const spec::RunSpec& spec = request.settings.spec;
   wire::GenerateTask task;
   task.model = *spec.model.path;
-  task.adapter = spec.model.adapter;
+  task.adapters = spec.model.adapter_folders;
   task.tokenizer = spec.model.tokenizer;
   task.random_weights = spec.model.init == spec::WeightSource::random;
   task.dtype = host::element_type(type);
+  task.weights = spec.model.weight_options();
   task.attention = spec.system.attn_impl;
   task.deterministic = spec.system.deterministic;
   task.batch_size = *question.micro_batch;
@@ -239,12 +240,15 @@ std::vector<std::string> device_notes(const host::ChosenDevices& chosen, const P
 Result<PromptFile> open_prompts(const GenerateRequest& request) {
   if (!request.texts.empty()) return PromptFile::of_texts(request.texts);
   const PromptUse use = request.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
-  return PromptFile::open(request.prompts, use, longest_prompt_line);
+  auto adapters = adapter_words(request.settings.spec.model.adapter_folders);
+  if (!adapters) return adapters.error();
+  return PromptFile::open(request.prompts, use, longest_prompt_line, std::move(*adapters));
 }
 
 Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {
   GenerateRequest request = asked;
-  if (auto taken = take_adapter_folder(request.settings.spec.model); !taken) return taken.error();
+  if (auto taken = take_model_name(request.settings.spec.model); !taken) return taken.error();
+  if (const auto words = adapter_words(request.settings.spec.model.adapter_folders); !words) return words.error();
   if (const auto problems = SettingsCheck(request).problems(); !problems.empty()) return to_error(problems);
   const auto total = count_prompts(request);
   if (!total) return total.error();
@@ -252,7 +256,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
   const auto devices = host::choose_devices(host, spec.distributed, *total, request.purpose);
   if (!devices) return devices.error();
   spec::RunSpec settings = spec;
-  settings.model.dtype = host::type_to_hold(spec.model.dtype, *devices);
+  settings.model.dtype = host::type_to_hold(spec.model.computed_type(), *devices);
   auto question = ask_for_generation(host, settings, *devices, request.mode);
   if (!question) return question.error();
   if (auto checked = check_weights(*question, spec.model,
@@ -260,7 +264,10 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
                                    "measure speed");
       !checked)
     return checked.error();
-  if (const auto adapter = given_adapter(spec.model, question->model->shape); !adapter) return adapter.error();
+  const auto adapters = given_adapters(spec.model, question->model->shape);
+  if (!adapters) return adapters.error();
+  if (auto counted = count_adapters(*question, *adapters); !counted) return counted.error();
+  if (const auto weights = asked_form(spec.model, question->model->shape); !weights) return weights.error();
   if (auto checked = check_template(request); !checked) return checked.error();
   if (auto checked = check_lengths(*question, request); !checked) return checked.error();
   PlacementOptions placing{std::move(*question), devices->ranks, spec.model.max_memory};

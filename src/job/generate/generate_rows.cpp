@@ -15,6 +15,7 @@ std::string request_row(const PromptRow& prompt, PromptUse use) {
   if (prompt.add_generation_prompt) row["add_generation_prompt"] = *prompt.add_generation_prompt;
   if (prompt.continue_final_message) row["continue_final_message"] = true;
   if (prompt.max_new_tokens) row["max_new_tokens"] = *prompt.max_new_tokens;
+  if (prompt.adapter != 0) row["adapter"] = prompt.adapter;
   if (use == PromptUse::scores) row["completion"] = prompt.completion.value_or("");
   return as_line(row);
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "job/model_forms.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/model_search.hpp"
 #include "system/files.hpp"
@@ -184,6 +185,7 @@ class Defaults {
 }  // namespace
 
 Result<void> add_generation_defaults(spec::ResolvedSpec& settings) {
+  if (auto taken = take_model_name(settings.spec.model); !taken) return taken;
   const auto path = file_of(settings.spec.model);
   if (!path) return {};
   const auto text = read_file(*path);

@@ -99,10 +99,13 @@ nlohmann::ordered_json output_record(const wire::Assignment& assignment, bool gp
   Json task = to_json(generation);
   for (const char* layout : {"batch_size", "cache_blocks", "stages", "in_host_memory", "on_disk", "stream"})
     task.erase(layout);
+  Json adapters = Json::object();
+  for (const std::string& folder : generation.adapters) adapters[folder] = model_fingerprint(folder);
   return {{"version", version},
           {"task", std::move(task)},
           {"files", model_fingerprint(generation.model)},
           {"tokenizer_files", generation.tokenizer ? model_fingerprint(*generation.tokenizer) : Json::object()},
+          {"adapter_files", std::move(adapters)},
           {"seed", assignment.seed},
           {"device", gpu ? "cuda" : "cpu"},
           {"prompts", {{"count", count}, {"sha256", sha256}}}};

@@ -22,16 +22,20 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 }  // namespace
 
 PromptFile::PromptFile(FileDescriptor file, std::string name, PromptUse use, Form form,
-                       std::optional<std::int64_t> total, std::size_t longest_line)
+                       std::optional<std::int64_t> total, std::size_t longest_line,
+                       std::vector<std::string> adapters)
     : file_(std::move(file)),
       lines_(file_ ? file_.number() : STDIN_FILENO, name, longest_line),
       name_(std::move(name)),
       use_(use),
       form_(form),
-      total_(total) {}
+      total_(total),
+      adapters_(std::move(adapters)) {}
 
-Result<PromptFile> PromptFile::open(const std::string& path, PromptUse use, std::size_t longest_line) {
-  if (path == "-") return PromptFile({}, "standard input", use, Form::by_first_line, std::nullopt, longest_line);
+Result<PromptFile> PromptFile::open(const std::string& path, PromptUse use, std::size_t longest_line,
+                                    std::vector<std::string> adapters) {
+  if (path == "-") return PromptFile({}, "standard input", use, Form::by_first_line, std::nullopt, longest_line,
+                                     std::move(adapters));
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   struct stat facts = {};
   if (!file || ::fstat(file.number(), &facts) != 0)
@@ -44,7 +48,7 @@ Result<PromptFile> PromptFile::open(const std::string& path, PromptUse use, std:
   const bool json = lower.ends_with(".jsonl") || lower.ends_with(".json");
   const Form form = json ? Form::json : lower.ends_with(".txt") ? Form::text : Form::by_first_line;
   const auto total = S_ISREG(facts.st_mode) ? std::optional<std::int64_t>(facts.st_size) : std::nullopt;
-  return PromptFile(std::move(file), path, use, form, total, longest_line);
+  return PromptFile(std::move(file), path, use, form, total, longest_line, std::move(adapters));
 }
 
 Result<PromptFile> PromptFile::of_texts(const std::vector<std::string>& texts) {
@@ -58,7 +62,7 @@ Result<PromptFile> PromptFile::of_texts(const std::vector<std::string>& texts) {
   const auto size = static_cast<ssize_t>(lines.size());
   if (!file || ::pwrite(file.number(), lines.data(), lines.size(), 0) != size)
     return Error{Error::Kind::failed, fmt::format("cannot keep the prompts in memory: {}", system_reason()), "-p FILE"};
-  return PromptFile(std::move(file), "command line", PromptUse::prompts, Form::json, size, longest_usual_line);
+  return PromptFile(std::move(file), "command line", PromptUse::prompts, Form::json, size, longest_usual_line, {});
 }
 
 bool PromptFile::is_same_as(const std::string& path) const {
@@ -70,7 +74,7 @@ bool PromptFile::is_same_as(const std::string& path) const {
 Result<PromptRow> PromptFile::row_of(std::string line) const {
   const std::string source = fmt::format("{}:{}", name_, lines_.count());
   if (!is_utf8(line)) return Error{Error::Kind::bad_input, source + ": not valid UTF-8", "save the file as UTF-8"};
-  if (form_ == Form::json) return parse_prompt_row(line, source, use_);
+  if (form_ == Form::json) return parse_prompt_row(line, source, use_, adapters_);
   if (use_ != PromptUse::prompts)
     return Error{Error::Kind::bad_input, source + ": a line of text", "give JSON lines: one object a line"};
   PromptRow row;

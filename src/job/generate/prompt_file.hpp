@@ -37,11 +37,13 @@ struct PromptRow {
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::string> completion;
   std::vector<std::int32_t> tokens;
+  std::int64_t adapter = 0;  // its number among those of the job; -1: none of them
 };
 
 // A row of JSON. source: "prompts.jsonl:3", for messages. Unknown keys are ignored, unless they
-// look like a known one.
-Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use);
+// look like a known one. adapters: what "adapter" may name; without it a row has the first one.
+Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use,
+                                   const std::vector<std::string>& adapters = {});
 
 struct NoPromptYet {};
 struct NoMorePrompts {};
@@ -54,7 +56,8 @@ class PromptFile {
 
   // path "-": standard input. By name .jsonl and .json are JSON lines and .txt is text; otherwise a first line that
   // begins with { makes it JSON lines.
-  static Result<PromptFile> open(const std::string& path, PromptUse use, std::size_t longest_line = longest_usual_line);
+  static Result<PromptFile> open(const std::string& path, PromptUse use, std::size_t longest_line = longest_usual_line,
+                                 std::vector<std::string> adapters = {});
 
   // Prompts that were typed as words, as if they were in a file.
   static Result<PromptFile> of_texts(const std::vector<std::string>& texts);
@@ -79,7 +82,7 @@ class PromptFile {
  private:
   enum class Form { by_first_line, text, json };
   PromptFile(FileDescriptor file, std::string name, PromptUse use, Form form, std::optional<std::int64_t> total,
-             std::size_t longest_line);
+             std::size_t longest_line, std::vector<std::string> adapters);
   Result<PromptRow> row_of(std::string line) const;
 
   FileDescriptor file_;  // none: standard input
@@ -87,6 +90,7 @@ class PromptFile {
   std::string name_;
   PromptUse use_;
   Form form_;
+  std::vector<std::string> adapters_;
   std::optional<std::int64_t> total_;  // bytes of a file on disk
   std::int64_t index_ = 0;
 };

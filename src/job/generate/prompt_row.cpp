@@ -23,14 +23,16 @@ constexpr std::array known_keys{"prompt",
                                 "continue_final_message",
                                 "documents",
                                 "tokens",
-                                "template_variables"};
+                                "template_variables",
+                                "adapter"};
 constexpr std::int64_t most_new_tokens = 1'000'000'000;
 constexpr std::int64_t largest_token = 1 << 24;
 
 // One row, with everything that is wrong in it.
 class RowReader {
  public:
-  RowReader(const Json& row, std::string_view source) : row_(row), source_(source) {}
+  RowReader(const Json& row, std::string_view source, const std::vector<std::string>& adapters)
+      : row_(row), source_(source), adapters_(adapters) {}
 
   PromptRow read() {
     PromptRow read;
@@ -54,6 +56,7 @@ class RowReader {
     read.continue_final_message = flag.is_boolean() && flag.get<bool>();
     take_count(read);
     take_tokens(read);
+    take_adapter(read);
     return read;
   }
 
@@ -126,6 +129,22 @@ class RowReader {
     if (ids.is_array()) read.tokens = ids.get<std::vector<std::int32_t>>();
   }
 
+  void take_adapter(PromptRow& read) {
+    std::optional<std::string> name;
+    take_text("adapter", name);
+    if (!name) return;
+    if (name->empty()) {
+      read.adapter = -1;
+      return;
+    }
+    const auto found = std::ranges::find(adapters_, *name);
+    read.adapter = found - adapters_.begin();
+    if (found == adapters_.end())
+      problem(fmt::format("\"adapter\" is {}", shown(nlohmann::json(*name))),
+              adapters_.empty() ? "name its folder with --adapter"
+                                : fmt::format("there are {}; \"\" is the model alone", join(adapters_, ", ")));
+  }
+
   void look_for_typing_errors() {
     const std::vector<std::string> known(known_keys.begin(), known_keys.end());
     for (const auto& [key, value] : row_.items()) {
@@ -138,14 +157,16 @@ class RowReader {
 
   const Json& row_;
   std::string_view source_;
+  const std::vector<std::string>& adapters_;
 };
 
 }  // namespace
 
-Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use) {
+Result<PromptRow> parse_prompt_row(std::string_view json, std::string_view source, PromptUse use,
+                                   const std::vector<std::string>& adapters) {
   const auto parsed = parse_ordered_json_object(json, source);
   if (!parsed) return parsed.error();
-  RowReader reader(*parsed, source);
+  RowReader reader(*parsed, source, adapters);
   PromptRow row = reader.read();
   reader.require(row, use);
   if (!reader.problems.empty()) return to_error(reader.problems);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/text.hpp"
+#include "checkpoint/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/logical_tensor.hpp"
 
@@ -29,13 +31,24 @@ std::int64_t saves_of(const wire::TrainTask& task) {
   return regular + (task.save_at_end == spec::FinalSave::all && !last_is_regular ? 1 : 0);
 }
 
+// In float32.
+ByteCount adapter_size(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
+  const auto tensors = checkpoint::tensors_of_adapter(shape, options);
+  if (!tensors) throw std::logic_error("an adapter that the model cannot have: " + tensors.error().what);
+  ByteCount bytes;
+  for (const checkpoint::TensorDeclaration& tensor : *tensors)
+    bytes.value += tensor.dimensions.elements() * spec::bytes_per_element(tensor.type);
+  return bytes;
+}
+
 std::string parts_of(const DiskNeed& need) {
   std::vector<std::string> parts;
   if (need.most > 0)
     parts.push_back(need.most == 1 ? fmt::format("a checkpoint of {}", to_string(need.checkpoint))
                                    : fmt::format("{} checkpoints of {}{}", need.most, to_string(need.checkpoint),
                                                  need.most > need.kept ? ", one of them being written" : ""));
-  if (need.model.value > 0) parts.push_back(fmt::format("a model of {}", to_string(need.model)));
+  if (need.model.value > 0)
+    parts.push_back(fmt::format("{} of {}", need.model_is_adapter ? "an adapter" : "a model", to_string(need.model)));
   parts.push_back(fmt::format("records of {}", to_string(need.records)));
   return join(parts, "; ");
 }
@@ -53,15 +66,18 @@ ByteCount DiskNeed::needed() const {
 }
 
 ByteCount checkpoint_size(const spec::ModelShape& shape, const wire::TrainTask& task) {
+  const std::vector<std::string> states = optimizer_states(task.optimizer.kind);
+  if (task.adapters) return times(1 + std::ssize(states), adapter_size(shape, *task.adapters));
   ByteCount bytes;
   for (const checkpoint::LogicalTensor& tensor :
-       checkpoint::trained_tensors(shape, optimizer_states(task.optimizer.kind)))
+       checkpoint::trained_tensors(shape, states))
     bytes.value += tensor.dimensions.elements() * std::ssize(tensor.states) * static_cast<std::int64_t>(sizeof(float));
   return bytes;
 }
 
 ByteCount export_size(const spec::ModelShape& shape, const wire::TrainTask& task) {
   if (task.save_at_end == spec::FinalSave::nothing) return {};
+  if (task.adapters) return adapter_size(shape, *task.adapters);
   const spec::ElementType type = task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
   ByteCount bytes;
   for (const checkpoint::TensorDeclaration& tensor : checkpoint::tensors_to_export(shape, type))
@@ -76,6 +92,7 @@ DiskNeed disk_need(const wire::TrainTask& task, ByteCount checkpoint, ByteCount 
   need.kept = std::min(saves, task.keep.value_or(saves));
   need.most = std::min(saves, task.keep ? *task.keep + 1 : saves);
   need.model = model;
+  need.model_is_adapter = task.adapters.has_value();
   need.records = {record_bytes_of_run + task.steps * record_bytes_of_step};
   return need;
 }

@@ -19,6 +19,7 @@ struct DiskNeed {
   std::int64_t kept = 0;      // checkpoints that stay
   std::int64_t most = 0;      // checkpoints at one time, with one that is being written
   ByteCount model;            // 0: none is exported
+  bool model_is_adapter = false;
   ByteCount records;          // metrics, events, TensorBoard's file
   ByteCount present;          // checkpoints of a resumed run, which exist already
   std::filesystem::path folder;
@@ -31,7 +32,7 @@ struct DiskNeed {
   bool fits() const { return !free || *free >= needed(); }
 };
 
-// Bytes of a checkpoint and of the exported model.
+// Bytes of a checkpoint and of the exported model. Of adapters, whose base is not saved, theirs alone.
 ByteCount checkpoint_size(const spec::ModelShape& shape, const wire::TrainTask& task);
 ByteCount export_size(const spec::ModelShape& shape, const wire::TrainTask& task);
 

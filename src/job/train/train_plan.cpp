@@ -12,7 +12,7 @@
 #include "host/device_choice.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/builtin_model.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/model_fingerprint.hpp"
 #include "job/question_file.hpp"
 #include "job/train/micro_batch_cache.hpp"
@@ -52,10 +52,16 @@ spec::ElementType compute_type(const spec::RunSpec& spec, const host::ChosenDevi
   if (spec.training.bf16 || spec.training.mixed_precision == spec::MixedPrecision::bfloat16)
     return spec::ElementType::bfloat16;
   if (spec.training.mixed_precision == spec::MixedPrecision::off)
-    return spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
-  if (spec.model.dtype != spec::DataType::automatic) return host::element_type(spec.model.dtype);
+    return spec.model.computed_type() == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
+                                                                  : spec::ElementType::float32;
+  if (spec.model.computed_type() != spec::DataType::automatic) return host::element_type(spec.model.computed_type());
   if (!on_gpu) return spec::ElementType::float32;
   return devices.has_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float16;
+}
+
+spec::DataType data_type(spec::ElementType type) {
+  if (type == spec::ElementType::bfloat16) return spec::DataType::bfloat16;
+  return type == spec::ElementType::float16 ? spec::DataType::float16 : spec::DataType::float32;
 }
 
 std::string_view word(spec::ElementType type) {
@@ -117,10 +123,16 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
                                         const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   settings.model.path = model.string();
-  settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
-  settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
-                                      : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
-                                                                                      : spec::MixedPrecision::float16;
+  if (settings.model.use_lora || !settings.model.adapter_folders.empty()) {
+    // Frozen weights are held in the type that is computed in.
+    settings.model.dtype = data_type(compute);
+    settings.training.mixed_precision = spec::MixedPrecision::off;
+  } else {
+    settings.model.dtype = narrow ? spec::DataType::bfloat16 : spec::DataType::float32;
+    settings.training.mixed_precision = narrow || compute == spec::ElementType::float32 ? spec::MixedPrecision::off
+                                        : compute == spec::ElementType::bfloat16        ? spec::MixedPrecision::bfloat16
+                                                                                        : spec::MixedPrecision::float16;
+  }
   settings.training.fp16 = settings.training.bf16 = false;
   planning::PlanRequest request;
   request.spec = std::move(settings);
@@ -299,15 +311,20 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
                                    "name the folder that has model.safetensors; model.init=random begins from nothing");
       !checked)
     return checked.error();
+  auto weights = asked_form(spec.model, plan.question.model->shape);
+  if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
+  if (*adapters)
+    if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
   if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
   keep_own_remedies(plan.plan);
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
-  plan.plan.reasons.push_back(narrow ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
-                                     : fmt::format("computed in {}, with float32 masters", word(compute)));
+  plan.plan.reasons.push_back(*adapters ? fmt::format("adapters in float32 beside weights in {}", word(compute))
+                              : narrow  ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
+                                        : fmt::format("computed in {}, with float32 masters", word(compute)));
   plan.notes = devices->notes;
   if (request.purpose == host::Purpose::plan)
     plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());
@@ -326,7 +343,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.compute = compute;
   task.state = state_type(spec);
   task.adapters = std::move(*adapters);
-  task.adapter = spec.model.adapter;
+  task.adapter = only_adapter(spec.model);
+  task.weights = std::move(*weights);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
   for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));

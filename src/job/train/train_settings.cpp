@@ -5,7 +5,7 @@
 
 #include "data/prepare_data.hpp"
 #include "job/builtin_model.hpp"
-#include "job/model_adapters.hpp"
+#include "job/model_forms.hpp"
 #include "job/train/train.hpp"
 #include "spec/optimizer_support.hpp"
 
@@ -18,7 +18,7 @@ class Settling {
 
   Result<spec::ResolvedSpec> settle() {
     take_builtin_job();
-    if (auto taken = take_adapter_folder(spec_.model); !taken) return taken.error();
+    if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
     check_device_map();
@@ -89,7 +89,11 @@ class Settling {
   void check_algorithm() {
     if (!spec::is_supported(spec_.training.optimizer))
       report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
-    if (spec_.model.dtype == spec::DataType::float16 && spec_.training.mixed_precision == spec::MixedPrecision::off)
+    if (spec_.model.packing() && !spec_.model.use_lora && spec_.model.adapter_folders.empty())
+      report(spec_.model.load_in_4bit ? "model.load_in_4bit" : "model.load_in_8bit",
+             fmt::format("weights in {} bits stay as they are in training", spec_.model.load_in_4bit ? 4 : 8),
+             "model.use_lora=true trains low-rank adapters beside them");
+    if (spec_.model.computed_type() == spec::DataType::float16 && spec_.training.mixed_precision == spec::MixedPrecision::off)
       report("model.dtype", "float16 weights alone lose small updates, and are not trained",
              "training.mixed_precision=fp16 keeps float32 masters and scales the loss");
     if (spec_.training.deterministic && state_type(spec_) == spec::ElementType::bfloat16)
@@ -110,7 +114,7 @@ class Settling {
 spec::ElementType state_type(const spec::RunSpec& spec) {
   const spec::TrainingSpec& training = spec.training;
   const bool mixed = training.fp16 || training.bf16 || training.mixed_precision != spec::MixedPrecision::off;
-  const bool adapters = spec.model.use_lora || spec.model.adapter;  // they are always stepped in float32
+  const bool adapters = spec.model.use_lora || !spec.model.adapter_folders.empty();  // they are always stepped in float32
   return !mixed && !adapters && spec.model.dtype == spec::DataType::bfloat16 ? spec::ElementType::bfloat16
                                                                              : spec::ElementType::float32;
 }

@@ -9,6 +9,7 @@
 #include "spec/model/config_reader.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/families.hpp"
+#include "spec/model/quantization_reader.hpp"
 #include "spec/model/rope_reader.hpp"
 
 namespace muster::spec {
@@ -26,7 +27,7 @@ constexpr std::array dtype_words{
     DtypeWord{"float32", ElementType::float32},    DtypeWord{"float", ElementType::float32},
     DtypeWord{"float16", ElementType::float16},    DtypeWord{"half", ElementType::float16},
     DtypeWord{"bfloat16", ElementType::bfloat16},  DtypeWord{"float8_e4m3fn", ElementType::float8},
-    DtypeWord{"float8_e5m2", ElementType::float8},
+    DtypeWord{"float8_e5m2", ElementType::float8_e5m2},
 };
 
 // The window of every family that has one. transformers ignores it where use_sliding_window is false.
@@ -60,19 +61,17 @@ void read_activation(ConfigReader& reader, const char* key, ModelConfig& config)
               near ? fmt::format("do you mean {}?", *near) : fmt::format("known: {}", join(activation_names(), ", ")));
 }
 
-void read_quantization(ConfigReader& reader, ModelConfig& config) {
+Result<void> take_quantization(ConfigReader& reader, std::string_view source, ModelConfig& config) {
   const json* section = reader.find({"quantization_config"});
-  if (section == nullptr || section->is_null()) return;
+  if (section == nullptr || section->is_null()) return {};
   if (!section->is_object()) {
     reader.note("quantization_config", fmt::format("is {}", shown(*section)), "accepted: an object");
-    return;
+    return {};
   }
-  const auto method = section->find("quant_method");
-  const bool old_spelling = section->contains("load_in_8bit") || section->contains("load_in_4bit");
-  if (method != section->end() && method->is_string())
-    config.quantization = method->get<std::string>();
-  else
-    config.quantization = old_spelling ? "bitsandbytes" : "a method without a name";
+  const auto read = read_quantization(*section, source);
+  if (!read) return read.error();
+  config.quantization = *read;
+  return {};
 }
 
 void check_architectures(ConfigReader& reader, const FamilyRow& family) {
@@ -285,7 +284,7 @@ Result<ModelConfig> parse_model_config(std::string_view text, std::string_view s
     read_llama_layout(reader, row, config);
   config.tied = reader.flag("tie_word_embeddings", row.defaults.tied);
   read_dtype(reader, config);
-  read_quantization(reader, config);
+  if (const auto taken = take_quantization(reader, source, config); !taken) return taken.error();
   std::vector<Problem> problems = reader.problems();
   if (problems.empty())
     for (std::string& what : contradictions(config)) problems.push_back({std::string(source), std::move(what), ""});

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "spec/model/activation.hpp"
 #include "spec/element_type.hpp"
+#include "spec/model/checkpoint_quantization.hpp"
 #include "spec/model/rope.hpp"
 
 namespace muster::spec {
@@ -67,7 +68,7 @@ struct ModelConfig {
   std::vector<bool> sliding_layers;            // empty: all slide when there is a window
   std::optional<ElementType> dtype;            // of the checkpoint, if the file says so
   Dropout dropout;
-  std::optional<std::string> quantization;  // quantization_config's method, where there is one
+  std::optional<CheckpointQuantization> quantization;  // of the checkpoint, where it is quantised
   std::int64_t remainder = 0;  // of a model made up from its size alone: parameters of the 1-D tensor model.remainder
 
   std::int64_t query_width() const { return heads * head_size; }

@@ -15,6 +15,7 @@
 #include "spec/model/gguf_rope.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/published_models.hpp"
+#include "spec/model/quantized_tensors.hpp"
 #include "spec/model/safetensors_header.hpp"
 #include "spec/model/tensor_check.hpp"
 
@@ -34,13 +35,7 @@ Result<ModelConfig> read_config(const fs::path& path) {
                  "name the model's config.json"};
   const auto text = file->beginning(file->size());
   if (!text) return text.error();
-  auto config = parse_model_config(*text, path.string());
-  if (config && config->quantization)
-    return Error{Error::Kind::refused,
-                 fmt::format("{}: the checkpoint is quantised by {}, which is not supported yet", path.string(),
-                             shown(nlohmann::json(*config->quantization))),
-                 "use the checkpoint that was not quantised"};
-  return config;
+  return parse_model_config(*text, path.string());
 }
 
 std::vector<NamedSizes> sizes_of(const Files& files) {
@@ -48,6 +43,11 @@ std::vector<NamedSizes> sizes_of(const Files& files) {
   for (const CheckpointFile& file : files)
     for (const StoredTensor& tensor : file.header.tensors) sizes.push_back({tensor.name, tensor.dimensions});
   return sizes;
+}
+
+// The type that a quantised model computes in: its configuration's.
+ElementType type_before_quantization(const ModelConfig& config) {
+  return config.dtype && bytes_per_element(*config.dtype) > 1 ? *config.dtype : ElementType::bfloat16;
 }
 
 // The type with the most bytes among the floating-point ones.
@@ -104,6 +104,7 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
   ModelDescription model;
   model.name = name;
   model.config = config;
+  if (!dtype && config.quantization) dtype = type_before_quantization(config);
   if (!dtype) dtype = main_type(files);
   if (!dtype) dtype = config.dtype;
   model.dtype = dtype.value_or(ElementType::float32);
@@ -112,13 +113,26 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
   return model;
 }
 
+// The same of a quantised checkpoint. What belongs to its codes has a place.
+Result<std::vector<std::string>> unplaced_quantized_tensors(const ModelDescription& model, const Files& files) {
+  auto found = find_quantized_tensors(model.shape, *model.config.quantization, files);
+  if (!found) return found.error();
+  std::erase_if(found->extra, [&](const std::string& name) { return is_leftover(name, model.config.tied); });
+  return std::move(found->extra);
+}
+
 // A model whose configuration is known, with its checkpoint files, if any.
 Result<ModelDescription> from_config(const std::string& name, const ModelConfig& config, const Files& files,
                                      std::optional<ElementType> dtype) {
   ModelDescription model = describe(name, config, files, dtype);
   if (files.empty()) return model;
-  const auto extra = unplaced_tensors(model, files);
+  const bool quantized = config.quantization.has_value();
+  const auto extra = quantized ? unplaced_quantized_tensors(model, files) : unplaced_tensors(model, files);
   if (!extra) return extra.error();
+  if (quantized)
+    model.notes.push_back(fmt::format("the checkpoint's weights are quantised by {}, {}; they are dequantised to {}",
+                                      method_name(*config.quantization),
+                                      to_string(ByteCount{*model.checkpoint_bytes}), spec::name(model.dtype)));
   if (!extra->empty())
     model.notes.push_back(
         fmt::format("{} tensors of the checkpoint have no place in the model and are left out, the first {}",

@@ -26,8 +26,9 @@ struct ModelDescription {
 
 // Each is refused with where it was looked for. If there are checkpoint files next to the config, their headers must
 // have the tensors the config asks for; differences are named. Without a config.json it is inferred from the tensors
-// if they are unambiguous, and a note says what was assumed. Quantised checkpoints other than GGUF are refused by
-// method. dtype: the type to hold the weights in; absent: the checkpoint's.
+// if they are unambiguous, and a note says what was assumed. Checkpoints quantised by a method that is not read are
+// refused by its name. dtype: the type to hold the weights in; absent: the checkpoint's, of a quantised one its
+// configuration's.
 Result<ModelDescription> read_model(const std::string& model, const ModelSearch& search,
                                     std::optional<ElementType> dtype);
 

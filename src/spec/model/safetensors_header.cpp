@@ -25,7 +25,8 @@ struct TypeWord {
 constexpr std::array type_words{
     TypeWord{"F64", ElementType::float64},    TypeWord{"F32", ElementType::float32},
     TypeWord{"F16", ElementType::float16},    TypeWord{"BF16", ElementType::bfloat16},
-    TypeWord{"F8_E4M3", ElementType::float8}, TypeWord{"F8_E5M2", ElementType::float8},
+    TypeWord{"F8_E4M3", ElementType::float8}, TypeWord{"F8_E5M2", ElementType::float8_e5m2},
+    TypeWord{"F8_E8M0", ElementType::float8_e8m0},
     TypeWord{"I64", ElementType::int64},      TypeWord{"I32", ElementType::int32},
     TypeWord{"I16", ElementType::int16},      TypeWord{"I8", ElementType::int8},
     TypeWord{"U8", ElementType::uint8},       TypeWord{"BOOL", ElementType::boolean},

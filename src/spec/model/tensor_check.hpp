@@ -20,4 +20,7 @@ struct NamedSizes {
 Result<std::vector<std::string>> compare_tensors(const std::vector<NamedSizes>& wanted,
                                                  const std::vector<NamedSizes>& held, std::string_view source);
 
+// The refusal of a checkpoint for these reasons, one sentence each; the first few are shown.
+Error tensors_do_not_fit(const std::vector<std::string>& problems, std::string_view source);
+
 }  // namespace muster::spec

@@ -171,11 +171,10 @@ else:
 @pytest.mark.parametrize(
     "wish",
     [
-        {"load_in_4bit": True},
-        {"load_in_8bit": True},
+        {"load_in_4bit": True, "load_in_8bit": True},
+        {"full_finetuning": True, "load_in_8bit": True},
         {"device_map": "balanced"},
         {"auto_device_map": False},
-        {"full_finetuning": False},
         {"trust_remote_code": True},
         {"dtype": "int7"},
     ],
@@ -183,6 +182,28 @@ else:
 def test_a_model_that_cannot_be_had_so_is_refused_by_name(wish):
     with pytest.raises(ValueError, match=next(iter(wish))):
         FastLanguageModel.from_pretrained("builtin:llama-0.6m", **wish)
+
+
+def test_weights_in_few_bits_and_adapters_become_settings():
+    lora = {"model.use_lora": True}
+    for wish, settings in (
+        ({"load_in_4bit": True}, {"model.load_in_4bit": True} | lora),
+        ({"load_in_8bit": True}, {"model.load_in_8bit": True} | lora),
+        ({"full_finetuning": False}, lora),
+        ({}, {}),
+    ):
+        model, _ = FastLanguageModel.from_pretrained("builtin:llama-0.6m", **wish)
+        assert model.settings == {"model.path": "builtin:llama-0.6m"} | settings
+    adapted = FastLanguageModel.get_peft_model(model, r=4, target_modules=["q_proj", "v_proj"], lora_alpha=8)
+    assert adapted.settings == model.settings | lora | {
+        "model.lora_r": 4,
+        "model.lora_alpha": 8,
+        "model.lora_dropout": 0.0,
+        "model.lora_target_modules": ["q_proj", "v_proj"],
+        "model.use_rslora": False,
+    }
+    with pytest.raises(ValueError, match="bias='all'"):
+        FastLanguageModel.get_peft_model(model, bias="all")
 
 
 def test_a_model_that_is_not_there_is_said_at_once():

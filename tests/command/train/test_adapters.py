@@ -62,7 +62,7 @@ def test_steps_give_the_adapters_of_peft(classroom, rows, tmp_path, family, step
     oracle.save_pretrained(tmp_path / "begin")
     before = {name: tensor.clone() for name, tensor in peft.get_peft_model_state_dict(oracle).items()}
     run = classroom.train(model, rows, ranks=2, max_steps=steps, batch_size=8, warmup_steps=min(5, steps - 1),
-                          **ADAMW | {"model.adapter": tmp_path / "begin"})
+                          **ADAMW | {"model.adapters": tmp_path / "begin"})
     lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=steps, batch_size=8))
     optimizer = adamw(trained_parameters(oracle))
     losses, norms = torch_training.train(oracle, lessons, optimizer,
@@ -84,7 +84,7 @@ def test_modules_are_chosen_and_scaled_as_peft_does(classroom, rows, tmp_path, o
     model = classroom.model("llama")
     oracle = adapted(model, **options)
     oracle.save_pretrained(tmp_path / "begin")
-    run = classroom.train(model, rows, max_steps=3, batch_size=8, **ADAMW | {"model.adapter": tmp_path / "begin"})
+    run = classroom.train(model, rows, max_steps=3, batch_size=8, **ADAMW | {"model.adapters": tmp_path / "begin"})
     lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=3, batch_size=8))
     optimizer = adamw(trained_parameters(oracle))
     losses, _ = torch_training.train(oracle, lessons, optimizer, torch_training.cosine(optimizer, 0, 3))
@@ -196,11 +196,11 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, tmp_path):
         (LORA | {"model.lora_target_modules": "[queries]"}, ["queries", "q_proj"]),
         ({"model.lora_r": 4}, ["model.use_lora"]),
         (LORA | {"model.use_dora": "true"}, ["DoRA"]),
-        ({"model.adapter": tmp_path / "nothing"}, ["adapter_config.json"]),
+        ({"model.adapters": tmp_path / "nothing"}, ["adapter_config.json"]),
     ]:
         run = classroom.start(model, rows, max_steps=1, batch_size=2, **settings)
         assert run.code == 2 and all(word in run.text for word in words), run.text
         assert not run.folder.exists()
     adapted(classroom.model("llama")).save_pretrained(tmp_path / "other")
-    run = classroom.start(classroom.model("qwen3"), rows, max_steps=1, **{"model.adapter": tmp_path / "other"})
+    run = classroom.start(classroom.model("qwen3"), rows, max_steps=1, **{"model.adapters": tmp_path / "other"})
     assert run.code == 2, run.text

@@ -50,6 +50,15 @@ class Driver:
         self.bytes_read = self.ask(read=name, to=str(self.out), **{"as": str(dtype).removeprefix("torch.")}, **slice)["bytes_read"]
         return torch.frombuffer(bytearray(self.out.read_bytes()), dtype=dtype).reshape(shape)
 
+    def packed(self, name: str, first: int, rows: int, to: pathlib.Path):
+        """Form, codes and scales of rows; nothing where the tensor has no codes."""
+        form = self.ask(read_packed=name, rows=[first, rows], to=str(to))
+        if not form:
+            return None
+        codes = rows * form["columns"] // (1 if form["code"] == "int8" else 2)
+        data = bytearray(to.read_bytes())
+        return form, torch.frombuffer(data[:codes], dtype=torch.uint8), torch.frombuffer(data[codes:], dtype=torch.float32)
+
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

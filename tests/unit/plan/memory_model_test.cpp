@@ -20,7 +20,7 @@ struct Case {
   Layout layout;
 
   DeviceMemory memory() const {
-    const ModelWeight weight = weigh(spec::build_shape(config, spec::ElementType::bfloat16), work.weights);
+    const ModelWeight weight = weigh(spec::build_shape(config, spec::ElementType::bfloat16), work);
     return device_memory(config, weight, work, layout, whole_model(config, weight), MemoryConstants{});
   }
 };
@@ -33,7 +33,7 @@ Case random_case(Draw& draw) {
   if (drawn.layout.world > 1)
     drawn.layout.scheme = training ? draw.one_of({Scheme::ddp, Scheme::fsdp}) : Scheme::replicas;
   if (training && draw.maybe(0.2)) {
-    drawn.work.adapters = Adapters{draw.between(1, 64), draw.maybe(0.5) ? 0.05 : 0};
+    drawn.work.adapters = adapters_of(drawn.config, draw.between(1, 64), draw.maybe(0.5) ? 0.05 : 0);
     drawn.work.mixed_precision = false;
   }
   return drawn;
@@ -288,7 +288,7 @@ TEST(MemoryModel, AdaptersTrainLessThanTheWeights) {
     full.work.mixed_precision = false;
     full.work.weights = WeightType::bfloat16;
     Case adapted = full;
-    adapted.work.adapters = Adapters{8, 0.05};
+    adapted.work.adapters = adapters_of(full.config, 8, 0.05);
     const auto trained = [](const DeviceMemory& memory) {
       return memory[Component::gradients] + memory[Component::optimizer] + memory[Component::adapters];
     };
@@ -296,7 +296,7 @@ TEST(MemoryModel, AdaptersTrainLessThanTheWeights) {
     EXPECT_LT(trained(adapted.memory()), trained(full.memory())) << seed;
     EXPECT_EQ(adapted.memory()[Component::weights], full.memory()[Component::weights]) << seed;
     Case larger = adapted;
-    larger.work.adapters->rank = 64;
+    larger.work.adapters = adapters_of(full.config, 64, 0.05);
     EXPECT_EQ(larger.memory()[Component::adapters] / 8, adapted.memory()[Component::adapters]) << seed;
   }
 }

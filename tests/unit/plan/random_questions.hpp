@@ -57,6 +57,12 @@ inline std::shared_ptr<const spec::ModelDescription> described(const spec::Model
   return model;
 }
 
+// Beside every linear layer but the head.
+inline Adapters adapters_of(const spec::ModelConfig& config, std::int64_t rank, double dropout) {
+  return adapters_beside(spec::build_shape(config, spec::ElementType::bfloat16), {.rank = rank, .dropout = dropout})
+      .value();
+}
+
 inline Workload random_training(Draw& draw) {
   using enum spec::OptimizerKind;
   Workload work;
@@ -109,7 +115,7 @@ inline Question random_question(Draw& draw, Work work) {
   Question question;
   question.model = described(random_config(draw));
   question.workload = work == Work::training ? random_training(draw) : random_inference(draw);
-  const ModelWeight weight = weigh(question.model->shape, question.workload.weights);
+  const ModelWeight weight = weigh(question.model->shape, question.workload);
   const DeviceMemory whole = device_memory(question.model->config, weight, question.workload, Layout{},
                                            whole_model(question.model->config, weight), question.constants);
   question.devices = random_gpus(draw, work == Work::training ? whole.total() : whole.total() / 2);

@@ -199,14 +199,6 @@ TEST(ModelConfig, BoundsSizesSoThatNoProductOverflows) {
                        "is more than 4194304"));
 }
 
-TEST(ModelConfig, RemembersHowACheckpointIsQuantised) {
-  EXPECT_EQ(accepted(R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq"}})").quantization,
-            "gptq");
-  EXPECT_EQ(accepted(R"({"model_type": "llama", "quantization_config": {"load_in_4bit": true}})").quantization,
-            "bitsandbytes");
-  EXPECT_FALSE(accepted(R"({"model_type": "llama", "quantization_config": null})").quantization);
-}
-
 TEST(ModelConfig, ChecksTheKindOfRotarySettings) {
   EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "rope_scaling": {"type": "yam"}})"), "rope_scaling.rope_type",
                        "\"yam\"", "yarn"));

@@ -193,10 +193,10 @@ TEST_F(ModelSource, IsNotGuessedWhereTensorsLeaveADoubt) {
   EXPECT_TRUE(contains(refused(write(tensors_of(odd))), "size of the heads is not one of the usual ones", "config.json"));
 }
 
-TEST_F(ModelSource, RefusesQuantisedCheckpointsByTheirMethod) {
-  folder_.write("config.json", R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})");
+TEST_F(ModelSource, RefusesCheckpointsQuantisedByAMethodThatIsNotRead) {
+  folder_.write("config.json", R"({"model_type": "llama", "quantization_config": {"quant_method": "exl2"}})");
   folder_.write("model.safetensors", "of a kind that is not known");
-  EXPECT_TRUE(contains(refused(folder_.path()), "quantised by \"awq\""));
+  EXPECT_TRUE(contains(refused(folder_.path()), "quantised by \"exl2\", which is not read", "bitsandbytes"));
 }
 
 TEST_F(ModelSource, IsANameInTheHubCache) {

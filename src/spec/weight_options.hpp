@@ -6,10 +6,10 @@
 
 #include "spec/weight_packing.hpp"
 
-namespace muster::wire {
+namespace muster::spec {
 
 struct WeightOptions {
-  spec::WeightPacking packing;
+  WeightPacking packing;
   std::vector<std::string> skipped;  // modules that stay as they are, as llm_int8_skip_modules has them
 
   template <class Self, class Visit>
@@ -20,4 +20,4 @@ struct WeightOptions {
   bool operator==(const WeightOptions&) const = default;
 };
 
-}  // namespace muster::wire
+}  // namespace muster::spec

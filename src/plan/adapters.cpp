@@ -1,0 +1,73 @@
+#include "plan/adapters.hpp"
+
+#include <map>
+
+#include "spec/model/adapted_modules.hpp"
+
+namespace muster::plan {
+namespace {
+
+void raise(AdapterRanks& ranks, spec::TensorRole role, std::int64_t rank) {
+  const auto to_at_least = [rank](std::int64_t& known) { known = std::max(known, rank); };
+  using enum spec::TensorRole;
+  if (role == query || role == query_key_value) to_at_least(ranks.query);
+  if (role == key || role == query_key_value) to_at_least(ranks.key);
+  if (role == value || role == query_key_value) to_at_least(ranks.value);
+  if (role == attention_output) to_at_least(ranks.output);
+  if (role == gate) to_at_least(ranks.gate);
+  if (role == up) to_at_least(ranks.up);
+  if (role == down) to_at_least(ranks.down);
+}
+
+void add_by_unit(Adapters& adapters, const spec::ModelShape& shape) {
+  std::map<std::int64_t, std::int64_t> blocks;
+  bool after_blocks = false;
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const spec::TensorShape& tensor = shape.tensors[i];
+    const std::int64_t beside = adapters.by_tensor[i];
+    after_blocks = after_blocks || tensor.layer.has_value();
+    adapters.parameters += beside;
+    if (tensor.layer)
+      blocks[*tensor.layer] += beside;
+    else
+      (after_blocks ? adapters.after : adapters.before) += beside;
+  }
+  for (const auto& [layer, parameters] : blocks) adapters.of_block = std::max(adapters.of_block, parameters);
+}
+
+}  // namespace
+
+Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
+  const auto modules = spec::adapted_modules(shape, options);
+  if (!modules) return modules.error();
+  const auto saved = spec::saved_parameters(shape, options);
+  if (!saved) return saved.error();
+  Adapters adapters;
+  adapters.block.dropout = options.dropout;
+  adapters.by_tensor.resize(shape.tensors.size());
+  for (const spec::AdaptedModule& module : *modules) {
+    const std::int64_t magnitudes = options.weight_decomposed ? module.outputs : 0;
+    adapters.by_tensor[number(module.weight)] += module.rank * (module.inputs + module.outputs) + magnitudes;
+    raise(adapters.block.ranks, shape.at(module.weight).role, module.rank);
+  }
+  for (const spec::TensorId id : *saved) adapters.by_tensor[number(id)] += shape.at(id).elements();
+  add_by_unit(adapters, shape);
+  return adapters;
+}
+
+void add(Adapters& adapters, const Adapters& others) {
+  AdapterRanks& ranks = adapters.block.ranks;
+  const AdapterRanks& more = others.block.ranks;
+  for (std::int64_t AdapterRanks::*const product :
+       {&AdapterRanks::query, &AdapterRanks::key, &AdapterRanks::value, &AdapterRanks::output, &AdapterRanks::gate,
+        &AdapterRanks::up, &AdapterRanks::down})
+    ranks.*product = std::max(ranks.*product, more.*product);
+  adapters.block.dropout = std::max(adapters.block.dropout, others.block.dropout);
+  adapters.parameters += others.parameters;
+  adapters.of_block += others.of_block;
+  adapters.before += others.before;
+  adapters.after += others.after;
+  for (std::size_t i = 0; i < adapters.by_tensor.size(); ++i) adapters.by_tensor[i] += others.by_tensor[i];
+}
+
+}  // namespace muster::plan

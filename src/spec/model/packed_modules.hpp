@@ -1,0 +1,22 @@
+// Which weights of a model are held in 8 or 4 bits where that is asked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "spec/model/model_shape.hpp"
+
+namespace muster::spec {
+
+// The weights of the linear layers within the blocks, in the order of the model: never those of the head, of embeddings
+// or norms. skipped: modules that stay as they are, by transformers' rules for llm_int8_skip_modules: a regular expression
+// for a path, or for its beginning up to a dot, or the end of a path. Refused: what is not a regular expression; to skip
+// some of the layers that read the same input.
+Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped);
+
+// The weights of linear layers that read the same input, which are held as one: of queries, keys and values, and of the gate
+// and what it opens.
+std::vector<std::vector<TensorId>> read_together(const ModelShape& shape);
+
+}  // namespace muster::spec

@@ -1,0 +1,16 @@
+// config.json's quantization_config.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "spec/model/checkpoint_quantization.hpp"
+
+namespace muster::spec {
+
+// section: the object under that key. source names the file in messages. A method or a variant of one that is not read
+// is refused by name; every wrong key is reported.
+Result<CheckpointQuantization> read_quantization(const nlohmann::json& section, std::string_view source);
+
+}  // namespace muster::spec

@@ -1,0 +1,135 @@
+"""Low-rank adapters beside a model, one or several in a batch, held against PEFT."""
+
+import json
+import pathlib
+
+import peft
+import pytest
+import torch
+import transformers
+from generate_runs import TINY, Generate
+
+PROMPTS = ["The capital of France", "Grüße", "def f(x): return x", "1", "2 and 3"]
+CPU = ("-m", "model", "--device", "cpu")
+GREEDY = (*CPU, "--temperature", "0", "--max-new-tokens", "12")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A model, and adapters for it: of all layers, of two, and one that is for another model."""
+    folder = tmp_path_factory.mktemp("adapters")
+    generate = Generate(folder)
+    generate.text()
+    (folder / "tiny").rename(folder / "model")
+    sizes = {name: value for name, value in TINY.items() if name not in ("model_type", "architectures")}
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, initializer_range=0.4)).save_pretrained(folder / "model")
+    (folder / "model" / "generation_config.json").unlink(missing_ok=True)
+    write_adapter(folder, "all", seed=1, r=4, target_modules="all-linear")
+    write_adapter(folder, "some", seed=2, r=2, lora_alpha=9, target_modules=["q_proj", "down_proj"])
+    return folder
+
+
+def write_adapter(folder: pathlib.Path, name: str, seed: int, **options: object) -> None:
+    torch.manual_seed(seed)
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
+    config = peft.LoraConfig(**{"lora_alpha": 8, "init_lora_weights": False, "task_type": "CAUSAL_LM", **options})
+    peft.get_peft_model(base, config).save_pretrained(folder / name)
+
+
+@pytest.fixture
+def generate(folder: pathlib.Path) -> Generate:
+    return Generate(folder)
+
+
+def rows(result) -> list[dict]:
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def loaded(folder: pathlib.Path, adapter: str):
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
+    return (peft.PeftModel.from_pretrained(base, folder / adapter) if adapter else base).eval()
+
+
+def scores(model, tokenizer, pairs: list[dict]) -> list[float]:
+    found = []
+    for pair in pairs:
+        prompt = tokenizer(pair["prompt"])["input_ids"]
+        completion = tokenizer(pair["completion"], add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + completion])).logits[0].double().log_softmax(-1)
+        found.append(sum(logits[len(prompt) - 1 + i, token].item() for i, token in enumerate(completion)))
+    return found
+
+
+class TestScores:
+    def test_are_those_of_peft_whatever_is_in_the_batch(self, generate, folder):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
+        pairs = [{"prompt": prompt, "completion": " and then some", "adapter": adapter}
+                 for prompt in PROMPTS for adapter in ("all", "some", "")]
+        prompts = generate.prompts("pairs.jsonl", *pairs)
+        found = [row["logprob"] for row in rows(generate(
+            *CPU, "-p", prompts, "--score", "--adapter", "all", "some", "--batch-size", "4"))]
+        for adapter in ("all", "some", ""):
+            own = [i for i, pair in enumerate(pairs) if pair["adapter"] == adapter]
+            expected = scores(loaded(folder, adapter), tokenizer, [pairs[i] for i in own])
+            assert [found[i] for i in own] == pytest.approx(expected, abs=2e-4)
+        assert len({round(score, 3) for score in found[:3]}) == 3
+
+
+class TestAnswers:
+    def test_have_the_same_bits_alone_and_beside_others(self, generate):
+        mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
+                                                  for prompt in PROMPTS for adapter in ("some", "", "all")])
+        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "--log-probabilities"))
+        plain = generate.prompts("plain.txt", *PROMPTS)
+        answers = lambda found: [(row["tokens"], row["logprobs"]) for row in found]
+        for place, adapter in enumerate(("some", "", "all")):
+            words = ("--adapter", adapter) if adapter else ()
+            assert answers(together[place::3]) == answers(rows(generate(*GREEDY, "-p", plain, "--log-probabilities", *words)))
+
+    def test_two_stages_give_the_answers_of_one(self, generate):
+        mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
+                                                  for prompt in PROMPTS for adapter in ("some", "all")])
+        words = (*GREEDY, "-p", mixed, "--adapter", "all", "some")
+        split = generate(*words, "--ranks", "2", 'model.device_map={"model.embed_tokens": 0, "model.layers.0": 0, '
+                         '"model.layers.1": 1, "model.norm": 1, "lm_head": 1}')
+        assert [row["tokens"] for row in rows(split)] == [row["tokens"] for row in rows(generate(*words))]
+
+    def test_the_first_adapter_is_taken_where_a_prompt_names_none(self, generate):
+        plain = generate.prompts("plain.txt", *PROMPTS)
+        both = rows(generate(*GREEDY, "-p", plain, "--adapter", "some", "all"))
+        assert both == rows(generate(*GREEDY, "-p", plain, "--adapter", "some"))
+
+    def test_the_folder_of_an_adapter_may_stand_for_its_model(self, generate, folder):
+        config = json.loads((folder / "all/adapter_config.json").read_text())
+        config["base_model_name_or_path"] = str(folder / "model")
+        (folder / "all/adapter_config.json").write_text(json.dumps(config))
+        plain = generate.prompts("plain.txt", *PROMPTS)
+        words = ("-p", plain, "--temperature", "0", "--max-new-tokens", "12", "--device", "cpu")
+        assert rows(generate("-m", "all", *words)) == rows(generate("-m", "model", "--adapter", "all", *words))
+
+
+class TestMistakes:
+    def test_a_name_that_no_adapter_has_is_told_with_its_line(self, generate):
+        prompts = generate.prompts("wrong.jsonl", {"prompt": "a"}, {"prompt": "b", "adapter": "som"})
+        result = generate(*CPU, "-p", prompts, "--adapter", "all", "some")
+        assert result.returncode == 2
+        assert "wrong.jsonl:2" in result.stderr and '"som"' in result.stderr and "all, some" in result.stderr
+
+    def test_an_adapter_for_another_model_is_refused(self, generate, folder):
+        generate.model(hidden_size=64)
+        result = generate("-m", "tiny", "model.init=random", "--device", "cpu", "a", "--adapter", "all")
+        assert result.returncode == 2 and "for this model" in result.stderr, result.stderr
+
+    def test_two_adapters_of_one_name_are_refused(self, generate, folder):
+        (folder / "other").mkdir(exist_ok=True)
+        if not (folder / "other/all").exists():
+            (folder / "other/all").symlink_to(folder / "all")
+        result = generate(*CPU, "a", "--adapter", "all", "other/all")
+        assert result.returncode == 2 and "two adapters are called all" in result.stderr
+
+    def test_a_folder_that_is_no_adapter_is_refused(self, generate):
+        result = generate(*CPU, "a", "--adapter", "model")
+        assert result.returncode == 2 and "adapter_config.json" in result.stderr
