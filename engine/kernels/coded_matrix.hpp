@@ -24,7 +24,7 @@ class CodedMatrix {
   std::int64_t outputs() const { return panels_.outputs; }
   std::int64_t inputs() const { return panels_.inputs; }
   const CodedPanels& panels() const { return panels_; }
-  // Of this many rows whose first begins a run.
+  // In this many rows, the first of which begins a run.
   std::int64_t runs_of(std::int64_t rows) const { return (rows * inputs() + panels_.run() - 1) / panels_.run(); }
 
   // Rows first_row … first_row + rows of the matrix, of which the first begins a run. They may come in any order and

@@ -68,7 +68,7 @@ class CausalModel {
   // What a cache of this many blocks for the held layers looks like.
   CacheShape cache_shape(std::int64_t blocks, std::int64_t block_tokens) const;
 
-  // Of which each row of a batch has one, or none.
+  // Each row of a batch has one of them, or none.
   std::int64_t adapters() const { return std::ssize(forms_->adapters); }
 
   // What all of the following calls of one pass need, on the device. cache: nullptr where every part begins at 0 and

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/adapted_source.hpp"
+#include "checkpoint/adapters/adapted_source.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
 #include "tensor/element_types.hpp"

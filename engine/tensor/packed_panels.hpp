@@ -15,7 +15,7 @@ at::Tensor unpacked(const Weight& weight, const at::Tensor& values);
 // Rows first_row and following of the weight become those of `rows`, a packed weight of the same form in the host's
 // memory. Several threads may do so for different rows.
 void copy_packed_rows(const Weight& weight, std::int64_t first_row, const Weight& rows);
-// Of all rows, the scales alone.
+// The scales alone, of all rows.
 void copy_packed_scales(const Weight& weight, const Weight& from);
 
 }  // namespace muster::tensor

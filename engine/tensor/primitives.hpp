@@ -110,7 +110,7 @@ class Primitives {
   static std::int64_t rows_between_cuts(const Weight& weight);
   // The same of rows whose codes are known. Throws std::invalid_argument where codes and scales do not fit each other.
   virtual void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows);
-  // Of a weight with double_quantized, when all rows of one tensor have been filled by fill_rows: their scales become
+  // For a weight with double_quantized, when all rows of one tensor have been filled by fill_rows: their scales become
   // what is left of them in 8 bits. Nothing for other weights.
   virtual void round_scales(Weight& weight, std::int64_t first_row, std::int64_t rows);
   // [n, inputs]: the embedding of tokens. indices: int64, on the device.

@@ -1,7 +1,7 @@
 #include "train/export_weights.hpp"
 
 #include "system/disk_space.hpp"
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "spec/model/model_source.hpp"
 #include "tensor/element_types.hpp"

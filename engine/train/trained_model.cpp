@@ -1,6 +1,6 @@
 #include "train/trained_model.hpp"
 
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "model/random_source.hpp"
 #include "parallel/frozen_bytes.hpp"

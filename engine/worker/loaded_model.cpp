@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "checkpoint/adapted_source.hpp"
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapted_source.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "model/host_source.hpp"
 #include "model/random_source.hpp"
 #include "spec/model/model_source.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "spec/capability.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/model_search.hpp"

@@ -21,7 +21,7 @@ Result<void> take_model_name(spec::ModelSpec& model);
 // In which form the settings ask for the weights; absent: as they are.
 Result<std::optional<spec::WeightOptions>> asked_form(const spec::ModelSpec& model, const spec::ModelShape& shape);
 
-// Of a job that takes at most one.
+// For a job that takes at most one.
 std::optional<std::string> only_adapter(const spec::ModelSpec& model);
 Result<void> check_one_adapter(const spec::ModelSpec& model);
 

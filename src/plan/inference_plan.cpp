@@ -63,7 +63,7 @@ class InferencePlanner {
     return std::vector<std::int64_t>(question.model->shape.tensors.size());
   }
 
-  // Of parameters, and of the adapters beside them. Buffers are on every device, whatever the split.
+  // Parameters, and the adapters beside them. Buffers are on every device, whatever the split.
   static std::vector<std::int64_t> held_bytes(const Question& question, const ModelWeight& weight) {
     std::vector<std::int64_t> bytes = adapter_elements(question);
     for (std::size_t i = 0; i < bytes.size(); ++i) {

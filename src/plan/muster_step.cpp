@@ -204,7 +204,7 @@ class WholeUnits {
   }
 
  private:
-  // Of the first `blocks` blocks those that are present: all of them, or the last `visited`.
+  // How many of the first `blocks` blocks are present: all of them, or the last `visited`.
   std::int64_t kept(std::int64_t blocks, std::int64_t visited) const {
     const bool all = request_.gathering && request_.gathering->keeps;
     return units_.block * (all ? blocks : std::min(blocks, visited));

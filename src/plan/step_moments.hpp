@@ -14,7 +14,7 @@
 
 namespace muster::plan {
 
-// Of the units that a sharded model is gathered and reduced by: parameters, or bytes.
+// What the units have that a sharded model is gathered and reduced by: parameters, or bytes.
 struct UnitSizes {
   std::int64_t embedding = 0;
   std::int64_t block = 0;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/logical_tensor.hpp"
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 #include "experiment/experiment_file.hpp"
 #include "experiment/job_folder.hpp"
 #include "experiment/stage_command.hpp"
@@ -19,6 +20,7 @@
 #include "planning/plan_options.hpp"
 #include "planning/plan_report.hpp"
 #include "spec/alias.hpp"
+#include "spec/model/model_source.hpp"
 #include "spec/readers.hpp"
 #include "system/files.hpp"
 #include "testing/environment_variable.hpp"
@@ -37,6 +39,7 @@ struct Sample {
   std::string key, value;
   Words beside = {};
 };
+const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -55,9 +58,21 @@ const std::vector<Sample> samples{
     {"model.init", "checkpoint"},
     {"model.device_map", "{\"\": cpu}"},
     {"model.max_memory", "{0: 20GiB}"},
-    {"model.lora_r", "4", {"model.use_lora=true"}},
-    {"model.lora_dropout", "0", {"model.use_lora=true"}},
-    {"model.lora_target_modules", "[q_proj]"},
+    {"model.adapters", "['{folder}/adapter']"},
+    {"model.load_in_8bit", "true", adapters},
+    {"model.load_in_4bit", "true", adapters},
+    {"model.bnb_4bit_quant_type", "fp4", adapters_over_four_bits},
+    {"model.bnb_4bit_use_double_quant", "true", adapters_over_four_bits},
+    {"model.bnb_4bit_compute_dtype", "float32", adapters_over_four_bits},
+    {"model.llm_int8_skip_modules", "[down_proj]", adapters_over_four_bits},
+    {"model.lora_r", "4", adapters},
+    {"model.lora_alpha", "4", adapters},
+    {"model.lora_dropout", "0", adapters},
+    {"model.lora_target_modules", "[q_proj]", adapters},
+    {"model.lora_exclude_modules", "[q_proj]", adapters},
+    {"model.use_rslora", "true", adapters},
+    {"model.use_dora", "true", adapters},
+    {"model.modules_to_save", "[norm]", adapters},
     {"training.num_epochs", "2"},
     {"training.batch_size", "48"},
     {"training.fp16", "true", {"training.mixed_precision=no"}},
@@ -104,6 +119,7 @@ class SettingsWalk : public ::testing::Test {
   SettingsWalk() {
     write("other", "builtin:llama-0.6m");
     write("model", "builtin:llama-0.2m");
+    write_adapter();
     folder_.write("rows.jsonl", "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n");
     folder_.write("prompts.txt", "1+1=\n2+2=\n");
     folder_.write("gpus.yaml",
@@ -115,6 +131,17 @@ class SettingsWalk : public ::testing::Test {
     const auto made = job::builtin_model_folder(folder_.path(), builtin);
     ASSERT_TRUE(made) << made.error().what;
     std::filesystem::copy(*made, folder_.path() / name, std::filesystem::copy_options::recursive);
+  }
+
+  void write_adapter() {
+    const auto model = spec::read_model((folder_.path() / "model").string(), {}, std::nullopt);
+    ASSERT_TRUE(model) << model.error().what;
+    const auto zeros = [](const checkpoint::TensorDeclaration&, std::span<std::byte> out) -> Result<void> {
+      std::ranges::fill(out, std::byte{0});
+      return {};
+    };
+    const auto written = checkpoint::write_adapter({.folder = folder_.path() / "adapter", .config = {}}, model->shape, zeros);
+    ASSERT_TRUE(written) << written.error().what;
   }
 
   host::Host host() {

@@ -13,7 +13,7 @@
 
 namespace muster::checkpoint {
 
-// Of a folder that PEFT's save_pretrained wrote; any other is refused.
+// The folder is one that PEFT's save_pretrained wrote; any other is refused.
 Result<spec::AdapterConfig> read_adapter_config(const std::filesystem::path& folder);
 
 struct AdapterFolder {

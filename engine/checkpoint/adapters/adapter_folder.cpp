@@ -1,4 +1,4 @@
-#include "checkpoint/adapter_folder.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
 
 #include <fmt/format.h>
 

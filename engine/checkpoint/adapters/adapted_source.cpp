@@ -1,4 +1,4 @@
-#include "checkpoint/adapted_source.hpp"
+#include "checkpoint/adapters/adapted_source.hpp"
 
 #include <fmt/format.h>
 
