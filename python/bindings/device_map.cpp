@@ -16,6 +16,7 @@
 #include "plan/memory_model.hpp"
 #include "host/host_memory.hpp"
 #include "spec/model/model_source.hpp"
+#include "spec/model/packed_modules.hpp"
 
 namespace muster::python {
 namespace {
@@ -138,15 +139,23 @@ std::pair<double, double> largest_and_total(const ModelShape& shape) {
   return {plan::in_bytes(plan::LargestLayer(shape, sizes).size()), plan::in_bytes(sizes.total())};
 }
 
-plan::WeightType weight_type(const std::string& word) {
-  for (int i = 0; i <= static_cast<int>(plan::WeightType::int4); ++i)
-    if (const auto type = static_cast<plan::WeightType>(i); name(type) == word) return type;
-  throw std::invalid_argument("no type of weights is called " + word);
+// Weights of this type, or packed in 8 or 4 bits.
+plan::Workload held_as(const ModelShape& shape, const std::string& word) {
+  using enum plan::WeightType;
+  plan::Workload work;
+  for (const plan::WeightType type : {float32, bfloat16, float16}) {
+    work.weights = type;
+    if (name(type) == word) return work;
+  }
+  if (word != "int8" && word != "int4") throw std::invalid_argument("no type of weights is called " + word);
+  const spec::WeightPacking packing{.code = word == "int8" ? spec::PackedCode::int8 : spec::PackedCode::nf4};
+  work.packed = plan::PackedWeights{packing, value_or_raise(spec::packed_weights(shape, {}))};
+  return work;
 }
 
 // Parameters, their bytes in that type, bytes of buffers.
 std::tuple<std::int64_t, std::int64_t, std::int64_t> weigh(const ModelShape& shape, const std::string& type) {
-  const plan::ModelWeight weight = plan::weigh(shape, weight_type(type));
+  const plan::ModelWeight weight = plan::weigh(shape, held_as(shape, type));
   return {weight.parameters, weight.parameter_bytes, weight.buffer_bytes};
 }
 

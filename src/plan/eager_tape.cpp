@@ -164,8 +164,13 @@ Tensor EagerTape::copy_of(Parameter& weight) {
   return copy;
 }
 
+Bytes EagerTape::unpack(const Parameter& weight) const {
+  return weight.packed ? take(weight.elements * types_.compute) : Bytes();
+}
+
 Tensor EagerTape::linear(const Tensor& input, Parameter& weight, std::int64_t in, std::int64_t out, bool bias,
                          Holding output) {
+  const Bytes unpacked = unpack(weight);
   const std::int64_t rows = input.elements / in;
   const int width = types_.compute;
   const Tensor used = types_.autocast() ? copy_of(weight) : Tensor{};
@@ -177,6 +182,7 @@ Tensor EagerTape::linear(const Tensor& input, Parameter& weight, std::int64_t in
   return record(make(rows * out, width, output), {&narrow, &used}, std::move(saved), weight.trained,
                 [this, &weight, rows, in, width, elements = in * out, bias, flows, out](
                     Bytes gradient, std::vector<Bytes>& kept, std::vector<Bytes>& of_inputs) {
+                  const Bytes again = unpack(weight);
                   Bytes of_weight;
                   if (weight.trained) of_weight = take(elements * width, Holding::gradients);
                   if (flows) of_inputs[0] = take(rows * in * width);

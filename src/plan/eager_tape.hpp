@@ -65,6 +65,7 @@ struct Parameter {
   Bytes gradient = {};  // stays until the optimizer's step
   Bytes waiting = {};   // the first of two gradients
   std::optional<Tensor> copy = {};
+  bool packed = false;  // unpacked for each product, in the forward and in the backward pass
 };
 
 struct TapeTypes {
@@ -88,6 +89,8 @@ class EagerTape {
   EagerTape beside(bool recording) const { return {meter_, types_, gradients_stay_, recording}; }
 
   Bytes take(std::int64_t bytes, Holding holding = Holding::activations) const;
+  // A packed weight in the type that is computed in; nothing for another.
+  Bytes unpack(const Parameter& weight) const;
   Tensor make(std::int64_t elements, int width, Holding holding = Holding::activations) const;
 
   // Gets the gradient of the output, what was saved and a place per input for that input's gradient.

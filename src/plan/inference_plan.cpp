@@ -297,10 +297,10 @@ class InferencePlanner {
     request.rules = question_.planner == Planner::accelerate ? CompatRules::accelerate : CompatRules::transformers;
     request.whole_classes = question_.model->shape.whole_classes;
     request.limits_given = question_.limits_given;
-    if (bits(question_.workload.weights) < 16 && question_.planner == Planner::transformers)
+    if (weight_bits(question_.workload) < 16 && question_.planner == Planner::transformers)
       return Error{Error::Kind::bad_input, "transformers' rules for quantised weights are not known",
                    "--planner compat, or --planner optimal"};
-    if (question_.planner == Planner::accelerate) request.element_bytes = bits(question_.workload.weights) / 8.0;
+    if (question_.planner == Planner::accelerate) request.element_bytes = weight_bits(question_.workload) / 8.0;
     auto balanced = rule == spec::MapRule::sequential ? sequential_budgets(request, budgets())
                                                       : balanced_budgets(question_.model->shape, request, budgets(),
                                                                          rule == spec::MapRule::balanced_low_0);

@@ -9,15 +9,24 @@
 #include "spec/codec.hpp"
 
 namespace muster::plan {
+namespace {
+
+int width_of(WeightType type) { return type == WeightType::float32 ? 4 : 2; }
+
+}  // namespace
 
 std::string_view name(WeightType type) {
-  constexpr std::array<std::string_view, 5> names{"float32", "bfloat16", "float16", "int8", "int4"};
+  constexpr std::array<std::string_view, 3> names{"float32", "bfloat16", "float16"};
   return names[static_cast<std::size_t>(type)];
 }
 
-int bits(WeightType type) {
-  constexpr std::array<int, 5> widths{32, 16, 16, 8, 4};
-  return widths[static_cast<std::size_t>(type)];
+int weight_bits(const Workload& workload) {
+  return workload.packed ? workload.packed->packing.bits() : 8 * width_of(workload.weights);
+}
+
+std::string_view weight_name(const Workload& workload) {
+  if (!workload.packed) return name(workload.weights);
+  return workload.packed->packing.bits() == 8 ? "int8" : "int4";
 }
 
 std::string_view name(Scheme scheme) {
@@ -50,21 +59,36 @@ std::int64_t DeviceMemory::total() const { return std::accumulate(bytes.begin(),
 
 namespace {
 
-// Numbers of a quantised matrix share a 4-byte scale: one per row in 8 bits, one per 64 numbers in 4 bits.
-constexpr std::int64_t int4_run = 64;
 constexpr std::int64_t scale_bytes = 4;
-
-std::int64_t stored_bytes(const spec::TensorShape& tensor, WeightType type, bool quantised) {
-  const std::int64_t elements = tensor.elements();
-  if (tensor.kind != spec::TensorKind::parameter) return elements * spec::bytes_per_element(tensor.type);
-  if (quantised && type == WeightType::int8) return elements + tensor.dimensions.sizes[0] * scale_bytes;
-  if (quantised && type == WeightType::int4) return elements / 2 + (elements + int4_run - 1) / int4_run * scale_bytes;
-  return elements * std::max(bits(type), 16) / 8;
-}
+constexpr std::int64_t scales_in_a_run = 256;  // scales that are in 8 bits themselves share one of 4 bytes
 
 std::int64_t divided(std::int64_t bytes, std::int64_t parts) { return (bytes + parts - 1) / parts; }
 
-bool is_quantised(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
+// Of a packed matrix with this many outputs: one for each of them in 8 bits, one for each run in 4 bits.
+std::int64_t bytes_of_scales(const spec::WeightPacking& packing, std::int64_t elements, std::int64_t outputs) {
+  if (packing.bits() == 8) return outputs * scale_bytes;
+  const std::int64_t scales = divided(elements, packing.run);
+  if (!packing.double_quantized) return scales * scale_bytes;
+  return scales + divided(scales, scales_in_a_run) * scale_bytes + scale_bytes;  // and what they are centred on
+}
+
+std::int64_t bytes_of_codes(const spec::WeightPacking& packing, std::int64_t elements) {
+  return divided(elements * packing.bits(), 8);
+}
+
+std::int64_t plain_bytes(const spec::TensorShape& tensor, WeightType type) {
+  const bool is_parameter = tensor.kind == spec::TensorKind::parameter;
+  return tensor.elements() * (is_parameter ? width_of(type) : spec::bytes_per_element(tensor.type));
+}
+
+// Weights that are one matrix in our engine: what reads the same rows.
+enum class Joined { heads, output, feed, down, count };
+Joined joined_of(spec::TensorRole role) {
+  using enum spec::TensorRole;
+  if (role == query || role == key || role == value || role == query_key_value) return Joined::heads;
+  if (role == attention_output) return Joined::output;
+  return role == gate || role == up ? Joined::feed : Joined::down;
+}
 
 }  // namespace
 
@@ -74,57 +98,76 @@ ModelWeight weigh(const spec::ModelShape& shape, WeightType type) {
   return weigh(shape, plain);
 }
 
+namespace {
+
+// Per module: the block it lies in, by its first module.
+std::vector<std::optional<std::size_t>> blocks_of_modules(const spec::ModelShape& shape) {
+  std::vector<std::optional<std::size_t>> block_of(shape.modules.size());
+  for (std::size_t module = 0; module < shape.modules.size(); ++module) {
+    if (block_of[module] || !shape.is_whole(spec::ModuleId{module})) continue;
+    for (std::size_t inner = module; inner < shape.modules[module].end; ++inner) block_of[inner] = module;
+  }
+  return block_of;
+}
+
+// What is known of a block while tensors are summed.
+struct BlockSums {
+  std::int64_t parameters = 0, bytes = 0;
+  std::array<std::int64_t, static_cast<std::size_t>(Joined::count)> packed{};  // elements
+};
+
+}  // namespace
+
 ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload) {
-  const WeightType type = workload.weights;
   ModelWeight weight;
   if (workload.adapters) weight.adapters = workload.adapters->parameters;
   weight.tensor_bytes.resize(shape.tensors.size());
-  std::vector<std::optional<std::size_t>> block_of(shape.modules.size());
-  std::size_t end_of_blocks = 0;
-  for (std::size_t module = 0; module < shape.modules.size(); ++module) {
-    if (block_of[module] || !shape.is_whole(spec::ModuleId{module})) continue;
-    end_of_blocks = shape.modules[module].end;
-    for (std::size_t inner = module; inner < end_of_blocks; ++inner) block_of[inner] = module;
-  }
-  struct Block {
-    std::int64_t parameters = 0, bytes = 0;
-  };
-  std::map<std::size_t, Block> blocks;
+  std::vector<bool> is_packed(shape.tensors.size());
+  if (workload.packed)
+    for (const spec::TensorId id : workload.packed->tensors) is_packed[number(id)] = true;
+  const std::vector<std::optional<std::size_t>> block_of = blocks_of_modules(shape);
+  std::map<std::size_t, BlockSums> blocks;
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
     if (tensor.same_as) continue;
-    const auto block = block_of[number(tensor.owner)];
-    const bool matrix = tensor.dimensions.rank == 2;
-    const std::int64_t bytes = stored_bytes(tensor, type, block && matrix && is_quantised(type));
+    const std::int64_t elements = tensor.elements();
+    std::int64_t bytes = plain_bytes(tensor, workload.weights), scales = 0;
+    if (is_packed[i]) {
+      const spec::WeightPacking& packing = workload.packed->packing;
+      const std::size_t outputs = shape.is_transposed(spec::TensorId{i}) ? 1 : 0;
+      scales = bytes_of_scales(packing, elements, tensor.dimensions.sizes[outputs]);
+      bytes = bytes_of_codes(packing, elements) + scales;
+    }
     weight.tensor_bytes[i] = bytes;
     if (tensor.kind != spec::TensorKind::parameter) {
       weight.buffer_bytes += bytes;
       continue;
     }
-    weight.parameters += tensor.elements();
+    weight.parameters += elements;
     weight.parameter_bytes += bytes;
-    if (matrix) weight.matrices += tensor.elements();
-    if (block) {
-      blocks[*block].parameters += tensor.elements();
-      blocks[*block].bytes += bytes;
+    weight.scale_bytes += scales;
+    if (tensor.dimensions.rank == 2) weight.matrices += elements;
+    if (const auto block = block_of[number(tensor.owner)]) {
+      BlockSums& sums = blocks[*block];
+      sums.parameters += elements;
+      sums.bytes += bytes;
+      if (is_packed[i]) sums.packed[static_cast<std::size_t>(joined_of(tensor.role))] += elements;
       continue;
     }
-    const bool after = number(tensor.owner) >= end_of_blocks;
-    weight.outside += tensor.elements();
-    if (after) weight.after += tensor.elements();
+    const bool after = !blocks.empty();
+    weight.outside += elements;
+    if (after) weight.after += elements;
     (after ? weight.held.last : weight.held.embedding) += bytes;
   }
-  for (const auto& [module, block] : blocks) {
-    weight.block = std::max(weight.block, block.parameters);
-    weight.held.block = std::max(weight.held.block, block.bytes);
+  for (const auto& [module, sums] : blocks) {
+    weight.block = std::max(weight.block, sums.parameters);
+    weight.held.block = std::max(weight.held.block, sums.bytes);
+    weight.unpacked = std::max(weight.unpacked, std::ranges::max(sums.packed));
   }
   return weight;
 }
 
-int compute_width(const Workload& workload) {
-  if (workload.mixed_precision) return 2;
-  return workload.weights == WeightType::float32 ? 4 : 2;
-}
+int compute_width(const Workload& workload) { return workload.mixed_precision ? 2 : width_of(workload.weights); }
 
 LayerShare whole_model(const spec::ModelConfig& config, const ModelWeight& weight) {
   return {config.layers, true, true, weight.parameters, weight.parameter_bytes, weight.adapters, 1};
@@ -177,10 +220,10 @@ bool holds_parts(const Workload& workload, const Layout& layout) {
 
 bool is_offloaded(const Layout& layout) { return layout.offload && !layout.on_cpu; }
 
-// Bytes of weights while they are held for computing; quantised ones follow from their tensors.
+// Bytes of weights while they are held for computing; packed ones follow from their tensors.
 std::int64_t held_width(const Workload& workload) {
   if (trains_here(workload)) return compute_width(workload);
-  return workload.mixed_precision ? master_width : std::max(bits(workload.weights), 16) / 8;
+  return workload.mixed_precision ? master_width : width_of(workload.weights);
 }
 
 // Bytes held per parameter: of weights, and of what is trained.
@@ -259,7 +302,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   request.attention = workload.attention;
   request.recomputation = workload.recomputation;
   request.gradients_stay = workload.accumulation == 1;
-  request.dequantized = is_quantised(workload.weights);
+  request.unpacked = weight.unpacked * compute;
   if (workload.adapters) request.adapters = workload.adapters->block;
   if (workload.implementation != Implementation::muster) return request;
   request.exact = workload.exact;
@@ -275,6 +318,10 @@ std::int64_t gathered_bytes(const ModelWeight& weight, const Workload& workload,
   // What is in host memory is fetched like what is on other ranks.
   if (!is_sharded(layout) || (shard_count(layout) == 1 && !layout.offload)) return 0;
   const bool all = layout.sharding == spec::ShardingStrategy::shard_grad_op;
+  if (workload.packed) {
+    const std::int64_t codes = weight.parameter_bytes - weight.scale_bytes;
+    return all ? codes : std::min(weight.held.embedding + weight.held.last + 2 * weight.held.block, codes);
+  }
   const std::int64_t whole = all ? weight.parameters : std::min(weight.outside + 2 * weight.block, weight.parameters);
   return compute_width(workload) * whole;
 }
@@ -291,9 +338,12 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   };
   const std::int64_t parameters = on_device(share.parameters);
   const StateWidths widths = state_widths(workload, layout);
-  if (is_quantised(workload.weights)) {
-    memory[Component::weights] = parameters * bits(workload.weights) / 8;
-    memory[Component::quantization] = on_device(share.parameter_bytes) - memory[Component::weights];
+  if (workload.packed) {
+    // PyTorch's FSDP leaves scales out: each rank has all of them.
+    const std::int64_t whole = shards > 1 && !trains_here(workload) ? weight.scale_bytes : 0;
+    memory[Component::weights] = parameters * weight_bits(workload) / 8;
+    memory[Component::quantization] =
+        on_device(share.parameter_bytes - whole) + whole - memory[Component::weights];
   } else {
     memory[Component::weights] = parameters * widths.weights;
   }

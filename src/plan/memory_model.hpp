@@ -60,10 +60,12 @@ struct ModelWeight {
   std::int64_t buffer_bytes = 0;
   std::vector<std::int64_t> tensor_bytes;  // per tensor of the shape, in the requested type; 0 for a tied one
   std::int64_t parameter_bytes = 0;        // of all parameters
+  std::int64_t scale_bytes = 0;            // those of them that are packed weights' scales
+  std::int64_t unpacked = 0;               // elements of the largest matrix that is packed, joined as in our engine
 };
 // As the work holds them.
 ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload);
-// Without adapters.
+// Neither packed nor with adapters.
 ModelWeight weigh(const spec::ModelShape& shape, WeightType type);
 
 // The part of a model on one device of a layer split or pipeline.

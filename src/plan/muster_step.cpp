@@ -47,17 +47,20 @@ class StepBytes {
   // Rotary tables, float32, and what a pass knows about each token.
   std::int64_t tables() const {
     const std::int64_t rotary = turned_ ? request_.query / std::max<std::int64_t>(request_.heads, 1) * float_width : 0;
-    return tokens_ * (rotary + pass_numbers * 8);
+    return tokens_ * (rotary + (pass_numbers + dropped(1)) * 8);  // dropout has a key for each row
   }
 
   // In addition to the tape while a block is computed: its output and the activated values, or what attention or the
   // activation need for a moment.
   std::int64_t forward() const {
     const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * float_width;
-    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised, forward_of_adapters()});
+    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised, forward_of_adapters()}) +
+           unpacked();
   }
   // In addition to the tape and the incoming gradient.
-  std::int64_t backward() const { return std::max(feed_forward(), stream() + attention()) + product_of_block(); }
+  std::int64_t backward() const {
+    return std::max(feed_forward(), stream() + attention()) + product_of_block() + unpacked();
+  }
 
   std::int64_t loss_rows() const { return std::min(tokens_, request_.on_cpu ? loss_rows_on_cpu : loss_rows_on_gpu); }
   // Replaced by their gradient in place; exact sums on GPUs read rows that begin at a cache line, and copy others.
@@ -88,6 +91,9 @@ class StepBytes {
     const std::int64_t inside = numbers(0, 2, 2, 0) * width_ + sums + repeated;
     return std::max(tokens_ * after, tokens_ * inside + score_bytes());
   }
+
+  // A GPU multiplies many rows by a packed matrix after it has unpacked it; a CPU's kernels read it as it is.
+  std::int64_t unpacked() const { return request_.on_cpu ? 0 : request_.unpacked; }
 
   AdapterRanks ranks() const { return request_.adapters ? request_.adapters->ranks : AdapterRanks{}; }
   // Numbers of a row that dropout copies, in each pass again.
@@ -279,7 +285,8 @@ std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t ne
   const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + float_width) : 0;
   const std::int64_t cache =
       2 * request.layers * request.kv * width * request.batch * muster_cached_tokens(request.sequence + new_tokens);
-  return {{"reading the prompt", {std::min(tokens, most_read) * row, logits, 0, cache, 0}},
+  const std::int64_t unpacked = request.on_cpu ? 0 : request.unpacked;
+  return {{"reading the prompt", {std::min(tokens, most_read) * row + unpacked, logits, 0, cache, 0}},
           {"writing the last token", {request.batch * row, logits, 0, cache, 0}}};
 }
 

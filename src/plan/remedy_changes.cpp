@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "spec/capability.hpp"
+#include "spec/model/packed_modules.hpp"
 #include "spec/optimizer_support.hpp"
 
 namespace muster::plan {
@@ -20,6 +21,8 @@ std::string unless_available(Capability capability, More... more) {
   if constexpr (sizeof...(more) > 0) return unless_available(more...);
   return "";
 }
+
+bool is_own(const Question& question) { return question.workload.implementation == Implementation::muster; }
 
 void add_allocator(std::vector<Family>& list, const Question& question) {
   if (question.workload.expandable_segments || question.devices.empty()) return;
@@ -189,9 +192,14 @@ void add_offload(std::vector<Family>& list, const Question& question) {
 // For our engine, which keeps float32 masters in any case.
 void add_narrower_computing(std::vector<Family>& list, const Question& question) {
   if (question.workload.mixed_precision || question.workload.weights != WeightType::float32) return;
-  list.push_back({{"compute in bfloat16, with float32 masters",
+  const bool frozen = question.workload.adapters.has_value();
+  list.push_back({{frozen ? "compute in bfloat16" : "compute in bfloat16, with float32 masters",
                    {{"training.mixed_precision", "bf16"}},
-                   [](Question& tried) { tried.workload.mixed_precision = true; },
+                   [](Question& tried) {
+                     // Beside frozen weights it is the type of these.
+                     tried.workload.mixed_precision = !tried.workload.adapters;
+                     if (tried.workload.adapters) tried.workload.weights = WeightType::bfloat16;
+                   },
                    4}});
 }
 
@@ -201,7 +209,7 @@ void add_recomputation(std::vector<Family>& list, const Question& question) {
   const auto recompute = [](spec::Recomputation how) {
     return [how](Question& tried) { tried.workload.recomputation = how; };
   };
-  const bool own = question.workload.implementation == Implementation::muster;
+  const bool own = is_own(question);
   if (own && question.workload.recomputation == spec::Recomputation::none)
     family.push_back({"recompute norms, rotations and gates instead of keeping them",
                       {{"training.gradient_checkpointing", "selective"}},
@@ -239,41 +247,90 @@ void add_narrower_states(std::vector<Family>& list, const Question& question) {
                    4}});
 }
 
+// What our engine cannot do is no remedy for what it is asked to do.
+void add_possible(Family& family, const Question& question, Change change) {
+  if (!is_own(question) || change.missing.empty()) family.push_back(std::move(change));
+}
+
+// The weights in this many bits, instead of as they are; nothing where none can be packed.
+std::optional<PackedWeights> packed_in(const Question& question, int bits) {
+  using enum spec::PackedCode;
+  PackedWeights packed{{.code = bits == 8 ? int8 : nf4}, {}};
+  if (question.workload.packed)
+    packed.tensors = question.workload.packed->tensors;
+  else
+    packed.tensors = spec::packed_weights(question.model->shape, {}).value();
+  if (packed.tensors.empty()) return std::nullopt;
+  return packed;
+}
+
+// One setting on, and its opposite off.
+std::vector<SettingChange> settings_of_packing(const Question& question, int bits) {
+  std::vector<SettingChange> settings{{bits == 8 ? "model.load_in_8bit" : "model.load_in_4bit", "true"}};
+  if (question.workload.packed)
+    settings.push_back({bits == 8 ? "model.load_in_4bit" : "model.load_in_8bit", "false"});
+  return settings;
+}
+
+// 8 and 4 bits, where the weights have more.
+void add_packing(Family& family, const Question& question, std::string_view of_what, int& cost) {
+  for (const int bits : {8, 4}) {
+    if (bits >= weight_bits(question.workload)) continue;
+    auto packed = packed_in(question, bits);
+    if (!packed) return;
+    add_possible(family, question,
+                 {fmt::format("hold the {} in {} bits", of_what, bits), settings_of_packing(question, bits),
+                  [packed = std::move(*packed)](Question& tried) { tried.workload.packed = packed; }, cost++,
+                  unless_available(Capability::quantized_loading)});
+  }
+}
+
 constexpr std::int64_t usual_rank = 8;
 
-void add_adapters(std::vector<Family>& list, const Question& question) {
-  auto usual = adapters_beside(question.model->shape, {.rank = usual_rank, .dropout = 0.05});
-  if (!usual) return;  // a model without linear layers
-  const auto with_weights = [usual = std::move(*usual)](WeightType type) {
-    return [usual, type](Question& tried) {
-      if (!tried.workload.adapters) tried.workload.adapters = usual;
-      tried.workload.mixed_precision = false;
-      tried.workload.weights = type;
-    };
-  };
-  if (!question.workload.adapters) {
-    list.push_back({{"train low-rank adapters instead of the weights",
-                     {{"model.lora_r", "8"}, {"model.dtype", "bfloat16"}},
-                     with_weights(WeightType::bfloat16),
-                     6,
-                     unless_available(Capability::low_rank_adapters)},
-                    {"train low-rank adapters over weights in 4 bits",
-                     {{"model.lora_r", "8"}, {"model.dtype", "int4"}},
-                     with_weights(WeightType::int4),
-                     10,
-                     unless_available(Capability::low_rank_adapters, Capability::quantized_loading)}});
-    return;
+// Adapters, and frozen weights in the type that is computed in; transformers holds and computes in bfloat16.
+void begin_adapters(Question& tried, const Adapters& adapters) {
+  Workload& work = tried.workload;
+  work.adapters = adapters;
+  if (work.implementation == Implementation::transformers || work.mixed_precision) work.weights = WeightType::bfloat16;
+  work.mixed_precision = false;
+}
+
+void add_first_adapters(std::vector<Family>& list, const Question& question) {
+  auto found = adapters_beside(question.model->shape, {.rank = usual_rank, .dropout = 0.05});
+  if (!found) return;  // no linear layer
+  const auto usual = std::make_shared<const Adapters>(std::move(*found));
+  std::vector<SettingChange> settings{{"model.use_lora", "true"}, {"model.lora_r", std::to_string(usual_rank)}};
+  Family family;
+  const bool keeps_type = is_own(question);
+  std::vector<SettingChange> plain = settings;
+  if (!keeps_type) plain.push_back({"model.dtype", "bfloat16"});
+  add_possible(family, question,
+               {"train low-rank adapters instead of the weights", std::move(plain),
+                [usual](Question& tried) { begin_adapters(tried, *usual); }, 6,
+                unless_available(Capability::low_rank_adapters)});
+  if (auto packed = packed_in(question, 4)) {
+    for (SettingChange& change : settings_of_packing(question, 4)) settings.push_back(std::move(change));
+    add_possible(family, question,
+                 {"train low-rank adapters over weights in 4 bits", std::move(settings),
+                  [usual, packed = std::move(*packed)](Question& tried) {
+                    begin_adapters(tried, *usual);
+                    tried.workload.packed = packed;
+                  },
+                  10, unless_available(Capability::low_rank_adapters, Capability::quantized_loading)});
   }
+  list.push_back(std::move(family));
+}
+
+void add_adapters(std::vector<Family>& list, const Question& question) {
+  if (!question.workload.adapters) return add_first_adapters(list, question);
   Family narrower;
   int cost = 4;
-  for (const auto& [type, word] :
-       {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
-    if (bits(type) < bits(question.workload.weights))
-      narrower.push_back({fmt::format("hold the frozen weights in {} bits", bits(type)),
-                          {{"model.dtype", word}},
-                          with_weights(type),
-                          cost++,
-                          unless_available(Capability::low_rank_adapters, Capability::quantized_loading)});
+  if (!is_own(question) && weight_bits(question.workload) > 16)
+    narrower.push_back({"hold the frozen weights in 16 bits",
+                        {{"model.dtype", "bfloat16"}},
+                        [](Question& tried) { tried.workload.weights = WeightType::bfloat16; },
+                        cost++});
+  add_packing(narrower, question, "frozen weights", cost);
   list.push_back(std::move(narrower));
 }
 
@@ -298,11 +355,11 @@ std::vector<Family> training_families(const Question& question) {
   add_sequence(list, question, std::max<std::int64_t>(128, question.workload.sequence / 4));
   add_sharding(list, question);
   add_offload(list, question);
-  const bool own = question.workload.implementation == Implementation::muster;
+  const bool own = is_own(question);
   if (own) add_narrower_computing(list, question);
   if (!own && !question.workload.adapters) add_smaller_optimizer(list, question);
   if (!question.workload.adapters) add_narrower_states(list, question);
-  if (!own) add_adapters(list, question);
+  add_adapters(list, question);
   add_hosts(list, question);
   return list;
 }
@@ -310,14 +367,12 @@ std::vector<Family> training_families(const Question& question) {
 void add_narrower_weights(std::vector<Family>& list, const Question& question) {
   Family family;
   int cost = 3;
-  for (const auto& [type, word] :
-       {std::pair{WeightType::bfloat16, "bfloat16"}, {WeightType::int8, "int8"}, {WeightType::int4, "int4"}})
-    if (bits(type) < bits(question.workload.weights))
-      family.push_back({fmt::format("hold the weights in {} bits", bits(type)),
-                        {{"model.dtype", word}},
-                        [type = type](Question& tried) { tried.workload.weights = type; },
-                        cost++,
-                        bits(type) < 16 ? unless_available(Capability::quantized_loading) : ""});
+  if (weight_bits(question.workload) > 16)
+    family.push_back({"hold the weights in 16 bits",
+                      {{"model.dtype", "bfloat16"}},
+                      [](Question& tried) { tried.workload.weights = WeightType::bfloat16; },
+                      cost++});
+  add_packing(family, question, "weights", cost);
   list.push_back(std::move(family));
 }
 

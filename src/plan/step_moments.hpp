@@ -62,7 +62,7 @@ struct StepRequest {
   spec::Attention attention = spec::Attention::sdpa;
   spec::Recomputation recomputation = spec::Recomputation::none;
   bool gradients_stay = true;
-  bool dequantized = false;  // weights are unpacked for each product
+  std::int64_t unpacked = 0;  // bytes of the largest packed weight where it is unpacked for a product; 0: none is
   std::optional<AdaptedBlock> adapters;  // beside each block; nothing else is trained then
   // For muster's engine:
   bool exact = false;

@@ -123,6 +123,9 @@ class TrainingPlanner {
       return refuse(fmt::format("the strategy is single, and there are {} {}", world_,
                                 question_.devices.empty() ? "ranks" : "GPUs"),
                     question_.devices.empty() ? "--ranks 1, or --strategy ddp" : "--num-gpus 1, or --strategy ddp");
+    if (question_.workload.packed && !question_.workload.adapters)
+      return refuse(fmt::format("weights in {} bits are not trained", weight_bits(question_.workload)),
+                    "model.use_lora=true trains low-rank adapters beside them");
     if (auto problem = sharding_contradiction()) return problem;
     const spec::ModelConfig& config = question_.model->config;
     if (question_.scheme == Scheme::tensor && (config.kv_heads % world_ != 0 || config.intermediate % world_ != 0))
@@ -216,7 +219,7 @@ class TrainingPlanner {
       share.parameters = inside / config.layers * share.layers +
                          (share.embedding ? weight_.outside - weight_.after : 0) +
                          (share.head ? weight_.after + embedding : 0);
-      share.parameter_bytes = share.parameters * bits(workload.weights) / 8;
+      share.parameter_bytes = bytes_of(share);
       share.adapters = adapters_of(share);
       share.in_flight = std::min(stages - stage, workload.accumulation);
       RankPlan& rank = ranks[static_cast<std::size_t>(stage)];
@@ -226,6 +229,14 @@ class TrainingPlanner {
       first += share.layers;
     }
     return ranks;
+  }
+
+  // In the type and packing of the weights; a tied embedding is there for the head as well.
+  std::int64_t bytes_of(const LayerShare& share) const {
+    const std::int64_t inside = weight_.parameter_bytes - weight_.held.embedding - weight_.held.last;
+    const std::int64_t tied = question_.model->config.tied && !share.embedding ? weight_.held.embedding : 0;
+    return inside / question_.model->config.layers * share.layers + (share.embedding ? weight_.held.embedding : 0) +
+           (share.head ? weight_.held.last + tied : 0);
   }
 
   std::int64_t adapters_of(const LayerShare& share) const {

@@ -22,7 +22,9 @@ class TransformersModel {
         tape_(meter, request.types, request.gradients_stay, recording),
         tokens_(request.batch * request.sequence) {
     const bool trained = !request.adapters;
-    const auto weight = [&](std::int64_t in, std::int64_t out) { return Parameter{in * out, trained}; };
+    const auto weight = [&](std::int64_t in, std::int64_t out) {
+      return Parameter{.elements = in * out, .trained = trained, .packed = request.unpacked > 0};
+    };
     const std::int64_t h = request.hidden, f = request.intermediate;
     for (std::int64_t i = 0; i < blocks; ++i)
       blocks_.push_back({weight(h, request.query), weight(h, request.kv), weight(h, request.kv),
@@ -110,10 +112,7 @@ class TransformersModel {
   // A product with a weight, with what adapters add to it.
   Tensor linear(EagerTape& tape, const Tensor& input, Parameter& weight, std::int64_t in, std::int64_t out, bool bias,
                 std::int64_t AdapterRanks::*rank) {
-    Bytes unpacked;
-    if (request_.dequantized) unpacked = tape.take(in * out * request_.types.compute);
     Tensor result = tape.linear(input, weight, in, out, bias);
-    unpacked.reset();
     if (!request_.adapters || request_.adapters->ranks.*rank == 0) return result;
     return adapted(tape, input, result, request_.adapters->ranks.*rank, in, out);
   }

@@ -10,22 +10,29 @@
 #include "base/byte_count.hpp"
 #include "plan/adapters.hpp"
 #include "plan/step_moments.hpp"
+#include "spec/model/model_shape.hpp"
 #include "spec/values.hpp"
+#include "spec/weight_packing.hpp"
 
 namespace muster::plan {
 
 enum class Work { inference, training };
 
-// The type weights are held in.
-enum class WeightType { float32, bfloat16, float16, int8, int4 };
+// The type weights are held in, as far as they are not packed.
+enum class WeightType { float32, bfloat16, float16 };
 std::string_view name(WeightType type);
-// Bits per parameter, scales not counted.
-int bits(WeightType type);
+
+// Weights that are held in codes of 8 or 4 bits, with scales.
+struct PackedWeights {
+  spec::WeightPacking packing;
+  std::vector<spec::TensorId> tensors;  // of the model, ascending
+};
 
 struct Workload {
   Work work = Work::inference;
   Implementation implementation = Implementation::transformers;
   WeightType weights = WeightType::bfloat16;
+  std::optional<PackedWeights> packed;
   // Training: products are computed in this many bytes while weights, gradients and optimizer are held in 4.
   bool mixed_precision = false;
   spec::OptimizerKind optimizer = spec::OptimizerKind::adamw;
@@ -39,6 +46,11 @@ struct Workload {
   std::int64_t micro_batch = 1;      // sequences per device and pass
   std::int64_t accumulation = 1;     // passes per optimizer step
 };
+
+// Bits of a weight that is packed, or of any where none are; scales not counted.
+int weight_bits(const Workload& workload);
+// "bfloat16", "int8", "int4"
+std::string_view weight_name(const Workload& workload);
 
 // How one model is laid over the ranks that share it.
 enum class Scheme {

@@ -27,6 +27,8 @@ std::string short_count(std::int64_t count) {
 }
 
 std::string types(const plan::Workload& workload) {
+  if (workload.packed)
+    return fmt::format("{} weights computed in {}", weight_name(workload), name(workload.weights));
   if (!workload.mixed_precision) return std::string(name(workload.weights));
   return workload.implementation == plan::Implementation::muster ? "bfloat16 over float32 masters"
                                                                  : "float32, computed in bfloat16";

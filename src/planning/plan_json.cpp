@@ -69,7 +69,7 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
             {"parameters", plan.parameters},
             {"work", work.work == plan::Work::training ? "training" : "inference"},
             {"implementation", work.implementation == plan::Implementation::muster ? "muster" : "transformers"},
-            {"dtype", name(work.weights)},
+            {"dtype", weight_name(work)},
             {"mixed_precision", work.mixed_precision},
             {"strategy", name(plan.layout.scheme)},
             {"sharding", fsdp ? Json(spec::write(plan.layout.sharding)) : Json(nullptr)},

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "host/host_memory.hpp"
+#include "spec/model/packed_modules.hpp"
 #include "system/files.hpp"
 
 namespace muster::planning {
@@ -35,7 +36,7 @@ bool is_mixed(const PlanRequest& plan_request) {
 
 std::optional<spec::ElementType> asked_type(const PlanRequest& plan_request) {
   if (is_mixed(plan_request)) return spec::ElementType::float32;
-  switch (plan_request.spec.model.dtype) {
+  switch (plan_request.spec.model.computed_type()) {
     case spec::DataType::automatic:
       return std::nullopt;
     case spec::DataType::float32:
@@ -48,11 +49,24 @@ std::optional<spec::ElementType> asked_type(const PlanRequest& plan_request) {
   return std::nullopt;
 }
 
-WeightType weight_type(const PlanRequest& plan_request, spec::ElementType held) {
-  if (plan_request.spec.model.load_in_8bit) return WeightType::int8;
-  if (plan_request.spec.model.load_in_4bit) return WeightType::int4;
+WeightType weight_type(spec::ElementType held) {
   if (held == spec::ElementType::bfloat16) return WeightType::bfloat16;
   return held == spec::ElementType::float16 ? WeightType::float16 : WeightType::float32;
+}
+
+// The type of weights that are not trained, which is what is computed in: as requested, or one of 16 bits; our engine
+// computes in float32 on a CPU.
+WeightType frozen_type(const PlanRequest& plan_request, WeightType held, bool on_gpu) {
+  using spec::MixedPrecision;
+  const spec::TrainingSpec& training = plan_request.spec.training;
+  const bool own = plan_request.implementation == plan::Implementation::muster;
+  const bool mixes = own && plan_request.work == plan::Work::training;
+  if (mixes && (training.fp16 || training.mixed_precision == MixedPrecision::float16)) return WeightType::float16;
+  if (mixes && (training.bf16 || training.mixed_precision == MixedPrecision::bfloat16)) return WeightType::bfloat16;
+  if (plan_request.spec.model.computed_type() != spec::DataType::automatic) return held;
+  if (mixes && training.mixed_precision == MixedPrecision::off) return WeightType::float32;
+  if (own && !on_gpu) return WeightType::float32;
+  return held == WeightType::float32 || mixes ? WeightType::bfloat16 : held;
 }
 
 Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanRequest& plan_request) {
@@ -86,7 +100,7 @@ plan::Workload workload(const PlanRequest& plan_request, spec::ElementType held)
   plan::Workload work;
   work.work = plan_request.work;
   work.implementation = plan_request.implementation;
-  work.weights = weight_type(plan_request, held);
+  work.weights = weight_type(held);
   work.mixed_precision = is_mixed(plan_request);
   work.optimizer = spec.training.optimizer;
   work.attention = spec.system.attn_impl;
@@ -229,6 +243,25 @@ Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
                "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
 }
 
+// Called when the devices are known.
+Result<void> take_packing(plan::Question& question, const PlanRequest& plan_request) {
+  const spec::ModelSpec& model = plan_request.spec.model;
+  const bool own = plan_request.implementation == plan::Implementation::muster, on_gpu = !question.devices.empty();
+  std::optional<spec::WeightPacking> packing = model.packing();
+  if (packing || (own && question.workload.adapters))
+    question.workload.weights = frozen_type(plan_request, question.workload.weights, on_gpu);
+  if (!packing) return {};
+  auto tensors = spec::packed_weights(question.model->shape,
+                                      model.llm_int8_skip_modules.value_or(std::vector<std::string>()));
+  if (!tensors)
+    return bad_input(fmt::format("model.llm_int8_skip_modules: {}", tensors.error().what), tensors.error().remedy);
+  if (tensors->empty()) return {};
+  // A CPU keeps what its kernels multiply by.
+  if (own && !on_gpu) packing->double_quantized = false;
+  question.workload.packed = plan::PackedWeights{*packing, std::move(*tensors)};
+  return {};
+}
+
 Result<void> take_adapters(plan::Question& question, const spec::ModelSpec& model) {
   const std::optional<spec::AdapterOptions> options = model.adapters();
   if (!options) return {};
@@ -273,6 +306,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.shard_group = spec.distributed.fsdp_group_size;
   question.devices = std::move(devices->taken);
   question.spare = std::move(devices->spare);
+  if (auto taken = take_packing(question, plan_request); !taken) return taken.error();
   question.limits_given = !spec.model.max_memory.empty();
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");

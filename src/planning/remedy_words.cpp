@@ -12,6 +12,7 @@ namespace muster::planning {
 namespace {
 
 constexpr std::string_view as_setting = "=";  // key=value
+constexpr std::string_view unsaid = "…";       // another option of the same remedy says it
 constexpr std::string_view expanding = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
 
 // How each command is told of a change. An option is followed by the value; one that ends in = is another setting's
@@ -23,14 +24,18 @@ struct Spelling {
   std::string_view train;
   std::string_view generate;
   std::string_view evaluate;
-  bool is_flag = false;  // of muster plan: without the value
+  bool is_flag = false;        // of muster plan: without the value
+  std::string_view said = {};  // to muster plan in the place of the value
 };
 
 constexpr std::array spellings{
-    Spelling{"model.dtype", "int8", "--dtype", "", "", ""},
-    Spelling{"model.dtype", "int4", "--dtype", "", "", ""},
+    Spelling{"model.load_in_8bit", "true", "--dtype", as_setting, as_setting, as_setting, false, "int8"},
+    Spelling{"model.load_in_4bit", "true", "--dtype", as_setting, as_setting, as_setting, false, "int4"},
+    Spelling{"model.load_in_8bit", "false", unsaid, as_setting, as_setting, as_setting},
+    Spelling{"model.load_in_4bit", "false", unsaid, as_setting, as_setting, as_setting},
     Spelling{"model.dtype", "", "--dtype", "", "--dtype", "--dtype"},
-    Spelling{"model.lora_r", "", "--lora", "", "", ""},
+    Spelling{"model.use_lora", "true", unsaid, as_setting, "", ""},
+    Spelling{"model.lora_r", "", "--lora", as_setting, "", ""},
     Spelling{"model.device_map", "", "--device-map", "", "--device-map", ""},
     Spelling{"model.max_memory", "", "--max-memory", "", "--max-memory", as_setting},
     Spelling{"model.max_memory.cpu", "", "--cpu-memory", "", "", ""},
@@ -88,7 +93,8 @@ std::optional<RemedyWords> words_of(spec::Command command, const plan::SettingCh
   if (here == expanding) return RemedyWords{std::string(here), "", true};
   if (here == as_setting) return RemedyWords{change.key + "=" + change.value};
   if (here.ends_with('=')) return RemedyWords{std::string(here) + change.value};
-  return RemedyWords{std::string(here), is_plan(command) && row->is_flag ? "" : change.value};
+  if (is_plan(command) && row->is_flag) return RemedyWords{std::string(here)};
+  return RemedyWords{std::string(here), is_plan(command) && !row->said.empty() ? std::string(row->said) : change.value};
 }
 
 std::string text_of(const RemedyWords& words) {
@@ -103,6 +109,8 @@ std::optional<std::vector<RemedyWords>> remedy_words(spec::Command command,
   for (const plan::SettingChange& change : changes) {
     auto words = words_of(command, change);
     if (!words) return std::nullopt;
+    if (words->option == unsaid) continue;
+    std::erase_if(all, [&](const RemedyWords& earlier) { return earlier.option == words->option; });
     all.push_back(std::move(*words));
   }
   return all;
@@ -130,7 +138,7 @@ Error in_words_of(spec::Command command, Error refusal) {
   for (const Spelling& spelling : spellings) {
     const std::string option = fmt::format("{} ", spelling.plan);
     const std::string_view here = spelling_of(command, spelling);
-    if (here.empty() || !refusal.remedy.starts_with(option)) continue;
+    if (here.empty() || !spelling.said.empty() || !refusal.remedy.starts_with(option)) continue;
     const std::string words =
         here == as_setting ? fmt::format("{}=", spelling.key) : fmt::format("{}{}", here, here.ends_with('=') ? "" : " ");
     refusal.remedy.replace(0, option.size(), words);

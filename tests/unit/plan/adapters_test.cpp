@@ -195,7 +195,7 @@ TEST(AdapterMemory, AnAdapterIsComputedBesideItsLayer) {
   request.adapters = AdaptedBlock{{.down = 8}, 0};
   EXPECT_EQ(forward() - plain, 10 * 4 * (64 + 8 + 64));
   request.adapters->dropout = 0.1;
-  EXPECT_EQ(forward() - plain, 10 * 4 * (64 + 8 + 96));
+  EXPECT_EQ(forward() - plain, 10 * 4 * (64 + 8 + 96) + 10 * 8);  // and each row's key
 }
 
 TEST(AdapterMemory, GenerationHoldsTheAdapterInTheTypeOfComputing) {

@@ -58,7 +58,7 @@ TEST(InferencePlan, WhatLiesOnTheDevicesIsTheModelAndItsDuplicates) {
     for (const auto& [place, bytes] : plan->off_gpu) held += bytes;
     EXPECT_LE(blocks, question.model->config.layers) << seed;
     // A duplicate off the GPUs is told, and lies with neither.
-    const std::int64_t whole = weigh(question.model->shape, question.workload.weights).parameter_bytes;
+    const std::int64_t whole = weigh(question.model->shape, question.workload).parameter_bytes;
     if (plan->off_gpu.empty()) {
       EXPECT_EQ(held, whole + plan->duplicated) << seed;
       EXPECT_EQ(blocks, question.model->config.layers) << seed;
@@ -108,7 +108,7 @@ TEST(InferencePlan, WithRoomEnoughInHostMemoryEverySplitFits) {
     Question question = random_question(draw, Work::inference);
     question.cpu_limit = 100'000 * gibibyte;
     // Each GPU can hold the largest unit and what it needs for a moment.
-    const ModelWeight weight = weigh(question.model->shape, question.workload.weights);
+    const ModelWeight weight = weigh(question.model->shape, question.workload);
     const LayerShare one{1, true, true, 0, 0, 0, 1};
     const std::int64_t least =
         device_memory(question.model->config, weight, question.workload, Layout{}, one, {}).total() +
@@ -149,6 +149,7 @@ TEST(InferencePlan, ATiedEmbeddingIsThereOnceOnOneDeviceAndTwiceOnTwo) {
     const spec::ModelConfig& config = question.model->config;
     if (!config.tied) continue;
     question.workload.weights = WeightType::bfloat16;
+    question.workload.packed.reset();
     const ModelWeight weight = weigh(question.model->shape, WeightType::bfloat16);
     question.devices = gpus({std::int64_t{1} << 50});
     const auto alone = plan_inference(question);

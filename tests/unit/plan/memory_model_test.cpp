@@ -10,7 +10,9 @@
 namespace muster::plan {
 namespace {
 
+using spec::PackedCode;
 using spec::ShardingStrategy;
+using spec::WeightPacking;
 
 constexpr unsigned rounds = 300;
 
@@ -242,26 +244,37 @@ TEST(MemoryModel, OffloadedStatesLieInHostMemory) {
   }
 }
 
+// In the order of their bytes.
+std::vector<WeightPacking> packings() {
+  return {{.code = PackedCode::int8}, {.code = PackedCode::nf4}, {.code = PackedCode::nf4, .double_quantized = true}};
+}
+
 TEST(MemoryModel, QuantisedMatricesAreNarrowAndTheRestIsNot) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     Draw draw(seed);
     const spec::ModelShape shape = spec::build_shape(random_config(draw), spec::ElementType::bfloat16);
-    for (const WeightType type : {WeightType::int8, WeightType::int4}) {
+    for (const WeightPacking& packing : packings()) {
       std::int64_t expected = 0;
       for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
         const spec::TensorShape& tensor = shape.tensors[i];
         if (tensor.same_as || tensor.kind != spec::TensorKind::parameter) continue;
         const std::string path = shape.path(spec::TensorId{i});
         const bool in_block = path.find(".layers.") != std::string::npos || path.find(".h.") != std::string::npos;
-        const std::int64_t elements = tensor.elements();
+        const std::int64_t elements = tensor.elements(), runs = (elements + 63) / 64;
+        // GPT-2's projections have their outputs as columns.
+        const std::int64_t outputs = tensor.dimensions.sizes[path.find(".h.") == std::string::npos ? 0 : 1];
         if (!in_block || tensor.dimensions.rank != 2)
           expected += 2 * elements;
-        else if (type == WeightType::int8)
-          expected += elements + 4 * tensor.dimensions.sizes[0];
+        else if (packing.code == PackedCode::int8)
+          expected += elements + 4 * outputs;
+        else if (packing.double_quantized)
+          expected += elements / 2 + runs + (runs + 255) / 256 * 4 + 4;
         else
-          expected += elements / 2 + (elements + 63) / 64 * 4;
+          expected += elements / 2 + runs * 4;
       }
-      EXPECT_EQ(weigh(shape, type).parameter_bytes, expected) << seed;
+      Workload work;
+      work.packed = PackedWeights{packing, spec::packed_weights(shape, {}).value()};
+      EXPECT_EQ(weigh(shape, work).parameter_bytes, expected) << seed;
     }
   }
 }
@@ -271,12 +284,20 @@ TEST(MemoryModel, NarrowerWeightsNeedLess) {
     Draw draw(seed);
     Case drawn{random_config(draw), random_inference(draw), {}};
     std::int64_t before = std::numeric_limits<std::int64_t>::max();
-    for (const WeightType type : {WeightType::float32, WeightType::bfloat16, WeightType::int8, WeightType::int4}) {
-      drawn.work.weights = type;
+    const auto is_less = [&] {
       const DeviceMemory memory = drawn.memory();
       const std::int64_t held = memory[Component::weights] + memory[Component::quantization];
-      EXPECT_LT(held, before) << seed << " " << name(type);
+      EXPECT_LT(held, before) << seed << " " << weight_name(drawn.work);
       before = held;
+    };
+    for (const WeightType type : {WeightType::float32, WeightType::bfloat16}) {
+      drawn.work.weights = type;
+      is_less();
+    }
+    const spec::ModelShape shape = spec::build_shape(drawn.config, spec::ElementType::bfloat16);
+    for (const WeightPacking& packing : packings()) {
+      drawn.work.packed = PackedWeights{packing, spec::packed_weights(shape, {}).value()};
+      is_less();
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/plan.hpp"
+#include "spec/model/packed_modules.hpp"
 
 namespace muster::plan {
 
@@ -84,7 +85,7 @@ inline Workload random_training(Draw& draw) {
 inline Workload random_inference(Draw& draw) {
   Workload work;
   work.implementation = draw.one_of({Implementation::transformers, Implementation::muster});
-  work.weights = draw.one_of({WeightType::float32, WeightType::bfloat16, WeightType::int8, WeightType::int4});
+  work.weights = draw.one_of({WeightType::float32, WeightType::bfloat16});
   work.attention = draw.maybe(0.2) ? spec::Attention::eager : spec::Attention::sdpa;
   work.sequence = draw.one_of<std::int64_t>({128, 1000, 2048, 8192});
   work.new_tokens = draw.one_of<std::int64_t>({0, 1, 64, 100});
@@ -111,10 +112,19 @@ inline std::vector<PlanDevice> random_gpus(Draw& draw, std::int64_t about) {
   return gpus(sizes);
 }
 
+// Linear layers of blocks in 8 bits, or in 4 with or without scales in 8.
+inline std::optional<PackedWeights> random_packing(Draw& draw, const spec::ModelShape& shape) {
+  if (draw.maybe(0.5)) return std::nullopt;
+  const spec::PackedCode code = draw.one_of({spec::PackedCode::int8, spec::PackedCode::nf4});
+  const bool doubled = code == spec::PackedCode::nf4 && draw.maybe(0.5);
+  return PackedWeights{{code, 64, doubled}, spec::packed_weights(shape, {}).value()};
+}
+
 inline Question random_question(Draw& draw, Work work) {
   Question question;
   question.model = described(random_config(draw));
   question.workload = work == Work::training ? random_training(draw) : random_inference(draw);
+  if (work == Work::inference) question.workload.packed = random_packing(draw, question.model->shape);
   const ModelWeight weight = weigh(question.model->shape, question.workload);
   const DeviceMemory whole = device_memory(question.model->config, weight, question.workload, Layout{},
                                            whole_model(question.model->config, weight), question.constants);

@@ -102,7 +102,7 @@ const Remedy* find(const std::vector<Remedy>& remedies, const std::set<std::stri
 TEST(Remedies, OfSeventyBillionParametersOnFourGpusAreAdaptersAndRecomputation) {
   for (const std::int64_t sequence : {1024, 2048}) {
     const auto remedies = remedies_of_70b(4, sequence);
-    const Remedy* remedy = find(remedies, {"model.lora_r", "model.dtype", "training.gradient_checkpointing"});
+    const Remedy* remedy = find(remedies, {"model.use_lora", "model.lora_r", "model.dtype", "training.gradient_checkpointing"});
     ASSERT_NE(remedy, nullptr) << sequence;
     EXPECT_TRUE(remedy->missing.empty()) << remedy->change;
   }

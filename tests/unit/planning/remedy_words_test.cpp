@@ -28,7 +28,8 @@ TEST(RemedyWords, OfAPlanAreItsOptions) {
 
 TEST(RemedyWords, OfAPlanReplaceWhatWasGivenForTheSameSetting) {
   const PlanCommandLine plan({{"", {"model", "model.load_in_8bit=true"}}, {"--batch", {"4"}}}, plan::Work::inference);
-  EXPECT_EQ(plan({{"model.dtype", "int4"}, {"generation.batch_size", "2"}}), "muster plan model --dtype int4 --batch 2");
+  EXPECT_EQ(plan({{"model.load_in_4bit", "true"}, {"model.load_in_8bit", "false"}, {"generation.batch_size", "2"}}),
+            "muster plan model --dtype int4 --batch 2");
 }
 
 TEST(RemedyWords, OfTrainingAreSettingsAndAVariableGoesFirst) {
@@ -46,8 +47,19 @@ TEST(RemedyWords, OfAnEvaluationShortenItsOwnSequences) {
 
 TEST(RemedyWords, AreNoneWhereTheCommandCannotMakeTheChange) {
   EXPECT_EQ(remedy_options(Command::generate, remedy({{"model.dtype", "bfloat16"}})), "--dtype bfloat16 (why)");
-  EXPECT_FALSE(remedy_options(Command::generate, remedy({{"model.dtype", "int8"}})));
+  EXPECT_FALSE(remedy_options(Command::generate, remedy({{"model.use_lora", "true"}})));
   EXPECT_FALSE(remedy_words(Command::train, {{"training.optimizer", "adamw_8bit"}}));
+}
+
+TEST(RemedyWords, OfAdaptersAndPackedWeightsAreSettingsOrThePlansOwnOptions) {
+  const Changes adapters{{"model.dtype", "bfloat16"}, {"model.use_lora", "true"}, {"model.lora_r", "8"},
+                         {"model.load_in_4bit", "true"}};
+  const PlanCommandLine plan({{"", {"model"}}, {"--train", {}}}, plan::Work::training);
+  EXPECT_EQ(plan(adapters), "muster plan model --train --lora 8 --dtype int4");
+  EXPECT_EQ(remedy_command(Command::train, {adapters.begin() + 1, adapters.end()}),
+            "muster train … model.use_lora=true model.lora_r=8 model.load_in_4bit=true");
+  EXPECT_EQ(remedy_options(Command::generate, remedy({{"model.load_in_8bit", "true"}})),
+            "model.load_in_8bit=true (why)");
 }
 
 TEST(RemedyWords, StandInThePlaceOfTheOptionThatAnErrorNames) {

@@ -70,13 +70,14 @@ struct Cell {
   bool exact = false;
   bool narrow = false;  // computed in bfloat16
   std::int64_t passes = 1;
+  std::optional<spec::AdapterOptions> adapters = std::nullopt;  // absent: the weights themselves are trained
 };
 
 std::ostream& operator<<(std::ostream& out, const Cell& cell) {
   return out << fmt::format(
-             "{} ranks, sharding {}, recompute {}, {} x {} rows, tied {}, exact {}, narrow {}, {} passes", cell.ranks,
-             static_cast<int>(cell.sharding), static_cast<int>(cell.recompute), cell.batch, cell.rows, cell.tied,
-             cell.exact, cell.narrow, cell.passes);
+             "{} ranks, sharding {}, recompute {}, {} x {} rows, tied {}, exact {}, narrow {}, {} passes, adapters of {}",
+             cell.ranks, static_cast<int>(cell.sharding), static_cast<int>(cell.recompute), cell.batch, cell.rows,
+             cell.tied, cell.exact, cell.narrow, cell.passes, cell.adapters ? cell.adapters->rank : 0);
 }
 
 spec::ModelConfig config_of(bool tied) {
@@ -98,8 +99,8 @@ plan::DeviceMemory planned(const Cell& cell) {
   plan::Workload work;
   work.work = plan::Work::training;
   work.implementation = plan::Implementation::muster;
-  work.weights = plan::WeightType::float32;
-  work.mixed_precision = cell.narrow;
+  work.weights = cell.narrow && cell.adapters ? plan::WeightType::bfloat16 : plan::WeightType::float32;
+  work.mixed_precision = cell.narrow && !cell.adapters;
   work.recomputation = cell.recompute;
   work.exact = cell.exact;
   work.sequence = cell.rows;
@@ -112,7 +113,9 @@ plan::DeviceMemory planned(const Cell& cell) {
   layout.sharding = cell.sharding;
   layout.world = layout.shard_group = cell.ranks;
   layout.on_cpu = true;
-  const plan::ModelWeight weight = plan::weigh(spec::build_shape(config, spec::ElementType::float32), work.weights);
+  const spec::ModelShape shape = spec::build_shape(config, spec::ElementType::float32);
+  if (cell.adapters) work.adapters = plan::adapters_beside(shape, *cell.adapters).value();
+  const plan::ModelWeight weight = plan::weigh(shape, work);
   return plan::device_memory(config, weight, work, layout, plan::whole_model(config, weight), {});
 }
 
@@ -124,9 +127,28 @@ data::MicroBatch batch_of(const Cell& cell) {
       batch.targets.push_back(i % 50);
       batch.tokens.push_back(i % 60);
     }
+    batch.samples.push_back(sequence);
     batch.parts.push_back(cell.rows);
   }
   return batch;
+}
+
+model::WeightForms forms_of(const Cell& cell) {
+  model::WeightForms forms;
+  if (cell.adapters)
+    forms.adapters =
+        model::adapter_forms(spec::build_shape(config_of(cell.tied), spec::ElementType::float32), *cell.adapters)
+            .value();
+  return forms;
+}
+
+void fill_frozen(model::CausalModel& model, parallel::Strategy& strategy) {
+  for (std::size_t i = 0; i < model.units(); ++i) {
+    const model::UnitId unit{i};
+    model.provide_frozen(unit);
+    for (at::Tensor storage : model.frozen_storages(unit)) storage.zero_();
+    strategy.take_frozen(unit);
+  }
 }
 
 struct Measured {
@@ -144,12 +166,13 @@ Measured train(const Cell& cell, communicate::Communicator& ranks) {
     const bool sharded = cell.ranks > 1 && cell.sharding != ShardingStrategy::no_shard;
     auto model =
         model::CausalModel::unfilled(config_of(cell.tied), ops, cell.narrow ? at::kBFloat16 : at::kFloat,
-                                     sharded ? model::Memory::later : model::Memory::now);
+                                     sharded ? model::Memory::later : model::Memory::now, forms_of(cell));
     const auto strategy =
         sharded ? parallel::make_shards(model, ops, {ranks},
                                         {cell.sharding == ShardingStrategy::shard_grad_op, false, cell.exact})
                 : parallel::make_replicas(model, ops, ranks, cell.exact);
     const auto optimizer = optimizer::make_optimizer({}, *ops.training, *strategy);
+    if (cell.adapters) fill_frozen(model, *strategy);
     ObjectivePass passes(make_supervised(), model, ops, false);
     measured.states = count->held;
     const model::Recompute recompute = cell.recompute == Recomputation::full        ? model::Recompute::blocks
@@ -161,7 +184,7 @@ Measured train(const Cell& cell, communicate::Communicator& ranks) {
       strategy->begin_step();
       for (std::int64_t pass = 0; pass < cell.passes; ++pass) {
         if (pass + 1 == cell.passes) strategy->begin_last_pass();
-        passes.learn(batch, {1e-3, recompute}, *strategy);
+        passes.learn(batch, {1e-3, recompute, {cell.adapters ? cell.adapters->dropout : 0, 1}}, *strategy);
       }
       strategy->finish_gradients();
       optimizer->step(step, 1e-3, 1);
@@ -194,7 +217,8 @@ void compare(const Cell& cell) {
   const plan::DeviceMemory plan = planned(cell);
   const Measured found = measure(cell);
   const std::int64_t states = plan[plan::Component::weights] + plan[plan::Component::master] +
-                              plan[plan::Component::gradients] + plan[plan::Component::optimizer];
+                              plan[plan::Component::gradients] + plan[plan::Component::optimizer] +
+                              plan[plan::Component::adapters];
   EXPECT_NEAR(off(found.states, states), 0, 0.002);
   // The libraries' workspace is a GPU's.
   EXPECT_NEAR(off(found.highest, plan.peak() - plan[plan::Component::workspace]), 0, 0.03) << plan.moment;
@@ -213,6 +237,26 @@ TEST(PlannedMemory, IsWhatARankHolds) {
           const std::int64_t batch = number % 3 == 0 ? 4 : 1;
           ++number;
           compare({tied, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1});
+        }
+}
+
+TEST(PlannedMemory, BesideFrozenWeightsIsWhatARankHolds) {
+  const std::vector<spec::AdapterOptions> adapters{{.rank = 16, .dropout = 0},
+                                                   {.rank = 32, .dropout = 0.1},
+                                                   {.rank = 16, .dropout = 0, .targets = {"q_proj", "v_proj"}},
+                                                   {.rank = 16, .dropout = 0.1, .targets = {"down_proj"}}};
+  std::size_t number = 0;
+  for (const int ranks : {1, 2, 3})
+    for (const auto sharding :
+         {ShardingStrategy::no_shard, ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op})
+      for (const auto recompute : {Recomputation::none, Recomputation::selective, Recomputation::full})
+        for (const bool tied : {true, false}) {
+          if (ranks == 1 && sharding != ShardingStrategy::no_shard) continue;
+          const std::size_t kind = number % 5 % 4;
+          const std::int64_t batch = number % 3 == 0 ? 4 : 1;
+          const spec::AdapterOptions& options = adapters[number % 7 % 4];
+          ++number;
+          compare({tied, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1, options});
         }
 }
 
