@@ -11,11 +11,12 @@ def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
 
 
 def test_train_names_later_settings_and_never_ignores_them(muster, tmp_path):
-    (tmp_path / "run.yaml").write_text("model:\n  load_in_4bit: true\n  use_lora: true\n")
+    (tmp_path / "run.yaml").write_text("model:\n  use_dora: true\n  use_lora: true\n")
     result = muster("train", "--config", "run.yaml", "backend=mpi")
     assert result.returncode == 2
-    for part in ("run.yaml:2:3: model.load_in_4bit: true needs 4- and 8-bit loading", "model.use_lora: true needs LoRA", "distributed.backend: mpi needs MPI"):
+    for part in ("run.yaml:2:3: model.use_dora: true needs DoRA", "distributed.backend: mpi needs MPI"):
         assert part in result.stderr
+    assert "model.use_lora" not in result.stderr
 
 
 def test_print_config_names_every_origin(muster, tmp_path):

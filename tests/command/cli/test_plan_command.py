@@ -432,7 +432,7 @@ def test_sizes_beyond_counting_are_refused_in_words(muster):
     for options, words in ((["--seq-len", "1000000000"], "more than can be counted"),
                            (["--batch", "9223372036854775807"], "more than can be counted"),
                            (["--train", "--nodes", "1000000000"], "1000000000 hosts"),
-                           (["--train", "--lora", "4611686018427387904"], "adapters of rank"),
+                           (["--train", "--lora", "4611686018427387904"], "accepted: at least 1, at most 65536"),
                            (["--train", "--accumulation", "4611686018427387904"], "passes per optimizer step")):
         answer = muster("plan", MODELS / "Llama-3.1-8B", *options)
         assert answer.returncode == 2, options
