@@ -90,8 +90,8 @@ class PromptFile {
   std::string name_;
   PromptUse use_;
   Form form_;
-  std::vector<std::string> adapters_;
   std::optional<std::int64_t> total_;  // bytes of a file on disk
+  std::vector<std::string> adapters_;  // that rows may name
   std::int64_t index_ = 0;
 };
 
