@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <random>
@@ -87,14 +87,21 @@ struct Model {
   }
 };
 
+// With one thread the processor's time is taken, which others on the machine disturb least.
+double now(bool by_processor) {
+  timespec time{};
+  clock_gettime(by_processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_of(ThreadTeam& team, const Model& model, std::int64_t rows, const std::vector<float>& input,
                   std::vector<float>& output) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now(team.size() == 1);
   for (const Matrix& matrix : model.matrices)
     std::visit(
         [&](const auto& view) { linear(team, view, input.data(), Scalar::float32, rows, nullptr, output.data()); },
         matrix.view);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return now(team.size() == 1) - start;
 }
 
 void measure(ThreadTeam& team, const ModelShape& shape) {

@@ -210,9 +210,9 @@ struct ProductKernels {
       tile.output_step = job.output_stride;
       tile.bias = job.bias == nullptr ? nullptr : job.bias + column;
     }
-    const Element* ahead = tile.ahead;
+    const Ahead ahead = tile.ahead;
     for (std::int64_t t = 0; t < tiles.parts(); ++t) {
-      tile.ahead = t == tiles.parts() - 1 ? ahead : nullptr;
+      tile.ahead = t == tiles.parts() - 1 ? ahead : Ahead{};
       tile.left = left + tiles.start(t) * tile.length;
       tile.sums = sums + tiles.start(t) * panel_columns;
       if (output != nullptr) {
@@ -224,36 +224,60 @@ struct ProductKernels {
     }
   }
 
+  // The steps of a block: each takes up to 256 of inner of a few panels.
+  struct Steps {
+    std::int64_t panels, at_once, inner;
+    bool panel_by_panel;  // all of inner of some panels after another, as they lie in memory
+
+    std::int64_t groups() const { return (panels + at_once - 1) / at_once; }
+    std::int64_t parts() const { return (inner + inner_block - 1) / inner_block; }
+    std::int64_t count() const { return groups() * parts(); }
+    std::int64_t panel(std::int64_t step) const {
+      return (panel_by_panel ? step / parts() : step % groups()) * at_once;
+    }
+    std::int64_t k(std::int64_t step) const {
+      return (panel_by_panel ? step % parts() : step / groups()) * inner_block;
+    }
+  };
+
+  // What the next step reads of packed panels, as they are stored.
+  static Ahead ahead_of(const ProductJob& job, const Block& block, const Steps& steps, std::int64_t step) {
+    if (job.source != PanelSource::packed || step + 1 == steps.count()) return {};
+    const std::int64_t panel = block.first_panel + steps.panel(step + 1), k = steps.k(step + 1);
+    if (job.coded != nullptr) {
+      const std::int64_t bytes = job.coded->panel_bytes(), input = bytes / job.left.inner;
+      return {job.coded->data + panel * bytes + k * input, bytes, input};
+    }
+    const std::int64_t input = panel_columns * static_cast<std::int64_t>(bytes_per_element(job.right_scalar));
+    return {job.right + (panel * job.right_inner + k) * input, job.right_inner * input, input};
+  }
+
   template <class Element>
   static void multiply_block(const ProductJob& job, const Block& block) {
     const Partition tiles(block.rows, L::tile_rows);
-    const std::int64_t at_once = L::panels_at_once(static_cast<int>(tiles.size(tiles.parts() - 1)));
     const bool in_place =
         job.source == PanelSource::packed && job.coded == nullptr && (sizeof(Element) == 4 || tiles.parts() == 1);
-    for (std::int64_t k = 0; k < job.left.inner; k += inner_block) {
+    const Steps steps{block.panels, L::panels_at_once(static_cast<int>(tiles.size(tiles.parts() - 1))), job.left.inner,
+                      in_place && sizeof(Element) < 4};
+    for (std::int64_t s = 0; s < steps.count(); ++s) {
+      const std::int64_t p = steps.panel(s), k = steps.k(s);
+      const std::int64_t panels = std::min(steps.at_once, block.panels - p);
       const std::int64_t length = std::min(inner_block, job.left.inner - k);
-      for (std::int64_t p = 0; p < block.panels; p += at_once) {
-        const std::int64_t panels = std::min(at_once, block.panels - p);
-        if (in_place) {
-          const auto place = [&](std::int64_t panel, std::int64_t inner) {
-            return reinterpret_cast<const Element*>(job.right) +
-                   ((block.first_panel + panel) * job.right_inner + inner) * panel_columns;
-          };
-          const Element* next = p + at_once < block.panels         ? place(p + at_once, k)
-                                : k + inner_block < job.left.inner ? place(0, k + inner_block)
-                                                                   : nullptr;
-          multiply_tiles<Element>(
-              job, block,
-              {.right = place(p, k), .panel_step = job.right_inner * panel_columns, .length = length, .ahead = next}, p,
-              panels, k);
-          continue;
-        }
-        constexpr std::int64_t step = inner_block * panel_columns;
-        for (std::int64_t i = 0; i < panels; ++i) {
-          prepare_panel<Element>(job, block.first_panel + p + i, k, length, block.ready + i * step);
-        }
-        multiply_tiles<float>(job, block, {.right = block.ready, .panel_step = step, .length = length}, p, panels, k);
+      const Ahead ahead = ahead_of(job, block, steps, s);
+      if (in_place) {
+        const std::int64_t step = job.right_inner * panel_columns;
+        const auto* right =
+            reinterpret_cast<const Element*>(job.right) + (block.first_panel + p) * step + k * panel_columns;
+        multiply_tiles<Element>(job, block, {.right = right, .panel_step = step, .length = length, .ahead = ahead}, p,
+                                panels, k);
+        continue;
       }
+      constexpr std::int64_t step = inner_block * panel_columns;
+      for (std::int64_t i = 0; i < panels; ++i) {
+        prepare_panel<Element>(job, block.first_panel + p + i, k, length, block.ready + i * step);
+      }
+      multiply_tiles<float>(job, block, {.right = block.ready, .panel_step = step, .length = length, .ahead = ahead}, p,
+                            panels, k);
     }
   }
 
@@ -273,19 +297,18 @@ struct ProductKernels {
   template <class Element>
   static void multiply_codes(const ProductJob& job, const Block& block) {
     const CodedPanels& coded = *job.coded;
-    const std::int64_t at_once = L::panels_at_once(static_cast<int>(block.rows));
-    for (std::int64_t p = 0; p < block.panels; p += at_once) {
-      const std::int64_t first = block.first_panel + p;
-      for (std::int64_t k = 0; k < job.left.inner; k += inner_block) {
-        const Tile<Element> tile{.right = codes_of(coded, first, k, Element()),
-                                 .panel_step = coded.panel_bytes() / std::int64_t{sizeof(Element)},
-                                 .length = std::min(inner_block, job.left.inner - k),
-                                 .scales = coded.scales(first) + k / coded.run() * panel_columns,
-                                 .scale_panel_step = coded.slots() * panel_columns,
-                                 .steady = coded.steady_inputs(),
-                                 .table = code_table(coded.form.code).values.data()};
-        multiply_tiles<Element>(job, block, tile, p, std::min(at_once, block.panels - p), k);
-      }
+    const Steps steps{block.panels, L::panels_at_once(static_cast<int>(block.rows)), job.left.inner, true};
+    for (std::int64_t s = 0; s < steps.count(); ++s) {
+      const std::int64_t p = steps.panel(s), k = steps.k(s), first = block.first_panel + p;
+      const Tile<Element> tile{.right = codes_of(coded, first, k, Element()),
+                               .panel_step = coded.panel_bytes() / std::int64_t{sizeof(Element)},
+                               .length = std::min(inner_block, job.left.inner - k),
+                               .ahead = ahead_of(job, block, steps, s),
+                               .scales = coded.scales(first) + k / coded.run() * panel_columns,
+                               .scale_panel_step = coded.slots() * panel_columns,
+                               .steady = coded.steady_inputs(),
+                               .table = code_table(coded.form.code).values.data()};
+      multiply_tiles<Element>(job, block, tile, p, std::min(steps.at_once, block.panels - p), k);
     }
   }
 

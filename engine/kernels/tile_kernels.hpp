@@ -11,6 +11,17 @@
 
 namespace muster::kernels {
 
+// What will be read next, fetched while a tile is computed: panel p, inner k at p * panel_step + k * inner_step bytes.
+struct Ahead {
+  const std::byte* from = nullptr;
+  std::int64_t panel_step = 0;
+  std::int64_t inner_step = 0;
+
+  [[gnu::always_inline]] const std::byte* or_else(const void* other) const {
+    return from != nullptr ? from : static_cast<const std::byte*>(other);
+  }
+};
+
 // Element: what the right side is stored as: a number, a code of 8 bits, or a group of inputs in codes of 4 bits.
 template <class Element>
 struct Tile {
@@ -26,9 +37,9 @@ struct Tile {
   // Where given, the finished sums go there instead: panel p, row r, column c at p * 16 + r * output_step + c.
   float* output = nullptr;
   std::int64_t output_step = 0;
-  const float* bias = nullptr;     // of output: panel p, column c at p * 16 + c
-  const float* added = nullptr;    // laid out as output, may be output
-  const Element* ahead = nullptr;  // what is needed next, laid out as right: fetched meanwhile
+  const float* bias = nullptr;   // of output: panel p, column c at p * 16 + c
+  const float* added = nullptr;  // laid out as output, may be output
+  Ahead ahead;
   // Codes: panel p, inner k, column c is multiplied by what is at p * scale_panel_step + k / steady * 16 + c.
   const float* scales = nullptr;
   std::int64_t scale_panel_step = 0;
@@ -45,15 +56,16 @@ struct PanelWalk {
   template <class Use>
   [[gnu::always_inline]] static void over(const Tile<Element>& tile, Use&& use) {
     const Element* right = tile.right;
-    [[maybe_unused]] const std::int64_t ahead = tile.ahead == nullptr ? 0 : tile.ahead - tile.right;
+    [[maybe_unused]] const std::byte* ahead = tile.ahead.or_else(right);
     for (std::int64_t k = 0; k < tile.length; ++k) {
       L row[static_cast<std::size_t>(panels)];
 #pragma GCC unroll 8
       for (int p = 0; p < panels; ++p) {
         row[p] = L::load(right + p * tile.panel_step);
-        if constexpr (fetches) __builtin_prefetch(right + p * tile.panel_step + ahead, 0, 2);
+        if constexpr (fetches) __builtin_prefetch(ahead + p * tile.ahead.panel_step, 0, 2);
       }
       use(row);
+      if constexpr (fetches) ahead += tile.ahead.inner_step;
       right += tile.inner_step;
     }
   }
@@ -67,11 +79,16 @@ struct PanelWalk<L, panels, fetches, std::int8_t> {
 #pragma GCC unroll 8
     for (int p = 0; p < panels; ++p) scales[p] = L::load(tile.scales + p * tile.scale_panel_step);
     const std::int8_t* right = tile.right;
+    [[maybe_unused]] const std::byte* ahead = tile.ahead.or_else(right);
     for (std::int64_t k = 0; k < tile.length; ++k) {
       L row[static_cast<std::size_t>(panels)];
 #pragma GCC unroll 8
-      for (int p = 0; p < panels; ++p) row[p] = L::load(right + p * tile.panel_step) * scales[p];
+      for (int p = 0; p < panels; ++p) {
+        row[p] = L::load(right + p * tile.panel_step) * scales[p];
+        if constexpr (fetches) __builtin_prefetch(ahead + p * tile.ahead.panel_step, 0, 2);
+      }
       use(row);
+      if constexpr (fetches) ahead += tile.ahead.inner_step;
       right += tile.inner_step;
     }
   }
@@ -84,6 +101,7 @@ struct PanelWalk<L, panels, fetches, NibbleGroup> {
     const L table = L::load(tile.table);
     const NibbleGroup* right = tile.right;
     const float* from = tile.scales;
+    [[maybe_unused]] const std::byte* ahead = tile.ahead.or_else(right);
     for (std::int64_t k = 0; k < tile.length; k += tile.steady) {
       L scales[static_cast<std::size_t>(panels)];
 #pragma GCC unroll 8
@@ -92,8 +110,11 @@ struct PanelWalk<L, panels, fetches, NibbleGroup> {
       for (std::int64_t i = 0; i < inputs; i += group_inputs) {
         typename L::Words words[static_cast<std::size_t>(panels)];
 #pragma GCC unroll 8
-        for (int p = 0; p < panels; ++p)
+        for (int p = 0; p < panels; ++p) {
           words[p] = L::load_words(static_cast<const std::uint32_t*>(right[p * tile.panel_step].words));
+          if constexpr (fetches) __builtin_prefetch(ahead + p * tile.ahead.panel_step, 0, 2);
+        }
+        if constexpr (fetches) ahead += group_inputs * tile.ahead.inner_step;
         each(table, words, scales, use, std::make_integer_sequence<int, group_inputs>());
         ++right;
       }
@@ -187,7 +208,7 @@ void compute_tiles(const Tile<Element>& whole, std::int64_t rows, std::int64_t p
     const std::int64_t step = panels >= at_once ? at_once : 1;
     (panels >= at_once ? several[index] : single[index])(tile);
     tile.right += step * tile.panel_step;
-    if (tile.ahead != nullptr) tile.ahead += step * tile.panel_step;
+    if (tile.ahead.from != nullptr) tile.ahead.from += step * tile.ahead.panel_step;
     if (tile.scales != nullptr) tile.scales += step * tile.scale_panel_step;
     tile.sums += step * tile.sums_panel_step;
     if (tile.output != nullptr) tile.output += step * 16;
