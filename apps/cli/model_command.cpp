@@ -1,18 +1,23 @@
-// muster model: fetch a model, list the available ones, turn a GGUF file into a Hugging Face folder.
+// muster model: fetch a model, list the available ones, turn a GGUF file into a Hugging Face folder, merge an adapter into
+// a model.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "checkpoint/adapters/merge_adapter.hpp"
 #include "checkpoint/convert.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/terminal.hpp"
+#include "job/model_forms.hpp"
 #include "service/model_fetch.hpp"
 #include "service/models.hpp"
 #include "spec/model/model_search.hpp"
+#include "spec/run_spec.hpp"
 #include "spec/values.hpp"
+#include "system/allotted_cores.hpp"
 
 namespace muster::cli {
 namespace {
@@ -97,10 +102,33 @@ int convert(const ConvertOptions& options) {
   return 0;
 }
 
+struct MergeOptions {
+  std::string model, adapter, folder, dtype = "auto";
+};
+
+int merge(const MergeOptions& options) {
+  const auto dtype = element_type(options.dtype);
+  if (!dtype) return report(dtype.error());
+  spec::ModelSpec model;
+  model.path = options.model.empty() ? options.adapter : options.model;
+  if (const auto taken = job::take_model_name(model); !taken) return report(taken.error());
+  checkpoint::MergeRequest request{.model = *model.path, .adapter = options.adapter, .folder = options.folder,
+                                   .dtype = *dtype, .threads = allotted_cores(), .progress = {}};
+  const auto merged = [&] {
+    ProgressLine line(fmt::format("writing {}", options.folder));
+    request.progress = [&](ByteCount done, ByteCount total) { line.show(done, total); };
+    return checkpoint::merge_adapter(request, spec::model_search_from_environment());
+  }();
+  if (!merged) return report(merged.error());
+  show(fmt::format("{}: {} of {} with {} weights from {}\n", options.folder, to_string(merged->bytes), *model.path,
+                   merged->adapted, options.adapter));
+  return 0;
+}
+
 }  // namespace
 
 void add_model_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("model", "fetch a model, list those at hand, convert a GGUF file");
+  CLI::App* command = program.add_subcommand("model", "fetch a model, list those at hand, convert a GGUF file, merge an adapter");
   command->require_subcommand(1);
 
   CLI::App* get_command =
@@ -124,6 +152,15 @@ void add_model_command(CLI::App& program, Action& action) {
       ->add_option("--dtype", options->dtype, "type of the weights; auto: the file's own, float16 for packed ones")
       ->capture_default_str();
   convert_command->callback([&action, options] { action.run = [options](const Tail&) { return convert(*options); }; });
+
+  CLI::App* merge_command =
+      command->add_subcommand("merge", "write a model with a low-rank adapter in its weights, as a Hugging Face folder");
+  auto merging = std::make_shared<MergeOptions>();
+  merge_command->add_option("ADAPTER", merging->adapter, "the adapter's folder, as muster train and PEFT write it")->required();
+  merge_command->add_option("FOLDER", merging->folder, "where to; must not exist")->required();
+  merge_command->add_option("-m,--model", merging->model, "the model that it is for; not given: the one it names");
+  merge_command->add_option("--dtype", merging->dtype, "type of the weights; auto: the model's own")->capture_default_str();
+  merge_command->callback([&action, merging] { action.run = [merging](const Tail&) { return merge(*merging); }; });
 }
 
 }  // namespace muster::cli

@@ -57,11 +57,12 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The same text where it names that type already.
+// What is exported is plain, whatever it was made from. The same text where it says so already.
 Result<std::string> with_type(std::string text, spec::ElementType type, const std::string& source) {
   auto object = parse_ordered_json_object(text, source);
   if (!object) return object.error();
   const auto before = *object;
+  object->erase("quantization_config");
   const bool newer = object->contains("dtype"), older = object->contains("torch_dtype");
   if (newer) (*object)["dtype"] = spec::name(type);
   if (older || !newer) (*object)["torch_dtype"] = spec::name(type);  // which every version of transformers reads

@@ -20,7 +20,7 @@ struct NamedText {
 };
 
 // For a model that is exported with weights of this type. A folder's own files byte for byte, except for the type that
-// its config.json names; without a config.json, and for GGUF files, what muster writes in their place. path: a folder,
+// its config.json names, and for a quantisation that it had; without a config.json, and for GGUF files, what muster writes in their place. path: a folder,
 // a .safetensors file in one, or a .gguf file, as spec::find_model gives it.
 Result<std::vector<NamedText>> texts_of_model(const std::filesystem::path& path, spec::ElementType type);
 
