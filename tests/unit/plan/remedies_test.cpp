@@ -6,6 +6,7 @@
 #include "plan/plan_parts.hpp"
 #include "plan/remedy_changes.hpp"
 #include "random_questions.hpp"
+#include "spec/capability.hpp"
 #include "testing/contains.hpp"
 
 namespace muster::plan {
@@ -106,6 +107,53 @@ TEST(Remedies, OfSeventyBillionParametersOnFourGpusAreAdaptersAndRecomputation) 
     ASSERT_NE(remedy, nullptr) << sequence;
     EXPECT_TRUE(remedy->missing.empty()) << remedy->change;
   }
+}
+
+// What a job of muster's own refuses cannot be its remedy.
+TEST(Remedies, OfMustersEngineAreWhatItCanDo) {
+  bool adapters = false, four_bits = false;
+  for (const std::int64_t parameters : {7'000'000'000, 13'000'000'000, 30'000'000'000, 70'000'000'000}) {
+    Question question = training_of(parameters, gpus({48 * gibibyte}));
+    question.workload.implementation = Implementation::muster;
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan && plan->refusal) << parameters;
+    for (const Remedy& remedy : plan->refusal->remedies) EXPECT_TRUE(remedy.missing.empty()) << remedy.change;
+    adapters = adapters || has(plan->refusal->remedies, "model.use_lora", "true");
+    four_bits = four_bits || has(plan->refusal->remedies, "model.load_in_4bit", "true");
+  }
+  EXPECT_EQ(adapters, spec::is_available(spec::Capability::low_rank_adapters));
+  EXPECT_EQ(four_bits, spec::is_available(spec::Capability::quantized_loading));
+}
+
+TEST(Remedies, HoldTheWeightsInFewerBits) {
+  Question question;
+  question.model = std::make_shared<const spec::ModelDescription>(
+      spec::model_of_size(30'000'000'000, spec::ElementType::bfloat16).value());
+  question.devices = gpus({40 * gibibyte});
+  const auto wide = make_plan(question);
+  ASSERT_TRUE(wide && wide->refusal);
+  EXPECT_TRUE(has(wide->refusal->remedies, "model.load_in_8bit", "true"));
+  // Already in 8 bits: the setting that said so is taken back.
+  question.workload.packed = PackedWeights{{.code = spec::PackedCode::int8},
+                                           spec::packed_weights(question.model->shape, {}).value()};
+  question.devices = gpus({24 * gibibyte});
+  const auto eight = make_plan(question);
+  ASSERT_TRUE(eight && eight->refusal);
+  EXPECT_TRUE(has(eight->refusal->remedies, "model.load_in_4bit", "true"));
+  EXPECT_TRUE(has(eight->refusal->remedies, "model.load_in_8bit", "false"));
+}
+
+TEST(Remedies, PackedWeightsAreTrainedByAdaptersAlone) {
+  Question question = training_of(1'000'000'000, gpus({80 * gibibyte}));
+  question.workload.mixed_precision = false;
+  question.workload.weights = WeightType::bfloat16;
+  question.workload.packed = PackedWeights{{}, spec::packed_weights(question.model->shape, {}).value()};
+  const auto refused = make_plan(question);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(contains(refused.error().what, "4 bits"));
+  EXPECT_TRUE(contains(refused.error().remedy, "model.use_lora=true"));
+  question.workload.adapters = adapters_beside(question.model->shape, {.rank = 8}).value();
+  EXPECT_TRUE(make_plan(question)->fits());
 }
 
 TEST(Remedies, OfSeventyBillionParametersOnEightGpusTrainAllOfThemInNarrowStates) {

@@ -212,16 +212,21 @@ double off(std::int64_t found, std::int64_t planned) {
   return static_cast<double>(found) / static_cast<double>(planned) - 1;
 }
 
-void compare(const Cell& cell) {
+// How far what is found may be from the plan: states, and the highest moment of a step.
+struct Tolerance {
+  double states = 0.002, highest = 0.03;
+};
+
+void compare(const Cell& cell, const Tolerance& tolerance = {}) {
   SCOPED_TRACE(testing::PrintToString(cell));
   const plan::DeviceMemory plan = planned(cell);
   const Measured found = measure(cell);
   const std::int64_t states = plan[plan::Component::weights] + plan[plan::Component::master] +
                               plan[plan::Component::gradients] + plan[plan::Component::optimizer] +
                               plan[plan::Component::adapters];
-  EXPECT_NEAR(off(found.states, states), 0, 0.002);
+  EXPECT_NEAR(off(found.states, states), 0, tolerance.states);
   // The libraries' workspace is a GPU's.
-  EXPECT_NEAR(off(found.highest, plan.peak() - plan[plan::Component::workspace]), 0, 0.03) << plan.moment;
+  EXPECT_NEAR(off(found.highest, plan.peak() - plan[plan::Component::workspace]), 0, tolerance.highest) << plan.moment;
 }
 
 TEST(PlannedMemory, IsWhatARankHolds) {
@@ -256,7 +261,8 @@ TEST(PlannedMemory, BesideFrozenWeightsIsWhatARankHolds) {
           const std::int64_t batch = number % 3 == 0 ? 4 : 1;
           const spec::AdapterOptions& options = adapters[number % 7 % 4];
           ++number;
-          compare({tied, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1, options});
+          compare({tied, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1, options},
+                  {0.005, 0.05});
         }
 }
 
