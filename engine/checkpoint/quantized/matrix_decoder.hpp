@@ -42,6 +42,10 @@ using Matrices = std::vector<spec::QuantizedMatrix>;
 using NewDecoder = Result<std::unique_ptr<MatrixDecoder>>;
 NewDecoder make_decoder(const spec::BitsAndBytesQuantization& method, const SafetensorsSource& files,
                         const Matrices& matrices);
+NewDecoder make_decoder(const spec::Float8Quantization& method, const SafetensorsSource& files,
+                        const Matrices& matrices);
+NewDecoder make_decoder(const spec::CompressedQuantization& method, const SafetensorsSource& files,
+                        const Matrices& matrices);
 
 // A refusal of what a matrix is made of.
 Error wrong_part(const spec::QuantizedMatrix& matrix, std::string_view word, std::string_view what);

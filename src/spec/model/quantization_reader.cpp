@@ -13,6 +13,7 @@ namespace muster::spec {
 namespace {
 
 using nlohmann::json;
+constexpr std::uint64_t largest_group = 1 << 20;
 
 CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   const auto is_true = [&](ConfigReader::Keys spellings) {
@@ -36,12 +37,120 @@ CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   return BitsAndBytesQuantization{packing};
 }
 
+// Two sizes from 1 on, where the key is there.
+std::optional<ScaleBlock> read_block(ConfigReader& reader, const char* key) {
+  const json* sizes = reader.find({key});
+  if (sizes == nullptr || sizes->is_null()) return std::nullopt;
+  const auto fits = [](const json& size) {
+    return size.is_number_unsigned() && size.get<std::uint64_t>() >= 1 && size.get<std::uint64_t>() <= largest_group;
+  };
+  if (sizes->is_array() && sizes->size() == 2 && fits((*sizes)[0]) && fits((*sizes)[1]))
+    return ScaleBlock{(*sizes)[0].get<std::int64_t>(), (*sizes)[1].get<std::int64_t>()};
+  reader.note(key, fmt::format("is {}", sizes->is_array() && sizes->size() <= 4 ? sizes->dump() : shown(*sizes)),
+              fmt::format("accepted: two whole numbers from 1 to {}", largest_group));
+  return std::nullopt;
+}
+
+CheckpointQuantization read_float8(ConfigReader& reader) {
+  const std::string kind = reader.text("fmt", "e4m3");
+  if (kind != "e4m3" && kind != "float8_e4m3fn" && kind != "e5m2")
+    reader.note("fmt", fmt::format("is {}", shown(json(kind))), "accepted: e4m3, e5m2");
+  return Float8Quantization{read_block(reader, "weight_block_size")};
+}
+
+// The settings of the weights of a group of modules.
+void read_compressed_weights(const json& weights, ConfigReader& reader, std::string_view source,
+                             CompressedQuantization& method) {
+  using Form = CompressedQuantization::Form;
+  using Sharing = CompressedQuantization::Sharing;
+  ConfigReader inner(weights, source);
+  method.bits = static_cast<int>(inner.whole({"num_bits"}, 8, 8).value_or(8));
+  const std::string type = inner.text("type", "int");
+  const bool fits = method.form == Form::whole ? type == "int" || (type == "float" && method.bits == 8)
+                    : method.form == Form::floating ? type == "float" && method.bits == 8
+                                                    : type == "int";
+  if (!fits)
+    inner.note("type", fmt::format("is {} of {} bits, which this format does not hold", shown(json(type)), method.bits),
+               "accepted: int of 1 to 8 bits, float of 8 bits");
+  if (type == "float") method.form = Form::floating;
+  method.symmetric = inner.flag("symmetric", true);
+  const std::string strategy = inner.is_null("strategy") ? "" : inner.text("strategy", "");
+  const bool grouped = inner.find({"group_size"}) != nullptr && !inner.is_null("group_size") &&
+                       *inner.find({"group_size"}) != -1;
+  if (strategy == "group" || (strategy.empty() && grouped)) {
+    method.sharing = Sharing::group;
+    method.block = {1, inner.whole({"group_size"}, 128, largest_group).value_or(1)};
+  } else if (strategy == "channel") {
+    method.sharing = Sharing::row;
+  } else if (strategy == "tensor" || strategy.empty()) {
+    method.sharing = Sharing::tensor;
+  } else if (strategy == "block" && method.form != Form::packed) {
+    method.sharing = Sharing::block;
+    const auto block = read_block(inner, "block_structure");
+    if (!block && inner.problems().empty()) inner.note("block_structure", "is missing", "accepted: two whole numbers");
+    method.block = block.value_or(ScaleBlock{1, 1});
+  } else {
+    inner.note("strategy", fmt::format("is {}", shown(json(strategy))), "accepted: tensor, channel, group, block");
+  }
+  for (const Problem& problem : inner.problems()) reader.note(problem.where, problem.what, problem.remedy);
+}
+
+void refuse_extras(ConfigReader& reader) {
+  for (const char* key : {"sparsity_config", "transform_config"}) {
+    const json* extra = reader.find({key});
+    if (extra == nullptr || extra->is_null() || extra->empty()) continue;
+    if (extra->is_object() && extra->value("format", "") == "dense") continue;
+    reader.note(key, "is there: weights of zeros left out, and those that were turned, are not read",
+                "use another checkpoint");
+  }
+  const json* status = reader.find({"quantization_status"});
+  if (status != nullptr && !status->is_null() && *status != "compressed")
+    reader.note("quantization_status", fmt::format("is {}", shown(*status)), "accepted: compressed");
+}
+
+CheckpointQuantization read_compressed(ConfigReader& reader) {
+  using Form = CompressedQuantization::Form;
+  CompressedQuantization method;
+  refuse_extras(reader);
+  const std::string format = reader.text("format", "");
+  if (format == "pack-quantized")
+    method.form = Form::packed;
+  else if (format == "int-quantized" || format == "naive-quantized")
+    method.form = Form::whole;
+  else if (format == "float-quantized")
+    method.form = Form::floating;
+  else
+    reader.note("format", fmt::format("is {}, which is not read", shown(json(format))),
+                "accepted: pack-quantized, int-quantized, float-quantized, naive-quantized");
+  const json* groups = reader.find({"config_groups"});
+  if (groups == nullptr || !groups->is_object() || groups->empty()) {
+    reader.note("config_groups", "is missing, or is not an object with groups", "");
+    return method;
+  }
+  const json* weights = nullptr;
+  for (const auto& [name, group] : groups->items()) {
+    const auto own = group.is_object() ? group.find("weights") : group.end();
+    if (!group.is_object() || own == group.end() || !own->is_object()) {
+      reader.note("config_groups", fmt::format("has {} without weights", shown(json(name))), "");
+      return method;
+    }
+    if (weights != nullptr && *weights != *own)
+      reader.note("config_groups", "has groups whose weights differ: which modules are of which group is not read",
+                  "use a checkpoint with one group");
+    weights = &*own;
+  }
+  read_compressed_weights(*weights, reader, "config_groups: weights", method);
+  return method;
+}
+
 struct MethodRow {
   std::string_view name;
   CheckpointQuantization (*read)(ConfigReader& reader);
 };
 constexpr std::array methods{
     MethodRow{"bitsandbytes", read_bitsandbytes},
+    MethodRow{"fp8", read_float8},
+    MethodRow{"compressed-tensors", read_compressed},
 };
 
 // Old files of bitsandbytes do not name their method.

@@ -7,6 +7,8 @@
 namespace muster::spec {
 namespace {
 
+constexpr std::array<std::string_view, 2> float8_parts{"weight_scale_inv", "weight_scale"};
+constexpr std::array<std::string_view, 2> compressed_parts{"weight_packed", "weight_scale"};
 constexpr std::array<std::string_view, 4> bitsandbytes_parts{"weight.absmax", "weight.quant_state.bitsandbytes__nf4",
                                                              "weight.quant_state.bitsandbytes__fp4", "SCB"};
 
@@ -40,9 +42,15 @@ void check_four_bits(QuantizedParts& parts) {
   static_cast<void>(parts.require(state_part(!nf4 && parts.has(state_part(PackedCode::fp4)) ? PackedCode::fp4 : PackedCode::nf4)));
 }
 
+std::span<const std::string_view> parts_of(const BitsAndBytesQuantization&) { return bitsandbytes_parts; }
+std::span<const std::string_view> parts_of(const Float8Quantization&) { return float8_parts; }
+std::span<const std::string_view> parts_of(const CompressedQuantization&) { return compressed_parts; }
+
 }  // namespace
 
-std::span<const std::string_view> parts_of_codes(const CheckpointQuantization&) { return bitsandbytes_parts; }
+std::span<const std::string_view> parts_of_codes(const CheckpointQuantization& quantization) {
+  return std::visit([](const auto& method) { return parts_of(method); }, quantization);
+}
 
 std::string state_part(PackedCode code) {
   return code == PackedCode::nf4 ? "weight.quant_state.bitsandbytes__nf4" : "weight.quant_state.bitsandbytes__fp4";
@@ -55,6 +63,75 @@ void check_parts(const BitsAndBytesQuantization&, QuantizedParts& parts) {
     check_eight_bits(parts);
   else
     check_four_bits(parts);
+}
+
+// The scales' own sizes tell what shares them. Both names mean a factor.
+void check_parts(const Float8Quantization& method, QuantizedParts& parts) {
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  parts.require("weight", {ElementType::float8, ElementType::float8_e5m2}, {{rows, columns}});
+  parts.ignore("input_scale");
+  parts.ignore("activation_scale");
+  const std::string_view word = parts.has("weight_scale") ? "weight_scale" : "weight_scale_inv";
+  const StoredTensor* scale = parts.find(word);
+  const std::int64_t count = scale == nullptr ? 0 : scale->dimensions.elements();
+  const auto types = {ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::float8_e8m0};
+  if (count == 1) {
+    parts.share_scales(rows, columns);
+    parts.require(word, types, {{}, {1}, {1, 1}});
+  } else if (scale != nullptr && (scale->dimensions.rank == 1 || !method.block)) {
+    parts.share_scales(1, columns);
+    parts.require(word, types, {{rows, 1}, {rows}});
+  } else {
+    const auto block = method.block.value_or(ScaleBlock{rows, columns});
+    parts.share_scales(block.rows, block.columns);
+    parts.require(word, types, {{divided_up(rows, block.rows), divided_up(columns, block.columns)}});
+  }
+}
+
+void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
+  using Form = CompressedQuantization::Form;
+  using Sharing = CompressedQuantization::Sharing;
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  const bool packed = method.form == Form::packed;
+  if (packed) {
+    parts.require("weight_packed", {ElementType::int32}, {{rows, divided_up(columns * method.bits, 32)}});
+    parts.require("weight_shape", {ElementType::int64, ElementType::int32}, {{2}});
+  } else {
+    parts.require("weight", {method.form == Form::whole ? ElementType::int8 : ElementType::float8}, {{rows, columns}});
+  }
+  const auto types = {ElementType::float32, ElementType::bfloat16, ElementType::float16};
+  std::int64_t down = 1, across = 1;  // scales
+  switch (method.sharing) {
+    case Sharing::tensor:
+      parts.share_scales(rows, columns);
+      parts.require("weight_scale", types, {{}, {1}, {1, 1}});
+      break;
+    case Sharing::row:
+      parts.share_scales(1, columns);
+      parts.require("weight_scale", types, {{rows, 1}, {rows}});
+      down = rows;
+      break;
+    case Sharing::group:
+    case Sharing::block:
+      if (method.sharing == Sharing::group) parts.divides("runs", method.block.columns, "columns", columns);
+      parts.share_scales(method.block.rows, method.block.columns);
+      down = divided_up(rows, method.block.rows);
+      across = divided_up(columns, method.block.columns);
+      parts.require("weight_scale", types, {{down, across}});
+      break;
+  }
+  if (!method.symmetric && packed && method.sharing != Sharing::tensor)
+    parts.require("weight_zero_point", {ElementType::int32}, {{divided_up(down * method.bits, 32), across}});
+  else if (!method.symmetric && down * across == 1)
+    parts.require("weight_zero_point", {ElementType::int8}, {{}, {1}, {1, 1}});
+  else if (!method.symmetric)
+    parts.require("weight_zero_point", {ElementType::int8}, {{down, across}, {down * across}});
+  else
+    parts.ignore("weight_zero_point");
+  if (packed && parts.has("weight_g_idx")) parts.require("weight_g_idx", {ElementType::int32}, {{columns}});
+  for (const std::string_view word : {"input_scale", "input_zero_point", "input_global_scale", "output_scale", "k_scale",
+                                      "v_scale"})
+    parts.ignore(word);
 }
 
 }  // namespace muster::spec

@@ -12,6 +12,8 @@ std::span<const std::string_view> parts_of_codes(const CheckpointQuantization& q
 
 // Notes what is missing, or is not as the matrix and the method ask for.
 void check_parts(const BitsAndBytesQuantization& method, QuantizedParts& parts);
+void check_parts(const Float8Quantization& method, QuantizedParts& parts);
+void check_parts(const CompressedQuantization& method, QuantizedParts& parts);
 
 // "weight.quant_state.bitsandbytes__nf4": with what the 4-bit codes of a matrix are.
 std::string state_part(PackedCode code);

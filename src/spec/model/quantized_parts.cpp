@@ -54,6 +54,11 @@ void QuantizedParts::ignore(std::string_view word) {
   if (const StoredTensor* tensor = find(word)) use(*tensor);
 }
 
+void QuantizedParts::share_scales(std::int64_t rows, std::int64_t columns) {
+  matrix_.run_rows = rows;
+  matrix_.run_columns = columns;
+}
+
 void QuantizedParts::note(std::string_view word, std::string what) {
   problems_.push_back(fmt::format("{} {}", matrix_.part(word), what));
 }

@@ -34,6 +34,7 @@ class QuantizedParts {
   const StoredTensor* require(std::string_view word);
   // Known, and without a meaning for the weight.
   void ignore(std::string_view word);
+  void share_scales(std::int64_t rows, std::int64_t columns);
   void note(std::string_view word, std::string what);
   // size must be a multiple of part.
   void divides(std::string_view what, std::int64_t part, std::string_view whole, std::int64_t size);

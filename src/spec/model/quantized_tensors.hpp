@@ -25,6 +25,8 @@ struct QuantizedMatrix {
   std::int64_t rows = 0;          // as it was quantised: outputs
   std::int64_t columns = 0;       // and inputs
   bool transposed = false;        // the model's tensor has a row for each input: GPT-2's
+  std::int64_t run_rows = 1;       // a scale is shared by so many of its rows
+  std::int64_t run_columns = 1;    // and columns; not of bitsandbytes
   std::uint64_t stored_bytes = 0;  // of all its parts
 
   std::string part(std::string_view word) const { return stem + std::string(word); }

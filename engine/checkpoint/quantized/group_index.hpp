@@ -1,0 +1,17 @@
+// Which group of inputs each input belongs to, where they are not in the inputs' order.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/quantized/matrix_decoder.hpp"
+
+namespace muster::checkpoint {
+
+// Of these columns, one number each below groups. word: the part that says it, where the files have it; otherwise (and
+// where it says -1 for all) group_size consecutive columns are a group. Refused: a number beyond the groups.
+Result<std::vector<std::int64_t>> groups_of_columns(const SafetensorsSource& files,
+                                                    const spec::QuantizedMatrix& matrix, std::string_view word,
+                                                    std::int64_t group_size, std::int64_t first_column,
+                                                    std::int64_t columns);
+
+}  // namespace muster::checkpoint
