@@ -1,6 +1,7 @@
 """Low-rank adapters, against PEFT over transformers, trained by torch.optim on the same batches."""
 
 import json
+import subprocess
 
 import model_cases
 import numpy
@@ -114,6 +115,48 @@ def test_a_fresh_adapter_begins_as_pefts_and_what_is_written_loads_there(classro
     assert config["base_model_name_or_path"] == str(model)
     assert not (run.folder / "model/config.json").exists()
     assert (run.folder / "model/tokenizer.json").exists()
+
+
+def muster(classroom, *words):
+    done = subprocess.run([str(train_runs.PROGRAM), *map(str, words)], env=classroom.environment, cwd=classroom.folder,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("family", train_runs.FAMILIES)
+def test_merging_gives_the_weights_of_peft_and_leaves_the_base_alone(classroom, tmp_path, family):
+    model = classroom.model(family)
+    before = train_runs.read_tensors(model)
+    oracle = adapted(model, rank_pattern={"o_proj": 2, "c_fc": 3}, use_rslora=True)
+    oracle.save_pretrained(tmp_path / "adapter")
+    code, text = muster(classroom, "model", "merge", tmp_path / "adapter", tmp_path / "merged", "-m", model)
+    assert code == 0, text
+    merged = model_cases.load(tmp_path / "merged", torch.float32).state_dict()
+    theirs = oracle.merge_and_unload().state_dict()
+    assert merged.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert (merged[name] - tensor).abs().max() <= 1e-6 * max(1, tensor.abs().max()), name
+    assert max((merged[name] - tensor).abs().max() for name, tensor in before.items() if name in merged) > 1e-2
+    after = train_runs.read_tensors(model)
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    code, text = muster(classroom, "model", "merge", tmp_path / "adapter", tmp_path / "merged", "-m", model)
+    assert code == 2 and "merged" in text  # never over what is there
+
+
+def test_scores_of_a_merged_model_are_those_of_model_and_adapter(classroom, rows, tmp_path):
+    model = classroom.model("llama-tied")
+    run = classroom.train(model, rows, max_steps=20, batch_size=8, **ADAMW | LORA)
+    code, text = muster(classroom, "model", "merge", run.folder / "model", tmp_path / "merged")
+    assert code == 0, text
+    prompts = tmp_path / "pairs.jsonl"
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in train_runs.pairs(8)))
+    scores = []
+    for folder in (run.folder / "model", tmp_path / "merged", model):
+        code, text = muster(classroom, "generate", "-m", folder, "--device", "cpu", "-p", prompts, "--score")
+        assert code == 0, text
+        scores.append([json.loads(line)["logprob"] for line in text.splitlines() if line.startswith("{")])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert max(abs(one - other) for one, other in zip(scores[0], scores[2], strict=True)) > 0.1
 
 
 LAYOUTS = {
