@@ -39,6 +39,19 @@ TEST_F(PromptFileTest, ATextFileHasOnePromptALineAndEmptyLinesAreNone) {
   EXPECT_EQ(found[2].prompt, "last");
 }
 
+TEST_F(PromptFileTest, ARowNamesOneOfTheAdaptersOrNone) {
+  const auto adapter_of = [](std::string_view row) -> std::optional<std::int64_t> {
+    const auto parsed = parse_prompt_row(row, "rows", PromptUse::prompts, {"formal", "pirate"});
+    return parsed ? std::optional(parsed->adapter) : std::nullopt;
+  };
+  EXPECT_EQ(adapter_of(R"({"prompt": "a"})"), 0);
+  EXPECT_EQ(adapter_of(R"({"prompt": "a", "adapter": null})"), 0);
+  EXPECT_EQ(adapter_of(R"({"prompt": "a", "adapter": "pirate"})"), 1);
+  EXPECT_EQ(adapter_of(R"({"prompt": "a", "adapter": ""})"), -1);
+  EXPECT_EQ(adapter_of(R"({"prompt": "a", "adapter": "pirates"})"), std::nullopt);
+  EXPECT_EQ(adapter_of(R"({"prompt": "a", "adapter": 1})"), std::nullopt);
+}
+
 TEST_F(PromptFileTest, JsonLinesCarryEverythingAPromptCanHave) {
   const auto found =
       rows(write("a.jsonl", R"({"prompt": "a", "id": "x", "max_new_tokens": 7, "answer": 42})"
