@@ -160,6 +160,11 @@ Result<std::vector<Budget>> in_order(std::vector<Budget> budgets) {
 
 }  // namespace
 
+std::vector<Budget> budgets_of_packed(std::vector<Budget> budgets) {
+  for (Budget& budget : budgets) take_ninety_percent(budget);
+  return budgets;
+}
+
 Result<std::vector<Budget>> sequential_budgets(const CompatRequest& request, std::vector<Budget> budgets) {
   auto ordered = in_order(std::move(budgets));
   if (!ordered || request.limits_given || request.rules != CompatRules::transformers) return ordered;

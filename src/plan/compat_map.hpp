@@ -35,6 +35,9 @@ struct CompatRequest {
 Result<std::vector<Budget>> balanced_budgets(const spec::ModelShape& shape, const CompatRequest& request,
                                              std::vector<Budget> budgets, bool low_zero);
 
+// adjust_max_memory of transformers' quantisers for 8 and 4 bits (bitsandbytes): 90 % of each, for what loading takes.
+std::vector<Budget> budgets_of_packed(std::vector<Budget> budgets);
+
 // get_max_memory: the budgets for "sequential".
 Result<std::vector<Budget>> sequential_budgets(const CompatRequest& request, std::vector<Budget> budgets);
 

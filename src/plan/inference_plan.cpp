@@ -297,17 +297,38 @@ class InferencePlanner {
     request.rules = question_.planner == Planner::accelerate ? CompatRules::accelerate : CompatRules::transformers;
     request.whole_classes = question_.model->shape.whole_classes;
     request.limits_given = question_.limits_given;
-    if (weight_bits(question_.workload) < 16 && question_.planner == Planner::transformers)
-      return Error{Error::Kind::bad_input, "transformers' rules for quantised weights are not known",
-                   "--planner compat, or --planner optimal"};
+    const bool packs = question_.planner == Planner::transformers && question_.workload.packed;
+    if (packs) request.special_elements = packed_elements();
     if (question_.planner == Planner::accelerate) request.element_bytes = weight_bits(question_.workload) / 8.0;
     auto balanced = rule == spec::MapRule::sequential ? sequential_budgets(request, budgets())
                                                       : balanced_budgets(question_.model->shape, request, budgets(),
                                                                          rule == spec::MapRule::balanced_low_0);
     if (!balanced) return balanced.error();
-    auto map = compat_map(question_.model->shape, request, *balanced);
+    auto map = compat_map(question_.model->shape, request, packs ? budgets_of_packed(std::move(*balanced)) : *balanced);
     if (!map) return map.error();
-    return laid_out(from_map(std::move(*map)), reason);
+    Plan plan = laid_out(from_map(std::move(*map)), reason);
+    if (packs && !question_.packed_off_gpus) refuse_off_gpu(plan);
+    return plan;
+  }
+
+  // Bytes of an element, by the paths of packed weights; scales are not counted.
+  std::map<std::string, double> packed_elements() const {
+    std::map<std::string, double> elements;
+    for (const spec::TensorId id : question_.workload.packed->tensors)
+      elements[question_.model->shape.path(id)] = weight_bits(question_.workload) / 8.0;
+    return elements;
+  }
+
+  // As transformers refuses it.
+  static void refuse_off_gpu(Plan& plan) {
+    std::int64_t bytes = 0;
+    for (const auto& [place, held] : plan.off_gpu) bytes += held;
+    if (bytes == 0) return;
+    plan.refusal = Refusal{fmt::format("transformers' rules put {} on cpu or disk, where it has no packed weights unless "
+                                       "model.llm_int8_enable_fp32_cpu_offload=true",
+                                       to_string(ByteCount{bytes})),
+                           bytes,
+                           {}};
   }
 
   // Where a map puts each unit; a place without a budget counts as beyond the devices.

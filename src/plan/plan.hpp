@@ -62,6 +62,7 @@ struct Question {
   std::int64_t hosts = 1;                   // equal ones
   std::optional<spec::DeviceMap> map;       // inference: how modules are laid over devices; absent: only where needed
   Planner planner = Planner::optimal;
+  bool packed_off_gpus = false;             // transformers' planner: a packed model's modules may lie on cpu and disk
   // A process computes on each device: embeddings stay with the first block, the last norm and the head with the last
   // one. What is on cpu or disk is brought to a device for each pass, a block at a time: limits then say what may
   // stay there, and what is free must hold the rest.

@@ -54,8 +54,8 @@ WeightType weight_type(spec::ElementType held) {
   return held == spec::ElementType::float16 ? WeightType::float16 : WeightType::float32;
 }
 
-// The type of weights that are not trained, which is what is computed in: as requested, or one of 16 bits; our engine
-// computes in float32 on a CPU.
+// The type of weights that are not trained, which is what is computed in: as requested, or that of the checkpoint; our
+// engine takes 16 bits on a GPU and float32 on a CPU.
 WeightType frozen_type(const PlanRequest& plan_request, WeightType held, bool on_gpu) {
   using spec::MixedPrecision;
   const spec::TrainingSpec& training = plan_request.spec.training;
@@ -66,7 +66,7 @@ WeightType frozen_type(const PlanRequest& plan_request, WeightType held, bool on
   if (plan_request.spec.model.computed_type() != spec::DataType::automatic) return held;
   if (mixes && training.mixed_precision == MixedPrecision::off) return WeightType::float32;
   if (own && !on_gpu) return WeightType::float32;
-  return held == WeightType::float32 || mixes ? WeightType::bfloat16 : held;
+  return own && (mixes || held == WeightType::float32) ? WeightType::bfloat16 : held;
 }
 
 Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanRequest& plan_request) {
@@ -314,6 +314,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   if (!host.sources().inventory_file || plan_request.computes_here) question.host_memory = host::host_memory_of_this_process();
   question.hosts = spec.distributed.num_nodes;
   question.planner = plan_request.planner;
+  question.packed_off_gpus = spec.model.llm_int8_enable_fp32_cpu_offload;
   if (plan_request.constants) {
     auto text = read_file(*plan_request.constants);
     if (!text) return text.error();

@@ -190,8 +190,11 @@ json compat(const spec::ModelShape& shape, const json& written) {
   const CompatRequest request = read_request(written);
   const std::string mode = written.at("mode").get<std::string>();
   const std::vector<Budget> given = read_budgets(written);
-  const auto budgets = mode == "sequential" ? check(sequential_budgets(request, given))
-                                            : check(balanced_budgets(shape, request, given, mode == "balanced_low_0"));
+  auto budgets = mode == "sequential" ? check(sequential_budgets(request, given))
+                                      : check(balanced_budgets(shape, request, given, mode == "balanced_low_0"));
+  // Elements of other sizes are packed weights, to transformers.
+  if (request.rules == CompatRules::transformers && !request.special_elements.empty())
+    budgets = budgets_of_packed(std::move(budgets));
   const DeviceMap map = check(compat_map(shape, request, budgets));
   json answer{{"budgets", json::object()}, {"map", to_json(map)}};
   for (const Budget& budget : budgets)

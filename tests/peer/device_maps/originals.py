@@ -11,6 +11,9 @@ import transformers.integrations.accelerate as transformers_planner
 from accelerate.utils import CustomDtype
 import torch
 from torch import nn
+from transformers import BitsAndBytesConfig
+from transformers.quantizers import HfQuantizer
+from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
 
 DTYPES = {None: None, 2: torch.bfloat16, 1: torch.int8, 0.5: CustomDtype.INT4}
 
@@ -79,8 +82,39 @@ def accelerate_plan(
     return {"budgets": budgets, "map": dict(device_map)}
 
 
-def transformers_plan(model: nn.Module, budgets: dict, mode: str, limits_given: bool = True) -> dict:
+class Packing(HfQuantizer):
+    """bitsandbytes' quantisers as the planner asks them, for a machine without bitsandbytes: which weights they would
+    pack is told by their names."""
+
+    def __init__(self, elements: dict[str, float]):
+        self.elements = elements
+        self.quantization_config = BitsAndBytesConfig(llm_int8_enable_fp32_cpu_offload=True)
+
+    def param_element_size(self, model, param_name, param):
+        return self.elements.get(param_name, param.element_size())
+
+    adjust_max_memory = Bnb4BitHfQuantizer.adjust_max_memory
+
+    def validate_environment(self, *args, **kwargs):
+        pass
+
+    def _process_model_before_weight_loading(self, model, **kwargs):
+        pass
+
+    def _process_model_after_weight_loading(self, model, **kwargs):
+        pass
+
+    def is_serializable(self):
+        return True
+
+    is_trainable = True
+
+
+def transformers_plan(
+    model: nn.Module, budgets: dict, mode: str, limits_given: bool = True, special_elements: Optional[dict] = None
+) -> dict:
     given = dict(budgets) if limits_given else None
+    packing = Packing(special_elements) if special_elements else None
     with free_memory(budgets), warnings.catch_warnings(action="ignore"):
         if mode == "sequential":
             inferred = transformers_planner.get_max_memory(dict(given) if given is not None else None)
@@ -89,7 +123,10 @@ def transformers_plan(model: nn.Module, budgets: dict, mode: str, limits_given: 
                 model,
                 max_memory=dict(given) if given is not None else None,
                 no_split_module_classes=model._no_split_modules,
+                hf_quantizer=packing,
                 low_zero=mode == "balanced_low_0",
             )
-        device_map = transformers_planner._get_device_map(model, mode, given, None)
+        if packing is not None:
+            inferred = packing.adjust_max_memory(inferred)
+        device_map = transformers_planner._get_device_map(model, mode, given, packing)
     return {"budgets": inferred, "map": dict(device_map)}

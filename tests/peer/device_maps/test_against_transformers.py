@@ -57,6 +57,35 @@ def test_maps_of_architectures_are_transformers(maker, architectures):
     assert outcomes["map"] > 400, outcomes
 
 
+def packed_elements(model: nn.Module, size: float) -> dict[str, float]:
+    """The weights that bitsandbytes would pack: linear layers, those of GPT-2 included, but the head."""
+    return {
+        f"{path}.weight": size
+        for path, module in model.named_modules()
+        if type(module).__name__ in ("Linear", "Conv1D") and module is not model.get_output_embeddings()
+    }
+
+
+def test_maps_of_packed_architectures_are_transformers(maker, architectures):
+    outcomes = {}
+    for seed in range(70_000, 70_300):
+        chance = random.Random(seed)
+        name = list(architectures)[seed % len(architectures)]
+        model = architectures[name]
+        size = chance.choice([1, 0.5])
+        packed = packed_elements(model, size)
+        smaller = sum(parameter.numel() * (parameter.element_size() - size)
+                      for path, parameter in model.named_parameters() if path in packed)
+        budgets = random_budgets(chance, int(total_bytes(model) - smaller))
+        request = {"mode": chance.choice(MODES), "limits_given": chance.random() < 0.8, "special_elements": packed}
+        try:
+            outcome = assert_same(maker, name, model, budgets, **request)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, {name}: {failure}") from failure
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    assert outcomes["map"] > 200, outcomes
+
+
 def declare_ties(model: nn.Module) -> bool:
     """What transformers' models say of themselves, for any tree; whether it has at most one tied tensor.
 

@@ -148,6 +148,35 @@ TEST(PackedMemory, ShardsOfMustersEngineHoldPartsOfCodesAndScales) {
   EXPECT_LT(memory[Component::gathered], 2 * weight.block);
 }
 
+// transformers counts half a byte for a packed number, takes 90 % of each budget, and keeps packed modules off cpu and
+// disk.
+TEST(PackedMemory, TransformersRulesKeepPackedModulesOnGpusUnlessTheyMayLeave) {
+  Question question;
+  question.model = described(config_of(llama_2_7b));
+  question.workload.packed = packed(question.model->shape, four);
+  question.workload.sequence = 512;
+  question.planner = Planner::transformers;
+  question.map = spec::DeviceMap{spec::MapRule::automatic};
+  question.limits_given = true;
+  question.devices = gpus({4 * gibibyte, 4 * gibibyte});
+  const auto roomy = make_plan(question);
+  ASSERT_TRUE(roomy) << to_string(roomy.error());
+  EXPECT_TRUE(roomy->fits());
+  EXPECT_TRUE(roomy->off_gpu.empty());
+  // 3.76 GB as transformers counts them, over two budgets of 1.93 GB: 90 % of these are too little.
+  question.devices = gpus({9 * gibibyte / 5, 9 * gibibyte / 5});
+  question.cpu_limit = 64 * gibibyte;
+  const auto tight = make_plan(question);
+  ASSERT_TRUE(tight) << to_string(tight.error());
+  ASSERT_FALSE(tight->fits());
+  EXPECT_FALSE(tight->off_gpu.empty());
+  EXPECT_NE(tight->refusal->reason.find("llm_int8_enable_fp32_cpu_offload"), std::string::npos);
+  question.packed_off_gpus = true;
+  const auto leaving = make_plan(question);
+  ASSERT_TRUE(leaving) << to_string(leaving.error());
+  EXPECT_TRUE(!leaving->refusal || leaving->refusal->reason.find("llm_int8") == std::string::npos);
+}
+
 // What transformers needs to train adapters over a Llama 2 7B in 4 bits, one sequence at a time, recomputing: LLaMA
 // Factory's table, in whole gigabytes.
 TEST(PackedMemory, AdaptersOverFourBitsNeedWhatWasPublished) {
