@@ -258,7 +258,7 @@ struct ProductKernels {
     const bool in_place =
         job.source == PanelSource::packed && job.coded == nullptr && (sizeof(Element) == 4 || tiles.parts() == 1);
     const Steps steps{block.panels, L::panels_at_once(static_cast<int>(tiles.size(tiles.parts() - 1))), job.left.inner,
-                      in_place && sizeof(Element) < 4};
+                      in_place && sizeof(Element) < 4 && block.rows <= most_guessed_rows};
     for (std::int64_t s = 0; s < steps.count(); ++s) {
       const std::int64_t p = steps.panel(s), k = steps.k(s);
       const std::int64_t panels = std::min(steps.at_once, block.panels - p);
@@ -297,7 +297,8 @@ struct ProductKernels {
   template <class Element>
   static void multiply_codes(const ProductJob& job, const Block& block) {
     const CodedPanels& coded = *job.coded;
-    const Steps steps{block.panels, L::panels_at_once(static_cast<int>(block.rows)), job.left.inner, true};
+    const Steps steps{block.panels, L::panels_at_once(static_cast<int>(block.rows)), job.left.inner,
+                      block.rows <= most_guessed_rows};
     for (std::int64_t s = 0; s < steps.count(); ++s) {
       const std::int64_t p = steps.panel(s), k = steps.k(s), first = block.first_panel + p;
       const Tile<Element> tile{.right = codes_of(coded, first, k, Element()),

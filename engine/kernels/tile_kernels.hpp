@@ -47,6 +47,9 @@ struct Tile {
   const float* table = nullptr;  // 4 bits: what the codes stand for
 };
 
+// With so few rows the processor's own guesses at what is read next suffice, and every slot counts.
+constexpr int most_guessed_rows = 3;
+
 enum class LeftLayout { packed, scores };
 constexpr int score_columns = 64;
 
@@ -141,7 +144,7 @@ template <class L, LeftLayout layout, int rows, int panels, class Element>
 void compute_tile(const Tile<Element>& tile) {
   constexpr int row_step = layout == LeftLayout::packed ? 1 : score_columns;
   constexpr int inner_step = layout == LeftLayout::packed ? rows : 1;
-  constexpr bool fetches = rows > 3;  // with fewer the processor's own guesses suffice, and every slot counts
+  constexpr bool fetches = rows > most_guessed_rows;
   constexpr std::size_t height = rows;
   constexpr std::size_t width = panels;
   L sums[height][width];
