@@ -136,7 +136,7 @@ Result<job::GenerateRequest> request_of(const GenerateCommand& given) {
 planning::PlanCommandLine plan_command(const job::GeneratePlan& plan) {
   using Given = planning::PlanCommandLine::Given;
   const wire::GenerateTask& task = plan.task();
-  std::vector<Given> given{{"", {task.model}},
+  std::vector<Given> given{{"", {task.model.name}},
                            {"--implementation", {"muster"}},
                            {"--device", {plan.question.devices.empty() ? "cpu" : "cuda"}},
                            {"--dtype", {std::string(name(plan.plan.workload.weights))}},

@@ -1,4 +1,5 @@
-// A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE DEVICE THREADS …
+// A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE[/FORM] DEVICE THREADS … FORM is how
+// weights are held: bfloat16 (as of a checkpoint in that type), or int8, nf4, fp4 (and the rest of it in bfloat16).
 #pragma once
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "model/causal_model.hpp"
 #include "model/random_source.hpp"
 #include "spec/model/model_source.hpp"
+#include "spec/values.hpp"
 
 namespace muster::bench {
 
@@ -43,8 +45,26 @@ class BenchModel {
     const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
     const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
     const auto source = model::make_random_source(description.config, 1);
-    return need(model::CausalModel::load(description.config, *source, ops_,
-                                         {types.at(words.at(1)), std::nullopt, threads_, {}}));
+    const std::string& type = words.at(1);
+    const std::size_t slash = type.find('/');
+    model::LoadOptions options{types.at(type.substr(0, slash)), std::nullopt, threads_, {}};
+    if (slash != std::string::npos) options.forms = forms(type.substr(slash + 1), description.shape, *source);
+    return need(model::CausalModel::load(description.config, *source, ops_, options));
+  }
+
+  static model::WeightForms forms(const std::string& form, const spec::ModelShape& shape,
+                                  const checkpoint::TensorSource& source) {
+    std::optional<spec::WeightOptions> options;
+    for (const auto& [word, code] : words(spec::PackedCode{}))
+      if (word == form) options = spec::WeightOptions{.packing = {.code = code}};
+    if (!options && form != "bfloat16") {
+      fmt::print(stderr, "FORM is {}; accepted: bfloat16, int8, nf4, fp4\n", form);
+      std::exit(2);
+    }
+    model::WeightForms all = need(model::forms_of_weights(shape, source, options));
+    for (const checkpoint::TensorEntry& entry : source.tensors())
+      if (entry.dimensions.rank == 2) all.narrow[entry.name] = at::kBFloat16;
+    return all;
   }
 
   at::Device device_;

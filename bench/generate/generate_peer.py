@@ -2,6 +2,7 @@
 
     python bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench [--device cuda:0]
         [--dtype bfloat16] [--shapes smollm2 llama-110m] [--batches 1 8] [--prompt 128] [--new 128]
+    ... --forms float32 bfloat16 int8 nf4           how weights are held; transformers' by bitsandbytes, or in that type
     ... --ragged 2000 --sample 512 --batches 256    prompts and answers of 16 to 512 tokens, transformers on a sample
 
 Prints one JSON line for each shape and batch: answers' tokens per second of both, over everything, and their ratio. Weights are
@@ -35,24 +36,45 @@ SHAPES = {
 }
 
 
-def measure_ours(arguments, shape, lengths, batch):
+def measure_ours(arguments, shape, lengths, batch, form):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPES[shape]))
-        command = [arguments.program, str(config), arguments.dtype, arguments.device, str(arguments.threads), str(batch),
+        dtype = arguments.dtype if form == arguments.dtype else f"{arguments.dtype}/{form}"
+        command = [arguments.program, str(config), dtype, arguments.device, str(arguments.threads), str(batch),
                    str(arguments.repeats)] + (["deterministic"] if arguments.deterministic else [])
         done = subprocess.run(command, input="".join(f"{prompt} {new}\n" for prompt, new in lengths), text=True,
                               check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
 
 
-def load_peer(arguments, shape):
+def quantized(model, form):
+    """Its linear layers but the head as bitsandbytes has them, computed with in the model's type."""
+    import bitsandbytes
+
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if type(layer) is not torch.nn.Linear or name == "lm_head":
+                continue
+            sizes = dict(input_features=layer.in_features, output_features=layer.out_features,
+                         bias=layer.bias is not None)
+            if form == "int8":
+                packed = bitsandbytes.nn.Linear8bitLt(**sizes, has_fp16_weights=False)
+            else:
+                packed = bitsandbytes.nn.Linear4bit(**sizes, quant_type=form, compute_dtype=layer.weight.dtype)
+            packed.load_state_dict(layer.state_dict())
+            setattr(parent, name, packed.to(layer.weight.device))
+    return model
+
+
+def load_peer(arguments, shape, form):
     torch.set_num_threads(arguments.threads)
     settings = {key: value for key, value in SHAPES[shape].items() if key != "model_type"}
     config = transformers.AutoConfig.for_model(SHAPES[shape]["model_type"], **settings)
+    plain = form in ("float32", "float16", "bfloat16")
     with torch.device(arguments.device):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, arguments.dtype))
-    model = model.eval()
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, form if plain else arguments.dtype))
+    model = (model if plain else quantized(model, form)).eval()
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
     return model
@@ -86,11 +108,33 @@ def measure_peer(arguments, model, lengths, batch):
     return sum(new for _, new in lengths) / best
 
 
+def measure(arguments, shape, batch, form):
+    chance = random.Random(1)
+    lengths = [(arguments.prompt, arguments.new)] * batch
+    if arguments.ragged:
+        lengths = [(chance.randint(16, 512), chance.randint(16, 512)) for _ in range(arguments.ragged)]
+    ours = measure_ours(arguments, shape, lengths, batch, form)
+    line = {"bench": "generate", "shape": shape, "device": arguments.device, "dtype": arguments.dtype, "form": form,
+            "threads": arguments.threads, "batch": batch, "prompts": len(lengths),
+            "deterministic": arguments.deterministic, "muster": round(ours["rate"], 1),
+            "muster_writing": round(ours["writing_rate"], 1), "torch": torch.__version__}
+    if not arguments.alone:
+        model = load_peer(arguments, shape, form)
+        sample = lengths[:arguments.sample]
+        theirs = max(measure_peer(arguments, model, sample, size) for size in (arguments.peer_batches or [batch]))
+        del model
+        if arguments.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        line |= {"transformers": round(theirs, 1), "ratio": round(ours["rate"] / theirs, 2)}
+    print(json.dumps(line), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--forms", nargs="+", help="DTYPE, bfloat16, int8, nf4; nothing: DTYPE alone")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shapes", nargs="+", default=["smollm2", "llama-110m"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
@@ -106,25 +150,8 @@ def main():
     arguments = parser.parse_args()
     for shape in arguments.shapes:
         for batch in arguments.batches:
-            chance = random.Random(1)
-            lengths = [(arguments.prompt, arguments.new)] * batch
-            if arguments.ragged:
-                lengths = [(chance.randint(16, 512), chance.randint(16, 512)) for _ in range(arguments.ragged)]
-            ours = measure_ours(arguments, shape, lengths, batch)
-            line = {"bench": "generate", "shape": shape, "device": arguments.device, "dtype": arguments.dtype,
-                    "threads": arguments.threads, "batch": batch, "prompts": len(lengths),
-                    "deterministic": arguments.deterministic, "muster": round(ours["rate"], 1),
-                    "muster_writing": round(ours["writing_rate"], 1), "torch": torch.__version__}
-            if not arguments.alone:
-                model = load_peer(arguments, shape)
-                sample = lengths[:arguments.sample]
-                theirs = max(measure_peer(arguments, model, sample, size)
-                             for size in (arguments.peer_batches or [batch]))
-                del model
-                if arguments.device.startswith("cuda"):
-                    torch.cuda.empty_cache()
-                line |= {"transformers": round(theirs, 1), "ratio": round(ours["rate"] / theirs, 2)}
-            print(json.dumps(line), flush=True)
+            for form in arguments.forms or [arguments.dtype]:
+                measure(arguments, shape, batch, form)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ Answering::Answering(const wire::GenerateTask& task, Job& job, const LoadedModel
     : task_(task),
       job_(job),
       text_(*loaded.text),
-      encoder_(*loaded.text, {loaded.longest, task.max_new_tokens, loaded.model->config().vocabulary}),
+      encoder_(*loaded.text, {loaded.longest(task), task.max_new_tokens, loaded.model->config().vocabulary}),
       generator_(runner, pool, generator_settings(task, job, loaded)),
       progress_(job) {}
 

@@ -11,19 +11,6 @@
 namespace muster::worker {
 namespace {
 
-wire::GenerateTask loading_of(const wire::EvaluateTask& task) {
-  wire::GenerateTask loading;
-  loading.model = task.model;
-  if (task.adapter) loading.adapters = {*task.adapter};
-  loading.tokenizer = task.tokenizer;
-  loading.random_weights = task.random_weights;
-  loading.dtype = task.dtype;
-  loading.weights = task.weights;
-  loading.attention = task.attention;
-  loading.deterministic = task.deterministic;
-  return loading;
-}
-
 Error no_number(const train::EvaluationResult& result) {
   return {Error::Kind::failed,
           fmt::format("the loss of {} of {} tokens is not a number: the model's numbers are too large for its type, or "
@@ -38,7 +25,7 @@ Result<void> run_task(const wire::EvaluateTask& task, Job& job) {
   const at::NoGradGuard forward_only;
   // muster's own kernels have their own threads; two teams on the same cores would only wait for each other.
   if (job.device.is_cpu()) at::set_num_threads(1);
-  const auto loaded = load_model(loading_of(task), job, std::nullopt);
+  const auto loaded = load_model(task.model, {}, job);
   if (!loaded) return loaded.error();
   // After loading, which takes each rank a different time.
   const auto ranks = job.join_ranks();

@@ -17,12 +17,12 @@ using wire::GenerateTask;
 constexpr std::int64_t block_tokens = 64;
 
 Result<model::CacheShape> cache_shape(const GenerateTask& task, const LoadedModel& loaded) {
-  const std::int64_t longest = (loaded.longest + block_tokens - 1) / block_tokens;
+  const std::int64_t longest = (loaded.longest(task) + block_tokens - 1) / block_tokens;
   const std::int64_t blocks = task.cache_blocks > 0 ? task.cache_blocks : task.sequences() * longest;
   if (blocks < longest)
     return Error{Error::Kind::refused,
                  fmt::format("the cache has {} blocks of {} tokens, and a sequence of {} tokens needs {}", blocks,
-                             block_tokens, loaded.longest, longest),
+                             block_tokens, loaded.longest(task), longest),
                  "lower generation.sequence_length, or leave more memory for the cache"};
   return loaded.model->cache_shape(blocks, block_tokens);
 }
@@ -39,6 +39,12 @@ tensor::SamplingRules sampling_rules(const GenerateTask& task) {
 }
 
 bool is_split(const GenerateTask& task) { return task.stages.size() > 1; }
+
+HeldParts held_parts(const GenerateTask& task, const Job& job) {
+  HeldParts parts{std::nullopt, task.in_host_memory, task.on_disk};
+  if (is_split(task)) parts.layers = Pipeline::layers_of(job, task.stages);
+  return parts;
+}
 
 Result<std::unique_ptr<Pipeline>> join_pipeline(const GenerateTask& task, Job& job) {
   if (!is_split(task)) return std::unique_ptr<Pipeline>();
@@ -58,8 +64,7 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const at::NoGradGuard forward_only;
   // muster's own kernels have their own threads; two teams on the same cores would only wait for each other.
   if (job.device.is_cpu()) at::set_num_threads(1);
-  const auto loaded =
-      load_model(task, job, is_split(task) ? std::optional(Pipeline::layers_of(job, task.stages)) : std::nullopt);
+  const auto loaded = load_model(task.model, held_parts(task, job), job);
   if (!loaded) return loaded.error();
   // After loading, which takes each stage a different time.
   const auto pipeline = join_pipeline(task, job);
@@ -73,7 +78,7 @@ Result<void> run_task(const GenerateTask& task, Job& job) {
   const tensor::SamplingRules rules = sampling_rules(task);
   job.ready();
   if (stages == nullptr) {
-    generate::LocalRunner runner(model, ops, cache, rules, (*loaded)->longest);
+    generate::LocalRunner runner(model, ops, cache, rules, (*loaded)->longest(task));
     return answer_or_score(task, job, **loaded, runner, *shape);
   }
   if (!stages->is_first()) {

@@ -14,29 +14,28 @@ namespace muster::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using wire::GenerateTask;
 
 constexpr std::chrono::milliseconds between_load_reports(200);
 
-Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const GenerateTask& task,
+Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const wire::ModelChoice& choice,
                                                             const spec::ModelDescription& description,
                                                             const spec::ModelSearch& search, std::uint64_t seed) {
-  if (task.random_weights) return model::make_random_source(description.config, seed);
-  return checkpoint::open_checkpoint(task.model, search);
+  if (choice.random_weights) return model::make_random_source(description.config, seed);
+  return checkpoint::open_checkpoint(choice.name, search);
 }
 
 // With the adapters' tensors. forms: those of all weights.
-Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const GenerateTask& task,
+Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const wire::ModelChoice& choice,
                                                                const spec::ModelDescription& description,
                                                                const spec::ModelSearch& search, std::uint64_t seed,
                                                                model::WeightForms& forms) {
-  auto base = open_base(task, description, search, seed);
+  auto base = open_base(choice, description, search, seed);
   if (!base) return base;
-  auto of_weights = model::forms_of_weights(description.shape, **base, task.weights);
+  auto of_weights = model::forms_of_weights(description.shape, **base, choice.weights);
   if (!of_weights) return of_weights.error();
   forms = std::move(*of_weights);
   std::vector<std::unique_ptr<checkpoint::TensorSource>> adapters;
-  for (const std::string& folder : task.adapters) {
+  for (const std::string& folder : choice.adapters) {
     auto adapter = checkpoint::open_adapter(folder, description.shape);
     if (!adapter) return adapter.error();
     auto adapted = model::adapter_forms(description.shape, adapter->config.options);
@@ -56,33 +55,31 @@ std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
   };
 }
 
-std::vector<model::OffloadedParts> offloaded_parts(const GenerateTask& task, const LoadedModel& loaded) {
-  const auto& [host_layers, host_embedding, host_head] = task.in_host_memory;
-  const auto& [disk_layers, disk_embedding, disk_head] = task.on_disk;
+std::vector<model::OffloadedParts> offloaded_parts(const HeldParts& parts, const LoadedModel& loaded) {
+  const auto& [host_layers, host_embedding, host_head] = parts.in_host_memory;
+  const auto& [disk_layers, disk_embedding, disk_head] = parts.on_disk;
   return {{host_layers, host_embedding, host_head, loaded.in_host_memory.get()},
           {disk_layers, disk_embedding, disk_head, loaded.source.get()}};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& job,
-                                                std::optional<model::LayerRange> layers) {
+Result<std::unique_ptr<LoadedModel>> load_model(const wire::ModelChoice& choice, const HeldParts& parts, Job& job) {
   auto loaded = std::make_unique<LoadedModel>();
   const wire::Assignment& assignment = job.assignment();
   const spec::ModelSearch search = spec::model_search_from_environment();
-  const auto description = spec::read_model(task.model, search, std::nullopt);
+  const auto description = spec::read_model(choice.name, search, std::nullopt);
   if (!description) return description.error();
-  loaded->longest = std::min(task.sequence_length, description->config.positions);
-  auto text = chat::read_model_text(task.tokenizer.value_or(task.model), search);
+  auto text = chat::read_model_text(choice.tokenizer.value_or(choice.name), search);
   if (!text) return text.error();
   loaded->text.emplace(std::move(*text));
-  const bool all_stays = task.in_host_memory.empty() && task.on_disk.empty();
+  const bool all_stays = parts.in_host_memory.empty() && parts.on_disk.empty();
   auto ops =
-      tensor::make_device_ops({job.device, assignment.threads, task.attention, task.deterministic, all_stays});
+      tensor::make_device_ops({job.device, assignment.threads, choice.attention, choice.deterministic, all_stays});
   if (!ops) return ops.error();
   loaded->ops = std::move(*ops);
   model::WeightForms forms;
-  auto source = open_weights(task, *description, search, assignment.seed, forms);
+  auto source = open_weights(choice, *description, search, assignment.seed, forms);
   if (!source) return source.error();
   loaded->source = std::move(*source);
   loaded->in_host_memory = model::make_host_source(*loaded->source);
@@ -90,8 +87,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const GenerateTask& task, Job& j
       loaded->ops.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   auto model =
       model::CausalModel::load(description->config, *loaded->source, loaded->ops,
-                               {tensor::to_torch(task.dtype.value_or(usual)), layers, std::max(1, assignment.threads),
-                                tell_loading(job), offloaded_parts(task, *loaded), std::move(forms)});
+                               {tensor::to_torch(choice.dtype.value_or(usual)), parts.layers, std::max(1, assignment.threads),
+                                tell_loading(job), offloaded_parts(parts, *loaded), std::move(forms)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;

@@ -1,6 +1,7 @@
-// A model of a generation task, loaded: its weights, its text, and what computes with them.
+// A model that a task names, loaded: its weights, its text, and what computes with them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "chat/model_text.hpp"
@@ -16,11 +17,21 @@ struct LoadedModel {
   tensor::DeviceOps ops;
   std::optional<model::CausalModel> model;
   std::optional<chat::ModelText> text;
-  std::int64_t longest = 0;  // prompt and answer together, in tokens
+
+  // A sequence of a generation task, prompt and answer together, in tokens.
+  std::int64_t longest(const wire::GenerateTask& task) const {
+    return std::min(task.sequence_length, model->config().positions);
+  }
 };
 
-// layers: absent: all. Reports progress.
-Result<std::unique_ptr<LoadedModel>> load_model(const wire::GenerateTask& task, Job& job,
-                                                std::optional<model::LayerRange> layers);
+// What of a model a rank holds, and where.
+struct HeldParts {
+  std::optional<model::LayerRange> layers = {};  // absent: all
+  wire::Offload in_host_memory = {};
+  wire::Offload on_disk = {};
+};
+
+// Reports progress.
+Result<std::unique_ptr<LoadedModel>> load_model(const wire::ModelChoice& choice, const HeldParts& parts, Job& job);
 
 }  // namespace muster::worker

@@ -26,7 +26,7 @@ Scoring::Scoring(const wire::GenerateTask& task, Job& job, const LoadedModel& lo
     : task_(task),
       job_(job),
       shares_prompts_(!depends_on_length(loaded.model->config())),
-      encoder_(*loaded.text, {loaded.longest, 0, loaded.model->config().vocabulary}),
+      encoder_(*loaded.text, {loaded.longest(task), 0, loaded.model->config().vocabulary}),
       generator_(runner, pool, generator_settings(task, job, loaded)),
       progress_(job) {}
 

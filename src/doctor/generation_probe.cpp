@@ -107,9 +107,9 @@ class Exchange : public job::WorkerListener {
 
 Result<Exchange> answer_prompts(host::Host& host, const std::string& model, int ranks) {
   wire::GenerateTask task;
-  task.model = model;
-  task.random_weights = true;
-  task.dtype = spec::ElementType::float32;
+  task.model.name = model;
+  task.model.random_weights = true;
+  task.model.dtype = spec::ElementType::float32;
   task.batch_size = 2;
   task.sequence_length = 64;
   task.max_new_tokens = 16;

@@ -60,6 +60,18 @@ Result<std::optional<spec::WeightOptions>> asked_form(const spec::ModelSpec& mod
   return options;
 }
 
+wire::ModelChoice model_choice(const spec::RunSpec& settings, spec::ElementType dtype) {
+  const spec::ModelSpec& model = settings.model;
+  return {.name = *model.path,
+          .adapters = model.adapter_folders,
+          .tokenizer = model.tokenizer,
+          .random_weights = model.init == spec::WeightSource::random,
+          .dtype = dtype,
+          .weights = model.weight_options(),
+          .attention = settings.system.attn_impl,
+          .deterministic = settings.system.deterministic};
+}
+
 std::optional<std::string> only_adapter(const spec::ModelSpec& model) {
   return model.adapter_folders.empty() ? std::nullopt : std::optional(model.adapter_folders.front());
 }

@@ -11,6 +11,7 @@
 #include "spec/adapter_options.hpp"
 #include "spec/model/model_shape.hpp"
 #include "spec/run_spec.hpp"
+#include "wire/model_choice.hpp"
 
 namespace muster::job {
 
@@ -20,6 +21,9 @@ Result<void> take_model_name(spec::ModelSpec& model);
 
 // In which form the settings ask for the weights; absent: as they are.
 Result<std::optional<spec::WeightOptions>> asked_form(const spec::ModelSpec& model, const spec::ModelShape& shape);
+
+// What the settings say of the model; dtype: what it is computed in.
+wire::ModelChoice model_choice(const spec::RunSpec& settings, spec::ElementType dtype);
 
 // For a job that takes at most one.
 std::optional<std::string> only_adapter(const spec::ModelSpec& model);

@@ -7,19 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include "wire/generate_task.hpp"
+#include "wire/model_choice.hpp"
 
 namespace muster::wire {
 
 struct EvaluateTask {
-  std::string model;                     // as the user calls it
-  std::optional<std::string> adapter;    // folder of a low-rank adapter beside its weights
-  std::optional<std::string> tokenizer;  // of another folder
-  bool random_weights = false;           // instead of the checkpoint's
-  spec::ElementType dtype = spec::ElementType::float32;
-  std::optional<spec::WeightOptions> weights;  // absent: plain ones
-  spec::Attention attention = spec::Attention::sdpa;
-  bool deterministic = false;
+  ModelChoice model;                     // with one adapter at most
   std::optional<std::string> data;       // prepared tokens, for the loss
   std::int64_t micro_batch = 1;          // samples of a pass
   std::optional<std::string> questions;  // JSON lines with prompt, answer and perhaps "rendered"
@@ -28,14 +21,7 @@ struct EvaluateTask {
   static constexpr std::string_view word = "evaluate";
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("model", self.model);
-    visit("adapter", self.adapter);
-    visit("tokenizer", self.tokenizer);
-    visit("random_weights", self.random_weights);
-    visit("dtype", self.dtype);
-    visit("weights", self.weights);
-    visit("attention", self.attention);
-    visit("deterministic", self.deterministic);
+    ModelChoice::describe(self.model, visit);  // among the task's own fields
     visit("data", self.data);
     visit("micro_batch", self.micro_batch);
     visit("questions", self.questions);

@@ -12,9 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "spec/computed_types.hpp"
-#include "spec/values.hpp"
-#include "spec/weight_options.hpp"
+#include "wire/model_choice.hpp"
 
 namespace muster::wire {
 
@@ -49,15 +47,7 @@ struct Offload {
 };
 
 struct GenerateTask {
-  std::string model;                       // as the user calls it
-  // Folders of low-rank adapters beside its weights. A request has the number of its own, -1 for none; usually 0.
-  std::vector<std::string> adapters;
-  std::optional<std::string> tokenizer;    // of another folder
-  bool random_weights = false;             // instead of the checkpoint's
-  std::optional<spec::ElementType> dtype;  // absent: bfloat16 if the device has it, else float32
-  std::optional<spec::WeightOptions> weights;  // absent: plain ones
-  spec::Attention attention = spec::Attention::sdpa;
-  bool deterministic = false;
+  ModelChoice model;
   std::int64_t batch_size = 8;          // sequences computed in one step
   std::int64_t sequence_length = 2048;  // of prompt and answer together; the model's positions if those are fewer
   std::int64_t max_new_tokens = 256;
@@ -83,14 +73,7 @@ struct GenerateTask {
   static constexpr std::string_view word = "generate";
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
-    visit("model", self.model);
-    visit("adapters", self.adapters);
-    visit("tokenizer", self.tokenizer);
-    visit("random_weights", self.random_weights);
-    visit("dtype", self.dtype);
-    visit("weights", self.weights);
-    visit("attention", self.attention);
-    visit("deterministic", self.deterministic);
+    ModelChoice::describe(self.model, visit);  // among the task's own fields
     visit("batch_size", self.batch_size);
     visit("sequence_length", self.sequence_length);
     visit("max_new_tokens", self.max_new_tokens);

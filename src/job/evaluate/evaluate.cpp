@@ -87,8 +87,8 @@ std::string summary_text(const EvaluatePlan& plan, const EvaluateSummary& summar
 nlohmann::ordered_json summary_json(const EvaluatePlan& plan, const EvaluateSummary& summary, bool with_answers) {
   const wire::Evaluated& found = summary.evaluated;
   nlohmann::ordered_json json;
-  json["model"] = plan.task().model;
-  json["dtype"] = to_json(plan.task().dtype);
+  json["model"] = plan.task().model.name;
+  json["dtype"] = to_json(plan.task().model.dtype);
   if (found.loss) {
     json["data"] = plan.data;
     json["loss"] = *found.loss;

@@ -170,16 +170,8 @@ class Planning {
                                       spec::model_search_from_environment());
     if (!text) return text.error();
     text_.emplace(std::move(*text));
-    task_.model = *settings.model.path;
-    task_.adapter = only_adapter(spec_.model);
-    task_.tokenizer = spec_.model.tokenizer;
-    task_.random_weights = spec_.model.init == spec::WeightSource::random;
-    task_.dtype = host::element_type(settings.model.dtype);
-    auto weights = asked_form(spec_.model, plan_.question.model->shape);
-    if (!weights) return weights.error();
-    task_.weights = std::move(*weights);
-    task_.attention = spec_.system.attn_impl;
-    task_.deterministic = spec_.system.deterministic;
+    if (const auto form = asked_form(spec_.model, plan_.question.model->shape); !form) return form.error();
+    task_.model = model_choice(settings, host::element_type(settings.model.dtype));
     return {};
   }
 

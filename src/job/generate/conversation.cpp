@@ -148,7 +148,7 @@ Result<int> converse(host::Host& host, const GeneratePlan& plan, const Conversat
   if (!output) return output.error();
   Conversation conversation(
       wanted, std::move(*output),
-      fmt::format("{} on {} in {}", plan.task().model, plan.device, name(plan.plan.workload.weights)), note);
+      fmt::format("{} on {} in {}", plan.task().model.name, plan.device, name(plan.plan.workload.weights)), note);
   return run_workers(host, plan.job, conversation, note);
 }
 

@@ -89,7 +89,7 @@ std::string summary_text(const GeneratePlan& plan, const GenerateSummary& summar
 
 std::string summary_json(const GeneratePlan& plan, const GenerateSummary& summary) {
   const auto speed = rate(summary.tokens, summary.generating);
-  const Json json = {{"model", plan.task().model},
+  const Json json = {{"model", plan.task().model.name},
                      {"device", plan.device},
                      {"dtype", type_word(plan)},
                      {"ranks", plan.job.ranks},

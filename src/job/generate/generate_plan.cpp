@@ -135,14 +135,7 @@ wire::GenerateTask task_of(const GenerateRequest& request, const plan::Question&
                            spec::DataType type) {
   const spec::RunSpec& spec = request.settings.spec;
   wire::GenerateTask task;
-  task.model = *spec.model.path;
-  task.adapters = spec.model.adapter_folders;
-  task.tokenizer = spec.model.tokenizer;
-  task.random_weights = spec.model.init == spec::WeightSource::random;
-  task.dtype = host::element_type(type);
-  task.weights = spec.model.weight_options();
-  task.attention = spec.system.attn_impl;
-  task.deterministic = spec.system.deterministic;
+  task.model = model_choice(spec, host::element_type(type));
   task.batch_size = *question.micro_batch;
   task.sequence_length = question.workload.sequence;
   task.max_new_tokens = spec.generation.max_new_tokens;
