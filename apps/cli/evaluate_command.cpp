@@ -37,7 +37,7 @@ Result<job::EvaluateRequest> request_of(const EvaluateCommand& given) {
 }
 
 int show_plan(const job::EvaluatePlan& plan, bool json) {
-  const planning::PlanCommandLine command({{"", {plan.task().model}},
+  const planning::PlanCommandLine command({{"", {plan.task().model.name}},
                                           {"--implementation", {"muster"}},
                                           {"--device", {plan.question.devices.empty() ? "cpu" : "cuda"}},
                                           {"--dtype", {std::string(name(plan.plan.workload.weights))}},

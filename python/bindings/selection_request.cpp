@@ -12,11 +12,11 @@ namespace {
 
 using gpu::SelectionRequest;
 
-void construct(SelectionRequest* place, std::vector<std::string> ids, std::optional<int> count,
+void construct(SelectionRequest* place, const std::vector<std::string>& ids, std::optional<int> count,
                std::optional<std::int64_t> minimum_free, std::optional<std::int64_t> model_size, double margin,
                bool allow_leased, bool allow_unhealthy) {
   SelectionRequest request;
-  request.ids = std::move(ids);
+  request.ids = gpu::gpu_names(ids);
   request.count = count;
   if (minimum_free) request.minimum_free = ByteCount{*minimum_free};
   if (model_size) request.model = gpu::ModelNeed{ByteCount{*model_size}, margin};

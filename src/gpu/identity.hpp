@@ -2,7 +2,11 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 namespace muster::gpu {
 
@@ -17,5 +21,23 @@ struct GpuUuid {
 
 constexpr int number(GpuIndex index) { return static_cast<int>(index); }
 constexpr int number(VisibleIndex index) { return static_cast<int>(index); }
+
+// A GPU as a request names it: by its place in the mask, or by its UUID or the beginning of it.
+class GpuName {
+ public:
+  GpuName(VisibleIndex index) : name_(index) {}  // NOLINT: an index is a name
+  // What a user typed: a whole number is a VisibleIndex.
+  explicit GpuName(std::string_view word);
+
+  bool is_of(VisibleIndex index, const std::optional<GpuUuid>& uuid) const;
+  std::string text() const;
+  bool operator==(const GpuName&) const = default;
+
+ private:
+  std::variant<VisibleIndex, std::string> name_;
+};
+
+std::vector<GpuName> gpu_names(const std::vector<std::string>& words);
+std::vector<std::string> texts_of(const std::vector<GpuName>& names);
 
 }  // namespace muster::gpu

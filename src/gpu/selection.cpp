@@ -95,18 +95,13 @@ std::string list_of_ids(std::span<const Candidate> candidates) {
   return "available: " + join(ids, ", ");
 }
 
-// A visible number, or a UUID that begins like this and no other does.
-std::optional<int> find_id(const std::string& id, std::span<const Candidate> candidates) {
-  if (const auto position = parse_number<int>(id)) {
-    if (*position >= 0 && *position < std::ssize(candidates)) return position;
-    return std::nullopt;
-  }
-  if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) return std::nullopt;
-  std::optional<int> found;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i].uuid || !candidates[i].uuid->text.starts_with(id)) continue;
+// The one that is called so; a beginning that several UUIDs have names none.
+std::optional<VisibleIndex> find_named(const GpuName& name, std::span<const Candidate> candidates) {
+  std::optional<VisibleIndex> found;
+  for (int i = 0; i < std::ssize(candidates); ++i) {
+    if (!name.is_of(visible(i), at(candidates, i).uuid)) continue;
     if (found) return std::nullopt;
-    found = static_cast<int>(i);
+    found = visible(i);
   }
   return found;
 }
@@ -122,14 +117,14 @@ Result<std::vector<VisibleIndex>> select_by_ids(const SelectionRequest& request,
                                                 ByteCount must_be_free) {
   std::vector<std::string> unknown;
   std::vector<VisibleIndex> chosen;
-  for (const std::string& id : request.ids) {
-    const auto position = find_id(id, candidates);
-    if (!position) {
-      unknown.push_back(id);
-    } else if (std::ranges::find(chosen, visible(*position)) != chosen.end()) {
-      return Error{Error::Kind::bad_input, fmt::format("GPU {} is named twice", id), "name each GPU once"};
+  for (const GpuName& id : request.ids) {
+    const auto named = find_named(id, candidates);
+    if (!named) {
+      unknown.push_back(id.text());
+    } else if (std::ranges::find(chosen, *named) != chosen.end()) {
+      return Error{Error::Kind::bad_input, fmt::format("GPU {} is named twice", id.text()), "name each GPU once"};
     } else {
-      chosen.push_back(visible(*position));
+      chosen.push_back(*named);
     }
   }
   if (!unknown.empty())

@@ -28,7 +28,7 @@ struct OfferedOptions {
 };
 
 struct SelectionRequest {
-  std::vector<std::string> ids;  // visible numbers or UUIDs as the user typed them; their order is kept
+  std::vector<GpuName> ids;      // their order is kept
   std::optional<int> count;      // absent: all that qualify
   bool up_to = false;            // fewer than count will do, at least one
   // Either one says how much use by others is acceptable: busy GPUs then qualify, too.

@@ -17,7 +17,7 @@ constexpr gpu::ComputeCapability first_with_bfloat16{8, 0};
 gpu::SelectionRequest selection_of(const spec::DistributedSpec& asked) {
   gpu::SelectionRequest request;
   request.least_loaded = true;
-  request.ids = asked.gpu_ids;
+  request.ids = gpu::gpu_names(asked.gpu_ids);
   if (!request.ids.empty()) return request;
   if (is_one_process(asked)) {
     request.count = 1;
@@ -83,13 +83,6 @@ Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& as
   if (nothing_asked && !asked.ranks) chosen.most_replicas = static_cast<std::size_t>(work.value_or(1));
   chosen.view = std::move(*view);
   return chosen;
-}
-
-void name_devices(spec::DistributedSpec& asked, const ChosenDevices& chosen) {
-  asked.device = chosen.gpus.empty() ? spec::Device::cpu : spec::Device::cuda;
-  asked.num_gpus.reset();
-  asked.gpu_ids.clear();
-  for (const gpu::VisibleIndex gpu : chosen.gpus) asked.gpu_ids.push_back(std::to_string(number(gpu)));
 }
 
 spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& devices) {

@@ -39,9 +39,6 @@ enum class Purpose { compute, plan };
 Result<ChosenDevices> choose_devices(Host& host, const spec::DistributedSpec& asked, std::optional<std::int64_t> work,
                                      Purpose purpose);
 
-// The same devices again, by name: for a question about them.
-void name_devices(spec::DistributedSpec& asked, const ChosenDevices& chosen);
-
 // The type that weights are held in by default: bfloat16 where the devices have it.
 spec::DataType type_to_hold(spec::DataType asked, const ChosenDevices& devices);
 // For a type that is not automatic.

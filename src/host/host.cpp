@@ -77,7 +77,7 @@ std::vector<std::string> acceptable(const HostView& view, const gpu::SelectionRe
     const auto& uuid = view.visible[i].uuid;
     if (!uuid) continue;
     const bool named = std::ranges::any_of(
-        request.ids, [&](const std::string& id) { return id == std::to_string(i) || uuid->text.starts_with(id); });
+        request.ids, [&](const gpu::GpuName& id) { return id.is_of(static_cast<gpu::VisibleIndex>(i), uuid); });
     if (request.ids.empty() || named) names.push_back(uuid->text);
   }
   return names;
@@ -257,7 +257,7 @@ Result<Grant> Host::hold_visible(std::size_t first, std::size_t count, const Lea
   request.allow_unhealthy = true;  // the mask is the user's choice
   request.offered = {.wait = true, .share = true};
   for (std::size_t index = first; index < view->visible.size() && index < first + count; ++index)
-    request.ids.push_back(std::to_string(index));
+    request.ids.emplace_back(static_cast<gpu::VisibleIndex>(index));
   if (request.ids.empty()) return Grant{};
   return hold(request, lease_request, gpu::MaskForm::as_inherited);
 }

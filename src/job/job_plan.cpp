@@ -11,10 +11,8 @@
 namespace muster::job {
 
 Result<plan::Question> ask(host::Host& host, planning::PlanRequest request, const host::ChosenDevices& chosen) {
-  host::name_devices(request.spec.distributed, chosen);
-  request.view = chosen.view;
+  request.devices = chosen;
   request.implementation = plan::Implementation::muster;
-  request.computes_here = chosen.gpus.empty();
   auto question = planning::plan_question(host, request);
   if (question) question->spare.clear();
   return question;
@@ -37,16 +35,19 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
 
 std::optional<gpu::SelectionRequest> gpus_of(const plan::Plan& plan) {
   gpu::SelectionRequest selection;
-  for (const plan::RankPlan& rank : plan.ranks)
-    if (rank.gpu && std::ranges::find(selection.ids, std::to_string(rank.gpu->number)) == selection.ids.end())
-      selection.ids.push_back(std::to_string(rank.gpu->number));
+  for (const plan::RankPlan& rank : plan.ranks) {
+    if (!rank.gpu) continue;
+    const gpu::GpuName name = static_cast<gpu::VisibleIndex>(rank.gpu->number);
+    if (std::ranges::find(selection.ids, name) == selection.ids.end()) selection.ids.push_back(name);
+  }
   return selection.ids.empty() ? std::nullopt : std::optional(std::move(selection));
 }
 
 std::string device_words(const plan::Plan& plan, std::size_t ranks, std::string_view one_cpu_rank) {
   const auto gpus = gpus_of(plan);
   if (!gpus) return ranks == 1 ? std::string(one_cpu_rank) : fmt::format("{} CPU ranks", ranks);
-  return fmt::format("{} GPU{} ({}) {}", gpus->ids.size(), gpus->ids.size() == 1 ? "" : "s", join(gpus->ids, ","),
+  const std::vector<std::string> numbers = texts_of(gpus->ids);
+  return fmt::format("{} GPU{} ({}) {}", numbers.size(), numbers.size() == 1 ? "" : "s", join(numbers, ","),
                      plan.ranks.front().gpu->name);
 }
 

@@ -71,7 +71,7 @@ gpu::SelectionRequest as_they_are(const LaunchJobRequest& job, int ranks, std::s
   gpu::SelectionRequest request;
   const std::size_t first = is_bound_task(job, visible) ? 0 : static_cast<std::size_t>(first_local_rank(job));
   for (std::size_t index = first; index < visible && index < first + static_cast<std::size_t>(ranks); ++index)
-    request.ids.push_back(std::to_string(index));
+    request.ids.emplace_back(static_cast<gpu::VisibleIndex>(index));
   request.allow_unhealthy = true;  // the mask is the user's choice
   request.offered = {.wait = true, .share = true};
   return request;

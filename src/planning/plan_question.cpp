@@ -153,31 +153,52 @@ plan::PlanDevice plan_device(const host::HostView& view, gpu::VisibleIndex index
           room.value, room.value};
 }
 
-struct ChosenDevices {
+// GPUs out of a look at them.
+struct PickedGpus {
+  host::HostView view;
+  std::vector<gpu::VisibleIndex> picked;
+};
+
+// Those asked for: by name, by number, or all that are visible; absent: none, the CPU is planned for.
+Result<std::optional<PickedGpus>> pick_gpus(host::Host& host, const spec::DistributedSpec& asked) {
+  if (asked.device == spec::Device::cpu) return std::optional<PickedGpus>();
+  auto view = host.look(gpu::Detail::everything);
+  if (!view) return view.error();
+  gpu::SelectionRequest request;
+  request.ids = gpu::gpu_names(asked.gpu_ids);
+  if (asked.num_gpus) request.count = static_cast<int>(*asked.num_gpus);
+  request.allow_leased = request.allow_busy = true;
+  const bool nothing_asked = request.ids.empty() && !request.count;
+  if (asked.enabled == false && request.ids.empty()) request.count = 1;
+  if (view->visible.empty() && nothing_asked && asked.device == spec::Device::automatic)
+    return std::optional<PickedGpus>();
+  auto picked = host::pick(*view, request);
+  if (!picked) return picked.error();
+  return std::optional(PickedGpus{std::move(*view), std::move(*picked)});
+}
+
+Result<std::optional<PickedGpus>> gpus_to_plan_for(host::Host& host, const PlanRequest& plan_request) {
+  if (!plan_request.devices) return pick_gpus(host, plan_request.spec.distributed);
+  const host::ChosenDevices& given = *plan_request.devices;
+  if (given.gpus.empty()) return std::optional<PickedGpus>();
+  return std::optional(PickedGpus{given.view.value(), given.gpus});
+}
+
+struct PlannedDevices {
   std::vector<plan::PlanDevice> taken;
   std::vector<plan::PlanDevice> spare;  // visible, healthy, not asked for
 };
 
-// The GPUs asked for: by name, by number, or all that are visible; of those, the ones max_memory names.
-Result<ChosenDevices> choose_devices(host::Host& host, const PlanRequest& plan_request) {
-  const spec::RunSpec& spec = plan_request.spec;
-  if (spec.distributed.device == spec::Device::cpu) return ChosenDevices{};
-  const auto view = plan_request.view ? Result<host::HostView>(*plan_request.view) : host.look(gpu::Detail::everything);
-  if (!view) return view.error();
-  gpu::SelectionRequest request;
-  request.ids = spec.distributed.gpu_ids;
-  if (spec.distributed.num_gpus) request.count = static_cast<int>(*spec.distributed.num_gpus);
-  request.allow_leased = request.allow_busy = true;
-  const bool nothing_asked = request.ids.empty() && !request.count;
-  if (spec.distributed.enabled == false && request.ids.empty()) request.count = 1;
-  if (view->visible.empty() && nothing_asked && spec.distributed.device == spec::Device::automatic)
-    return ChosenDevices{};
-  auto chosen = host::pick(*view, request);
-  if (!chosen) return chosen.error();
+// Of the GPUs to plan for, the ones max_memory names.
+Result<PlannedDevices> planned_devices(host::Host& host, const PlanRequest& plan_request) {
+  const auto gpus = gpus_to_plan_for(host, plan_request);
+  if (!gpus) return gpus.error();
+  if (!*gpus) return PlannedDevices{};
+  const auto& [view, picked] = **gpus;
   std::vector<plan::PlanDevice> devices;
-  const spec::DeviceLimits& limits = spec.model.max_memory;
-  for (const gpu::VisibleIndex index : *chosen) {
-    plan::PlanDevice device = plan_device(*view, index);
+  const spec::DeviceLimits& limits = plan_request.spec.model.max_memory;
+  for (const gpu::VisibleIndex index : picked) {
+    plan::PlanDevice device = plan_device(view, index);
     const auto limit = limit_of(limits, std::to_string(device.number));
     if (names_gpus(limits) && !limit) continue;
     if (limit) device.limit = std::min(device.limit, *limit);
@@ -190,13 +211,13 @@ Result<ChosenDevices> choose_devices(host::Host& host, const PlanRequest& plan_r
       return Error{Error::Kind::bad_input,
                    fmt::format("max_memory names GPU {}, which is not among the chosen ones", name),
                    "muster gpus lists them; leave it out, or choose it with --gpu-ids"};
-  ChosenDevices found{std::move(devices), {}};
+  PlannedDevices found{std::move(devices), {}};
   if (names_gpus(limits)) return found;
   gpu::SelectionRequest everything;
   everything.allow_leased = everything.allow_busy = true;
-  const auto all = host::pick(*view, everything);
+  const auto all = host::pick(view, everything);
   for (const gpu::VisibleIndex index : all ? *all : std::vector<gpu::VisibleIndex>{})
-    if (std::ranges::find(*chosen, index) == chosen->end()) found.spare.push_back(plan_device(*view, index));
+    if (std::ranges::find(picked, index) == picked.end()) found.spare.push_back(plan_device(view, index));
   return found;
 }
 
@@ -281,7 +302,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
                  "--strategy fsdp shards the same states"};
   auto model = read_model(plan_request);
   if (!model) return model.error();
-  auto devices = choose_devices(host, plan_request);
+  auto devices = planned_devices(host, plan_request);
   if (!devices) return devices.error();
   plan::Question question;
   question.model = std::move(*model);
@@ -311,7 +332,8 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
   // An inventory file says nothing about the memory of its host.
-  if (!host.sources().inventory_file || plan_request.computes_here) question.host_memory = host::host_memory_of_this_process();
+  const bool computes_here = plan_request.devices && plan_request.devices->gpus.empty();
+  if (!host.sources().inventory_file || computes_here) question.host_memory = host::host_memory_of_this_process();
   question.hosts = spec.distributed.num_nodes;
   question.planner = plan_request.planner;
   question.packed_off_gpus = spec.model.llm_int8_enable_fp32_cpu_offload;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "host/device_choice.hpp"
 #include "host/host.hpp"
 #include "plan/plan.hpp"
 #include "spec/run_spec.hpp"
@@ -21,8 +22,8 @@ struct PlanRequest {
   plan::Planner planner = plan::Planner::optimal;
   std::optional<bool> expandable_segments;         // absent: as PYTORCH_CUDA_ALLOC_CONF says
   std::optional<std::filesystem::path> constants;  // a file with measured constants
-  std::optional<host::HostView> view = {};         // a look at the GPUs, at everything; absent: the host looks
-  bool computes_here = false;                      // on this machine's CPU, whatever describes the GPUs
+  // What a job was given to compute on; absent: what spec.distributed asks for.
+  std::optional<host::ChosenDevices> devices = {};
 };
 
 // Looks at the GPUs, reads the model: everything the plan follows from.

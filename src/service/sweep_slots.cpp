@@ -41,7 +41,7 @@ Result<SlotShape> shape_of_first_gpus(const SlotOptions& options, std::size_t vi
                                     : fmt::format("at most {} of {}", count_of(total / per_slot, "run"), count_of(per_slot, "GPU")));
   SlotShape shape{gpu::SelectionRequest(), per_slot, slots};
   shape.request->offered = {.wait = true, .share = true};
-  for (int index = 0; index < static_cast<int>(wanted); ++index) shape.request->ids.push_back(std::to_string(index));
+  for (int index = 0; index < static_cast<int>(wanted); ++index) shape.request->ids.emplace_back(static_cast<gpu::VisibleIndex>(index));
   return shape;
 }
 
@@ -140,7 +140,7 @@ Result<SlotShape> shape_slots(const SlotOptions& options, std::size_t visible) {
   if (options.first_gpus) return shape_of_first_gpus(options, visible);
   gpu::SelectionRequest request;
   request.offered = {.wait = true, .share = true};
-  request.ids = options.ids;
+  request.ids = gpu::gpu_names(options.ids);
   if (!options.ids.empty()) return shape_of_named_gpus(options, std::move(request), static_cast<int>(options.ids.size()));
   if (options.gpus) {
     request.count = options.gpus;

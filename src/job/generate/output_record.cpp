@@ -96,15 +96,16 @@ Result<AnsweredRows> count_rows(const std::string& output, int file, std::int64_
 nlohmann::ordered_json output_record(const wire::Assignment& assignment, bool gpu, std::int64_t count,
                                      const std::string& sha256) {
   const auto& generation = std::get<wire::GenerateTask>(assignment.task);
+  const wire::ModelChoice& model = generation.model;
   Json task = to_json(generation);
   for (const char* layout : {"batch_size", "cache_blocks", "stages", "in_host_memory", "on_disk", "stream"})
     task.erase(layout);
   Json adapters = Json::object();
-  for (const std::string& folder : generation.adapters) adapters[folder] = model_fingerprint(folder);
+  for (const std::string& folder : model.adapters) adapters[folder] = model_fingerprint(folder);
   return {{"version", version},
           {"task", std::move(task)},
-          {"files", model_fingerprint(generation.model)},
-          {"tokenizer_files", generation.tokenizer ? model_fingerprint(*generation.tokenizer) : Json::object()},
+          {"files", model_fingerprint(model.name)},
+          {"tokenizer_files", model.tokenizer ? model_fingerprint(*model.tokenizer) : Json::object()},
           {"adapter_files", std::move(adapters)},
           {"seed", assignment.seed},
           {"device", gpu ? "cuda" : "cpu"},

@@ -373,7 +373,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
       std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
   if (!devices->gpus.empty()) {
     plan.job.selection.emplace();
-    for (const gpu::VisibleIndex gpu : devices->gpus) plan.job.selection->ids.push_back(std::to_string(number(gpu)));
+    plan.job.selection->ids.assign(devices->gpus.begin(), devices->gpus.end());
   }
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, static_cast<std::size_t>(devices->ranks), "one CPU rank");

@@ -49,27 +49,27 @@ Error refusal(const SelectionRequest& request, std::span<const Candidate> candid
 using Numbers = std::vector<int>;
 
 TEST(Selection, KeepsTheOrderOfTheIds) {
-  EXPECT_EQ(numbers(select({.ids = {"5", "0", "2"}}, idle(8), {})), (Numbers{5, 0, 2}));
-  EXPECT_EQ(numbers(select({.ids = {"GPU-c", "1"}}, idle(8), {})), (Numbers{2, 1}));
+  EXPECT_EQ(numbers(select({.ids = gpu_names({"5", "0", "2"})}, idle(8), {})), (Numbers{5, 0, 2}));
+  EXPECT_EQ(numbers(select({.ids = gpu_names({"GPU-c", "1"})}, idle(8), {})), (Numbers{2, 1}));
 }
 
 TEST(Selection, RefusesUnknownIdsAndListsTheAvailableOnes) {
-  const Error error = refusal({.ids = {"4", "0", "7"}}, idle(4));
+  const Error error = refusal({.ids = gpu_names({"4", "0", "7"})}, idle(4));
   EXPECT_EQ(error.kind, Error::Kind::bad_input);
   EXPECT_NE(error.what.find("no visible GPU 4, 7; available: 0, 1, 2, 3"), std::string::npos) << error.what;
-  EXPECT_EQ(refusal({.ids = {"-1"}}, idle(4)).kind, Error::Kind::bad_input);
-  EXPECT_EQ(refusal({.ids = {"one"}}, idle(4)).kind, Error::Kind::bad_input);
-  EXPECT_EQ(refusal({.ids = {"GPU-"}}, idle(4)).kind, Error::Kind::bad_input) << "the beginning of several";
+  EXPECT_EQ(refusal({.ids = gpu_names({"-1"})}, idle(4)).kind, Error::Kind::bad_input);
+  EXPECT_EQ(refusal({.ids = gpu_names({"one"})}, idle(4)).kind, Error::Kind::bad_input);
+  EXPECT_EQ(refusal({.ids = gpu_names({"GPU-"})}, idle(4)).kind, Error::Kind::bad_input) << "the beginning of several";
 }
 
 TEST(Selection, RefusesDuplicateIdsAlsoUnderTwoNames) {
-  EXPECT_NE(refusal({.ids = {"1", "2", "1"}}, idle(4)).what.find("named twice"), std::string::npos);
-  EXPECT_NE(refusal({.ids = {"0", "GPU-a"}}, idle(4)).what.find("named twice"), std::string::npos);
+  EXPECT_NE(refusal({.ids = gpu_names({"1", "2", "1"})}, idle(4)).what.find("named twice"), std::string::npos);
+  EXPECT_NE(refusal({.ids = gpu_names({"0", "GPU-a"})}, idle(4)).what.find("named twice"), std::string::npos);
 }
 
 TEST(Selection, RefusesIdsTogetherWithADifferentCount) {
-  EXPECT_EQ(numbers(select({.ids = {"1", "3"}, .count = 2}, idle(4), {})), (Numbers{1, 3}));
-  EXPECT_EQ(refusal({.ids = {"1", "3"}, .count = 4}, idle(4)).kind, Error::Kind::bad_input);
+  EXPECT_EQ(numbers(select({.ids = gpu_names({"1", "3"}), .count = 2}, idle(4), {})), (Numbers{1, 3}));
+  EXPECT_EQ(refusal({.ids = gpu_names({"1", "3"}), .count = 4}, idle(4)).kind, Error::Kind::bad_input);
 }
 
 TEST(Selection, GivesExactlyTheCountOrSaysWhatBlockedEach) {
@@ -133,16 +133,16 @@ TEST(Selection, NeverGivesOutALostGpu) {
   auto candidates = idle(2);
   candidates[0].uuid.reset();
   EXPECT_EQ(numbers(select({.count = 1, .allow_unhealthy = true, .allow_leased = true}, candidates, {})), Numbers{1});
-  EXPECT_NE(refusal({.ids = {"0"}}, candidates).what.find("lost"), std::string::npos);
+  EXPECT_NE(refusal({.ids = gpu_names({"0"})}, candidates).what.find("lost"), std::string::npos);
 }
 
 TEST(Selection, HoldsNamedGpusToTheSameConditions) {
   auto candidates = idle(2);
   candidates[1].holder = "carol (pid 9)";
-  const Error error = refusal({.ids = {"0", "1"}}, candidates);
+  const Error error = refusal({.ids = gpu_names({"0", "1"})}, candidates);
   EXPECT_EQ(error.kind, Error::Kind::refused);
   EXPECT_NE(error.what.find("GPU 1: leased by carol (pid 9)"), std::string::npos) << error.what;
-  EXPECT_EQ(numbers(select({.ids = {"0", "1"}, .allow_leased = true}, candidates, {})), (Numbers{0, 1}));
+  EXPECT_EQ(numbers(select({.ids = gpu_names({"0", "1"}), .allow_leased = true}, candidates, {})), (Numbers{0, 1}));
 }
 
 TEST(Selection, LeavesAGpuAloneThatSomebodyComputesOnWithoutALease) {
@@ -161,11 +161,11 @@ TEST(Selection, LeavesAGpuAloneThatSomebodyComputesOnWithoutALease) {
 TEST(Selection, RefusesANamedGpuThatSomebodyComputesOnUnlessItIsToBeShared) {
   auto candidates = idle(2);
   candidates[1].occupant = "alice (pid 41877)";
-  const Error error = refusal({.ids = {"1"}, .offered = {.share = true}}, candidates);
+  const Error error = refusal({.ids = gpu_names({"1"}), .offered = {.share = true}}, candidates);
   EXPECT_EQ(error.kind, Error::Kind::refused);
   EXPECT_NE(error.what.find("alice (pid 41877)"), std::string::npos) << error.what;
   EXPECT_NE(error.remedy.find("--share"), std::string::npos) << error.remedy;
-  EXPECT_EQ(numbers(select({.ids = {"1"}, .allow_busy = true}, candidates, {})), Numbers{1});
+  EXPECT_EQ(numbers(select({.ids = gpu_names({"1"}), .allow_busy = true}, candidates, {})), Numbers{1});
 }
 
 TEST(Selection, TakesBusyGpusLastWhereALimitSaysHowBusyTheyMayBe) {

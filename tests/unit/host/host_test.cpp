@@ -58,7 +58,7 @@ TEST_F(HostTest, ComposesTheMaskOfAChoiceFromTheLookThatItWasMadeIn) {
   auto view = masked.look();
   ASSERT_TRUE(view);
   host("gpus: [{count: 1, memory_total: 40GiB}]\n");  // the machine changes
-  const auto choice = choose(std::move(*view), {.ids = {"1", "0"}});
+  const auto choice = choose(std::move(*view), {.ids = gpu::gpu_names({"1", "0"})});
   ASSERT_TRUE(choice) << choice.error().what;
   EXPECT_EQ(choice->mask, "2,3");
   EXPECT_EQ(gpu::number(choice->visible_devices()[0].gpu), 2);
@@ -66,7 +66,7 @@ TEST_F(HostTest, ComposesTheMaskOfAChoiceFromTheLookThatItWasMadeIn) {
 
 TEST_F(HostTest, GrantsComeWithTheLookThatTheyWereChosenFrom) {
   Host mine = host(four_);
-  const auto grant = mine.hold({.ids = {"2"}}, {}, gpu::MaskForm::as_inherited);
+  const auto grant = mine.hold({.ids = gpu::gpu_names({"2"})}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
   EXPECT_EQ(grant->view.visible.size(), 4U);
   EXPECT_EQ(gpu::number(grant->view.gpu_of(grant->devices[0]).facts.index), 2);
@@ -74,7 +74,7 @@ TEST_F(HostTest, GrantsComeWithTheLookThatTheyWereChosenFrom) {
 
 TEST_F(HostTest, GivesChildrenTheMaskTheOrderAndTheLease) {
   Host masked = host("gpus: [{count: 8, memory_total: 40GiB}]\n", "4,5,6,7");
-  const auto grant = masked.hold({.ids = {"1", "0"}}, {}, gpu::MaskForm::as_inherited);
+  const auto grant = masked.hold({.ids = gpu::gpu_names({"1", "0"})}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
   ASSERT_EQ(grant->environment.size(), 3U);
   EXPECT_EQ(grant->environment[0].second, "5,4");
@@ -146,13 +146,13 @@ TEST_F(HostTest, LeavesAGpuAloneThatAProcessWithoutALeaseComputesOn) {
   const auto grant = mine.hold({.count = 1}, {}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(grant) << grant.error().what;
   EXPECT_EQ(grant->mask, "1");
-  for (const auto& refused : {mine.hold({.ids = {"0"}}, {}, gpu::MaskForm::as_inherited), mine.hold_visible(0, 1, {})}) {
+  for (const auto& refused : {mine.hold({.ids = gpu::gpu_names({"0"})}, {}, gpu::MaskForm::as_inherited), mine.hold_visible(0, 1, {})}) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, Error::Kind::refused);
     EXPECT_NE(refused.error().what.find("in use by alice (pid 41877, 31.0 GiB), without a lease"), std::string::npos)
         << refused.error().what;
   }
-  const auto shared = mine.hold({.ids = {"0"}}, {.share = true}, gpu::MaskForm::as_inherited);
+  const auto shared = mine.hold({.ids = gpu::gpu_names({"0"})}, {.share = true}, gpu::MaskForm::as_inherited);
   ASSERT_TRUE(shared) << shared.error().what;
   EXPECT_EQ(shared->mask, "0");
 }

@@ -94,7 +94,7 @@ TEST_F(TrainStrategy, WhatIsNotDistributedIsOneRankOnOneDevice) {
   EXPECT_EQ(on_cpu->job.ranks, 1);  // where the built-in job would have two
   const auto chosen = plan({"use_multi_gpu=False", "distributed.gpu_ids=[2]"}, roomy);
   ASSERT_TRUE(chosen) << chosen.error().what;
-  EXPECT_EQ(chosen->job.selection->ids, std::vector<std::string>{"2"});
+  EXPECT_EQ(texts_of(chosen->job.selection->ids), std::vector<std::string>{"2"});
   const auto many = plan({"distributed.enabled=false", "distributed.ranks=2"});
   ASSERT_FALSE(many);
   EXPECT_NE(many.error().what.find("distributed.enabled is false, but 2 ranks are asked for"), std::string::npos);

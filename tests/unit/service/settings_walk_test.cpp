@@ -176,7 +176,7 @@ class SettingsWalk : public ::testing::Test {
     const auto hosts = job.hosts.value_or(job::JobHosts{});
     return fmt::format("{}\nranks {} backend {} gpus {}\nhosts {} {} {} {}\nstore {} {}\n",
                        wire::print(wire::Order{job.assignment}), job.ranks, static_cast<int>(job.backend),
-                       job.selection ? join(job.selection->ids, ",") : "none", hosts.count, hosts.number, hosts.address,
+                       job.selection ? join(texts_of(job.selection->ids), ",") : "none", hosts.count, hosts.number, hosts.address,
                        hosts.port, job.store.address.value_or(""), job.store.port.value_or(0));
   }
 

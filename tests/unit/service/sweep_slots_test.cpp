@@ -17,7 +17,7 @@ SlotOptions multi(int per_trial, int runs, std::optional<int> total = std::nullo
 TEST(SweepSlots, GiveRunsOfOneSweepTheNextGpusEach) {
   const auto shape = shape_slots(multi(2, 4), 8);
   ASSERT_TRUE(shape);
-  EXPECT_EQ(shape->request->ids, (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7"}));
+  EXPECT_EQ(texts_of(shape->request->ids), (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7"}));
   EXPECT_EQ(shape->per_slot, 2);
   EXPECT_EQ(shape->slots, 4);
   EXPECT_TRUE(shape_slots(multi(4, 2, 8), 8));
