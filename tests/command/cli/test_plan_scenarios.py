@@ -37,6 +37,19 @@ def summed(told, *components):
 STATES = ("weights", "master_weights", "gradients", "optimizer")
 
 
+# ---- transformers' rules ----
+
+
+def test_a_packed_model_reaches_the_cpu_only_where_that_is_allowed(plan):
+    words = [MODELS / "Llama-3.1-70B", "--planner", "transformers", "--device-map", "auto", "model.load_in_8bit=true",
+             "--max-memory", "0=20GiB,1=20GiB,cpu=200GiB"]  # fmt: skip
+    refused = plan([24, 24], *words)
+    assert not refused["fits"] and "llm_int8_enable_fp32_cpu_offload" in refused["refusal"]["reason"]
+    allowed = plan([24, 24], *words, "model.llm_int8_enable_fp32_cpu_offload=true")
+    assert "cpu" in allowed["device_map"].values()
+    assert allowed["fits"] or "llm_int8" not in allowed["refusal"]["reason"]
+
+
 # ---- guide 0: choosing GPUs, DDP and FSDP ----
 
 

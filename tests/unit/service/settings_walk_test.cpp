@@ -110,6 +110,9 @@ const std::vector<SeenLater> seen_later{
     // And evaluation.
     {Command::evaluate, "model.auto_device_map", "command/cli/test_described_gpus.py",
      "test_an_automatic_map_is_what_evaluation_does_anyway"},
+    // A planner that follows transformers' rules, which an option chooses.
+    {Command::plan_inference, "model.llm_int8_enable_fp32_cpu_offload", "command/cli/test_plan_scenarios.py",
+     "test_a_packed_model_reaches_the_cpu_only_where_that_is_allowed"},
     {Command::train, "distributed.max_restarts", "command/restart/test_train_kills.py",
      "test_restarts_are_counted_and_then_the_run_fails"},
 };
@@ -254,12 +257,15 @@ class SettingsWalk : public ::testing::Test {
     return found;
   }
 
+  static Words read_by(Command command, Words words) {
+    std::erase_if(words, [&](const std::string& word) { return !spec::reads(command, word.substr(0, word.find('='))); });
+    return words;
+  }
+
   // Whether some value of a setting that a command reads makes a difference to it.
   bool has_effect(Command command, const spec::Field& field) {
     for (const Sample& sample : samples_of(field)) {
-      Words beside = sample.beside;
-      std::erase_if(beside,
-                    [&](const std::string& word) { return !spec::reads(command, word.substr(0, word.find('='))); });
+      const Words beside = read_by(command, sample.beside);
       Words with = beside;
       with.push_back(fmt::format("{}={}", sample.key, sample.value));
       const auto before = look(command, beside), after = look(command, with);
@@ -332,7 +338,7 @@ TEST_F(SettingsWalk, ASettingThatACommandDoesNotReadIsRefusedWhereItIsTyped) {
       planning::GivenConfiguration typed;
       typed.command = command;
       typed.settings = {field.key + "=" + value};
-      for (const std::string& beside : values.empty() ? Words{} : values.front().beside)
+      for (const std::string& beside : values.empty() ? Words{} : read_by(command, values.front().beside))
         typed.settings.push_back(beside);
       const auto resolved = planning::resolve_configuration(schema_, typed);
       // A plan takes the words of the run that it is asked about, and names those that do not matter to it.

@@ -5,6 +5,15 @@
 
 #include "tensor/device_ops.hpp"
 
+namespace muster::spec {
+
+// Tests are listed with this, and not with its bytes.
+void PrintTo(const WeightPacking& packing, std::ostream* out) {
+  *out << (packing.bits() == 8 ? "8 bits" : "4 bits in runs of ") << (packing.bits() == 8 ? "" : std::to_string(packing.run));
+}
+
+}  // namespace muster::spec
+
 namespace muster::tensor {
 namespace {
 
