@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/quantized/bit_field.hpp"
+#include "spec/model/bit_field.hpp"
 #include "checkpoint/quantized/float8.hpp"
 #include "checkpoint/quantized/group_index.hpp"
 #include "checkpoint/quantized/scale_grid.hpp"
@@ -34,7 +34,7 @@ class CompressedDecoder final : public MatrixDecoder {
     const auto zeros = read_zeros(matrix, *scales);
     if (!zeros) return zeros.error();
     const auto groups =
-        groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, tile.first_column, tile.columns);
+        groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, tile.first_column, tile.columns, true);
     if (!groups) return groups.error();
     const auto columns = static_cast<std::size_t>(tile.columns);
     for (std::int64_t row = 0; row < tile.rows; ++row, numbers = numbers.subspan(columns)) {
@@ -50,7 +50,7 @@ class CompressedDecoder final : public MatrixDecoder {
 
   // What the headers do not show.
   Result<void> check(const QuantizedMatrix& matrix) const {
-    const auto groups = groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, 0, matrix.columns);
+    const auto groups = groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, 0, matrix.columns, true);
     if (!groups) return groups.error();
     if (method_.form != Form::packed) return {};
     const std::string name = matrix.part("weight_shape");
@@ -95,8 +95,8 @@ class CompressedDecoder final : public MatrixDecoder {
     std::size_t place = 0;
     for (std::int64_t row = 0; row < tile.rows; ++row)
       for (std::int64_t i = 0; i < tile.columns; ++i)
-        numbers[place++] =
-            whole_number(bit_field(words.data() + row * width, first_bit - 32 * first_word + i * method_.bits, method_.bits));
+        numbers[place++] = whole_number(spec::bit_field(words.data() + row * width,
+                                                        first_bit - 32 * first_word + i * method_.bits, method_.bits));
     return {};
   }
 
@@ -127,7 +127,7 @@ class CompressedDecoder final : public MatrixDecoder {
       return read.error();
     for (std::int64_t row = 0; row < scales.rows(); ++row)
       for (std::int64_t i = 0; i < scales.width(); ++i)
-        zeros[static_cast<std::size_t>(row * scales.width() + i)] = whole_number(bit_field(
+        zeros[static_cast<std::size_t>(row * scales.width() + i)] = whole_number(spec::bit_field(
             words.data() + i, first_bit - 32 * first_word + row * method_.bits, method_.bits, scales.width()));
     return zeros;
   }

@@ -8,12 +8,12 @@
 #include "base/text.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/config_reader.hpp"
+#include "spec/model/gptq_awq_reader.hpp"
 
 namespace muster::spec {
 namespace {
 
 using nlohmann::json;
-constexpr std::uint64_t largest_group = 1 << 20;
 
 CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   const auto is_true = [&](ConfigReader::Keys spellings) {
@@ -151,12 +151,15 @@ constexpr std::array methods{
     MethodRow{"bitsandbytes", read_bitsandbytes},
     MethodRow{"fp8", read_float8},
     MethodRow{"compressed-tensors", read_compressed},
+    MethodRow{"gptq", read_gptq},
+    MethodRow{"awq", read_awq},
 };
 
-// Old files of bitsandbytes do not name their method.
+// Old files of bitsandbytes do not name their method; newer ones of gptqmodel have another key.
 std::string method_in(const json& section) {
-  const auto method = section.find("quant_method");
-  if (method != section.end()) return method->is_string() ? method->get<std::string>() : shown(*method);
+  for (const char* key : {"quant_method", "method"})
+    if (const auto method = section.find(key); method != section.end())
+      return method->is_string() ? method->get<std::string>() : shown(*method);
   const bool old_spelling = section.contains("load_in_8bit") || section.contains("load_in_4bit");
   return old_spelling ? "bitsandbytes" : "a method without a name";
 }
@@ -173,11 +176,11 @@ Error unknown_method(const std::string& name, std::string_view source) {
 
 std::string_view method_name(const CheckpointQuantization& quantization) { return methods[quantization.index()].name; }
 
-Result<CheckpointQuantization> read_quantization(const json& section, std::string_view source) {
+Result<CheckpointQuantization> read_quantization(const json& section, std::string_view source, std::string_view key) {
   const std::string name = method_in(section);
   const auto row = std::ranges::find(methods, name, &MethodRow::name);
   if (row == methods.end()) return unknown_method(name, source);
-  const std::string place = fmt::format("{}: quantization_config", source);
+  const std::string place = key.empty() ? std::string(source) : fmt::format("{}: {}", source, key);
   ConfigReader reader(section, place);
   CheckpointQuantization read = row->read(reader);
   if (!reader.problems().empty()) return to_error(reader.problems());
