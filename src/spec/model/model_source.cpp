@@ -11,7 +11,7 @@
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "spec/model/checkpoint_config.hpp"
-#include "spec/model/gguf_header.hpp"
+#include "spec/model/gguf_files.hpp"
 #include "spec/model/gguf_rope.hpp"
 #include "spec/model/gptq_zero_points.hpp"
 #include "json/json_text.hpp"
@@ -264,17 +264,17 @@ GgufSizes sizes_of(const GgufHeader& header) {
 }
 
 Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file, std::optional<ElementType> dtype) {
-  const auto header = read_gguf_header(file);
-  if (!header) return header.error();
-  auto config = gguf_model_config(*header, file.string());
+  const auto files = read_gguf_files(file);
+  if (!files) return files.error();
+  auto config = gguf_model_config(files->header, file.string());
   if (!config) return config.error();
-  const auto factors = read_rope_factors(file, *header);
+  const auto factors = read_rope_factors(*files);
   if (!factors) return factors.error();
   if (const auto taken = take_rope_factors(*factors, file.string(), *config); !taken) return taken.error();
-  const GgufSizes sizes = sizes_of(*header);
+  const GgufSizes sizes = sizes_of(files->header);
   config->dtype = unpacked(sizes.main);
   ModelDescription model = describe(name, *config, {}, dtype);
-  if (const auto checked = check_gguf_tensors(model.shape, *header, file.string()); !checked) return checked.error();
+  if (const auto checked = check_gguf_tensors(model.shape, files->header, file.string()); !checked) return checked.error();
   model.checkpoint_bytes = sizes.bytes;
   if (block_of(sizes.main).elements > 1)
     model.notes.push_back(fmt::format("the file's weights are {}, {}; they are dequantised to {}",
