@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "spec/model/bit_field.hpp"
 #include "checkpoint/quantized/float8.hpp"
@@ -23,6 +24,7 @@ class CompressedDecoder final : public MatrixDecoder {
       : method_(method), files_(files), matrices_(matrices) {}
 
   std::string_view stored_as(std::size_t) const override {
+    if (method_.form == Form::small_floating) return "float4";
     return method_.form == Form::floating ? "float8" : method_.bits == 4 ? "int4" : method_.bits == 8 ? "int8" : "integers";
   }
 
@@ -71,6 +73,7 @@ class CompressedDecoder final : public MatrixDecoder {
  private:
   Result<void> read_codes(const QuantizedMatrix& matrix, const MatrixTile& tile, std::span<float> numbers) const {
     if (method_.form == Form::packed) return read_packed_codes(matrix, tile, numbers);
+    if (method_.form == Form::small_floating) return read_small_floats(matrix, tile, numbers);
     const std::string weight = matrix.part("weight");
     std::vector<std::uint8_t> codes(numbers.size());
     const TensorSlice slice{tile.first_row, tile.rows, tile.first_column, tile.columns};
@@ -79,6 +82,24 @@ class CompressedDecoder final : public MatrixDecoder {
     for (std::size_t i = 0; i < codes.size(); ++i)
       numbers[i] = method_.form == Form::floating ? float8_values(type)[codes[i]]
                                                   : static_cast<float>(static_cast<std::int8_t>(codes[i]));
+    return {};
+  }
+
+  // Two in a byte, the lower half first.
+  Result<void> read_small_floats(const QuantizedMatrix& matrix, const MatrixTile& tile, std::span<float> numbers) const {
+    constexpr std::array<float, 16> values{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+    const std::int64_t first = tile.first_column / 2;
+    const std::int64_t width = spec::divided_up(tile.first_column + tile.columns, 2) - first;
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tile.rows * width));
+    if (auto read = files_.read(matrix.part("weight_packed"), {tile.first_row, tile.rows, first, width},
+                                spec::ElementType::uint8, std::as_writable_bytes(std::span(bytes)));
+        !read)
+      return read;
+    std::size_t place = 0;
+    for (std::int64_t row = 0; row < tile.rows; ++row)
+      for (std::int64_t column = tile.first_column; column < tile.first_column + tile.columns; ++column)
+        numbers[place++] =
+            values[bytes[static_cast<std::size_t>(row * width + column / 2 - first)] >> 4 * (column % 2) & 15];
     return {};
   }
 

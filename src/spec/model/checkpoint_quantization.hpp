@@ -30,7 +30,8 @@ struct Float8Quantization {
 
 // What the compressed-tensors package writes.
 struct CompressedQuantization {
-  enum class Form { packed, whole, floating };  // whole numbers in words of 32 bits, or in bytes; 8-bit floats
+  // Whole numbers in words of 32 bits, or in bytes; floats of 8 bits, or of 4 with powers of two as scales.
+  enum class Form { packed, whole, floating, small_floating };
   enum class Sharing { tensor, row, group, block };  // of scales
   Form form = Form::packed;
   int bits = 4;

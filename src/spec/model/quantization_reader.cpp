@@ -67,12 +67,13 @@ void read_compressed_weights(const json& weights, ConfigReader& reader, std::str
   method.bits = static_cast<int>(inner.whole({"num_bits"}, 8, 8).value_or(8));
   const std::string type = inner.text("type", "int");
   const bool fits = method.form == Form::whole ? type == "int" || (type == "float" && method.bits == 8)
-                    : method.form == Form::floating ? type == "float" && method.bits == 8
-                                                    : type == "int";
+                    : method.form == Form::floating       ? type == "float" && method.bits == 8
+                    : method.form == Form::small_floating ? type == "float" && method.bits == 4
+                                                          : type == "int";
   if (!fits)
     inner.note("type", fmt::format("is {} of {} bits, which this format does not hold", shown(json(type)), method.bits),
-               "accepted: int of 1 to 8 bits, float of 8 bits");
-  if (type == "float") method.form = Form::floating;
+               "accepted: int of 1 to 8 bits, float of 8 bits, and of 4 bits in mxfp4-pack-quantized");
+  if (type == "float" && method.form == Form::whole) method.form = Form::floating;
   method.symmetric = inner.flag("symmetric", true);
   const std::string strategy = inner.is_null("strategy") ? "" : inner.text("strategy", "");
   const bool grouped = inner.find({"group_size"}) != nullptr && !inner.is_null("group_size") &&
@@ -92,6 +93,8 @@ void read_compressed_weights(const json& weights, ConfigReader& reader, std::str
   } else {
     inner.note("strategy", fmt::format("is {}", shown(json(strategy))), "accepted: tensor, channel, group, block");
   }
+  if (method.form == Form::small_floating && (!method.symmetric || method.block != ScaleBlock{1, 32}))
+    inner.note("group_size", "is not 32, or weights are not symmetric", "accepted: groups of 32, symmetric");
   for (const Problem& problem : inner.problems()) reader.note(problem.where, problem.what, problem.remedy);
 }
 
@@ -119,9 +122,11 @@ CheckpointQuantization read_compressed(ConfigReader& reader) {
     method.form = Form::whole;
   else if (format == "float-quantized")
     method.form = Form::floating;
+  else if (format == "mxfp4-pack-quantized")
+    method.form = Form::small_floating;
   else
     reader.note("format", fmt::format("is {}, which is not read", shown(json(format))),
-                "accepted: pack-quantized, int-quantized, float-quantized, naive-quantized");
+                "accepted: pack-quantized, int-quantized, float-quantized, naive-quantized, mxfp4-pack-quantized");
   const json* groups = reader.find({"config_groups"});
   if (groups == nullptr || !groups->is_object() || groups->empty()) {
     reader.note("config_groups", "is missing, or is not an object with groups", "");

@@ -44,6 +44,14 @@ void check_four_bits(QuantizedParts& parts) {
   static_cast<void>(parts.require(state_part(!nf4 && parts.has(state_part(PackedCode::fp4)) ? PackedCode::fp4 : PackedCode::nf4)));
 }
 
+void check_small_floats(QuantizedParts& parts) {
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  parts.divides("runs", 32, "columns", columns);
+  parts.share_scales(1, 32);
+  parts.require("weight_packed", {ElementType::uint8}, {{rows, columns / 2}});
+  parts.require("weight_scale", {ElementType::uint8, ElementType::float8_e8m0}, {{rows, columns / 32}});
+}
+
 std::span<const std::string_view> parts_of(const BitsAndBytesQuantization&) { return bitsandbytes_parts; }
 std::span<const std::string_view> parts_of(const Float8Quantization&) { return float8_parts; }
 std::span<const std::string_view> parts_of(const CompressedQuantization&) { return compressed_parts; }
@@ -93,10 +101,14 @@ void check_parts(const Float8Quantization& method, QuantizedParts& parts) {
 }
 
 void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
+  for (const std::string_view word : {"input_scale", "input_zero_point", "input_global_scale", "output_scale", "k_scale",
+                                      "v_scale"})
+    parts.ignore(word);
   using Form = CompressedQuantization::Form;
   using Sharing = CompressedQuantization::Sharing;
   const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
   const bool packed = method.form == Form::packed;
+  if (method.form == Form::small_floating) return check_small_floats(parts);
   if (packed) {
     parts.require("weight_packed", {ElementType::int32}, {{rows, divided_up(columns * method.bits, 32)}});
     parts.require("weight_shape", {ElementType::int64, ElementType::int32}, {{2}});
@@ -132,9 +144,6 @@ void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
   else
     parts.ignore("weight_zero_point");
   if (packed && parts.has("weight_g_idx")) parts.require("weight_g_idx", {ElementType::int32}, {{columns}});
-  for (const std::string_view word : {"input_scale", "input_zero_point", "input_global_scale", "output_scale", "k_scale",
-                                      "v_scale"})
-    parts.ignore(word);
 }
 
 void check_parts(const GptqQuantization& method, QuantizedParts& parts) {

@@ -93,6 +93,9 @@ TEST(QuantizationReader, KnowsTheFormatsOfCompressedTensors) {
   EXPECT_EQ(accepted<Read>(compressed("float-quantized", R"({"num_bits": 8, "type": "float", "strategy": "block",
                                                              "block_structure": [128, 64]})")),
             (Read{Read::Form::floating, 8, Read::Sharing::block, {128, 64}, true}));
+  EXPECT_EQ(accepted<Read>(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "float", "strategy": "group",
+                                                                  "group_size": 32})")),
+            (Read{Read::Form::small_floating, 4, Read::Sharing::group, {1, 32}, true}));
   EXPECT_EQ(accepted<Read>(compressed("naive-quantized", R"({"num_bits": 8, "type": "float", "strategy": "tensor"})"))
                 .form,
             Read::Form::floating);
@@ -100,12 +103,17 @@ TEST(QuantizationReader, KnowsTheFormatsOfCompressedTensors) {
 
 TEST(QuantizationReader, RefusesOtherFormsOfCompressedTensorsByTheirName) {
   const std::string weights = R"({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32})";
-  for (const char* format : {"nvfp4-pack-quantized", "mxfp4-pack-quantized", "marlin-24", "mixed-precision", "dense"})
+  for (const char* format : {"nvfp4-pack-quantized", "mxfp8-quantized", "marlin-24", "mixed-precision", "dense"})
     EXPECT_TRUE(contains(refused(compressed(format, weights)), fmt::format("format: is \"{}\", which is not read", format),
                          "pack-quantized"));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 9, "type": "int"})")), "num_bits: is 9"));
   EXPECT_TRUE(contains(refused(compressed("float-quantized", R"({"num_bits": 4, "type": "float"})")),
                        "\"float\" of 4 bits, which this format does not hold"));
+  EXPECT_TRUE(contains(refused(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "float",
+                                                                      "strategy": "group", "group_size": 16})")),
+                       "group_size: is not 32", "groups of 32"));
+  EXPECT_TRUE(contains(refused(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "int"})")),
+                       "\"int\" of 4 bits, which this format does not hold"));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 4, "strategy": "tensor_group"})")),
                        "strategy: is \"tensor_group\""));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", weights, R"("sparsity_config": {"format": "sparse-bitmask"},)")),
