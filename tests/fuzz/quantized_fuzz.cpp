@@ -37,6 +37,7 @@ class Fuzzer {
     }
     counts_.opened.resize(seeds_.size());
     watch(folder_.path().string());
+    for (const QuantizedSeed& sound : seeds_) check(sound);
   }
 
   void one() {
@@ -61,6 +62,14 @@ class Fuzzer {
 
   void write(const char* name, const std::string& bytes) {
     std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
+  }
+
+  void check(const QuantizedSeed& sound) {
+    write("model.safetensors", spec::testing::little_endian<std::uint64_t>(sound.header.size()) + sound.header + sound.data);
+    write("config.json", fmt::format(fmt::runtime(quantized_config), ", \"quantization_config\": " + sound.settings));
+    const auto opened = checkpoint::open_checkpoint(folder_.path().string(), {});
+    if (!opened) throw std::logic_error(fmt::format("{} is refused: {}", sound.settings, to_string(opened.error())));
+    if (read_everything(**opened, random_) == 0) throw std::logic_error(sound.settings + " cannot be read");
   }
 
   // Most often sound, so that what lies behind the checks is reached; otherwise with other bytes in a few places.

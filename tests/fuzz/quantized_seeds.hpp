@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -45,11 +46,24 @@ inline SeedTensor json_bytes(const char* name, const std::string& text) {
   return {name, "U8", 1, {static_cast<std::int64_t>(text.size())}, text};
 }
 
+// What the codes stand for, in the bits of float32.
+inline constexpr std::array<std::uint32_t, 16> nf4_table{0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f,
+                                                         0xbdba7871, 0x00000000, 0x3da2faff, 0x3e24cae3, 0x3e7c04dd, 0x3ead033a,
+                                                         0x3ee1a4b8, 0x3f1007ab, 0x3f3913b3, 0x3f800000};
+inline constexpr std::array<std::uint32_t, 16> fp4_table{0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000,
+                                                         0x3e2aaaab, 0x3e800000, 0x80000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000,
+                                                         0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000};
+
+inline SeedTensor table_of(const std::array<std::uint32_t, 16>& bits) {
+  return {"weight.quant_map", "F32", 4, {16},
+          numbers_of<std::uint32_t>(16, [&](std::int64_t i) { return bits[static_cast<std::size_t>(i)]; })};
+}
+
 inline SeedTensors nf4_parts(std::int64_t rows, std::int64_t columns) {
   const std::int64_t elements = rows * columns;
   return {{"weight", "U8", 1, {elements / 2, 1}},
           {"weight.absmax", "F32", 4, {elements / 64}},
-          {"weight.quant_map", "F32", 4, {16}},
+          table_of(nf4_table),
           json_bytes("weight.quant_state.bitsandbytes__nf4",
                      fmt::format(R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "float16", "shape": [{}, {}]}})", rows,
                                  columns))};
@@ -59,7 +73,7 @@ inline SeedTensors double_fp4_parts(std::int64_t rows, std::int64_t columns) {
   const std::int64_t elements = rows * columns;
   return {{"weight", "U8", 1, {elements / 2, 1}},
           {"weight.absmax", "U8", 1, {elements / 64}},
-          {"weight.quant_map", "F32", 4, {16}},
+          table_of(fp4_table),
           {"weight.nested_absmax", "F32", 4, {(elements / 64 + 255) / 256}},
           {"weight.nested_quant_map", "F32", 4, {256}},
           json_bytes("weight.quant_state.bitsandbytes__fp4",

@@ -8,18 +8,38 @@ Result<void> GroupedDecoder::decode(std::size_t number, const MatrixTile& tile, 
   const spec::QuantizedMatrix& matrix = matrices_[number];
   const auto groups = groups_of(matrix, tile.first_column, tile.columns);
   if (!groups) return groups.error();
-  const auto [first, last] = std::ranges::minmax(*groups);
+  std::vector<std::int64_t> touched = *groups;
+  std::ranges::sort(touched);
+  touched.erase(std::ranges::unique(touched).begin(), touched.end());
   if (auto read = read_codes(matrix, tile, numbers); !read) return read;
-  const auto factors = read_factors(matrix, tile, first, last + 1 - first);
+  const auto factors = read_touched(matrix, tile, touched);
   if (!factors) return factors.error();
+  std::vector<std::size_t> places;  // of the columns, where their groups' factors begin
+  for (const std::int64_t group : *groups)
+    places.push_back(static_cast<std::size_t>((std::ranges::lower_bound(touched, group) - touched.begin()) * tile.rows));
   const auto rows = static_cast<std::size_t>(tile.rows), columns = static_cast<std::size_t>(tile.columns);
   for (std::size_t row = 0; row < rows; ++row)
     for (std::size_t i = 0; i < columns; ++i) {
-      const std::size_t place = static_cast<std::size_t>((*groups)[i] - first) * rows + row;
       float& element = numbers[row * columns + i];
-      element = (element - factors->zero_points[place]) * factors->scales[place];
+      element = (element - factors->zero_points[places[i] + row]) * factors->scales[places[i] + row];
     }
   return {};
+}
+
+// Groups that follow one another are read at once: those of a tile may lie anywhere.
+Result<GroupFactors> GroupedDecoder::read_touched(const spec::QuantizedMatrix& matrix, const MatrixTile& tile,
+                                                  std::span<const std::int64_t> groups) const {
+  GroupFactors all;
+  for (std::size_t first = 0; first < groups.size();) {
+    std::size_t end = first + 1;
+    while (end < groups.size() && groups[end] == groups[end - 1] + 1) ++end;
+    const auto factors = read_factors(matrix, tile, groups[first], static_cast<std::int64_t>(end - first));
+    if (!factors) return factors.error();
+    all.scales.insert(all.scales.end(), factors->scales.begin(), factors->scales.end());
+    all.zero_points.insert(all.zero_points.end(), factors->zero_points.begin(), factors->zero_points.end());
+    first = end;
+  }
+  return all;
 }
 
 Result<std::vector<std::int64_t>> GroupedDecoder::groups_of(const spec::QuantizedMatrix& matrix,

@@ -36,6 +36,9 @@ class GroupedDecoder : public MatrixDecoder {
   const SafetensorsSource& files() const { return files_; }
 
  private:
+  Result<GroupFactors> read_touched(const spec::QuantizedMatrix& matrix, const MatrixTile& tile,
+                                    std::span<const std::int64_t> groups) const;
+
   const SafetensorsSource& files_;
   const Matrices& matrices_;
 };
