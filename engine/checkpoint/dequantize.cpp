@@ -1,5 +1,7 @@
 #include "checkpoint/dequantize.hpp"
 
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -172,6 +174,34 @@ void unpack_q6_k(const Byte* block, float* out) {
   }
 }
 
+// Numbers that lie closer together around 0.
+constexpr std::array<signed char, 16> uneven_numbers{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// Sixteen bytes of nibbles, the low ones first, as places in a table.
+void unpack_looked_up(const Byte* packed, const std::array<signed char, 16>& table, float scale, float* out) {
+  for (int i = 0; i < 16; ++i) {
+    out[i] = scale * number(table[packed[i] & 15]);
+    out[i + 16] = scale * number(table[packed[i] >> 4]);
+  }
+}
+
+void unpack_iq4_nl(const Byte* block, float* out) { unpack_looked_up(block + 2, uneven_numbers, half_at(block), out); }
+
+// Eight groups of 32 with scales of six bits: two in a pair of bits of a word of 16, four in a nibble.
+void unpack_iq4_xs(const Byte* block, float* out) {
+  const float scale = half_at(block);
+  for (int group = 0; group < 8; ++group) {
+    const int high = block[2 + group / 4] >> 2 * (group % 4) & 3, low = block[4 + group / 2] >> 4 * (group % 2) & 15;
+    unpack_looked_up(block + 8 + 16 * group, uneven_numbers, scale * number((low | high << 4) - 32), out + 32 * group);
+  }
+}
+
+// Two times the floats of four bits, times half of a power of two.
+void unpack_mxfp4(const Byte* block, float* out) {
+  constexpr std::array<signed char, 16> doubled{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  unpack_looked_up(block + 1, doubled, std::ldexp(1.0F, block[0] - 128), out);
+}
+
 template <auto unpack>
 void unpack_all(GgufType type, std::span<const std::byte> in, std::span<float> out) {
   const auto [elements, bytes] = spec::block_of(type);
@@ -215,6 +245,12 @@ void dequantize(GgufType type, std::span<const std::byte> in, std::span<float> o
       return unpack_all<unpack_q5_k>(type, in, out);
     case GgufType::q6_k:
       return unpack_all<unpack_q6_k>(type, in, out);
+    case GgufType::iq4_nl:
+      return unpack_all<unpack_iq4_nl>(type, in, out);
+    case GgufType::iq4_xs:
+      return unpack_all<unpack_iq4_xs>(type, in, out);
+    case GgufType::mxfp4:
+      return unpack_all<unpack_mxfp4>(type, in, out);
   }
 }
 

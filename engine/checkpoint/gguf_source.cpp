@@ -51,17 +51,21 @@ struct GgufSource::Tile {
 
 Result<std::unique_ptr<GgufSource>> GgufSource::open(const std::filesystem::path& path,
                                                      const spec::ModelDescription& model) {
-  const auto header = spec::read_gguf_header(path);
-  if (!header) return header.error();
+  const auto files = spec::read_gguf_files(path);
+  if (!files) return files.error();
   if (model.config.head_size % 2 != 0 && model.config.position_kind == spec::PositionKind::rotary)
     return Error{Error::Kind::bad_input,
                  fmt::format("{}: heads of {} elements cannot rotate in pairs", path.string(), model.config.head_size),
                  ""};
-  auto file = RegularFile::open(path);
-  if (!file) return file.error();
-  std::unique_ptr<GgufSource> source(new GgufSource(std::move(*file)));
+  std::vector<RegularFile> opened;
+  for (const std::filesystem::path& part : files->paths) {
+    auto file = RegularFile::open(part);
+    if (!file) return file.error();
+    opened.push_back(std::move(*file));
+  }
+  std::unique_ptr<GgufSource> source(new GgufSource(std::move(opened)));
   std::unordered_map<std::string_view, const spec::GgufTensor*> stored;
-  for (const spec::GgufTensor& tensor : header->tensors) stored.emplace(tensor.name, &tensor);
+  for (const spec::GgufTensor& tensor : files->header.tensors) stored.emplace(tensor.name, &tensor);
   for (std::size_t i = 0; i < model.shape.tensors.size(); ++i) {
     const spec::TensorId id{i};
     const spec::TensorShape& wanted = model.shape.at(id);
@@ -79,8 +83,8 @@ Result<std::unique_ptr<GgufSource>> GgufSource::open(const std::filesystem::path
     const std::int64_t row = rank == 0 ? 1 : tensor.dimensions.sizes[rank - 1];
     source->directory_.add(
         {std::move(name), wanted.dimensions, spec::name(tensor.type), std::nullopt, tensor.end - tensor.begin});
-    source->places_.push_back({tensor.begin, tensor.type, spec::gguf_order(model.shape, id, model.config.family),
-                               model.config.head_size, row});
+    source->places_.push_back({tensor.file, tensor.begin, tensor.type,
+                               spec::gguf_order(model.shape, id, model.config.family), model.config.head_size, row});
   }
   return source;
 }
@@ -122,7 +126,7 @@ Result<void> GgufSource::load(const Place& place, std::int64_t first_row, std::i
   const auto part = static_cast<std::size_t>(tile.bytes * (rows / reads));
   for (std::int64_t i = 0; i < reads; ++i)
     if (auto read =
-            file_.read_at(at(first_row + i), std::span(tile.packed).subspan(static_cast<std::size_t>(i) * part, part));
+            files_[place.file].read_at(at(first_row + i), std::span(tile.packed).subspan(static_cast<std::size_t>(i) * part, part));
         !read)
       return read;
   bytes_read_.fetch_add(tile.packed.size(), std::memory_order_relaxed);

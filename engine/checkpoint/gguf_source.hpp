@@ -1,4 +1,4 @@
-// Tensors out of a GGUF file, unpacked and in transformers' orientation.
+// Tensors out of a GGUF file or its parts, unpacked and in transformers' orientation.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 #include "system/regular_file.hpp"
 #include "checkpoint/slice_bounds.hpp"
 #include "checkpoint/tensor_directory.hpp"
-#include "spec/model/gguf_header.hpp"
+#include "spec/model/gguf_files.hpp"
 #include "spec/model/gguf_names.hpp"
 #include "spec/model/model_source.hpp"
 
@@ -16,7 +16,8 @@ namespace muster::checkpoint {
 
 class GgufSource : public TensorSource {
  public:
-  static Result<std::unique_ptr<GgufSource>> open(const std::filesystem::path& file,
+  // first: the only file, or the first part.
+  static Result<std::unique_ptr<GgufSource>> open(const std::filesystem::path& first,
                                                   const spec::ModelDescription& model);
 
   std::span<const TensorEntry> tensors() const override { return directory_.entries(); }
@@ -26,9 +27,10 @@ class GgufSource : public TensorSource {
   std::uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
-  explicit GgufSource(RegularFile file) : file_(std::move(file)) {}
+  explicit GgufSource(std::vector<RegularFile> files) : files_(std::move(files)) {}
 
   struct Place {
+    std::size_t file = 0;
     std::uint64_t begin = 0;
     spec::GgufType type = spec::GgufType::f32;
     spec::GgufOrder order = spec::GgufOrder::same;
@@ -46,7 +48,7 @@ class GgufSource : public TensorSource {
   Result<void> read_transposed(const Place& place, const SliceBounds& bounds, spec::ElementType as,
                                std::span<std::byte> out) const;
 
-  RegularFile file_;
+  std::vector<RegularFile> files_;
   TensorDirectory directory_;
   std::vector<Place> places_;  // parallel to the directory's entries
   mutable std::atomic<std::uint64_t> bytes_read_ = 0;

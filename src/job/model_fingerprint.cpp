@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "spec/model/gguf_files.hpp"
 #include "spec/model/model_search.hpp"
 #include "system/sha256.hpp"
 
@@ -44,7 +45,7 @@ nlohmann::ordered_json model_fingerprint(const std::string& model) {
   if (std::filesystem::is_directory(*path, ignored))
     for (const auto& entry : std::filesystem::directory_iterator(*path, ignored)) files.push_back(entry.path());
   else
-    files.push_back(*path);
+    files = spec::gguf_parts_by_name(*path);
   std::ranges::sort(files);
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::is_regular_file(file, ignored)) continue;

@@ -1,9 +1,6 @@
 // Opens damaged checkpoints and reads all their tensors: checkpoint_fuzz [--inputs N] [--seed S]. A crash, a sanitizer
 // report or an input that takes longer than ten seconds ends it, and the files stay in the folder that is named.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,6 +17,7 @@
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/training_checkpoint.hpp"
 #include "checkpoint_bytes.hpp"
+#include "fuzz/checkpoint_reading.hpp"
 #include "fuzz/mutator.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "testing/scratch_folder.hpp"
@@ -28,20 +26,9 @@ namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::TensorEntry;
 using checkpoint::TensorSource;
 using spec::ElementType;
 using spec::testing::GgufBytes;
-
-std::string current_folder;  // for the signal handler, which can reach nothing else
-
-extern "C" void show_folder(int) {
-  constexpr std::string_view title = "\ncheckpoint_fuzz: too slow, or aborted, on the files in ";
-  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
-  static_cast<void>(!::write(STDERR_FILENO, current_folder.data(), current_folder.size()));
-  static_cast<void>(!::write(STDERR_FILENO, "\n", 1));
-  ::_exit(1);
-}
 
 constexpr std::string_view tiny_config =
     R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 6,
@@ -86,7 +73,8 @@ constexpr std::array block_types{BlockType{0, 1, 4},      BlockType{1, 1, 2},   
                                  BlockType{2, 32, 18},    BlockType{3, 32, 20},    BlockType{6, 32, 22},
                                  BlockType{7, 32, 24},    BlockType{8, 32, 34},    BlockType{10, 256, 84},
                                  BlockType{11, 256, 110}, BlockType{12, 256, 144}, BlockType{13, 256, 176},
-                                 BlockType{14, 256, 210}};
+                                 BlockType{14, 256, 210}, BlockType{20, 32, 18},    BlockType{23, 256, 136},
+                                 BlockType{39, 32, 17}};
 
 void add_tokenizer(GgufBytes& bytes, bool byte_level) {
   bytes.word("tokenizer.ggml.model", byte_level ? "gpt2" : "llama");
@@ -97,16 +85,17 @@ void add_tokenizer(GgufBytes& bytes, bool byte_level) {
   bytes.value("tokenizer.ggml.scores", 9, scores).word("tokenizer.chat_template", "{{ messages }}");
 }
 
-struct GgufSeed {
+struct GgufFileSeed {
   std::string header;
   std::size_t data;  // bytes
 };
+using GgufSeed = std::vector<GgufFileSeed>;  // a model's files
 
 class SeedBuilder {
  public:
-  SeedBuilder(std::string architecture, std::uint32_t first_type) : next_type_(first_type) {
-    bytes_.word("general.architecture", architecture).number("general.alignment", 32);
-    const auto number = [&](const char* key, std::uint32_t value) { bytes_.number(architecture + "." + key, value); };
+  SeedBuilder(std::string architecture, std::uint32_t first_type) : next_type_(first_type), parts_(1) {
+    parts_[0].bytes.word("general.architecture", architecture).number("general.alignment", 32);
+    const auto number = [&](const char* key, std::uint32_t value) { parts_[0].bytes.number(architecture + "." + key, value); };
     const bool gpt2 = architecture == "gpt2";
     number("block_count", 1);
     number("embedding_length", 256);
@@ -129,22 +118,40 @@ class SeedBuilder {
     }
     std::uint64_t bytes = row / type.elements * type.bytes;
     if (sizes.size() == 2) bytes *= sizes[0];
-    bytes_.tensor(name, {sizes.rbegin(), sizes.rend()}, type.number, bytes);
-    data_ += (bytes + 31) / 32 * 32;
+    parts_.back().bytes.tensor(name, {sizes.rbegin(), sizes.rend()}, type.number, bytes);
+    parts_.back().data += (bytes + 31) / 32 * 32;
+    ++tensors_;
   }
 
+  // What is added from now on lies in another file.
+  void next_part() { parts_.emplace_back(); }
+
   GgufSeed finish(bool byte_level) {
-    add_tokenizer(bytes_, byte_level);
-    return {bytes_.header(), data_};
+    add_tokenizer(parts_[0].bytes, byte_level);
+    GgufSeed seed;
+    for (std::uint32_t i = 0; i < parts_.size(); ++i) {
+      auto& [bytes, data] = parts_[i];
+      if (parts_.size() > 1)
+        bytes.number("split.no", i)
+            .number("split.count", static_cast<std::uint32_t>(parts_.size()))
+            .number("split.tensors.count", tensors_);
+      seed.push_back({bytes.header(), data});
+    }
+    return seed;
   }
 
  private:
-  GgufBytes bytes_;
+  struct Part {
+    GgufBytes bytes;
+    std::size_t data = 0;
+  };
+
   std::size_t next_type_;
-  std::size_t data_ = 0;
+  std::vector<Part> parts_;
+  std::uint32_t tensors_ = 0;
 };
 
-GgufSeed llama_seed(std::uint32_t first_type) {
+GgufSeed llama_seed(std::uint32_t first_type, bool in_parts) {
   SeedBuilder seed("llama", first_type);
   seed.add("token_embd.weight", {6, 256});
   for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"})
@@ -152,10 +159,12 @@ GgufSeed llama_seed(std::uint32_t first_type) {
   seed.add("blk.0.attn_q.weight", {8, 256});
   seed.add("blk.0.attn_k.weight", {4, 256});
   seed.add("blk.0.attn_v.weight", {4, 256});
+  if (in_parts) seed.next_part();
   seed.add("blk.0.attn_q.bias", {8});
   for (const char* name : {"blk.0.attn_k.bias", "blk.0.attn_v.bias"}) seed.add(name, {4});
   seed.add("blk.0.attn_output.weight", {256, 8});
   seed.add("blk.0.attn_output.bias", {256});
+  if (in_parts) seed.next_part();
   seed.add("blk.0.ffn_gate.weight", {2, 256});
   seed.add("blk.0.ffn_up.weight", {2, 256});
   seed.add("blk.0.ffn_down.weight", {256, 2});
@@ -239,7 +248,7 @@ std::vector<std::string> words() {
 }
 
 struct Counts {
-  std::size_t opened = 0, tensors = 0, tokenizers = 0, converted = 0, resumed = 0;
+  std::size_t opened = 0, in_parts = 0, tensors = 0, tokenizers = 0, converted = 0, resumed = 0;
 };
 
 class Fuzzer {
@@ -252,12 +261,13 @@ class Fuzzer {
         piece_headers_({training_.headers.begin(), training_.headers.end()}, words(), seed),
         random_(seed) {
     for (std::uint32_t type = 0; type < block_types.size(); ++type) {
-      gguf_seeds_.push_back(llama_seed(type));
+      gguf_seeds_.push_back(llama_seed(type, type % 4 == 1));
       if (type % 4 == 0) gguf_seeds_.push_back(gpt2_seed(type));
     }
     for (const GgufSeed& gguf : gguf_seeds_)
-      gguf_mutators_.emplace_back(std::vector{gguf.header}, words(), seed + gguf.data);
-    current_folder = folder_.path().string();
+      for (auto& mutators = gguf_mutators_.emplace_back(); const GgufFileSeed& file : gguf)
+        mutators.emplace_back(std::vector{file.header}, words(), seed + file.data);
+    watch(folder_.path().string());
   }
 
   void one() {
@@ -296,16 +306,30 @@ class Fuzzer {
     use(checkpoint::open_checkpoint(folder_.path().string(), {}));
   }
 
-  void try_gguf() {
-    const std::size_t which = below(gguf_seeds_.size());
+  // One file of a model is damaged, or is missing.
+  fs::path write_gguf(std::size_t which) {
     const GgufSeed& seed = gguf_seeds_[which];
-    std::string file = below(4) == 0 ? seed.header : gguf_mutators_[which].next();
-    file.resize((file.size() + 31) / 32 * 32);
-    file += random_bytes(seed.data);
-    if (below(8) == 0) file.resize(below(file.size() + 1));
-    write("model.gguf", file);
-    const fs::path path = folder_.path() / "model.gguf";
-    use(checkpoint::open_checkpoint(path.string(), {}));
+    const std::size_t wrong = below(seed.size());
+    fs::path first;
+    for (std::size_t i = 0; i < seed.size(); ++i) {
+      const bool sound = i != wrong || below(4) == 0;
+      std::string file = sound ? seed[i].header : gguf_mutators_[which][i].next();
+      file.resize((file.size() + 31) / 32 * 32);
+      file += random_bytes(seed[i].data);
+      if (i == wrong && below(8) == 0) file.resize(below(file.size() + 1));
+      const std::string name =
+          seed.size() == 1 ? "model.gguf" : fmt::format("m-{:05}-of-{:05}.gguf", i + 1, seed.size());
+      write(name.c_str(), file);
+      if (i == wrong && seed.size() > 1 && below(32) == 0) fs::remove(folder_.path() / name);
+      if (i == 0) first = folder_.path() / name;
+    }
+    return first;
+  }
+
+  void try_gguf() {
+    const fs::path path = write_gguf(below(gguf_seeds_.size()));
+    const bool in_parts = path.filename() != "model.gguf";
+    if (use(checkpoint::open_checkpoint(path.string(), {})) && in_parts) ++counts_.in_parts;
     const auto header = spec::read_gguf_header(path);
     if (header) {
       if (checkpoint::gguf_tokenizer_json(*header)) ++counts_.tokenizers;
@@ -366,26 +390,11 @@ class Fuzzer {
     fs::remove_all(place);
   }
 
-  // Every tensor whole, and one part of it; what is asked for must be given or refused.
-  void use(Result<std::unique_ptr<TensorSource>> opened) {
-    if (!opened) return;
+  bool use(Result<std::unique_ptr<TensorSource>> opened) {
+    if (!opened) return false;
     ++counts_.opened;
-    constexpr std::array types{ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::float64,
-                               ElementType::uint8};
-    for (const TensorEntry& entry : (*opened)->tensors()) {
-      const ElementType as = types[below(types.size())];
-      const auto bytes = static_cast<std::size_t>(spec::bytes_per_element(as));
-      std::vector<std::byte> whole(static_cast<std::size_t>(entry.dimensions.elements()) * bytes);
-      if ((*opened)->read(entry.name, {}, as, whole)) ++counts_.tensors;
-      checkpoint::TensorSlice part;
-      part.first_row = static_cast<std::int64_t>(below(9)) - 1;
-      part.rows = static_cast<std::int64_t>(below(9)) - 1;
-      part.first_column = static_cast<std::int64_t>(below(300)) - 1;
-      part.columns = static_cast<std::int64_t>(below(300)) - 1;
-      std::vector<std::byte> some(static_cast<std::size_t>(std::max<std::int64_t>(0, *part.rows * *part.columns)) *
-                                  bytes);
-      static_cast<void>((*opened)->read(entry.name, part, as, some));
-    }
+    counts_.tensors += read_everything(**opened, random_);
+    return true;
   }
 
   testing::ScratchFolder folder_;
@@ -393,7 +402,7 @@ class Fuzzer {
   TrainingSeed training_;
   Mutator manifests_, piece_headers_;
   std::vector<GgufSeed> gguf_seeds_;
-  std::vector<Mutator> gguf_mutators_;
+  std::vector<std::vector<Mutator>> gguf_mutators_;  // parallel to the seeds and their files
   std::mt19937_64 random_;
   std::string pool_;
   Counts counts_;
@@ -401,8 +410,6 @@ class Fuzzer {
 
 int fuzz(std::size_t inputs, std::uint64_t seed) {
   Fuzzer fuzzer(seed);
-  ::signal(SIGALRM, show_folder);
-  ::signal(SIGABRT, show_folder);
   const auto start = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < inputs; ++i) {
     ::alarm(10);
@@ -414,10 +421,10 @@ int fuzz(std::size_t inputs, std::uint64_t seed) {
   const Counts& counts = fuzzer.counts();
   fmt::print(
       "{{\"bench\": \"checkpoint_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"opened\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}, \"resumed\": {}}}\n",
-      inputs, seed, seconds, counts.opened, counts.tensors, counts.tokenizers, counts.converted, counts.resumed);
+      "\"opened\": {}, \"opened_in_parts\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}, \"resumed\": {}}}\n",
+      inputs, seed, seconds, counts.opened, counts.in_parts, counts.tensors, counts.tokenizers, counts.converted, counts.resumed);
   const bool reached =
-      counts.opened > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0 && counts.resumed > 0;
+      counts.opened > 0 && counts.in_parts > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0 && counts.resumed > 0;
   return inputs >= 5'000 && !reached ? 1 : 0;
 }
 

@@ -45,6 +45,8 @@ endfunction()
 add_fuzz(parser_fuzz LAYERS spec gpu sweep TEST ParserFuzz.SurvivesMutatedTexts --inputs 20000 --seed 1)
 # Whole checkpoints, damaged anywhere, opened and read to the last tensor.
 add_fuzz(checkpoint_fuzz LAYERS checkpoint TEST CheckpointFuzz.ReadsDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
+# Checkpoints of quantised weights, of every method that is read.
+add_fuzz(quantized_fuzz LAYERS checkpoint TEST QuantizedFuzz.DecodesDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
 # What listens on the port of a run: right and damaged messages.
 add_fuzz(store_fuzz LAYERS rendezvous TEST StoreFuzz.AnswersRightMessagesAndSurvivesWrongOnes --messages 50000 --seed 1)
 add_fuzz(template_fuzz LAYERS chat TEST TemplateFuzz.SurvivesMutatedTemplates --inputs 5000 --seed 1)

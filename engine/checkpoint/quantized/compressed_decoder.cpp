@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
-#include "checkpoint/quantized/bit_field.hpp"
+#include "spec/model/bit_field.hpp"
 #include "checkpoint/quantized/float8.hpp"
 #include "checkpoint/quantized/group_index.hpp"
 #include "checkpoint/quantized/scale_grid.hpp"
@@ -23,6 +24,7 @@ class CompressedDecoder final : public MatrixDecoder {
       : method_(method), files_(files), matrices_(matrices) {}
 
   std::string_view stored_as(std::size_t) const override {
+    if (method_.form == Form::small_floating) return "float4";
     return method_.form == Form::floating ? "float8" : method_.bits == 4 ? "int4" : method_.bits == 8 ? "int8" : "integers";
   }
 
@@ -34,7 +36,7 @@ class CompressedDecoder final : public MatrixDecoder {
     const auto zeros = read_zeros(matrix, *scales);
     if (!zeros) return zeros.error();
     const auto groups =
-        groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, tile.first_column, tile.columns);
+        groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, tile.first_column, tile.columns, true);
     if (!groups) return groups.error();
     const auto columns = static_cast<std::size_t>(tile.columns);
     for (std::int64_t row = 0; row < tile.rows; ++row, numbers = numbers.subspan(columns)) {
@@ -50,7 +52,7 @@ class CompressedDecoder final : public MatrixDecoder {
 
   // What the headers do not show.
   Result<void> check(const QuantizedMatrix& matrix) const {
-    const auto groups = groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, 0, matrix.columns);
+    const auto groups = groups_of_columns(files_, matrix, "weight_g_idx", matrix.run_columns, 0, matrix.columns, true);
     if (!groups) return groups.error();
     if (method_.form != Form::packed) return {};
     const std::string name = matrix.part("weight_shape");
@@ -71,6 +73,7 @@ class CompressedDecoder final : public MatrixDecoder {
  private:
   Result<void> read_codes(const QuantizedMatrix& matrix, const MatrixTile& tile, std::span<float> numbers) const {
     if (method_.form == Form::packed) return read_packed_codes(matrix, tile, numbers);
+    if (method_.form == Form::small_floating) return read_small_floats(matrix, tile, numbers);
     const std::string weight = matrix.part("weight");
     std::vector<std::uint8_t> codes(numbers.size());
     const TensorSlice slice{tile.first_row, tile.rows, tile.first_column, tile.columns};
@@ -79,6 +82,24 @@ class CompressedDecoder final : public MatrixDecoder {
     for (std::size_t i = 0; i < codes.size(); ++i)
       numbers[i] = method_.form == Form::floating ? float8_values(type)[codes[i]]
                                                   : static_cast<float>(static_cast<std::int8_t>(codes[i]));
+    return {};
+  }
+
+  // Two in a byte, the lower half first.
+  Result<void> read_small_floats(const QuantizedMatrix& matrix, const MatrixTile& tile, std::span<float> numbers) const {
+    constexpr std::array<float, 16> values{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+    const std::int64_t first = tile.first_column / 2;
+    const std::int64_t width = spec::divided_up(tile.first_column + tile.columns, 2) - first;
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tile.rows * width));
+    if (auto read = files_.read(matrix.part("weight_packed"), {tile.first_row, tile.rows, first, width},
+                                spec::ElementType::uint8, std::as_writable_bytes(std::span(bytes)));
+        !read)
+      return read;
+    std::size_t place = 0;
+    for (std::int64_t row = 0; row < tile.rows; ++row)
+      for (std::int64_t column = tile.first_column; column < tile.first_column + tile.columns; ++column)
+        numbers[place++] =
+            values[bytes[static_cast<std::size_t>(row * width + column / 2 - first)] >> 4 * (column % 2) & 15];
     return {};
   }
 
@@ -95,8 +116,8 @@ class CompressedDecoder final : public MatrixDecoder {
     std::size_t place = 0;
     for (std::int64_t row = 0; row < tile.rows; ++row)
       for (std::int64_t i = 0; i < tile.columns; ++i)
-        numbers[place++] =
-            whole_number(bit_field(words.data() + row * width, first_bit - 32 * first_word + i * method_.bits, method_.bits));
+        numbers[place++] = whole_number(spec::bit_field(words.data() + row * width,
+                                                        first_bit - 32 * first_word + i * method_.bits, method_.bits));
     return {};
   }
 
@@ -127,7 +148,7 @@ class CompressedDecoder final : public MatrixDecoder {
       return read.error();
     for (std::int64_t row = 0; row < scales.rows(); ++row)
       for (std::int64_t i = 0; i < scales.width(); ++i)
-        zeros[static_cast<std::size_t>(row * scales.width() + i)] = whole_number(bit_field(
+        zeros[static_cast<std::size_t>(row * scales.width() + i)] = whole_number(spec::bit_field(
             words.data() + i, first_bit - 32 * first_word + row * method_.bits, method_.bits, scales.width()));
     return zeros;
   }

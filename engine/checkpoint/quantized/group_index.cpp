@@ -11,7 +11,7 @@ namespace muster::checkpoint {
 Result<std::vector<std::int64_t>> groups_of_columns(const SafetensorsSource& files,
                                                     const spec::QuantizedMatrix& matrix, std::string_view word,
                                                     std::int64_t group_size, std::int64_t first_column,
-                                                    std::int64_t columns) {
+                                                    std::int64_t columns, bool may_be_unset) {
   std::vector<std::int64_t> groups(static_cast<std::size_t>(columns));
   for (std::int64_t i = 0; i < columns; ++i) groups[static_cast<std::size_t>(i)] = (first_column + i) / group_size;
   if (files.find(matrix.part(word)) == nullptr) return groups;
@@ -20,7 +20,7 @@ Result<std::vector<std::int64_t>> groups_of_columns(const SafetensorsSource& fil
                                    std::as_writable_bytes(std::span(stored)));
       !read)
     return read.error();
-  if (std::ranges::all_of(stored, [](std::int32_t group) { return group == -1; })) return groups;
+  if (may_be_unset && std::ranges::all_of(stored, [](std::int32_t group) { return group == -1; })) return groups;
   const std::int64_t count = spec::divided_up(matrix.columns, group_size);
   for (std::size_t i = 0; i < stored.size(); ++i) {
     if (stored[i] < 0 || stored[i] >= count)

@@ -46,6 +46,8 @@ NewDecoder make_decoder(const spec::Float8Quantization& method, const Safetensor
                         const Matrices& matrices);
 NewDecoder make_decoder(const spec::CompressedQuantization& method, const SafetensorsSource& files,
                         const Matrices& matrices);
+NewDecoder make_decoder(const spec::GptqQuantization& method, const SafetensorsSource& files, const Matrices& matrices);
+NewDecoder make_decoder(const spec::AwqQuantization& method, const SafetensorsSource& files, const Matrices& matrices);
 
 // A refusal of what a matrix is made of.
 Error wrong_part(const spec::QuantizedMatrix& matrix, std::string_view word, std::string_view what);

@@ -13,10 +13,11 @@ Result<void> read_numbers(const SafetensorsSource& files, const std::string& nam
   const auto size = static_cast<std::size_t>(spec::bytes_per_element(type));
   std::vector<std::byte> bytes(numbers.size() * size);
   if (auto read = files.read_bytes(name, static_cast<std::uint64_t>(first) * size, bytes); !read) return read;
-  if (type == spec::ElementType::float8_e8m0) {
+  if (type == spec::ElementType::float8_e8m0 || type == spec::ElementType::uint8) {
+    const bool has_nan = type == spec::ElementType::float8_e8m0;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const int exponent = std::to_integer<int>(bytes[i]);
-      numbers[i] = exponent == 255 ? NAN : std::ldexp(1.0F, exponent - 127);
+      numbers[i] = has_nan && exponent == 255 ? NAN : std::ldexp(1.0F, exponent - 127);
     }
   } else {
     convert_numbers(type, bytes, spec::ElementType::float32, std::as_writable_bytes(numbers));

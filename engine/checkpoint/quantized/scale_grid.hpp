@@ -8,7 +8,7 @@
 
 namespace muster::checkpoint {
 
-// Numbers of a tensor, floating ones or powers of two, from its first-th on.
+// Numbers of a tensor, floating ones or powers of two (bytes are exponents), from its first-th on.
 Result<void> read_numbers(const SafetensorsSource& files, const std::string& name, std::int64_t first,
                           std::span<float> numbers);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "system/regular_file.hpp"
@@ -76,20 +77,36 @@ Result<std::vector<CheckpointFile>> read_listed(const fs::path& index) {
   return files;
 }
 
+// What AutoGPTQ calls the file of a model: "gptq_model-4bit-128g.safetensors". Nothing where there are several.
+std::optional<fs::path> autogptq_file(const fs::path& folder) {
+  std::optional<fs::path> found;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with("gptq_model-") || !name.ends_with(".safetensors")) continue;
+    if (found) return std::nullopt;
+    found = entry->path();
+  }
+  return found;
+}
+
+Result<std::vector<CheckpointFile>> read_single(const fs::path& file) {
+  auto header = read_safetensors_header(file);
+  if (!header) return header.error();
+  std::vector<CheckpointFile> files;
+  files.push_back({file, std::move(*header)});
+  return files;
+}
+
 }  // namespace
 
 Result<std::vector<CheckpointFile>> read_checkpoint_headers(const fs::path& folder) {
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
   std::error_code ignored;
-  if (fs::exists(single, ignored)) {
-    auto header = read_safetensors_header(single);
-    if (!header) return header.error();
-    std::vector<CheckpointFile> files;
-    files.push_back({single, std::move(*header)});
-    return files;
-  }
+  if (fs::exists(single, ignored)) return read_single(single);
   if (fs::exists(index, ignored)) return read_listed(index);
+  if (const auto file = autogptq_file(folder)) return read_single(*file);
   return std::vector<CheckpointFile>{};
 }
 

@@ -30,7 +30,8 @@ struct Float8Quantization {
 
 // What the compressed-tensors package writes.
 struct CompressedQuantization {
-  enum class Form { packed, whole, floating };  // whole numbers in words of 32 bits, or in bytes; 8-bit floats
+  // Whole numbers in words of 32 bits, or in bytes; floats of 8 bits, or of 4 with powers of two as scales.
+  enum class Form { packed, whole, floating, small_floating };
   enum class Sharing { tensor, row, group, block };  // of scales
   Form form = Form::packed;
   int bits = 4;
@@ -40,7 +41,26 @@ struct CompressedQuantization {
   bool operator==(const CompressedQuantization&) const = default;
 };
 
-using CheckpointQuantization = std::variant<BitsAndBytesQuantization, Float8Quantization, CompressedQuantization>;
+// What GPTQ's programs write: codes of a column for each output, and a scale and a zero point for each group of inputs.
+struct GptqQuantization {
+  int bits = 4;
+  std::optional<std::int64_t> group;  // inputs; absent: all of them
+  bool zeros_less_one = true;         // files hold zero points less one, as the first version of the format has them
+  bool symmetric = true;              // all zero points are in the middle
+  bool ordered = false;               // which group an input belongs to is in the files: they are not in a row
+  bool operator==(const GptqQuantization&) const = default;
+};
+
+// What AWQ's programs write, in 4 bits.
+struct AwqQuantization {
+  enum class Layout { by_inputs, by_outputs };  // a row for each; AWQ calls them gemm and gemv
+  Layout layout = Layout::by_inputs;
+  std::optional<std::int64_t> group;
+  bool operator==(const AwqQuantization&) const = default;
+};
+
+using CheckpointQuantization = std::variant<BitsAndBytesQuantization, Float8Quantization, CompressedQuantization,
+                                            GptqQuantization, AwqQuantization>;
 
 // "bitsandbytes", "fp8": config.json's quant_method.
 std::string_view method_name(const CheckpointQuantization& quantization);

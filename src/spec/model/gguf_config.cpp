@@ -157,13 +157,6 @@ void read_numbers(MetadataReader& reader, ModelConfig& config) {
 }  // namespace
 
 Result<ModelConfig> gguf_model_config(const GgufHeader& header, std::string_view source) {
-  if (const auto parts = header.metadata.find("split.count"); parts != header.metadata.end()) {
-    const auto* count = std::get_if<std::int64_t>(&parts->second);
-    if (count == nullptr || *count > 1)
-      return Error{Error::Kind::bad_input,
-                   fmt::format("{}: split.count is {}: GGUF files in parts are not read", source, count ? *count : 0),
-                   "join the parts into one file"};
-  }
   const auto family = read_family(header, source);
   if (!family) return family.error();
   MetadataReader reader(header, std::string(name(*family)), source);

@@ -31,7 +31,10 @@ constexpr std::array type_rows{
     TypeRow{8, GgufType::q8_0, "Q8_0", {32, 34}},    TypeRow{10, GgufType::q2_k, "Q2_K", {256, 84}},
     TypeRow{11, GgufType::q3_k, "Q3_K", {256, 110}}, TypeRow{12, GgufType::q4_k, "Q4_K", {256, 144}},
     TypeRow{13, GgufType::q5_k, "Q5_K", {256, 176}}, TypeRow{14, GgufType::q6_k, "Q6_K", {256, 210}},
+    TypeRow{20, GgufType::iq4_nl, "IQ4_NL", {32, 18}},
+    TypeRow{23, GgufType::iq4_xs, "IQ4_XS", {256, 136}},
     TypeRow{30, GgufType::bf16, "BF16", {1, 2}},
+    TypeRow{39, GgufType::mxfp4, "MXFP4", {32, 17}},
 };
 
 const TypeRow& row_of(GgufType type) { return *std::ranges::find(type_rows, type, &TypeRow::type); }

@@ -16,7 +16,7 @@
 namespace muster::spec {
 
 // The encodings of GGUF tensors: elements come in blocks of block_elements that take block_bytes.
-enum class GgufType { f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k };
+enum class GgufType { f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4 };
 std::string_view name(GgufType type);  // "Q4_K"
 struct GgufBlock {
   std::int64_t elements = 1;
@@ -38,7 +38,8 @@ struct GgufTensor {
   std::string name;  // "blk.0.attn_q.weight"
   GgufType type = GgufType::f32;
   Dimensions dimensions;    // in torch's order: GGUF's reversed
-  std::uint64_t begin = 0;  // bytes from the start of the file
+  std::size_t file = 0;     // of a model's files
+  std::uint64_t begin = 0;  // bytes from its start
   std::uint64_t end = 0;
 };
 

@@ -41,9 +41,10 @@ bool gives(const Rope& rope, const std::vector<float>& factors, std::int64_t hea
 
 }  // namespace
 
-Result<std::vector<float>> read_rope_factors(const std::filesystem::path& file, const GgufHeader& header) {
-  const auto tensor = std::ranges::find(header.tensors, tensor_name, &GgufTensor::name);
-  if (tensor == header.tensors.end()) return std::vector<float>{};
+Result<std::vector<float>> read_rope_factors(const GgufFiles& files) {
+  const auto tensor = std::ranges::find(files.header.tensors, tensor_name, &GgufTensor::name);
+  if (tensor == files.header.tensors.end()) return std::vector<float>{};
+  const std::filesystem::path& file = files.paths[tensor->file];
   if (tensor->type != GgufType::f32 || tensor->dimensions.elements() > largest::attention_width)
     return bad_factors(file.string(),
                        fmt::format("is {} with {} elements", name(tensor->type), tensor->dimensions.elements()));

@@ -8,6 +8,7 @@
 
 #include "system/files.hpp"
 #include "base/text.hpp"
+#include "spec/model/gguf_files.hpp"
 #include "spec/model/huggingface_cache.hpp"
 
 namespace muster::spec {
@@ -48,6 +49,12 @@ std::vector<fs::path> gguf_files(const fs::path& folder) {
   return files;
 }
 
+// A folder as it is, or the first part of the GGUF model that is all it holds.
+fs::path folder_or_first_part(const fs::path& folder) {
+  if (path_exists(folder / "config.json")) return folder;
+  return first_gguf_part(gguf_files(folder)).value_or(folder);
+}
+
 }  // namespace
 
 ModelSearch model_search_from_environment() { return {hub_cache_from_environment(), store_from_environment()}; }
@@ -60,13 +67,14 @@ Result<fs::path> find_in_store(const std::string& model, const fs::path& store) 
   if (path_exists(folder / "config.json")) return folder;
   const std::vector<fs::path> files = gguf_files(folder);
   if (files.size() == 1) return files.front();
+  if (const auto first = first_gguf_part(files)) return *first;
   return missing(fmt::format("{} holds no config.json and {} GGUF files", folder.string(), files.size()));
 }
 
 Result<fs::path> find_model(const std::string& model, const ModelSearch& search) {
   const fs::path path(model);
-  if (!model.empty() && path_exists(path)) return path;
   std::error_code ignored;
+  if (!model.empty() && path_exists(path)) return fs::is_directory(path, ignored) ? folder_or_first_part(path) : path;
   std::vector<std::string> looked{fmt::format("no file or folder {}", fs::absolute(path, ignored).string())};
   if (is_hub_name(model)) {
     if (!search.store.empty() && model.find('/') == std::string::npos) {
@@ -75,7 +83,7 @@ Result<fs::path> find_model(const std::string& model, const ModelSearch& search)
       looked.push_back(stored.error().what);
     }
     const auto cached = find_in_hub_cache(model, search.hub_cache);
-    if (cached) return *cached;
+    if (cached) return folder_or_first_part(*cached);
     looked.push_back(cached.error().what);
   }
   return Error{

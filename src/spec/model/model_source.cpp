@@ -11,10 +11,12 @@
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
 #include "spec/model/checkpoint_config.hpp"
-#include "spec/model/gguf_header.hpp"
+#include "spec/model/gguf_files.hpp"
 #include "spec/model/gguf_rope.hpp"
+#include "spec/model/gptq_zero_points.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/published_models.hpp"
+#include "spec/model/quantization_beside.hpp"
 #include "spec/model/quantized_tensors.hpp"
 #include "spec/model/safetensors_header.hpp"
 #include "spec/model/tensor_check.hpp"
@@ -35,7 +37,12 @@ Result<ModelConfig> read_config(const fs::path& path) {
                  "name the model's config.json"};
   const auto text = file->beginning(file->size());
   if (!text) return text.error();
-  return parse_model_config(*text, path.string());
+  auto config = parse_model_config(*text, path.string());
+  if (!config || config->quantization) return config;
+  const auto beside = read_quantization_beside(path.parent_path());
+  if (!beside) return beside.error();
+  config->quantization = *beside;
+  return config;
 }
 
 std::vector<NamedSizes> sizes_of(const Files& files) {
@@ -121,6 +128,22 @@ Result<std::vector<std::string>> unplaced_quantized_tensors(const ModelDescripti
   return std::move(found->extra);
 }
 
+Result<void> note_quantization(ModelDescription& model, const Files& files) {
+  const CheckpointQuantization& quantization = *model.config.quantization;
+  model.notes.push_back(fmt::format("the checkpoint's weights are quantised by {}, {}; they are dequantised to {}",
+                                    method_name(quantization), to_string(ByteCount{*model.checkpoint_bytes}),
+                                    spec::name(model.dtype)));
+  const auto* method = std::get_if<GptqQuantization>(&quantization);
+  if (method == nullptr) return {};
+  const auto doubtful = has_doubtful_zero_points(*method, files);
+  if (!doubtful) return doubtful.error();
+  if (*doubtful)
+    model.notes.push_back(
+        "zero points of its asymmetric GPTQ weights are all ones, which its format (gptq, the first version) cannot tell from "
+        "0: they count as 0; the same model in gptq_v2 would be certain");
+  return {};
+}
+
 // A model whose configuration is known, with its checkpoint files, if any.
 Result<ModelDescription> from_config(const std::string& name, const ModelConfig& config, const Files& files,
                                      std::optional<ElementType> dtype) {
@@ -130,9 +153,7 @@ Result<ModelDescription> from_config(const std::string& name, const ModelConfig&
   const auto extra = quantized ? unplaced_quantized_tensors(model, files) : unplaced_tensors(model, files);
   if (!extra) return extra.error();
   if (quantized)
-    model.notes.push_back(fmt::format("the checkpoint's weights are quantised by {}, {}; they are dequantised to {}",
-                                      method_name(*config.quantization),
-                                      to_string(ByteCount{*model.checkpoint_bytes}), spec::name(model.dtype)));
+    if (auto noted = note_quantization(model, files); !noted) return noted.error();
   if (!extra->empty())
     model.notes.push_back(
         fmt::format("{} tensors of the checkpoint have no place in the model and are left out, the first {}",
@@ -243,17 +264,17 @@ GgufSizes sizes_of(const GgufHeader& header) {
 }
 
 Result<ModelDescription> from_gguf(const std::string& name, const fs::path& file, std::optional<ElementType> dtype) {
-  const auto header = read_gguf_header(file);
-  if (!header) return header.error();
-  auto config = gguf_model_config(*header, file.string());
+  const auto files = read_gguf_files(file);
+  if (!files) return files.error();
+  auto config = gguf_model_config(files->header, file.string());
   if (!config) return config.error();
-  const auto factors = read_rope_factors(file, *header);
+  const auto factors = read_rope_factors(*files);
   if (!factors) return factors.error();
   if (const auto taken = take_rope_factors(*factors, file.string(), *config); !taken) return taken.error();
-  const GgufSizes sizes = sizes_of(*header);
+  const GgufSizes sizes = sizes_of(files->header);
   config->dtype = unpacked(sizes.main);
   ModelDescription model = describe(name, *config, {}, dtype);
-  if (const auto checked = check_gguf_tensors(model.shape, *header, file.string()); !checked) return checked.error();
+  if (const auto checked = check_gguf_tensors(model.shape, files->header, file.string()); !checked) return checked.error();
   model.checkpoint_bytes = sizes.bytes;
   if (block_of(sizes.main).elements > 1)
     model.notes.push_back(fmt::format("the file's weights are {}, {}; they are dequantised to {}",

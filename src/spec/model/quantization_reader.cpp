@@ -8,12 +8,12 @@
 #include "base/text.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/config_reader.hpp"
+#include "spec/model/gptq_awq_reader.hpp"
 
 namespace muster::spec {
 namespace {
 
 using nlohmann::json;
-constexpr std::uint64_t largest_group = 1 << 20;
 
 CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   const auto is_true = [&](ConfigReader::Keys spellings) {
@@ -67,12 +67,13 @@ void read_compressed_weights(const json& weights, ConfigReader& reader, std::str
   method.bits = static_cast<int>(inner.whole({"num_bits"}, 8, 8).value_or(8));
   const std::string type = inner.text("type", "int");
   const bool fits = method.form == Form::whole ? type == "int" || (type == "float" && method.bits == 8)
-                    : method.form == Form::floating ? type == "float" && method.bits == 8
-                                                    : type == "int";
+                    : method.form == Form::floating       ? type == "float" && method.bits == 8
+                    : method.form == Form::small_floating ? type == "float" && method.bits == 4
+                                                          : type == "int";
   if (!fits)
     inner.note("type", fmt::format("is {} of {} bits, which this format does not hold", shown(json(type)), method.bits),
-               "accepted: int of 1 to 8 bits, float of 8 bits");
-  if (type == "float") method.form = Form::floating;
+               "accepted: int of 1 to 8 bits, float of 8 bits, and of 4 bits in mxfp4-pack-quantized");
+  if (type == "float" && method.form == Form::whole) method.form = Form::floating;
   method.symmetric = inner.flag("symmetric", true);
   const std::string strategy = inner.is_null("strategy") ? "" : inner.text("strategy", "");
   const bool grouped = inner.find({"group_size"}) != nullptr && !inner.is_null("group_size") &&
@@ -92,6 +93,8 @@ void read_compressed_weights(const json& weights, ConfigReader& reader, std::str
   } else {
     inner.note("strategy", fmt::format("is {}", shown(json(strategy))), "accepted: tensor, channel, group, block");
   }
+  if (method.form == Form::small_floating && (!method.symmetric || method.block != ScaleBlock{1, 32}))
+    inner.note("group_size", "is not 32, or weights are not symmetric", "accepted: groups of 32, symmetric");
   for (const Problem& problem : inner.problems()) reader.note(problem.where, problem.what, problem.remedy);
 }
 
@@ -119,9 +122,11 @@ CheckpointQuantization read_compressed(ConfigReader& reader) {
     method.form = Form::whole;
   else if (format == "float-quantized")
     method.form = Form::floating;
+  else if (format == "mxfp4-pack-quantized")
+    method.form = Form::small_floating;
   else
     reader.note("format", fmt::format("is {}, which is not read", shown(json(format))),
-                "accepted: pack-quantized, int-quantized, float-quantized, naive-quantized");
+                "accepted: pack-quantized, int-quantized, float-quantized, naive-quantized, mxfp4-pack-quantized");
   const json* groups = reader.find({"config_groups"});
   if (groups == nullptr || !groups->is_object() || groups->empty()) {
     reader.note("config_groups", "is missing, or is not an object with groups", "");
@@ -151,12 +156,15 @@ constexpr std::array methods{
     MethodRow{"bitsandbytes", read_bitsandbytes},
     MethodRow{"fp8", read_float8},
     MethodRow{"compressed-tensors", read_compressed},
+    MethodRow{"gptq", read_gptq},
+    MethodRow{"awq", read_awq},
 };
 
-// Old files of bitsandbytes do not name their method.
+// Old files of bitsandbytes do not name their method; newer ones of gptqmodel have another key.
 std::string method_in(const json& section) {
-  const auto method = section.find("quant_method");
-  if (method != section.end()) return method->is_string() ? method->get<std::string>() : shown(*method);
+  for (const char* key : {"quant_method", "method"})
+    if (const auto method = section.find(key); method != section.end())
+      return method->is_string() ? method->get<std::string>() : shown(*method);
   const bool old_spelling = section.contains("load_in_8bit") || section.contains("load_in_4bit");
   return old_spelling ? "bitsandbytes" : "a method without a name";
 }
@@ -173,11 +181,11 @@ Error unknown_method(const std::string& name, std::string_view source) {
 
 std::string_view method_name(const CheckpointQuantization& quantization) { return methods[quantization.index()].name; }
 
-Result<CheckpointQuantization> read_quantization(const json& section, std::string_view source) {
+Result<CheckpointQuantization> read_quantization(const json& section, std::string_view source, std::string_view key) {
   const std::string name = method_in(section);
   const auto row = std::ranges::find(methods, name, &MethodRow::name);
   if (row == methods.end()) return unknown_method(name, source);
-  const std::string place = fmt::format("{}: quantization_config", source);
+  const std::string place = key.empty() ? std::string(source) : fmt::format("{}: {}", source, key);
   ConfigReader reader(section, place);
   CheckpointQuantization read = row->read(reader);
   if (!reader.problems().empty()) return to_error(reader.problems());

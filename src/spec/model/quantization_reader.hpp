@@ -9,8 +9,9 @@
 
 namespace muster::spec {
 
-// section: the object under that key. source names the file in messages. A method or a variant of one that is not read
-// is refused by name; every wrong key is reported.
-Result<CheckpointQuantization> read_quantization(const nlohmann::json& section, std::string_view source);
+// section: the object under that key; without a key, a whole file. source names the file in messages. A method or a
+// variant of one that is not read is refused by name; every wrong key is reported.
+Result<CheckpointQuantization> read_quantization(const nlohmann::json& section, std::string_view source,
+                                                 std::string_view key = "quantization_config");
 
 }  // namespace muster::spec

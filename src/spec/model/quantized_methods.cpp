@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::array<std::string_view, 2> float8_parts{"weight_scale_inv", "weight_scale"};
 constexpr std::array<std::string_view, 2> compressed_parts{"weight_packed", "weight_scale"};
+constexpr auto scale_types = {ElementType::float32, ElementType::bfloat16, ElementType::float16};
+constexpr std::array<std::string_view, 3> grouped_parts{"qweight", "qzeros", "scales"};
 constexpr std::array<std::string_view, 4> bitsandbytes_parts{"weight.absmax", "weight.quant_state.bitsandbytes__nf4",
                                                              "weight.quant_state.bitsandbytes__fp4", "SCB"};
 
@@ -42,9 +44,19 @@ void check_four_bits(QuantizedParts& parts) {
   static_cast<void>(parts.require(state_part(!nf4 && parts.has(state_part(PackedCode::fp4)) ? PackedCode::fp4 : PackedCode::nf4)));
 }
 
+void check_small_floats(QuantizedParts& parts) {
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  parts.divides("runs", 32, "columns", columns);
+  parts.share_scales(1, 32);
+  parts.require("weight_packed", {ElementType::uint8}, {{rows, columns / 2}});
+  parts.require("weight_scale", {ElementType::uint8, ElementType::float8_e8m0}, {{rows, columns / 32}});
+}
+
 std::span<const std::string_view> parts_of(const BitsAndBytesQuantization&) { return bitsandbytes_parts; }
 std::span<const std::string_view> parts_of(const Float8Quantization&) { return float8_parts; }
 std::span<const std::string_view> parts_of(const CompressedQuantization&) { return compressed_parts; }
+std::span<const std::string_view> parts_of(const GptqQuantization&) { return grouped_parts; }
+std::span<const std::string_view> parts_of(const AwqQuantization&) { return grouped_parts; }
 
 }  // namespace
 
@@ -89,26 +101,29 @@ void check_parts(const Float8Quantization& method, QuantizedParts& parts) {
 }
 
 void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
+  for (const std::string_view word : {"input_scale", "input_zero_point", "input_global_scale", "output_scale", "k_scale",
+                                      "v_scale"})
+    parts.ignore(word);
   using Form = CompressedQuantization::Form;
   using Sharing = CompressedQuantization::Sharing;
   const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
   const bool packed = method.form == Form::packed;
+  if (method.form == Form::small_floating) return check_small_floats(parts);
   if (packed) {
     parts.require("weight_packed", {ElementType::int32}, {{rows, divided_up(columns * method.bits, 32)}});
     parts.require("weight_shape", {ElementType::int64, ElementType::int32}, {{2}});
   } else {
     parts.require("weight", {method.form == Form::whole ? ElementType::int8 : ElementType::float8}, {{rows, columns}});
   }
-  const auto types = {ElementType::float32, ElementType::bfloat16, ElementType::float16};
   std::int64_t down = 1, across = 1;  // scales
   switch (method.sharing) {
     case Sharing::tensor:
       parts.share_scales(rows, columns);
-      parts.require("weight_scale", types, {{}, {1}, {1, 1}});
+      parts.require("weight_scale", scale_types, {{}, {1}, {1, 1}});
       break;
     case Sharing::row:
       parts.share_scales(1, columns);
-      parts.require("weight_scale", types, {{rows, 1}, {rows}});
+      parts.require("weight_scale", scale_types, {{rows, 1}, {rows}});
       down = rows;
       break;
     case Sharing::group:
@@ -117,7 +132,7 @@ void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
       parts.share_scales(method.block.rows, method.block.columns);
       down = divided_up(rows, method.block.rows);
       across = divided_up(columns, method.block.columns);
-      parts.require("weight_scale", types, {{down, across}});
+      parts.require("weight_scale", scale_types, {{down, across}});
       break;
   }
   if (!method.symmetric && packed && method.sharing != Sharing::tensor)
@@ -129,9 +144,42 @@ void check_parts(const CompressedQuantization& method, QuantizedParts& parts) {
   else
     parts.ignore("weight_zero_point");
   if (packed && parts.has("weight_g_idx")) parts.require("weight_g_idx", {ElementType::int32}, {{columns}});
-  for (const std::string_view word : {"input_scale", "input_zero_point", "input_global_scale", "output_scale", "k_scale",
-                                      "v_scale"})
-    parts.ignore(word);
+}
+
+void check_parts(const GptqQuantization& method, QuantizedParts& parts) {
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  const std::int64_t group = method.group.value_or(columns), groups = divided_up(columns, group);
+  parts.share_scales(1, group);
+  parts.require("qweight", {ElementType::int32}, {{divided_up(columns * method.bits, 32), rows}});
+  parts.require("qzeros", {ElementType::int32}, {{groups, divided_up(rows * method.bits, 32)}});
+  parts.require("scales", scale_types, {{groups, rows}});
+  if (method.ordered || parts.has("g_idx")) parts.require("g_idx", {ElementType::int32}, {{columns}});
+}
+
+std::int64_t awq_zero_words(std::int64_t columns, std::int64_t group) {
+  const std::int64_t unit = group >= 128 ? 1 : group == 64 ? 2 : group == 32 ? 4 : 0;
+  return unit == 0 ? 0 : divided_up(divided_up(columns / group, 8), unit) * unit;
+}
+
+void check_parts(const AwqQuantization& method, QuantizedParts& parts) {
+  const auto [rows, columns] = std::pair(parts.matrix().rows, parts.matrix().columns);
+  const std::int64_t group = method.group.value_or(columns), groups = divided_up(columns, group);
+  parts.share_scales(1, group);
+  parts.divides("runs", group, "columns", columns);
+  if (method.layout == AwqQuantization::Layout::by_inputs) {
+    parts.divides("words", 8, "rows", rows);
+    parts.require("qweight", {ElementType::int32}, {{columns, rows / 8}});
+    parts.require("qzeros", {ElementType::int32}, {{groups, rows / 8}});
+    parts.require("scales", scale_types, {{groups, rows}});
+    return;
+  }
+  const std::int64_t words = awq_zero_words(columns, group);
+  if (words == 0)
+    parts.note("qzeros", fmt::format("is of runs of {}, and gemv has runs of 32, of 64, and from 128 on", group));
+  parts.divides("words", 8, "columns", columns);
+  parts.require("qweight", {ElementType::int32}, {{rows, columns / 8}});
+  parts.require("qzeros", {ElementType::int32}, {{rows, words}});
+  parts.require("scales", scale_types, {{rows, 8 * words}});
 }
 
 }  // namespace muster::spec

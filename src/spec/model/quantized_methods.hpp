@@ -14,6 +14,12 @@ std::span<const std::string_view> parts_of_codes(const CheckpointQuantization& q
 void check_parts(const BitsAndBytesQuantization& method, QuantizedParts& parts);
 void check_parts(const Float8Quantization& method, QuantizedParts& parts);
 void check_parts(const CompressedQuantization& method, QuantizedParts& parts);
+void check_parts(const GptqQuantization& method, QuantizedParts& parts);
+void check_parts(const AwqQuantization& method, QuantizedParts& parts);
+
+// Words of zero points that each output has in AWQ's gemv layout, which has room for more than its groups; 0: the layout
+// has no such groups.
+std::int64_t awq_zero_words(std::int64_t columns, std::int64_t group);
 
 // "weight.quant_state.bitsandbytes__nf4": with what the 4-bit codes of a matrix are.
 std::string state_part(PackedCode code);

@@ -102,6 +102,33 @@ def test_weights_are_decompressed_as_the_package_does(driver, tmp_path, format, 
     assert listed["model.embed_tokens.weight"]["stored"] == "float32"
 
 
+def test_floats_of_four_bits_are_decompressed_as_the_package_does(driver, tmp_path):
+    """In float32 as well, where the package's numbers are exact: scales are powers of two."""
+    scheme = scheme_of(num_bits=4, type="float", strategy="group", group_size=32)
+    random = torch.Generator().manual_seed(6)
+    compressor = BaseCompressor.get_value_from_registry("mxfp4-pack-quantized")
+
+    def quantise(weight):
+        rows, columns = weight.shape
+        return {
+            "weight_packed": torch.randint(0, 256, (rows, columns // 2), dtype=torch.uint8, generator=random),
+            "weight_scale": torch.randint(100, 140, (rows, columns // 32), dtype=torch.uint8, generator=random),
+        }
+
+    tensors = save_quantised(
+        tmp_path / "model", model_of("llama", num_hidden_layers=1), quantise, settings_of("mxfp4-pack-quantized", scheme)
+    )
+    listed = driver.open(tmp_path / "model")
+    names = layers_of(tensors)
+    assert len(names) == 7
+    for name in names:
+        wanted = compressor.decompress(parts_of(tensors, name), scheme)["weight"]
+        assert same_bits(driver.read(f"{name}.weight", torch.bfloat16, wanted.shape), wanted.bfloat16())
+        assert same_bits(driver.read(f"{name}.weight", torch.float32, wanted.shape), wanted.float())
+        assert listed[f"{name}.weight"]["stored"] == "float4"
+    check_slices(driver, f"{name}.weight", wanted.float(), same_bits)
+
+
 def test_short_blocks_at_the_edges(driver, tmp_path):
     scheme = scheme_of(num_bits=8, strategy="block", type="float", block_structure=[128, 128])
     tensors = save_quantised(

@@ -83,7 +83,7 @@ def test_half_of_the_layers_read_about_half_of_the_bytes(driver, tmp_path, form)
     assert 0.47 * total < driver.bytes_read < 0.5 * total
 
 
-TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -64,13 +64,13 @@ def gguf_tensors(model) -> dict[str, np.ndarray]:
     return tensors
 
 
-def write_gguf(path, model, quantised: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32, random=None, edit=None):
-    """Matrices as `quantised` (K types: blocks of random bits, since no quantiser is at hand), the rest as F32.
+def write_gguf(path, model, quantised: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.F32, random=None, edit=None, **split):
+    """Matrices as `quantised` (K and IQ types: blocks of random bits, since no quantiser is at hand), the rest as F32.
 
     Returns the file's numbers as gguf's own dequantisation gives them, under GGUF's names.
     """
     config = model.config
-    writer = gguf.GGUFWriter(str(path), config.model_type)
+    writer = gguf.GGUFWriter(str(path), config.model_type, **split)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_embedding_length(config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
@@ -100,8 +100,8 @@ def write_gguf(path, model, quantised: gguf.GGMLQuantizationType = gguf.GGMLQuan
     return held
 
 
-# Where the halves of a K block lie: its scale, and its minimum where it has one.
-HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+# Where the halves of a block that gguf cannot make lie: its scale, and its minimum where it has one.
+HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,)}
 
 
 def pack(array: np.ndarray, kind: gguf.GGMLQuantizationType, random) -> np.ndarray:

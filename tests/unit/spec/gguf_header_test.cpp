@@ -183,7 +183,7 @@ TEST(GgufModelConfig, TellsTiesAndBiasesByTheTensors) {
 
 TEST(GgufModelConfig, TakesNoneForZeroWhereAModelMayLackSomething) {
   GgufBytes bytes = model("llama");
-  bytes.number("llama.expert_count", 0).number("llama.attention.sliding_window", 0).number("split.count", 1);
+  bytes.number("llama.expert_count", 0).number("llama.attention.sliding_window", 0);
   const auto config = gguf_model_config(parse(bytes.file()).value(), "x.gguf");
   ASSERT_TRUE(config) << to_string(config.error());
   EXPECT_FALSE(config->sliding_window);
@@ -200,7 +200,6 @@ TEST(GgufModelConfig, RefusesOtherArchitecturesAndMissingKeysByName) {
   EXPECT_TRUE(contains(refusal(GgufBytes().word("general.architecture", "llama")), "llama.block_count: is missing",
                        "llama.embedding_length: is missing", "llama.attention.head_count: is missing", "vocab_size"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.expert_count", 8)), "llama.expert_count", "is 8"));
-  EXPECT_TRUE(contains(refusal(model("llama").number("split.count", 3)), "split.count is 3"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.attention.key_length", 7)), "head_dim 7 is odd"));
   EXPECT_TRUE(contains(refusal(model("llama").number("llama.vocab_size", 1u << 31)), "vocab_size is 2147483648"));
 }

@@ -319,5 +319,53 @@ TEST_F(ModelSource, RefusesAGgufFileWhoseTensorsDisagreeWithItsMetadata) {
       contains(refused(folder_.write("m.gguf", bytes.file())), "output.weight is [11, 64]", "asks for [10, 64]"));
 }
 
+// A checkpoint of tiny_config whose linear layers are GPTQ's, of zeros.
+std::string gptq_safetensors() {
+  nlohmann::json header;
+  std::int64_t end = 0;
+  const auto add = [&](const std::string& name, const char* dtype, std::vector<std::int64_t> sizes, std::int64_t bytes) {
+    for (const std::int64_t size : sizes) bytes *= size;
+    header[name] = {{"dtype", dtype}, {"shape", sizes}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  };
+  for (const auto& [name, sizes] : tensors_of(tiny_config)) {
+    if (sizes.size() == 1 || !name.starts_with("model.layers.")) {
+      add(name, "F16", sizes, 2);
+      continue;
+    }
+    const std::string stem = name.substr(0, name.size() - std::string_view("weight").size());
+    const std::int64_t groups = std::max<std::int64_t>(1, sizes[1] / 128);
+    add(stem + "qweight", "I32", {sizes[1] / 8, sizes[0]}, 4);
+    add(stem + "qzeros", "I32", {groups, sizes[0] / 8}, 4);
+    add(stem + "scales", "F16", {groups, sizes[0]}, 2);
+  }
+  return testing::safetensors_bytes(header.dump(), static_cast<std::size_t>(end));
+}
+
+TEST_F(ModelSource, IsOfItsOwnTypeWhereGptqsWeightsAreDequantised) {
+  std::string config = tiny_config;
+  config.insert(config.rfind('}'), R"(, "quantization_config": {"quant_method": "gptq", "bits": 4})");
+  folder_.write("config.json", config);
+  folder_.write("model.safetensors", gptq_safetensors());
+  const ModelDescription model = accepted(folder_.path());
+  EXPECT_EQ(model.dtype, ElementType::float16);
+  EXPECT_EQ(model.shape.tensors[1].type, ElementType::float16);
+  ASSERT_EQ(model.notes.size(), 1U);
+  EXPECT_TRUE(contains(model.notes[0], "quantised by gptq", "dequantised to float16"));
+  EXPECT_EQ(accepted(folder_.path(), ElementType::float32).dtype, ElementType::float32);
+}
+
+TEST_F(ModelSource, TakesSettingsOfQuantisedWeightsFromAFileBesideItsConfig) {
+  folder_.write("config.json", tiny_config);
+  folder_.write("gptq_model-4bit-128g.safetensors", gptq_safetensors());
+  EXPECT_TRUE(contains(refused(folder_.path()), "gptq_model-4bit-128g.safetensors", "q_proj.weight"));
+  folder_.write("quantize_config.json", R"({"bits": 4, "group_size": 128, "desc_act": false})");
+  EXPECT_TRUE(contains(accepted(folder_.path()).notes.at(0), "quantised by gptq"));
+  folder_.write("quantize_config.json", R"({"bits": 4, "group_size": 128, "is_marlin_format": true})");
+  EXPECT_TRUE(contains(refused(folder_.path()), "quantize_config.json: format: is \"marlin\", which is not read"));
+  folder_.write("quantize_config.json", "[]");
+  EXPECT_TRUE(contains(refused(folder_.path()), "quantize_config.json"));
+}
+
 }  // namespace
 }  // namespace muster::spec

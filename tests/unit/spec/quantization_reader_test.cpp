@@ -93,6 +93,9 @@ TEST(QuantizationReader, KnowsTheFormatsOfCompressedTensors) {
   EXPECT_EQ(accepted<Read>(compressed("float-quantized", R"({"num_bits": 8, "type": "float", "strategy": "block",
                                                              "block_structure": [128, 64]})")),
             (Read{Read::Form::floating, 8, Read::Sharing::block, {128, 64}, true}));
+  EXPECT_EQ(accepted<Read>(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "float", "strategy": "group",
+                                                                  "group_size": 32})")),
+            (Read{Read::Form::small_floating, 4, Read::Sharing::group, {1, 32}, true}));
   EXPECT_EQ(accepted<Read>(compressed("naive-quantized", R"({"num_bits": 8, "type": "float", "strategy": "tensor"})"))
                 .form,
             Read::Form::floating);
@@ -100,12 +103,17 @@ TEST(QuantizationReader, KnowsTheFormatsOfCompressedTensors) {
 
 TEST(QuantizationReader, RefusesOtherFormsOfCompressedTensorsByTheirName) {
   const std::string weights = R"({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32})";
-  for (const char* format : {"nvfp4-pack-quantized", "mxfp4-pack-quantized", "marlin-24", "mixed-precision", "dense"})
+  for (const char* format : {"nvfp4-pack-quantized", "mxfp8-quantized", "marlin-24", "mixed-precision", "dense"})
     EXPECT_TRUE(contains(refused(compressed(format, weights)), fmt::format("format: is \"{}\", which is not read", format),
                          "pack-quantized"));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 9, "type": "int"})")), "num_bits: is 9"));
   EXPECT_TRUE(contains(refused(compressed("float-quantized", R"({"num_bits": 4, "type": "float"})")),
                        "\"float\" of 4 bits, which this format does not hold"));
+  EXPECT_TRUE(contains(refused(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "float",
+                                                                      "strategy": "group", "group_size": 16})")),
+                       "group_size: is not 32", "groups of 32"));
+  EXPECT_TRUE(contains(refused(compressed("mxfp4-pack-quantized", R"({"num_bits": 4, "type": "int"})")),
+                       "\"int\" of 4 bits, which this format does not hold"));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", R"({"num_bits": 4, "strategy": "tensor_group"})")),
                        "strategy: is \"tensor_group\""));
   EXPECT_TRUE(contains(refused(compressed("pack-quantized", weights, R"("sparsity_config": {"format": "sparse-bitmask"},)")),
@@ -115,6 +123,50 @@ TEST(QuantizationReader, RefusesOtherFormsOfCompressedTensorsByTheirName) {
   EXPECT_TRUE(contains(refused(two), "groups whose weights differ"));
   EXPECT_TRUE(contains(refused(R"({"quant_method": "compressed-tensors", "format": "pack-quantized"})"),
                        "config_groups: is missing"));
+}
+
+std::string gptq(std::string_view more) { return fmt::format(R"({{"quant_method": "gptq"{}}})", more); }
+
+TEST(QuantizationReader, KnowsBothVersionsOfGptq) {
+  using Read = GptqQuantization;
+  EXPECT_EQ(accepted<Read>(gptq(R"(, "bits": 3, "group_size": 32, "sym": false, "desc_act": true, "damp_percent": 0.1,
+                                   "lm_head": false, "dynamic": {}, "checkpoint_format": "gptq_v2")")),
+            (Read{.bits = 3, .group = 32, .zeros_less_one = false, .symmetric = false, .ordered = true}));
+  EXPECT_EQ(accepted<Read>(gptq("")), (Read{.bits = 4, .group = 128}));
+  EXPECT_EQ(accepted<Read>(gptq(R"(, "bits": 8, "group_size": -1, "format": "gptq_v2", "dynamic": null,
+                                   "is_marlin_format": false, "pack_dtype": "int32")")),
+            (Read{.bits = 8, .group = std::nullopt, .zeros_less_one = false}));
+  EXPECT_FALSE(accepted<Read>(R"({"method": "gptq", "checkpoint_format": "GPTQ_V2"})").zeros_less_one);
+}
+
+TEST(QuantizationReader, RefusesOtherFormsOfGptqByTheirName) {
+  for (const char* format : {"marlin", "bitblas", "gptq_p", "qqq"})
+    EXPECT_TRUE(contains(refused(gptq(fmt::format(R"(, "checkpoint_format": "{}")", format))),
+                         fmt::format("checkpoint_format: is \"{}\", which is not read", format), "gptq, gptq_v2"));
+  EXPECT_TRUE(contains(refused(gptq(R"(, "is_marlin_format": true)")), "is \"marlin\", which is not read"));
+  for (const int bits : {1, 5, 6, 7})
+    EXPECT_TRUE(contains(refused(gptq(fmt::format(R"(, "bits": {})", bits))), fmt::format("bits: is {}", bits),
+                         "2, 3, 4, 8"));
+  EXPECT_TRUE(contains(refused(gptq(R"(, "bits": "4")")), "bits: is \"4\""));
+  for (const char* size : {"0", "-2", "\"128\"", "99999999999"})
+    EXPECT_TRUE(contains(refused(gptq(fmt::format(R"(, "group_size": {})", size))), "group_size: is", "or -1"));
+  EXPECT_TRUE(contains(refused(gptq(R"(, "dynamic": {"-:.*down.*": {}})")), "dynamic: is there", "another checkpoint"));
+  EXPECT_TRUE(contains(refused(gptq(R"(, "rotation": "hadamard")")), "rotation: is there"));
+  EXPECT_TRUE(contains(refused(gptq(R"(, "pack_dtype": "int16")")), "pack_dtype: is \"int16\"", "int32"));
+}
+
+TEST(QuantizationReader, KnowsBothLayoutsOfAwq) {
+  using Read = AwqQuantization;
+  EXPECT_EQ(accepted<Read>(R"({"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": false,
+                               "version": "GEMV", "modules_to_not_convert": ["lm_head"]})"),
+            (Read{Read::Layout::by_outputs, 64}));
+  EXPECT_EQ(accepted<Read>(R"({"quant_method": "awq", "w_bit": 4, "q_group_size": -1, "format": "gemm"})"),
+            (Read{Read::Layout::by_inputs, std::nullopt}));
+  EXPECT_EQ(accepted<Read>(R"({"quant_method": "awq"})"), (Read{Read::Layout::by_inputs, 128}));
+  for (const char* version : {"gemv_fast", "marlin", "exllama", "llm-awq"})
+    EXPECT_TRUE(contains(refused(fmt::format(R"({{"quant_method": "awq", "version": "{}"}})", version)),
+                         fmt::format("version: is \"{}\", which is not read", version), "gemm, gemv"));
+  EXPECT_TRUE(contains(refused(R"({"quant_method": "awq", "bits": 3})"), "bits: is 3", "accepted: 4"));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace muster::checkpoint {
+namespace muster::spec {
 
 // The code that begins at this bit of words; a code may go on in the next one, which is `step` words on.
 inline std::uint32_t bit_field(const std::uint32_t* words, std::int64_t bit, int bits, std::int64_t step = 1) {
@@ -15,4 +15,4 @@ inline std::uint32_t bit_field(const std::uint32_t* words, std::int64_t bit, int
   return static_cast<std::uint32_t>(both >> shift) & ((std::uint32_t{1} << bits) - 1);
 }
 
-}  // namespace muster::checkpoint
+}  // namespace muster::spec

@@ -1,0 +1,34 @@
+"""gptqmodel's and AutoAWQ's own packing and unpacking, which are plain torch. Both packages want a GPU's worth of other
+packages as soon as they are imported, so their modules are loaded one by one, without what the packages run first."""
+
+import importlib
+import re
+import sys
+import types
+from importlib.metadata import distribution
+
+PACKAGES = {
+    "gptqmodel": ["gptqmodel", "gptqmodel.models", "gptqmodel.quantization"],
+    "autoawq": ["awq", "awq.utils", "awq.modules", "awq.modules.linear"],
+}
+
+
+def prepare():
+    for name, modules in PACKAGES.items():
+        for module in modules:
+            bare = types.ModuleType(module)
+            bare.__path__ = [str(distribution(name).locate_file(module.replace(".", "/")))]
+            sys.modules[module] = bare
+    sys.modules["gptqmodel"].DEBUG_ON = False
+    sys.modules.setdefault("pcre", re)  # gptqmodel's faster regular expressions, which packing has no use for
+    config = importlib.import_module("gptqmodel.quantization.config")
+    for name in ["FORMAT", "METHOD"]:
+        setattr(sys.modules["gptqmodel.quantization"], name, getattr(config, name))
+
+
+prepare()
+GptqLinear = importlib.import_module("gptqmodel.nn_modules.qlinear.torch").TorchLinear
+gptq_files = importlib.import_module("gptqmodel.utils.model_dequant")
+AwqGemmLinear = importlib.import_module("awq.modules.linear.gemm").WQLinear_GEMM
+AwqGemvLinear = importlib.import_module("awq.modules.linear.gemv").WQLinear_GEMV
+dequantize_gemm = importlib.import_module("awq.utils.packing_utils").dequantize_gemm
