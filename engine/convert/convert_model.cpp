@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -101,6 +102,12 @@ Result<void> name_form(std::vector<checkpoint::NamedText>& texts, const spec::We
       spec::write_quantization(form.packing, model.dtype, named_in_config(form, model.shape));
   config->text = object->dump(2) + "\n";
   return {};
+}
+
+// GGUF's plain numbers have names of their own.
+bool is_quantised(const checkpoint::TensorEntry& entry) {
+  constexpr std::array<std::string_view, 4> plain{"F64", "F32", "F16", "BF16"};
+  return !entry.element_type && std::ranges::find(plain, entry.stored_as) == plain.end();
 }
 
 using CodedByName = std::map<std::string, CodedWeight, std::less<>>;
@@ -216,7 +223,8 @@ Result<Conversion> convert_model(const ConversionRequest& request, const spec::M
                   .quantised = plan->coded.size(),
                   .dequantised = {}};
   for (const checkpoint::TensorEntry& entry : (*source)->tensors())
-    if (!entry.element_type) done.dequantised.emplace(entry.stored_as);
+    if (is_quantised(entry) && std::ranges::find(done.dequantised, entry.stored_as) == done.dequantised.end())
+      done.dequantised.emplace_back(entry.stored_as);
   return done;
 }
 

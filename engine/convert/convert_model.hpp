@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "base/byte_count.hpp"
 #include "base/result.hpp"
@@ -30,8 +30,8 @@ struct Conversion {
   std::int64_t parameters = 0;
   ByteCount bytes;  // of the tensors written
   std::size_t tensors = 0;
-  std::size_t quantised = 0;           // weights
-  std::set<std::string> dequantised;  // in what the model had weights that were dequantised: "Q4_K", "nf4"
+  std::size_t quantised = 0;             // weights
+  std::vector<std::string> dequantised;  // what weights were in that had to be dequantised: "Q4_K", "nf4"; each once
 };
 
 // config.json, model.safetensors (or shards with their index), tokenizer, chat template, generation_config.json, as
