@@ -120,7 +120,7 @@ Result<ConvertedForm> converted_form(const ConvertOptions& options) {
 std::string conversion_text(const ConvertOptions& options, const convert::Conversion& done) {
   std::string text;
   if (!done.dequantised.empty())
-    text = fmt::format("weights in {} were dequantised first\n", join({done.dequantised.begin(), done.dequantised.end()}, ", "));
+    text = fmt::format("weights in {} were dequantised first\n", join(done.dequantised, ", "));
   std::string form{spec::name(done.dtype)};
   if (done.quantised > 0)
     form = fmt::format("{} ({} weights; the rest as {})", options.to, done.quantised, form);
