@@ -14,7 +14,6 @@
 namespace muster::checkpoint {
 namespace {
 
-using nlohmann::json;
 using spec::PackedCode;
 using spec::QuantizedMatrix;
 
@@ -97,7 +96,7 @@ class StateReader {
   }
 
   // The length of runs: a power of two.
-  Result<std::int64_t> run_in(const json& object, const char* key) const {
+  Result<std::int64_t> run_in(const nlohmann::json& object, const char* key) const {
     const auto entry = object.find(key);
     const bool whole = entry != object.end() && entry->is_number_unsigned();
     const std::uint64_t run = whole ? entry->get<std::uint64_t>() : 0;
@@ -113,8 +112,8 @@ class StateReader {
                       fmt::format("has {} scales, and the state asks for [{}]", entry.dimensions.elements(), count));
   }
 
-  Result<void> take_numbers(const json& object, MatrixState& state) const {
-    const json sizes{matrix_.rows, matrix_.columns};
+  Result<void> take_numbers(const nlohmann::json& object, MatrixState& state) const {
+    const nlohmann::json sizes{matrix_.rows, matrix_.columns};
     const auto shape = object.find("shape");
     if (shape == object.end() || *shape != sizes)
       return wrong(fmt::format("says that the weight is {}, and the model asks for {}",
@@ -141,7 +140,7 @@ class StateReader {
     return {};
   }
 
-  Result<void> take_nested(const json& object, MatrixState& state) const {
+  Result<void> take_nested(const nlohmann::json& object, MatrixState& state) const {
     CodedScales scales;
     const auto run = run_in(object, "nested_blocksize");
     if (!run) return run.error();
