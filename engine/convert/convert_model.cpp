@@ -11,11 +11,11 @@
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/model_texts.hpp"
 #include "checkpoint/number_conversion.hpp"
+#include "convert/quantization_config.hpp"
 #include "convert/weight_coder.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/model_source.hpp"
 #include "spec/model/packed_modules.hpp"
-#include "spec/model/quantization_writer.hpp"
 #include "system/disk_space.hpp"
 
 namespace muster::convert {
@@ -99,7 +99,7 @@ Result<void> name_form(std::vector<checkpoint::NamedText>& texts, const spec::We
   auto object = parse_ordered_json_object(config->text, "config.json");
   if (!object) return object.error();
   (*object)["quantization_config"] =
-      spec::write_quantization(form.packing, model.dtype, named_in_config(form, model.shape));
+      quantization_config(form.packing, model.dtype, named_in_config(form, model.shape));
   config->text = object->dump(2) + "\n";
   return {};
 }

@@ -1,16 +1,16 @@
-#include "spec/model/quantization_writer.hpp"
+#include "convert/quantization_config.hpp"
 
-namespace muster::spec {
+namespace muster::convert {
 
-nlohmann::ordered_json write_quantization(const WeightPacking& packing, ElementType compute,
-                                          const std::optional<std::vector<std::string>>& skipped) {
+nlohmann::ordered_json quantization_config(const spec::WeightPacking& packing, spec::ElementType compute,
+                                           const std::optional<std::vector<std::string>>& skipped) {
   const bool four = packing.bits() == 4;
   nlohmann::ordered_json section{
       {"_load_in_4bit", four},
       {"_load_in_8bit", !four},
-      {"bnb_4bit_compute_dtype", name(compute)},
+      {"bnb_4bit_compute_dtype", spec::name(compute)},
       {"bnb_4bit_quant_storage", "uint8"},
-      {"bnb_4bit_quant_type", packing.code == PackedCode::nf4 ? "nf4" : "fp4"},
+      {"bnb_4bit_quant_type", packing.code == spec::PackedCode::nf4 ? "nf4" : "fp4"},
       {"bnb_4bit_use_double_quant", packing.double_quantized},
       {"llm_int8_enable_fp32_cpu_offload", false},
       {"llm_int8_has_fp16_weight", false},
@@ -24,4 +24,4 @@ nlohmann::ordered_json write_quantization(const WeightPacking& packing, ElementT
   return section;
 }
 
-}  // namespace muster::spec
+}  // namespace muster::convert
