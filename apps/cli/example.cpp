@@ -25,6 +25,8 @@ constexpr std::array example_table{
     Example{"muster model list", "muster model list --json", "for programs"},
     Example{"muster model convert", "muster model convert smollm2 smollm2-folder --dtype bfloat16",
             "for other programs"},
+    Example{"muster model convert", "muster model convert smollm2 smollm2-nf4 --to nf4 --double-quant",
+            "in 4 bits, as bitsandbytes has them"},
     Example{"muster generate", "muster generate -m smollm2 --interactive", "a conversation"},
     Example{"muster generate", "muster generate -m smollm2 -p examples/prompts.jsonl -o answers.jsonl",
             "a file of prompts"},

@@ -1,5 +1,4 @@
-// muster model: fetch a model, list the available ones, turn a GGUF file into a Hugging Face folder, merge an adapter into
-// a model.
+// muster model: fetch a model, list the available ones, write one in another form, merge an adapter into one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,10 +6,10 @@
 
 #include "base/text.hpp"
 #include "checkpoint/adapters/merge_adapter.hpp"
-#include "checkpoint/convert.hpp"
 #include "cli/command.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/terminal.hpp"
+#include "convert/convert_model.hpp"
 #include "job/model_forms.hpp"
 #include "service/model_fetch.hpp"
 #include "service/models.hpp"
@@ -59,7 +58,9 @@ int list(bool as_json) {
 }
 
 struct ConvertOptions {
-  std::string model, folder, dtype = "auto";
+  std::string model, folder, to, dtype = "auto";
+  bool double_quant = false;
+  std::vector<std::string> skipped;
 };
 
 Result<std::optional<spec::ElementType>> element_type(const std::string& word) {
@@ -82,23 +83,67 @@ Result<std::optional<spec::ElementType>> element_type(const std::string& word) {
                fmt::format("accepted: {}", join(accepted, ", "))};
 }
 
-int convert(const ConvertOptions& options) {
+// What is asked for under --to: codes, or a type of all weights.
+struct ConvertedForm {
+  std::optional<spec::WeightOptions> coded;
+  std::optional<spec::ElementType> dtype;
+};
+
+Result<ConvertedForm> converted_form(const ConvertOptions& options) {
   const auto dtype = element_type(options.dtype);
-  if (!dtype) return report(dtype.error());
-  const auto file = spec::find_model(options.model, spec::model_search_from_environment());
-  if (!file) return report(file.error());
-  checkpoint::ConversionRequest request;
-  request.file = *file;
-  request.folder = options.folder;
-  request.dtype = *dtype;
+  if (!dtype) return dtype.error();
+  ConvertedForm form{{}, *dtype};
+  std::vector<std::string> accepted;
+  for (const auto& [word, code] : spec::words(spec::PackedCode{})) {
+    accepted.emplace_back(word);
+    if (options.to == word) form.coded = spec::WeightOptions{{.code = code}, options.skipped};
+  }
+  if (!form.coded && (options.double_quant || !options.skipped.empty()))
+    return bad_input(fmt::format("{} is for weights in codes, and no --to asks for these",
+                                 options.double_quant ? "--double-quant" : "--skip-modules"),
+                     "add --to nf4");
+  if (options.double_quant && form.coded->packing.bits() == 8)
+    return bad_input("--double-quant is for the scales of 4 bits, and --to is int8", "--to nf4 --double-quant");
+  if (form.coded) form.coded->packing.double_quantized = options.double_quant;
+  if (form.coded || options.to.empty()) return form;
+  auto named = element_type(options.to);
+  if (!named || !*named)
+    return bad_input(fmt::format("--to {}", options.to),
+                     fmt::format("accepted: {}, float32, bfloat16, float16", join(accepted, ", ")));
+  if (form.dtype && form.dtype != *named)
+    return bad_input(fmt::format("--to {} and --dtype {} name two types for the same weights", options.to, options.dtype),
+                     "keep one of the two");
+  form.dtype = *named;
+  return form;
+}
+
+std::string conversion_text(const ConvertOptions& options, const convert::Conversion& done) {
+  std::string text;
+  if (!done.dequantised.empty())
+    text = fmt::format("weights in {} were dequantised first\n", join(done.dequantised, ", "));
+  std::string form{spec::name(done.dtype)};
+  if (done.quantised > 0)
+    form = fmt::format("{} ({} weights; the rest as {})", options.to, done.quantised, form);
+  return text + fmt::format("{}: {} tensors, {} parameters as {}, {}\n", options.folder, done.tensors, done.parameters,
+                            form, to_string(done.bytes));
+}
+
+int convert(const ConvertOptions& options) {
+  const auto form = converted_form(options);
+  if (!form) return report(form.error());
+  convert::ConversionRequest request{.model = options.model,
+                                     .folder = options.folder,
+                                     .form = form->coded,
+                                     .dtype = form->dtype,
+                                     .threads = allotted_cores(),
+                                     .progress = {}};
   const auto converted = [&] {
     ProgressLine line(fmt::format("writing {}", options.folder));
     request.progress = [&](ByteCount done, ByteCount total) { line.show(done, total); };
-    return checkpoint::convert_gguf(request);
+    return convert::convert_model(request, spec::model_search_from_environment());
   }();
   if (!converted) return report(converted.error());
-  show(fmt::format("{}: {} tensors, {} parameters as {}, {}\n", options.folder, converted->tensors, converted->parameters,
-                   spec::name(converted->dtype), to_string(converted->bytes)));
+  show(conversion_text(options, *converted));
   return 0;
 }
 
@@ -125,10 +170,31 @@ int merge(const MergeOptions& options) {
   return 0;
 }
 
+void add_convert_command(CLI::App& model_command, Action& action) {
+  CLI::App* command = model_command.add_subcommand(
+      "convert", "write a model as a Hugging Face folder in another form: from GGUF, in 8 or 4 bits, in another type");
+  auto options = std::make_shared<ConvertOptions>();
+  command->add_option("MODEL", options->model, "a folder, a .gguf file, a fetched model, a name in the hub cache")->required();
+  command->add_option("FOLDER", options->folder, "where to; must not exist")->required();
+  command->add_option("--to", options->to,
+                      "nf4, fp4 or int8: the weights of linear layers in codes, as bitsandbytes has them; or a type of all "
+                      "weights; not given: as --dtype says");
+  command
+      ->add_option("--dtype", options->dtype,
+                   "type of the weights that are not in codes; auto: the model's own, float16 for packed ones of GGUF")
+      ->capture_default_str();
+  command->add_flag("--double-quant", options->double_quant, "nf4, fp4: the scales in 8 bits, too");
+  command
+      ->add_option("--skip-modules", options->skipped,
+                   "modules that stay as they are, as in model.llm_int8_skip_modules; several with commas")
+      ->delimiter(',');
+  command->callback([&action, options] { action.run = [options](const Tail&) { return convert(*options); }; });
+}
+
 }  // namespace
 
 void add_model_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("model", "fetch a model, list those at hand, convert a GGUF file, merge an adapter");
+  CLI::App* command = program.add_subcommand("model", "fetch a model, list those at hand, quantise or convert one, merge an adapter");
   command->require_subcommand(1);
 
   CLI::App* get_command =
@@ -143,15 +209,7 @@ void add_model_command(CLI::App& program, Action& action) {
   list_command->add_flag("--json", *as_json, "for programs");
   list_command->callback([&action, as_json] { action.run = [as_json](const Tail&) { return list(*as_json); }; });
 
-  CLI::App* convert_command = command->add_subcommand(
-      "convert", "write a GGUF file as a Hugging Face folder: configuration, safetensors, tokenizer, chat template");
-  auto options = std::make_shared<ConvertOptions>();
-  convert_command->add_option("FILE", options->model, "a .gguf file, or the name of a fetched model")->required();
-  convert_command->add_option("FOLDER", options->folder, "where to; must not exist")->required();
-  convert_command
-      ->add_option("--dtype", options->dtype, "type of the weights; auto: the file's own, float16 for packed ones")
-      ->capture_default_str();
-  convert_command->callback([&action, options] { action.run = [options](const Tail&) { return convert(*options); }; });
+  add_convert_command(*command, action);
 
   CLI::App* merge_command =
       command->add_subcommand("merge", "write a model with a low-rank adapter in its weights, as a Hugging Face folder");

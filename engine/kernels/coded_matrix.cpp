@@ -54,9 +54,29 @@ float& scale_at(const CodedPanels& panels, std::int64_t row, std::int64_t slot) 
   return panels.scales(row / panel_columns)[slot * panel_columns + row % panel_columns];
 }
 
+// The scale of the run that these elements are.
+void place_scale(const CodingJob& job, std::int64_t first, std::int64_t count, float scale) {
+  over_rows(job, first, count, [&](std::int64_t row, std::int64_t input, std::int64_t, std::int64_t) {
+    scale_at(job.panels, row, slot_of(job.panels, row, input)) = scale;
+  });
+}
+
+// A byte is of one run: runs of 4 bits have an even length. What the last of an odd number shares its byte with is zero.
+void place_flat_codes(const CodingJob& job, std::int64_t first, std::int64_t count, const std::uint8_t* codes) {
+  if (job.panels.has_bytes()) {
+    std::copy(codes, codes + count, job.flat_codes + first);
+    return;
+  }
+  const std::uint8_t zero = code_table(job.panels.form.code).code_of(0.0F);
+  for (std::int64_t i = 0; i < count; i += 2)
+    job.flat_codes[(first + i) / 2] =
+        static_cast<std::uint8_t>(codes[i] << 4 | (i + 1 < count ? codes[i + 1] : zero));
+}
+
 }  // namespace
 
 void place_codes(const CodingJob& job, std::int64_t first, std::int64_t count, const std::uint8_t* codes) {
+  if (job.flat_codes != nullptr) return place_flat_codes(job, first, count, codes);
   over_rows(job, first, count, [&](std::int64_t row, std::int64_t input, std::int64_t here, std::int64_t done) {
     const std::int64_t panel = row / panel_columns, lane = row % panel_columns;
     if (!job.panels.has_bytes()) return place_nibbles(job.panels.groups(panel), lane, input, here, codes + done);
@@ -65,10 +85,12 @@ void place_codes(const CodingJob& job, std::int64_t first, std::int64_t count, c
   });
 }
 
-void place_scale(const CodingJob& job, std::int64_t first, std::int64_t count, float scale) {
-  over_rows(job, first, count, [&](std::int64_t row, std::int64_t input, std::int64_t, std::int64_t) {
-    scale_at(job.panels, row, slot_of(job.panels, row, input)) = scale;
-  });
+void place_magnitude(const CodingJob& job, std::int64_t first, std::int64_t count, float magnitude) {
+  if (job.flat_magnitudes != nullptr) {
+    job.flat_magnitudes[first / job.panels.run()] = magnitude;
+    return;
+  }
+  place_scale(job, first, count, job.panels.has_bytes() ? magnitude * byte_step : magnitude);
 }
 
 std::size_t CodedMatrix::bytes_needed(std::int64_t outputs, std::int64_t inputs, const CodedForm& form) {
@@ -113,7 +135,7 @@ void CodedMatrix::fill_codes(std::int64_t first_row, std::int64_t rows, const st
     const std::int64_t first = static_cast<std::int64_t>(i) * run, count = std::min(run, job.elements() - first);
     if (panels_.has_bytes()) {
       place_codes(job, first, count, codes + first);
-      place_scale(job, first, count, scales[i] * byte_step);
+      place_magnitude(job, first, count, scales[i]);
       continue;
     }
     for (std::int64_t e = 0; e < count; ++e) {
@@ -121,7 +143,7 @@ void CodedMatrix::fill_codes(std::int64_t first_row, std::int64_t rows, const st
       unpacked[static_cast<std::size_t>(e)] = (first + e) % 2 == 0 ? both >> 4 : both & 0xFU;
     }
     place_codes(job, first, count, unpacked.data());
-    place_scale(job, first, count, scales[i]);
+    place_magnitude(job, first, count, scales[i]);
   }
 }
 
@@ -153,6 +175,17 @@ void CodedMatrix::copy_row(std::int64_t row, void* out, Scalar to) const {
       }
     });
   });
+}
+
+void code_rows(ThreadTeam& team, const CodedForm& form, const PlainRows& from, const CodedRows& to) {
+  const CodingJob job{.panels = {form, from.rows, from.inputs, nullptr},
+                      .plain = from.row_major,
+                      .plain_scalar = from.scalar,
+                      .rows = from.rows,
+                      .flat_codes = to.codes.data(),
+                      .flat_magnitudes = to.magnitudes.data()};
+  team.split(std::ssize(to.magnitudes), runs_at_once,
+             [&](std::int64_t begin, std::int64_t end) { team.kernels().code_runs(job, begin, end); });
 }
 
 }  // namespace muster::kernels

@@ -47,4 +47,22 @@ class CodedMatrix {
   CodedPanels panels_;
 };
 
+struct PlainRows {
+  std::int64_t rows = 0;
+  std::int64_t inputs = 0;
+  const void* row_major = nullptr;
+  Scalar scalar = Scalar::float32;
+};
+
+// Codes in the order of the elements, two of 4 bits in a byte with the earlier in its upper half; the largest magnitude
+// of each run.
+struct CodedRows {
+  std::span<std::uint8_t> codes;
+  std::span<float> magnitudes;
+};
+
+// What CodedMatrix::code_rows finds, in the order that files have it. to has exactly the size of the rows, the last run
+// and the last byte of which may be short.
+void code_rows(ThreadTeam& team, const CodedForm& form, const PlainRows& from, const CodedRows& to);
+
 }  // namespace muster::kernels

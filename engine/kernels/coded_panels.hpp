@@ -76,12 +76,15 @@ struct CodingJob {
   Scalar plain_scalar = Scalar::float32;
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
+  // Where codes and the largest magnitudes of runs go in the order of the elements; nullptr: into the panels.
+  std::uint8_t* flat_codes = nullptr;
+  float* flat_magnitudes = nullptr;
 
   [[gnu::always_inline]] std::int64_t elements() const { return rows * panels.inputs; }
 };
 
-// Codes of elements [first, first + count) of a job's, and the scale of the run that they are or are a part of.
+// Codes of elements [first, first + count) of a job's, and the largest magnitude of the run that they are.
 void place_codes(const CodingJob& job, std::int64_t first, std::int64_t count, const std::uint8_t* codes);
-void place_scale(const CodingJob& job, std::int64_t first, std::int64_t count, float scale);
+void place_magnitude(const CodingJob& job, std::int64_t first, std::int64_t count, float magnitude);
 
 }  // namespace muster::kernels

@@ -14,6 +14,12 @@ struct CodeTable {
   alignas(64) std::array<float, 16> values;
   std::array<std::uint8_t, 16> order;  // the codes in ascending order of their values
   std::array<float, 15> bounds;        // a number is coded as order[how many of these are below it]
+
+  std::uint8_t code_of(float number) const {
+    std::size_t below = 0;
+    while (below < bounds.size() && bounds[below] < number) ++below;
+    return order[below];
+  }
 };
 const CodeTable& code_table(Code code);
 

@@ -47,7 +47,7 @@ struct CodingKernels {
         codes[i + j] = table.order[static_cast<std::size_t>(places[j])];
     }
     place_codes(job, first, count, static_cast<const std::uint8_t*>(codes));
-    place_scale(job, first, count, is_short ? divisor : most);
+    place_magnitude(job, first, count, is_short ? divisor : most);
   }
 
   // The library sees the row in float16.
@@ -84,7 +84,7 @@ struct CodingKernels {
       }
       place_codes(job, row * inputs + k, count, static_cast<const std::uint8_t*>(codes));
     });
-    place_scale(job, row * inputs, inputs, most * byte_step);
+    place_magnitude(job, row * inputs, inputs, most);
   }
 
   // units: runs

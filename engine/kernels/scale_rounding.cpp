@@ -11,8 +11,6 @@
 namespace muster::kernels {
 namespace {
 
-constexpr std::size_t block_scales = 256;
-
 // What the signed dynamic map has between 0 and 1: of each decade down to 1e-6 the middles of 64, 32, … 1 equal parts.
 constexpr std::array<std::uint32_t, 127> magnitude_bits = {
     0x3513A3B7, 0x365A1A94, 0x370205FF, 0x37B24206, 0x38378034, 0x388AEFB3, 0x38BA1F4B, 0x3923D70B, 0x398CE705,
@@ -56,22 +54,36 @@ float mean_of(std::span<const float> numbers) {
 
 }  // namespace
 
-void round_scales(std::span<float> scales) {
-  const float offset = mean_of(scales);
-  for (std::size_t first = 0; first < scales.size(); first += block_scales) {
-    const std::span<float> block = scales.subspan(first, std::min(block_scales, scales.size() - first));
+const std::array<float, 256>& scale_map() { return map.values; }
+
+float CodedScales::at(std::size_t scale) const {
+  return map.values[codes[scale]] * steps[scale / scales_a_step] + offset;
+}
+
+CodedScales code_scales(std::span<const float> scales) {
+  CodedScales coded{.offset = mean_of(scales), .codes = {}, .steps = {}};
+  coded.codes.reserve(scales.size());
+  for (std::size_t first = 0; first < scales.size(); first += scales_a_step) {
+    const std::span<const float> block = scales.subspan(first, std::min(scales_a_step, scales.size() - first));
+    const bool is_short = block.size() < scales_a_step;
     float most = 0;
-    for (const float scale : block) most = std::max(most, std::abs(scale - offset));
+    for (const float scale : block) most = std::max(most, std::abs(scale - coded.offset));
     const float divisor = std::max(most, least_magnitude);
-    for (float& scale : block) {
-      const float distance = scale - offset;
+    for (const float scale : block) {
+      const float distance = scale - coded.offset;
       // The library divides in a short last block, and multiplies in the others.
-      const float share = block.size() < block_scales ? distance / divisor : distance * (1.0F / divisor);
+      const float share = is_short ? distance / divisor : distance * (1.0F / divisor);
       const auto place = std::lower_bound(map.bounds.begin(), map.bounds.end(), std::clamp(share, -1.0F, 1.0F));
-      const float value = map.values[static_cast<std::size_t>(place - map.bounds.begin())];
-      scale = value * (block.size() < block_scales ? divisor : most) + offset;
+      coded.codes.push_back(static_cast<std::uint8_t>(place - map.bounds.begin()));
     }
+    coded.steps.push_back(is_short ? divisor : most);
   }
+  return coded;
+}
+
+void round_scales(std::span<float> scales) {
+  const CodedScales coded = code_scales(scales);
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = coded.at(i);
 }
 
 }  // namespace muster::kernels

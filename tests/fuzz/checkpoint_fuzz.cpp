@@ -12,11 +12,11 @@
 #include "base/text.hpp"
 #include "checkpoint/checkpoint_saver.hpp"
 #include "checkpoint/checksum.hpp"
-#include "checkpoint/convert.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/training_checkpoint.hpp"
 #include "checkpoint_bytes.hpp"
+#include "convert/convert_model.hpp"
 #include "fuzz/checkpoint_reading.hpp"
 #include "fuzz/mutator.hpp"
 #include "spec/model/gguf_header.hpp"
@@ -382,8 +382,13 @@ class Fuzzer {
 
   void convert(const fs::path& path) {
     const fs::path place = folder_.path() / "converted";
-    const auto done = checkpoint::convert_gguf({path, place, ElementType::bfloat16, ByteCount{20'000}, {}});
-    if (!done) return;
+    convert::ConversionRequest request;
+    request.model = path.string();
+    request.folder = place;
+    request.dtype = ElementType::bfloat16;
+    request.shard_size = ByteCount{20'000};
+    if (below(2) == 0) request.form = spec::WeightOptions{{.double_quantized = below(2) == 0}, {}};
+    if (!convert::convert_model(request, {})) return;
     ++counts_.converted;
     if (!checkpoint::open_checkpoint(place.string(), {}))
       throw std::logic_error("what was converted cannot be opened: " + path.string());

@@ -24,6 +24,7 @@ add_sanitized_layer(src/gpu sanitized_system)
 add_sanitized_layer(src/sweep sanitized_spec)
 add_sanitized_layer(src/rendezvous sanitized_json)
 add_sanitized_layer(engine/checkpoint sanitized_spec)
+add_sanitized_layer(engine/convert sanitized_checkpoint muster::kernels)  # whose sources are compiled in ways of their own
 add_sanitized_layer(engine/chat sanitized_json)
 add_sanitized_layer(engine/tokenizer sanitized_system muster_pcre2)
 
@@ -44,7 +45,7 @@ endfunction()
 # Everything that a user can write.
 add_fuzz(parser_fuzz LAYERS spec gpu sweep TEST ParserFuzz.SurvivesMutatedTexts --inputs 20000 --seed 1)
 # Whole checkpoints, damaged anywhere, opened and read to the last tensor.
-add_fuzz(checkpoint_fuzz LAYERS checkpoint TEST CheckpointFuzz.ReadsDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
+add_fuzz(checkpoint_fuzz LAYERS convert TEST CheckpointFuzz.ReadsDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
 # Checkpoints of quantised weights, of every method that is read.
 add_fuzz(quantized_fuzz LAYERS checkpoint TEST QuantizedFuzz.DecodesDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
 # What listens on the port of a run: right and damaged messages.

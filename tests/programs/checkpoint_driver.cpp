@@ -8,7 +8,9 @@
 //   {"read_all": TYPE, "threads": N, "to": FOLDER}                       → {"bytes_read": N}; one file a tensor
 //   {"tokenizer_json": GGUF} | {"tokenizer_config_json": GGUF}           → {"text": …}
 //   {"copy": FOLDER, "as": TYPE, "shard_bytes": N}                       → {}: the open checkpoint, written anew
-//   {"convert": GGUF, "to": FOLDER, "as": TYPE, "shard_bytes": N}        → {"tensors": N, "bytes": N}
+//   {"convert": MODEL, "to": FOLDER, "as": TYPE, "shard_bytes": N, "form": {"code": WORD, "double_quantized": BOOL,
+//   "skipped": […]}}                                                     → {"tensors": N, "bytes": N, "quantised": N,
+//   "dequantised": […]}
 //   {"save": FOLDER, "model": MODEL, "step": N, "ranks": N}              → {"path": …}: the open checkpoint's numbers
 //   as a training checkpoint; the first moment is the parameter plus 1, the second its square
 //   {"export": FOLDER, "model": MODEL, "checkpoint": PATH, "as": TYPE, "shard_bytes": N, "replace": BOOL, "written":
@@ -25,12 +27,12 @@
 
 #include "checkpoint/checkpoint_saver.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
-#include "checkpoint/convert.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/gguf_tokenizer.hpp"
 #include "checkpoint/parallel_read.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/training_parameters.hpp"
+#include "convert/convert_model.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "spec/model/model_source.hpp"
 
@@ -80,12 +82,27 @@ class Driver {
 
  private:
   static json convert(const json& question) {
-    ConversionRequest request{question["convert"].get<std::string>(), question["to"].get<std::string>(), {}, {}, {}};
+    convert::ConversionRequest request;
+    request.model = question["convert"];
+    request.folder = question["to"].get<std::string>();
     if (question.contains("as")) request.dtype = type_named(question["as"]);
+    if (question.contains("form")) request.form = form_of(question["form"]);
     request.shard_size = {question.value("shard_bytes", std::int64_t{1} << 40)};
-    const auto done = convert_gguf(request);
+    const auto done = convert::convert_model(request, spec::model_search_from_environment());
     if (!done) return failure(done.error());
-    return {{"tensors", done->tensors}, {"bytes", done->bytes.value}};
+    return {{"tensors", done->tensors},
+            {"bytes", done->bytes.value},
+            {"quantised", done->quantised},
+            {"dequantised", done->dequantised}};
+  }
+
+  static spec::WeightOptions form_of(const json& given) {
+    spec::WeightOptions form;
+    for (const auto& [word, code] : spec::words(spec::PackedCode{}))
+      if (word == given["code"]) form.packing.code = code;
+    form.packing.double_quantized = given.value("double_quantized", false);
+    form.skipped = given.value("skipped", std::vector<std::string>());
+    return form;
   }
 
   static json text(const std::string& path, Result<std::string> (*make)(const spec::GgufHeader&, std::string_view)) {

@@ -55,7 +55,7 @@ Result<void> check_groups(const ModelShape& shape, const std::vector<TensorId>& 
 
 }  // namespace
 
-Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped) {
+Result<std::vector<TensorId>> packable_weights(const ModelShape& shape, const std::vector<std::string>& skipped) {
   const auto patterns = compile(skipped);
   if (!patterns) return patterns.error();
   std::vector<TensorId> packed;
@@ -70,7 +70,13 @@ Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std:
     if (!left_out) return left_out.error();
     if (!*left_out) packed.push_back(*weight);
   }
-  if (auto checked = check_groups(shape, packed); !checked) return checked.error();
+  return packed;
+}
+
+Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped) {
+  auto packed = packable_weights(shape, skipped);
+  if (!packed) return packed;
+  if (auto checked = check_groups(shape, *packed); !checked) return checked.error();
   return packed;
 }
 

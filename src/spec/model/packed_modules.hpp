@@ -11,8 +11,10 @@ namespace muster::spec {
 
 // The weights of the linear layers within the blocks, in the order of the model: never those of the head, of embeddings
 // or norms. skipped: modules that stay as they are, by transformers' rules for llm_int8_skip_modules: a regular expression
-// for a path, or for its beginning up to a dot, or the end of a path. Refused: what is not a regular expression; to skip
-// some of the layers that read the same input.
+// for a path, or for its beginning up to a dot, or the end of a path. Refused: what is not a regular expression.
+Result<std::vector<TensorId>> packable_weights(const ModelShape& shape, const std::vector<std::string>& skipped);
+
+// The same, to be held in memory. Refused, too: to skip some of the layers that read the same input.
 Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std::vector<std::string>& skipped);
 
 // The weights of linear layers that read the same input, which are held as one: of queries, keys and values, and of the gate

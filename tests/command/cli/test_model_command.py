@@ -136,9 +136,9 @@ GOOD = json.dumps(
 )
 
 
-def test_convert_refuses_what_is_no_gguf_file_and_unknown_types(muster, store, tmp_path):
+def test_convert_refuses_what_is_no_model_and_unknown_types(muster, store, tmp_path):
     (tmp_path / "notes.txt").write_text("")
-    assert "notes.txt is not a .gguf file" in muster("model", "convert", "notes.txt", "out").stderr
+    assert "notes.txt is not a file that a model can be read from" in muster("model", "convert", "notes.txt", "out").stderr
     wrong = muster("model", "convert", str(FILE), "out", "--dtype", "int3")
     assert wrong.returncode == 2 and "accepted: auto" in wrong.stderr
     assert not os.path.exists(tmp_path / "out")

@@ -249,6 +249,37 @@ TEST(ScaleRounding, ANumberBecomesTheNearestOfTheMapInItsBlock) {
   EXPECT_NE(rounded, scales);
 }
 
+TEST(CodedMatrix, CodesInTheOrderOfFilesMakeTheSameMatrix) {
+  for (const VectorSet set : available_sets())
+    for (const Scalar from : scalars)
+      for (const CodedForm& form : forms())
+        for (const std::int64_t inputs : {1, 7, 100, 256}) {
+          constexpr std::int64_t outputs = 37;
+          ThreadTeam team(2, set);
+          const Coded weight(team, outputs, inputs, form, from);
+          std::vector<std::uint8_t> codes(static_cast<std::size_t>(
+              form.code == Code::int8 ? outputs * inputs : (outputs * inputs + 1) / 2));
+          std::vector<float> magnitudes(static_cast<std::size_t>(weight.matrix.runs_of(outputs)));
+          code_rows(team, form, {outputs, inputs, weight.original.data(), from}, {codes, magnitudes});
+          std::vector<std::byte> memory(weight.memory.size(), std::byte{0xFF});
+          CodedMatrix(memory.data(), outputs, inputs, form).fill_codes(0, outputs, codes.data(), magnitudes);
+          ASSERT_EQ(memory, weight.memory) << name(form, outputs, inputs);
+        }
+}
+
+TEST(ScaleRounding, CodesAndStepsAreWhatIsLeftOfTheScales) {
+  const Numbers drawn = Numbers::drawn(Scalar::float32, 700, 6);
+  std::vector<float> rounded(drawn.floats(), drawn.floats() + 700);
+  const CodedScales coded = code_scales(rounded);
+  ASSERT_EQ(coded.codes.size(), 700U);
+  ASSERT_EQ(coded.steps.size(), 3U);
+  round_scales(rounded);
+  for (std::size_t i = 0; i < 700; ++i) {
+    EXPECT_EQ(rounded[i], coded.at(i));
+    EXPECT_EQ(rounded[i], scale_map()[coded.codes[i]] * coded.steps[i / scales_a_step] + coded.offset);
+  }
+}
+
 TEST(ScaleRounding, ScalesThatAreAllEqualStay) {
   std::vector<float> scales(300, 0.375F);
   round_scales(scales);

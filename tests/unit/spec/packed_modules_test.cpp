@@ -65,6 +65,16 @@ TEST(PackedModules, MaySkipByAPattern) {
   EXPECT_EQ(count(shape, {"model.layers.0|model.layers.1"}), 10U * 7);
 }
 
+TEST(PackedModules, InAFileSomeOfThoseThatReadTheSameInputMayStay) {
+  const ModelShape shape = shape_of(Family::llama);
+  const auto in_file = packable_weights(shape, {"q_proj"});
+  ASSERT_TRUE(in_file);
+  EXPECT_EQ(in_file->size(), 12U * 6);
+  const auto in_memory = packed_weights(shape, {"q_proj"});
+  ASSERT_FALSE(in_memory);
+  EXPECT_TRUE(contains(in_memory.error().what, "which is read with it"));
+}
+
 TEST(PackedModules, WhatIsNoPatternIsRefused) {
   for (const std::string text : {"model.(layers", "a)(b"}) {
     const auto weights = packed_weights(shape_of(Family::llama), {text});
