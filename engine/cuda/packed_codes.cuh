@@ -56,23 +56,26 @@ __device__ inline float part(const float4& values, int at) {
   return at == 0 ? values.x : at == 1 ? values.y : at == 2 ? values.z : values.w;
 }
 
-// Where a quad's codes and scales begin.
-__device__ inline const uint4* codes_of(const PackedTask& task, int panel, int at_quad) {
-  return task.codes + static_cast<std::int64_t>(panel) * task.groups * quads + at_quad;
+// Of 16 bytes: what a quad's codes of an eighth take, and where they begin.
+template <bool bytes>
+constexpr unsigned eighth_words = (bytes ? 2 : 1) * quads;
+template <bool bytes>
+__device__ const uint4* codes_of(const PackedTask& task, int panel, int at_quad, int at_eighth) {
+  return task.codes + static_cast<std::int64_t>(panel) * task.groups * quads + at_quad +
+         static_cast<unsigned>(at_eighth) * eighth_words<bytes>;
 }
 __device__ inline const float4* scales_of(const PackedTask& task, int panel, int at_quad) {
   return task.scales + static_cast<std::int64_t>(panel) * task.slots * quads + at_quad;
 }
 
-// Codes are read once, and go through the caches ahead of what is to stay there.
+// Codes are read once, and go through the caches ahead of what is to stay there. ends: of 8 bits, the panel ends with
+// the eighth's first half.
 template <bool bytes>
-__device__ Codes<bytes> read_codes(const uint4* of_quad, int at_eighth, int groups) {
-  if constexpr (bytes) {
-    const int first = 2 * at_eighth, second = min(first + 1, groups - 1);
-    return {__ldcs(of_quad + first * quads), __ldcs(of_quad + second * quads)};
-  } else {
-    return {__ldcs(of_quad + at_eighth * quads)};
-  }
+__device__ Codes<bytes> read_codes(const uint4* from, bool ends = false) {
+  if constexpr (bytes)
+    return {__ldcs(from), __ldcs(from + (ends ? 0 : quads))};
+  else
+    return {__ldcs(from)};
 }
 
 // What codes stand for. Each lane of a warp holds one of the sixteen values of 4 bits, and the others ask it: to be

@@ -28,7 +28,7 @@ constexpr int least_warps = 2;
 
 // How many warps a block may have, and a multiprocessor all together: what registers leave.
 constexpr int most_warps(int row_tiles) { return row_tiles <= 4 ? 16 : 8; }
-constexpr int room_for_warps(int row_tiles) { return row_tiles == 1 ? 32 : row_tiles <= 4 ? 16 : 8; }
+constexpr int room_for_warps(int row_tiles) { return row_tiles == 1 ? 20 : row_tiles <= 4 ? 16 : 8; }
 
 struct ProductTask {
   PackedTask packed;
@@ -61,7 +61,7 @@ struct CodeChunk {
 
 template <class T, bool bytes, bool gated, int row_tiles>
 class PackedBlock {
-  static constexpr int ahead = bytes ? 1 : 2;  // chunks of codes that are under way
+  static constexpr int ahead = (bytes ? 2 : 3) - (row_tiles > 2 ? 1 : 0);  // chunks of codes that are under way
 
  public:
   __device__ explicit PackedBlock(const ProductTask& task)
@@ -72,7 +72,7 @@ class PackedBlock {
         row_(static_cast<int>(threadIdx.x) % lanes / quad),
         eighth_(static_cast<int>(threadIdx.x) % quad),
         chunks_(static_cast<int>(task.packed.inputs / chunk)),
-        codes_(codes_of(task.packed, panel_of(row_ / quads), row_ % quads)),
+        codes_(codes_of<bytes>(task.packed, panel_of(row_ / quads), row_ % quads, eighth_)),
         scales_(scales_of(task.packed, panel_of(row_ / quads), row_ % quads)),
         input_(static_cast<const T*>(task.input) + row_ * task.packed.inputs + eighth_ * eighth) {}
 
@@ -89,9 +89,8 @@ class PackedBlock {
       for (int i = 0; i < ahead; ++i) {
         const int now = first + i * warps_, next = now + ahead * warps_;
         if (now >= chunks_) break;
-        const CodeChunk<bytes> codes = read[i];
+        multiply(read[i], now);
         if (next < chunks_) read[i] = read_chunk(next);
-        multiply(codes, now);
       }
     }
     finish();
@@ -104,23 +103,25 @@ class PackedBlock {
     return min(2 * tile + which, panels - 1);  // beyond the last its codes are read again, for nothing
   }
 
-  __device__ CodeChunk<bytes> read_chunk(int at) const {
+  __device__ CodeChunk<bytes> read_chunk(unsigned at) const {
+    constexpr unsigned half_words = quad * eighth_words<bytes>;
     CodeChunk<bytes> read;
 #pragma unroll
-    for (int half = 0; half < halves; ++half)
-      read.codes[half] = read_codes<bytes>(codes_, (at * halves + half) * quads + eighth_, task_.packed.groups);
+    for (unsigned half = 0; half < halves; ++half)
+      read.codes[half] = read_codes<bytes>(codes_ + at * (halves * half_words) + half * half_words);
     read.scales = scales_[(at * chunk >> task_.packed.run_shift) * quads];
     return read;
   }
 
-  __device__ uint4 read_row(int tile, int at, int half) const {
+  __device__ uint4 read_row(int tile, unsigned at, unsigned half) const {
     if (tile * 8 + row_ >= task_.rows) return {};
-    return *reinterpret_cast<const uint4*>(input_ + tile * 8 * task_.packed.inputs + (at * halves + half) * half_inputs);
+    const unsigned rows_before = static_cast<unsigned>(tile) * 8 * static_cast<unsigned>(task_.packed.inputs);
+    return *reinterpret_cast<const uint4*>(input_ + rows_before + at * chunk + half * half_inputs);
   }
 
-  __device__ void multiply(const CodeChunk<bytes>& read, int at) {
+  __device__ void multiply(const CodeChunk<bytes>& read, unsigned at) {
 #pragma unroll
-    for (int half = 0; half < halves; ++half) {
+    for (unsigned half = 0; half < halves; ++half) {
       uint4 rows[row_tiles];
 #pragma unroll
       for (int tile = 0; tile < row_tiles; ++tile) rows[tile] = read_row(tile, at, half);
@@ -138,7 +139,7 @@ class PackedBlock {
   }
 
   // Inputs `input` and the next of an output of the quad.
-  __device__ unsigned pair(const CodeChunk<bytes>& read, int half, int output, int input) const {
+  __device__ unsigned pair(const CodeChunk<bytes>& read, unsigned half, int output, int input) const {
     const float scale = part(read.scales, output);
     const float low = decoder_.value(read.codes[half], output, input);
     const float high = decoder_.value(read.codes[half], output, input + 1);

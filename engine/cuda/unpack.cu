@@ -25,7 +25,7 @@ class Unpacking {
     quad_ = static_cast<int>(place % quads);
     eighth_ = static_cast<int>(place / quads % eighths);
     panel_ = static_cast<int>(place / quads / eighths);
-    codes_ = read_codes<bytes>(codes_of(task, panel_, quad_), eighth_, task.groups);
+    codes_ = read_codes<bytes>(codes_of<bytes>(task, panel_, quad_, eighth_), 2 * eighth_ + 1 == task.groups);
   }
 
   __device__ void write(const Decoder<bytes>& decoder) const {
