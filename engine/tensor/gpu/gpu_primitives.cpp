@@ -112,7 +112,7 @@ class GpuPrimitives final : public Primitives {
 
   void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows) override {
     const std::int64_t codes = rows.codes.numel() * (weight.packing->bits() == 8 ? 1 : 2);
-    Weight host = new_host_weight(codes / weight.inputs, weight);
+    Weight host = new_host_weight(std::min(codes / weight.inputs, weight.outputs - first_row), weight);
     fill_packed_codes(host, 0, rows);
     copy_packed_rows(weight, first_row, host);
   }
