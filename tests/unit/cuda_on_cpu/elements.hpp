@@ -4,26 +4,29 @@
 #include <vector>
 
 #include "cuda/scalar.cuh"
+#include "guarded_bytes.hpp"
 
 namespace muster::cuda {
 
-// Aligned as a GPU's memory is.
 template <class T>
 class Elements {
  public:
-  explicit Elements(std::size_t count) : packs_(count * sizeof(T) / sizeof(Pack) + 1, Pack{{~0U, ~0U, ~0U, ~0U}}) {}
+  explicit Elements(std::size_t count) : memory_(count * sizeof(T)) {}
   explicit Elements(const std::vector<float>& values) : Elements(values.size()) {
     for (std::size_t i = 0; i < values.size(); ++i) data()[i] = narrow<T>(values[i]);
   }
+  Elements(Elements&&) = default;
 
-  T* data() { return reinterpret_cast<T*>(packs_.data()); }
-  float operator[](std::size_t at) const { return widen(reinterpret_cast<const T*>(packs_.data())[at]); }
+  Elements copy() const {
+    Elements other(memory_.size() / sizeof(T));
+    std::memcpy(other.data(), memory_.data(), memory_.size());
+    return other;
+  }
+  T* data() { return reinterpret_cast<T*>(memory_.data()); }
+  float operator[](std::size_t at) const { return widen(reinterpret_cast<const T*>(memory_.data())[at]); }
 
  private:
-  struct alignas(16) Pack {
-    unsigned words[4];
-  };
-  std::vector<Pack> packs_;
+  GuardedBytes memory_;
 };
 
 }  // namespace muster::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/packed_kernels.hpp"
+#include "guarded_bytes.hpp"
 #include "kernels/coded_matrix.hpp"
 
 namespace muster::cuda {
@@ -55,42 +56,41 @@ class PackedExample {
 
  private:
   void describe(const kernels::CodedPanels& panels) {
-    const std::int64_t bytes = panels.panels() * panels.slots() * 16 * 4;
-    scales_.resize(static_cast<std::size_t>(bytes / 16));
-    std::memcpy(scales_.data(), panels.scales(0), static_cast<std::size_t>(bytes));
-    packed_ = {.codes = panels.groups(0),
-               .scales = scales_.front().values,
+    const std::int64_t rows = panels.panels() * 16;
+    codes_ = panels.has_bytes() ? words_of_bytes(panels) : copy(panels.groups(0), panels.panels() * panels.panel_bytes());
+    scales_ = copy(panels.scales(0), rows * panels.slots() * std::int64_t{sizeof(float)});
+    packed_ = {.codes = codes_.data(),
+               .scales = reinterpret_cast<const float*>(scales_.data()),
                .outputs = panels.outputs,
                .inputs = panels.inputs,
                .slots = panels.slots(),
                .run = panels.run()};
-    if (panels.crosses_rows()) packed_.phases = panels.phases(0);
-    if (panels.has_bytes())
-      gather_words(panels);
-    else
-      packed_.values = kernels::code_table(form_.code).values.data();
+    if (!panels.has_bytes()) packed_.values = kernels::code_table(form_.code).values.data();
+    if (!panels.crosses_rows()) return;
+    phases_ = copy(panels.phases(0), rows * std::int64_t{sizeof(std::uint16_t)});
+    packed_.phases = reinterpret_cast<const std::uint16_t*>(phases_.data());
   }
 
+  static GuardedBytes copy(const void* from, std::int64_t bytes) {
+    GuardedBytes made(static_cast<std::size_t>(bytes));
+    std::memcpy(made.data(), from, made.size());
+    return made;
+  }
   // Codes of 8 bits, which a CPU has byte by byte: four inputs of an output become a word.
-  void gather_words(const kernels::CodedPanels& panels) {
+  static GuardedBytes words_of_bytes(const kernels::CodedPanels& panels) {
     const std::int64_t groups = (panels.inputs + 3) / 4;
-    words_.assign(static_cast<std::size_t>(panels.panels() * groups * 4), {});
-    auto* const bytes = reinterpret_cast<std::int8_t*>(words_.data());
+    GuardedBytes words(static_cast<std::size_t>(panels.panels() * groups * 64));
     for (std::int64_t panel = 0; panel < panels.panels(); ++panel)
       for (std::int64_t input = 0; input < panels.inputs; ++input)
         for (std::int64_t output = 0; output < 16; ++output)
-          bytes[((panel * groups + input / 4) * 16 + output) * 4 + input % 4] =
-              panels.bytes(panel)[input * 16 + output];
-    packed_.codes = words_.data();
+          words.data()[((panel * groups + input / 4) * 16 + output) * 4 + input % 4] =
+              static_cast<std::byte>(panels.bytes(panel)[input * 16 + output]);
+    return words;
   }
 
-  struct alignas(16) FourNumbers {
-    float values[4];
-  };
-
   kernels::CodedForm form_;
-  std::vector<std::uint64_t> memory_;
-  std::vector<FourNumbers> words_, scales_;
+  std::vector<std::uint64_t> memory_;  // as on a CPU
+  GuardedBytes codes_, scales_, phases_;
   std::vector<float> numbers_;
   PackedMatrix packed_;
 };

@@ -68,7 +68,7 @@ class PackedProducts : public testing::TestWithParam<Packing> {
     ASSERT_TRUE(has_packed_product(scalar, job.weight.packed(), sizes.rows));
     const auto count = static_cast<std::size_t>(sizes.rows * sizes.outputs);
     const Elements<T> base(random_numbers(count, 8));
-    Elements<T> output = base;
+    Elements<T> output = base.copy();
     ASSERT_STREQ(packed_product(nullptr, scalar, job.weight.packed(), adds.bias ? job.bias.data() : nullptr,
                                 job.input.data(), sizes.rows, adds.base, output.data()),
                  "");
