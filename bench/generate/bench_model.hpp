@@ -1,4 +1,5 @@
 // A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE DEVICE THREADS …
+// DTYPE: float32 or bfloat16; with +int8, +nf4 or +fp4 behind it the linear layers' weights are packed.
 #pragma once
 
 #include <fmt/format.h>
@@ -43,8 +44,18 @@ class BenchModel {
     const std::map<std::string, at::ScalarType> types{{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}};
     const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
     const auto source = model::make_random_source(description.config, 1);
-    return need(model::CausalModel::load(description.config, *source, ops_,
-                                         {types.at(words.at(1)), std::nullopt, threads_, {}}));
+    const std::string& dtype = words.at(1);
+    const std::size_t plus = dtype.find('+');
+    model::LoadOptions options{types.at(dtype.substr(0, plus)), std::nullopt, threads_, {}};
+    if (plus != std::string::npos)
+      options.forms = need(model::forms_of_weights(description.shape, *source, packed_as(dtype.substr(plus + 1))));
+    return need(model::CausalModel::load(description.config, *source, ops_, options));
+  }
+  static spec::WeightOptions packed_as(const std::string& name) {
+    for (const auto& word : spec::words(spec::PackedCode{}))
+      if (word.text == name) return {{.code = word.value}, {}};
+    fmt::print(stderr, "no weights are packed as {}: int8, nf4 or fp4\n", name);
+    std::exit(2);
   }
 
   at::Device device_;
