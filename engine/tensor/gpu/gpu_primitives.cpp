@@ -1,7 +1,5 @@
 #include "tensor/gpu/gpu_primitives.hpp"
 
-#include <c10/cuda/CUDAGraphsC10Utils.h>
-
 #include <algorithm>
 #include <stdexcept>
 
@@ -60,28 +58,6 @@ cuda::PackedMatrix words_of(const Weight& weight) {
     words.values = kernels::code_table(coded_form(weight.type, *weight.packing).code).values.data();
   return words;
 }
-
-// Memory for one unpacked matrix at a time, as large as the largest so far: the stream multiplies by one before it
-// unpacks the next. A recorded step keeps memory of its own, since it is played again at any time.
-class UnpackedMemory {
- public:
-  at::Tensor matrix(std::int64_t outputs, std::int64_t inputs, const at::TensorOptions& options) {
-    if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None)
-      return at::empty({outputs, inputs}, options);
-    const auto stream = c10::cuda::getCurrentCUDAStream(options.device().index());
-    const std::int64_t bytes = outputs * inputs * static_cast<std::int64_t>(options.dtype().itemsize());
-    if (!memory_.defined() || memory_.numel() < bytes || stream != stream_) {
-      memory_.reset();
-      memory_ = at::empty({bytes}, options.dtype(at::kByte));
-      stream_ = stream;
-    }
-    return memory_.narrow(0, 0, bytes).view(c10::typeMetaToScalarType(options.dtype())).view({outputs, inputs});
-  }
-
- private:
-  at::Tensor memory_;
-  std::optional<c10::cuda::CUDAStream> stream_;  // on which it is used
-};
 
 class GpuPrimitives final : public Primitives {
  public:
@@ -205,11 +181,10 @@ class GpuPrimitives final : public Primitives {
     const WeightForm form = like.form();
     return {rows, like.inputs, form.type, at::empty({packed_bytes(rows, like.inputs, form)}, at::kByte), form.packing};
   }
-  // A packed weight's numbers, until the next one's are asked for.
-  Weight plain(const Weight& weight) {
+  // A packed weight's numbers, for as long as a product needs them: the allocator has the same memory ready for the next.
+  static Weight plain(const Weight& weight) {
     if (!weight.packing) return weight;
-    const at::Tensor matrix =
-        unpacked_.matrix(weight.outputs, weight.inputs, weight.storage.options().dtype(weight.type));
+    const at::Tensor matrix = at::empty({weight.outputs, weight.inputs}, weight.storage.options().dtype(weight.type));
     check_launch(
         cuda::unpack(current_stream(matrix), scalar_of(matrix), words_of(weight), matrix.mutable_data_ptr()));
     return {weight.outputs, weight.inputs, weight.type, matrix};
@@ -268,7 +243,6 @@ class GpuPrimitives final : public Primitives {
   at::Device device_;
   bool deterministic_;
   GpuAttention attention_;
-  UnpackedMemory unpacked_;
 };
 
 }  // namespace
