@@ -1,5 +1,5 @@
 // Codes of packed weights on their way to numbers (packed_kernels.hpp, Note [Words of codes]). A thread takes eight
-// consecutive inputs, an eighth, of four consecutive outputs, a quad.
+// consecutive inputs, an octet, of four consecutive outputs, a quad.
 #pragma once
 
 #include "cuda/packed_kernels.hpp"
@@ -9,7 +9,7 @@
 namespace muster::cuda {
 
 constexpr int panel_outputs = 16;
-constexpr int eighth = 8;
+constexpr int octet = 8;
 constexpr int quad = 4;
 constexpr int quads = panel_outputs / quad;
 
@@ -56,20 +56,20 @@ __device__ inline float part(const float4& values, int at) {
   return at == 0 ? values.x : at == 1 ? values.y : at == 2 ? values.z : values.w;
 }
 
-// Of 16 bytes: what a quad's codes of an eighth take, and where they begin.
+// Of 16 bytes: what a quad's codes of an octet take, and where they begin.
 template <bool bytes>
-constexpr unsigned eighth_words = (bytes ? 2 : 1) * quads;
+constexpr unsigned octet_words = (bytes ? 2 : 1) * quads;
 template <bool bytes>
-__device__ const uint4* codes_of(const PackedTask& task, int panel, int at_quad, int at_eighth) {
+__device__ const uint4* codes_of(const PackedTask& task, int panel, int at_quad, int at_octet) {
   return task.codes + static_cast<std::int64_t>(panel) * task.groups * quads + at_quad +
-         static_cast<unsigned>(at_eighth) * eighth_words<bytes>;
+         static_cast<unsigned>(at_octet) * octet_words<bytes>;
 }
 __device__ inline const float4* scales_of(const PackedTask& task, int panel, int at_quad) {
   return task.scales + static_cast<std::int64_t>(panel) * task.slots * quads + at_quad;
 }
 
 // Codes are read once, and go through the caches ahead of what is to stay there. ends: of 8 bits, the panel ends with
-// the eighth's first half.
+// the octet's first half.
 template <bool bytes>
 __device__ Codes<bytes> read_codes(const uint4* from, bool ends = false) {
   if constexpr (bytes)

@@ -4,9 +4,9 @@
 // Note [Tiles of codes]
 // A block has two panels of sixteen outputs, next to each other or, of a gated product, a panel of gates and what they
 // let through; its warps share the inputs, 64 at a time, and add up what they found in shared memory, in order. Lane
-// 4 i + j reads, of each 32 inputs, eighth j of quad i: 16 bytes of codes. A tensor core takes sixteen outputs times
-// sixteen inputs from a warp: of a lane two outputs of its quad and half of its eighth. Which inputs these are does not
-// matter to a sum as long as the rows' lie alike, so the rows' eighths are read the same way, 16 bytes at a time.
+// 4 i + j reads, of each 32 inputs, octet j of quad i: 16 bytes of codes. A tensor core takes sixteen outputs times
+// sixteen inputs from a warp: of a lane two outputs of its quad and half of its octet. Which inputs these are does not
+// matter to a sum as long as the rows' lie alike, so the rows' octets are read the same way, 16 bytes at a time.
 #include <algorithm>
 #include <type_traits>
 
@@ -20,8 +20,8 @@
 namespace muster::cuda {
 namespace {
 
-constexpr int chunk = 64;  // inputs
-constexpr int half_inputs = quad * eighth;  // what a warp reads at once
+constexpr int chunk = 64;                  // inputs
+constexpr int half_inputs = quad * octet;  // what a warp reads at once
 constexpr int halves = chunk / half_inputs;
 constexpr int tile_outputs = 2 * panel_outputs;
 constexpr int least_warps = 2;
@@ -70,11 +70,11 @@ class PackedBlock {
         warps_(static_cast<int>(blockDim.x) / lanes),
         warp_(static_cast<int>(threadIdx.x) / lanes),
         row_(static_cast<int>(threadIdx.x) % lanes / quad),
-        eighth_(static_cast<int>(threadIdx.x) % quad),
+        octet_(static_cast<int>(threadIdx.x) % quad),
         chunks_(static_cast<int>(task.packed.inputs / chunk)),
-        codes_(codes_of<bytes>(task.packed, panel_of(row_ / quads), row_ % quads, eighth_)),
+        codes_(codes_of<bytes>(task.packed, panel_of(row_ / quads), row_ % quads, octet_)),
         scales_(scales_of(task.packed, panel_of(row_ / quads), row_ % quads)),
-        input_(static_cast<const T*>(task.input) + row_ * task.packed.inputs + eighth_ * eighth) {}
+        input_(static_cast<const T*>(task.input) + row_ * task.packed.inputs + octet_ * octet) {}
 
   __device__ void run() {
     CodeChunk<bytes> read[ahead];
@@ -104,7 +104,7 @@ class PackedBlock {
   }
 
   __device__ CodeChunk<bytes> read_chunk(unsigned at) const {
-    constexpr unsigned half_words = quad * eighth_words<bytes>;
+    constexpr unsigned half_words = quad * octet_words<bytes>;
     CodeChunk<bytes> read;
 #pragma unroll
     for (unsigned half = 0; half < halves; ++half)
@@ -155,7 +155,7 @@ class PackedBlock {
       for (int two = 0; two < 2; ++two)
 #pragma unroll
         for (int at = 0; at < 4; ++at) {
-          const int row = tile * 8 + eighth_ * 2 + at % 2;
+          const int row = tile * 8 + octet_ * 2 + at % 2;
           if (row < task_.rows) own[row * tile_outputs + row_ * quad + two * 2 + at / 2] = sums_[tile][two][at];
         }
   }
@@ -194,7 +194,7 @@ class PackedBlock {
   Decoder<bytes> decoder_;
   int warps_, warp_;
   int row_;     // of each tile: that whose inputs this lane reads, and the quad of its codes
-  int eighth_;  // of each 32 inputs
+  int octet_;  // of each 32 inputs
   int chunks_;
   const uint4* codes_;  // of this lane's quad
   const float4* scales_;

@@ -159,7 +159,7 @@ TEST_P(PackedProducts, OfMoreRowsTakeThemInTilesOfEight) {
   expect_product<__half>(GetParam(), Scalar::float16, {50, 20, 128}, {true, false});
 }
 
-TEST_P(PackedProducts, ALaterRunOfThreadsFirstChangesNoBit) {
+TEST_P(PackedProducts, TheOrderOfThreadsChangesNoBit) {
   Job<__nv_bfloat16> job(GetParam(), Scalar::bfloat16, {4, 70, 704});
   std::vector<Elements<__nv_bfloat16>> found;
   for (const Order order : {Order::ascending, Order::descending}) {
