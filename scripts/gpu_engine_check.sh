@@ -29,7 +29,7 @@ options=("-DMUSTER_TORCH=$torch")
 if [[ -n $carried ]]; then options+=("-DPCRE2_INCLUDE=$(readlink -f "$carried")/include"); fi
 step "configure" cmake --preset engine "${options[@]}"
 step "build" ninja -C build/engine muster muster-worker communicate_tests kernels_tests tensor_tests logits_driver bench_score_bench \
-  bench_generate_bench
+  bench_generate_bench bench_packed_product_bench
 # Real NCCL with several ranks on one GPU wants every rank to look like another host.
 step "communicators" env NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MAX_NCHANNELS=1 NCCL_MAX_CTAS=1 \
   timeout 240 build/engine/tests/communicate_tests --gtest_brief=1
@@ -44,6 +44,7 @@ step "training" python3 scripts/gpu_train_check.py --program build/engine/apps/c
 step "saving" python3 scripts/gpu_train_check.py --program build/engine/apps/cli/muster --large
 step "speed" python3 bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench --device cuda:0 \
   --dtype bfloat16 --threads 16 --shapes qwen2.5-0.5b qwen2.5-7b --batches 1 64 --repeats 2 --peer-repeats 1
+step "packed weights" python3 scripts/gpu_packed_check.py --parts tests products
 step "logits on the GPU" python3 -m pytest -q tests/peer/logits/test_gpu_logits.py "$@"
 echo "--- results"
 printf '%s\n' "${table[@]}"

@@ -1,4 +1,4 @@
-// A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE[/FORM] DEVICE THREADS … FORM is how
+// A model of random weights, as a benchmark's command line describes it: CONFIG DTYPE[+FORM] DEVICE THREADS … FORM is how
 // weights are held: bfloat16 (as of a checkpoint in that type), or int8, nf4, fp4 (and the rest of it in bfloat16).
 #pragma once
 
@@ -46,9 +46,9 @@ class BenchModel {
     const auto description = need(spec::read_model(words.at(0), spec::model_search_from_environment(), std::nullopt));
     const auto source = model::make_random_source(description.config, 1);
     const std::string& type = words.at(1);
-    const std::size_t slash = type.find('/');
-    model::LoadOptions options{types.at(type.substr(0, slash)), std::nullopt, threads_, {}};
-    if (slash != std::string::npos) options.forms = forms(type.substr(slash + 1), description.shape, *source);
+    const std::size_t plus = type.find('+');
+    model::LoadOptions options{types.at(type.substr(0, plus)), std::nullopt, threads_, {}};
+    if (plus != std::string::npos) options.forms = forms(type.substr(plus + 1), description.shape, *source);
     return need(model::CausalModel::load(description.config, *source, ops_, options));
   }
 

@@ -13,37 +13,18 @@
 
 #ifdef MUSTER_CUDA
 
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
-
 #include <chrono>
-#include <functional>
+
+#include "recorded_time.hpp"
 
 namespace {
 
 using namespace muster;
 using Clock = std::chrono::steady_clock;
+using bench::microseconds;
+using bench::turns;
 
-constexpr int turns = 16;  // weights that take turns
 constexpr std::int64_t block_tokens = 64;
-
-double microseconds(const std::function<void(int)>& call) {
-  const auto stream = c10::cuda::getStreamFromPool();
-  const c10::cuda::CUDAStreamGuard recording(stream);
-  for (int i = 0; i < 2; ++i) call(i);
-  stream.synchronize();
-  at::cuda::CUDAGraph graph;
-  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-  for (int i = 0; i < turns; ++i) call(i);
-  graph.capture_end();
-  graph.replay();
-  stream.synchronize();
-  constexpr int replays = 20;
-  const auto start = Clock::now();
-  for (int i = 0; i < replays; ++i) graph.replay();
-  stream.synchronize();
-  return std::chrono::duration<double>(Clock::now() - start).count() / (replays * turns) * 1e6;
-}
 
 class DeviceBench {
  public:

@@ -1,6 +1,6 @@
 // How many tokens a second are generated, greedily, by a model of random weights.
 //
-//   generate_bench CONFIG DTYPE[/FORM] DEVICE THREADS BATCH REPEATS [deterministic] < LENGTHS
+//   generate_bench CONFIG DTYPE[+FORM] DEVICE THREADS BATCH REPEATS [deterministic] < LENGTHS
 //
 // Standard input has a line for each prompt: its length and that of its answer. Prints {"tokens", "seconds",
 // "first_seconds", "rate", "writing_rate"}, of the fastest repeat: tokens of answers, the time of everything, the time

@@ -40,7 +40,7 @@ def measure_ours(arguments, shape, lengths, batch, form):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPES[shape]))
-        dtype = arguments.dtype if form == arguments.dtype else f"{arguments.dtype}/{form}"
+        dtype = arguments.dtype if form == arguments.dtype else f"{arguments.dtype}+{form}"
         command = [arguments.program, str(config), dtype, arguments.device, str(arguments.threads), str(batch),
                    str(arguments.repeats)] + (["deterministic"] if arguments.deterministic else [])
         done = subprocess.run(command, input="".join(f"{prompt} {new}\n" for prompt, new in lengths), text=True,

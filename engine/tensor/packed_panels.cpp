@@ -10,22 +10,26 @@ namespace {
 using kernels::CodedPanels;
 using kernels::panel_columns;
 
-// Numbers that are unpacked at once; what is made on the way is some times as large.
-constexpr std::int64_t most_at_once = std::int64_t{1} << 22;
+constexpr std::int64_t bytes_of_word = 4;
 
-CodedPanels panels_of(const Weight& weight) {
-  return {coded_form(weight.type, *weight.packing), weight.outputs, weight.inputs, nullptr};
+CodedPanels panels_of(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) {
+  return {coded_form(form.type, *form.packing), outputs, inputs, nullptr};
+}
+
+// Words of a panel's codes, sixteen in a group.
+std::int64_t word_groups(const CodedPanels& panels) {
+  return panels.has_bytes() ? (panels.inputs + bytes_of_word - 1) / bytes_of_word : panels.panel_groups();
 }
 
 // The parts of a packed weight's memory.
 struct PanelViews {
-  at::Tensor codes;   // [panels, inputs, 16], int8; of 4 bits [panels, groups, 16], int32: eight codes each
+  at::Tensor codes;   // [panels, groups, 16], int32; in the host's memory, of 8 bits: [panels, inputs, 16], int8
   at::Tensor scales;  // [panels, slots, 16], float32
   at::Tensor phases;  // [panels, 1, 16], int16; undefined where runs end with rows
 };
 
-PanelViews views_of(const Weight& weight) {
-  const CodedPanels panels = panels_of(weight);
+PanelViews views_of(const Weight& weight, bool on_host) {
+  const CodedPanels panels = panels_of(weight.outputs, weight.inputs, weight.form());
   std::int64_t begin = 0;
   const auto take = [&](at::ScalarType type, std::int64_t rows) {
     const std::int64_t bytes = panels.panels() * rows * panel_columns * static_cast<std::int64_t>(c10::elementSize(type));
@@ -34,34 +38,17 @@ PanelViews views_of(const Weight& weight) {
     return part.view({panels.panels(), rows, panel_columns});
   };
   PanelViews views;
-  views.codes = panels.has_bytes() ? take(at::kChar, panels.inputs) : take(at::kInt, panels.panel_groups());
+  views.codes = on_host && panels.has_bytes() ? take(at::kChar, panels.inputs) : take(at::kInt, word_groups(panels));
   views.scales = take(at::kFloat, panels.slots());
   if (panels.crosses_rows()) views.phases = take(at::kShort, 1);
   return views;
 }
 
-// [panels, numbers, 16] → [rows, numbers]
-at::Tensor by_row(const at::Tensor& panels) {
-  return panels.transpose(1, 2).reshape({panels.size(0) * panel_columns, panels.size(1)});
-}
-
-// [rows, inputs], float32
-at::Tensor values_of(const CodedPanels& panels, const at::Tensor& codes, const at::Tensor& values) {
-  if (panels.has_bytes()) return by_row(codes).to(at::kFloat);
-  const at::Tensor shifts = at::arange(0, 32, 4, codes.options());
-  const at::Tensor places = codes.transpose(1, 2).unsqueeze(3).bitwise_right_shift(shifts).bitwise_and_(15);
-  const at::Tensor found = values.index_select(0, places.reshape({-1}));
-  return found.view({-1, panels.panel_groups() * kernels::group_inputs}).narrow(1, 0, panels.inputs);
-}
-
-// The same of the scales.
-at::Tensor scales_of(const CodedPanels& panels, const at::Tensor& scales, const at::Tensor& phases) {
-  const at::Tensor rows = by_row(scales);
-  if (panels.has_bytes()) return rows;
-  if (!phases.defined())
-    return rows.unsqueeze(2).expand({rows.size(0), rows.size(1), panels.run()}).reshape({rows.size(0), panels.inputs});
-  const at::Tensor inputs = at::arange(panels.inputs, phases.options().dtype(at::kLong));
-  return rows.gather(1, (by_row(phases) + inputs).floor_divide(panels.run()));
+// Bytes [panels, inputs, 16] as words of four inputs.
+at::Tensor in_words(const at::Tensor& bytes) {
+  const std::int64_t inputs = bytes.size(1), missing = -inputs & (bytes_of_word - 1);
+  const at::Tensor whole = missing == 0 ? bytes : at::constant_pad_nd(bytes, {0, 0, 0, missing});
+  return whole.view({bytes.size(0), -1, bytes_of_word, panel_columns}).transpose(2, 3).contiguous().view(at::kInt).squeeze(3);
 }
 
 // Lanes [first_row, first_row + rows) of `to` become the first ones of `from`.
@@ -84,38 +71,29 @@ void copy_lanes(const at::Tensor& to, std::int64_t first_row, std::int64_t rows,
 
 }  // namespace
 
-at::Tensor code_values(spec::PackedCode code, at::Device device) {
-  if (code == spec::PackedCode::int8) return {};
-  const bool normal = code == spec::PackedCode::nf4;
-  const auto& table = kernels::code_table(normal ? kernels::Code::nf4 : kernels::Code::fp4).values;
-  at::Tensor values = at::empty({std::ssize(table)}, at::kFloat);
-  std::ranges::copy(table, values.mutable_data_ptr<float>());
-  return values.to(device);
-}
-
-at::Tensor unpacked(const Weight& weight, const at::Tensor& values) {
-  const CodedPanels panels = panels_of(weight);
-  const PanelViews views = views_of(weight);
-  at::Tensor matrix = at::empty({weight.outputs, weight.inputs}, weight.storage.options().dtype(weight.type));
-  const std::int64_t step = std::max<std::int64_t>(1, most_at_once / (panel_columns * weight.inputs));
-  for (std::int64_t first = 0; first < panels.panels(); first += step) {
-    const std::int64_t count = std::min(step, panels.panels() - first);
-    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.narrow(0, first, count) : all; };
-    const at::Tensor numbers = values_of(panels, part(views.codes), values)
-                                   .mul(scales_of(panels, part(views.scales), part(views.phases)));
-    const std::int64_t row = first * panel_columns, rows = std::min(count * panel_columns, weight.outputs - row);
-    matrix.narrow(0, row, rows).copy_(numbers.narrow(0, 0, rows));
-  }
-  return matrix;
+WordPlaces word_places(std::int64_t outputs, std::int64_t inputs, const WeightForm& form) {
+  const CodedPanels panels = panels_of(outputs, inputs, form);
+  const std::int64_t lanes = panels.panels() * panel_columns;
+  WordPlaces places;
+  places.slots = panels.slots();
+  places.has_phases = panels.crosses_rows();
+  places.scales = lanes * word_groups(panels) * bytes_of_word;
+  places.phases = places.scales + lanes * places.slots * std::int64_t{sizeof(float)};
+  places.bytes = places.phases + (places.has_phases ? lanes * std::int64_t{sizeof(std::uint16_t)} : 0);
+  return places;
 }
 
 void copy_packed_rows(const Weight& weight, std::int64_t first_row, const Weight& rows) {
-  const PanelViews to = views_of(weight), from = views_of(rows);
-  copy_lanes(to.codes, first_row, rows.outputs, from.codes);
+  const PanelViews to = views_of(weight, false), from = views_of(rows, true);
+  // Bytes become words where they are going.
+  const at::Tensor codes = from.codes.to(weight.storage.device());
+  copy_lanes(to.codes, first_row, rows.outputs, codes.scalar_type() == at::kChar ? in_words(codes) : codes);
   copy_lanes(to.scales, first_row, rows.outputs, from.scales);
   if (to.phases.defined()) copy_lanes(to.phases, first_row, rows.outputs, from.phases);
 }
 
-void copy_packed_scales(const Weight& weight, const Weight& from) { views_of(weight).scales.copy_(views_of(from).scales); }
+void copy_packed_scales(const Weight& weight, const Weight& from) {
+  views_of(weight, false).scales.copy_(views_of(from, false).scales);
+}
 
 }  // namespace muster::tensor

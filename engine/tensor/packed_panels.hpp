@@ -1,21 +1,25 @@
-// Packed weights through tensor operations alone, on any device, where that has no kernels of its own for them. They lie
-// there as on a CPU (kernels/coded_panels.hpp).
+// A packed weight's memory on a device that reads codes in words (engine/cuda/packed_kernels.hpp, Note [Words of codes]),
+// as tensors: filled from the host's, which lies as the CPU's kernels have it (kernels/coded_panels.hpp).
 #pragma once
 
 #include "tensor/primitives.hpp"
 
 namespace muster::tensor {
 
-// What the sixteen codes of 4 bits stand for, float32, on the device; undefined for 8 bits.
-at::Tensor code_values(spec::PackedCode code, at::Device device);
-
-// [outputs, inputs], of the weight's type. values: code_values of its code, on its device.
-at::Tensor unpacked(const Weight& weight, const at::Tensor& values);
+// Where what lies.
+struct WordPlaces {
+  std::int64_t scales = 0;  // in bytes; the codes come first
+  std::int64_t phases = 0;
+  std::int64_t bytes = 0;  // of all
+  std::int64_t slots = 0;  // scales of a row
+  bool has_phases = false;
+};
+WordPlaces word_places(std::int64_t outputs, std::int64_t inputs, const WeightForm& form);
 
 // Rows first_row and following of the weight become those of `rows`, a packed weight of the same form in the host's
 // memory. Several threads may do so for different rows.
 void copy_packed_rows(const Weight& weight, std::int64_t first_row, const Weight& rows);
-// The scales alone, of all rows.
+// The scales alone, of all rows: `from` lies as the weight does.
 void copy_packed_scales(const Weight& weight, const Weight& from);
 
 }  // namespace muster::tensor

@@ -19,7 +19,7 @@
 namespace muster::tensor {
 
 // How the numbers of a weight are held. What is computed with them does not depend on it: a product has the bits of a
-// plain weight of `type` with the same numbers.
+// plain weight of `type` with the same numbers, wherever Note [One chain per output] holds.
 struct WeightForm {
   at::ScalarType type = at::kFloat;  // what products with the weight are computed in
   at::ScalarType stored = type;      // plain: what each number is kept as; a 16-bit type may stand for float32

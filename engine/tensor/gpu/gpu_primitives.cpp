@@ -1,9 +1,9 @@
 #include "tensor/gpu/gpu_primitives.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
+#include "cuda/packed_kernels.hpp"
 #include "tensor/cpu_packed_weight.hpp"
 #include "tensor/gpu/gpu_attention.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
@@ -43,6 +43,22 @@ class FewRows {
   at::BlasBackend before_;
 };
 
+// A packed weight's memory as kernels see it.
+cuda::PackedMatrix words_of(const Weight& weight) {
+  const WordPlaces places = word_places(weight.outputs, weight.inputs, weight.form());
+  const auto* const memory = static_cast<const std::byte*>(weight.storage.const_data_ptr());
+  cuda::PackedMatrix words{.codes = memory,
+                           .scales = reinterpret_cast<const float*>(memory + places.scales),
+                           .outputs = weight.outputs,
+                           .inputs = weight.inputs,
+                           .slots = places.slots,
+                           .run = weight.packing->run};
+  if (places.has_phases) words.phases = reinterpret_cast<const std::uint16_t*>(memory + places.phases);
+  if (weight.packing->bits() == 4)
+    words.values = kernels::code_table(coded_form(weight.type, *weight.packing).code).values.data();
+  return words;
+}
+
 class GpuPrimitives final : public Primitives {
  public:
   explicit GpuPrimitives(const DeviceOptions& device_options)
@@ -56,10 +72,8 @@ class GpuPrimitives final : public Primitives {
     if (!has_form(form)) throw std::logic_error("a GPU keeps weights in the type that it computes in");
     const auto options = at::TensorOptions().device(device_);
     if (!form.packing) return {outputs, inputs, form.type, at::empty({outputs, inputs}, options.dtype(form.type))};
-    at::Tensor& values = values_of(form.packing->code);
-    if (!values.defined()) values = code_values(form.packing->code, device_);
-    return {outputs, inputs, form.type, at::empty({packed_bytes(outputs, inputs, form)}, options.dtype(at::kByte)),
-            form.packing};
+    const std::int64_t bytes = word_places(outputs, inputs, form).bytes;
+    return {outputs, inputs, form.type, at::empty({bytes}, options.dtype(at::kByte)), form.packing};
   }
 
   void fill_rows(Weight& weight, std::int64_t first_row, const at::Tensor& rows) override {
@@ -74,13 +88,13 @@ class GpuPrimitives final : public Primitives {
 
   void fill_codes(Weight& weight, std::int64_t first_row, const WeightCodes& rows) override {
     const std::int64_t codes = rows.codes.numel() * (weight.packing->bits() == 8 ? 1 : 2);
-    Weight host = new_host_weight(codes / weight.inputs, weight);
+    Weight host = new_host_weight(std::min(codes / weight.inputs, weight.outputs - first_row), weight);
     fill_packed_codes(host, 0, rows);
     copy_packed_rows(weight, first_row, host);
   }
 
   void round_scales(Weight& weight, std::int64_t first_row, std::int64_t rows) override {
-    if (!weight.packing || !weight.packing->double_quantized) return;
+    if (!weight.packing || !weight.packing->double_quantized || weight.packing->bits() == 8) return;
     Weight host = weight;
     host.storage = weight.storage.cpu();
     round_packed_scales(host, first_row, rows);
@@ -92,6 +106,11 @@ class GpuPrimitives final : public Primitives {
   }
 
   at::Tensor linear(const Weight& held, const at::Tensor& bias, const at::Tensor& input) override {
+    if (multiplies_codes(held, input)) {
+      at::Tensor output = at::empty({input.size(0), held.outputs}, input.options());
+      code_linear(held, bias, input, false, output);
+      return output;
+    }
     const Weight weight = plain(held);
     if (deterministic_) return fixed_linear(weight, bias, input);
     if (is_small_batch(weight, input)) {
@@ -105,11 +124,11 @@ class GpuPrimitives final : public Primitives {
 
   at::Tensor gated_linear(spec::Activation activation, const Weight& weight, const at::Tensor& bias,
                           const at::Tensor& input) override {
-    if (weight.packing) return {};
     const bool is_silu = activation == spec::Activation::silu || activation == spec::Activation::swish;
     const std::int64_t rows = input.size(0), outputs = weight.outputs / 2;
-    if (deterministic_ || !is_silu || is_small_batch(weight, input) || !input.is_contiguous() ||
-        !cuda::has_gated_product(scalar_of(input), rows, outputs, weight.inputs))
+    if (deterministic_ || !is_silu || !input.is_contiguous()) return {};
+    if (weight.packing) return gated_code_linear(weight, bias, input);
+    if (is_small_batch(weight, input) || !cuda::has_gated_product(scalar_of(input), rows, outputs, weight.inputs))
       return {};
     at::Tensor output = at::empty({rows, outputs}, input.options());
     check_launch(cuda::gated_product(current_stream(input), scalar_of(input), weight.storage.const_data_ptr(),
@@ -121,8 +140,12 @@ class GpuPrimitives final : public Primitives {
   // The library adds to what is there before it rounds.
   void linear_add(const Weight& held, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                   at::Tensor& sum) override {
-    const Weight weight = plain(held);
     if (!sum.is_same(base)) sum.copy_(base);
+    if (multiplies_codes(held, input)) {
+      code_linear(held, bias, input, true, sum);
+      return;
+    }
+    const Weight weight = plain(held);
     if (deterministic_) {
       sum.add_(fixed_linear(weight, bias, input));
       return;
@@ -154,15 +177,38 @@ class GpuPrimitives final : public Primitives {
   }
 
  private:
-  at::Tensor& values_of(spec::PackedCode code) { return values_[code == spec::PackedCode::fp4 ? 1 : 0]; }
   static Weight new_host_weight(std::int64_t rows, const Weight& like) {
     const WeightForm form = like.form();
     return {rows, like.inputs, form.type, at::empty({packed_bytes(rows, like.inputs, form)}, at::kByte), form.packing};
   }
-  // A packed weight's numbers, for as long as a product needs them.
-  Weight plain(const Weight& weight) {
+  // A packed weight's numbers, for as long as a product needs them: the allocator has the same memory ready for the next.
+  static Weight plain(const Weight& weight) {
     if (!weight.packing) return weight;
-    return {weight.outputs, weight.inputs, weight.type, unpacked(weight, values_of(weight.packing->code))};
+    const at::Tensor matrix = at::empty({weight.outputs, weight.inputs}, weight.storage.options().dtype(weight.type));
+    check_launch(
+        cuda::unpack(current_stream(matrix), scalar_of(matrix), words_of(weight), matrix.mutable_data_ptr()));
+    return {weight.outputs, weight.inputs, weight.type, matrix};
+  }
+
+  // In deterministic mode a product's sums are those of a plain weight.
+  bool multiplies_codes(const Weight& weight, const at::Tensor& input) const {
+    return weight.packing && !deterministic_ && input.is_contiguous() &&
+           cuda::has_packed_product(scalar_of(input), words_of(weight), input.size(0));
+  }
+  static void code_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, bool adds,
+                          at::Tensor& output) {
+    check_launch(cuda::packed_product(current_stream(input), scalar_of(input), words_of(weight),
+                                      bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(),
+                                      input.size(0), adds, output.mutable_data_ptr()));
+  }
+  static at::Tensor gated_code_linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) {
+    const cuda::PackedMatrix words = words_of(weight);
+    if (!cuda::has_packed_gated_product(scalar_of(input), words, input.size(0))) return {};
+    at::Tensor output = at::empty({input.size(0), weight.outputs / 2}, input.options());
+    check_launch(cuda::packed_gated_product(current_stream(input), scalar_of(input), words,
+                                            bias.defined() ? bias.const_data_ptr() : nullptr, input.const_data_ptr(),
+                                            input.size(0), output.mutable_data_ptr()));
+    return output;
   }
 
   static bool is_small_batch(const Weight& weight, const at::Tensor& input) {
@@ -197,7 +243,6 @@ class GpuPrimitives final : public Primitives {
   at::Device device_;
   bool deterministic_;
   GpuAttention attention_;
-  std::array<at::Tensor, 2> values_;  // of nf4 and fp4, once a weight has them
 };
 
 }  // namespace

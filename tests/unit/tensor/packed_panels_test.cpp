@@ -1,8 +1,9 @@
-// Packed weights through tensor operations alone, against the CPU's kernels.
+// A packed weight's memory as a GPU has it, against the CPU's kernels, which read the same numbers out of their own.
 #include "tensor/packed_panels.hpp"
 
 #include <gtest/gtest.h>
 
+#include "tensor/cpu_packed_weight.hpp"
 #include "tensor/device_ops.hpp"
 
 namespace muster::spec {
@@ -29,53 +30,55 @@ class PackedPanels : public testing::TestWithParam<WeightPacking> {
     ops_ = std::move(*made);
   }
 
-  Primitives& primitives() { return *ops_.primitives; }
-  Weight filled(const at::Tensor& rows, at::ScalarType type) {
-    Weight weight = primitives().new_weight(rows.size(0), rows.size(1), {type, GetParam()});
-    primitives().fill_rows(weight, 0, rows);
+  static WeightForm form() { return {at::kFloat, GetParam()}; }
+  Weight filled(const at::Tensor& rows) {
+    Weight weight = ops_.primitives->new_weight(rows.size(0), rows.size(1), form());
+    ops_.primitives->fill_rows(weight, 0, rows);
     return weight;
   }
-  static at::Tensor values() { return code_values(GetParam().code, at::kCPU); }
+  static Weight in_words(std::int64_t outputs, std::int64_t inputs) {
+    const std::int64_t bytes = word_places(outputs, inputs, form()).bytes;
+    return {outputs, inputs, at::kFloat, at::empty({bytes}, at::kByte), GetParam()};
+  }
+  at::Tensor numbers_of(const Weight& on_host) {
+    return ops_.primitives->take_rows(on_host, at::arange(on_host.outputs, at::kLong));
+  }
+  // As numbers_of: words of 8 bits are put back, byte by byte; all else lies alike.
+  at::Tensor numbers_in_words(const Weight& weight) {
+    if (GetParam().code != PackedCode::int8) return numbers_of(weight);
+    const WordPlaces places = word_places(weight.outputs, weight.inputs, weight.form());
+    const at::Tensor words = weight.storage.narrow(0, 0, places.scales).view({(weight.outputs + 15) / 16, -1, 16, 4});
+    const at::Tensor bytes = words.transpose(2, 3).flatten(1, 2).narrow(1, 0, weight.inputs).flatten();
+    Weight on_host = weight;
+    on_host.storage = at::cat({bytes, weight.storage.narrow(0, places.scales, places.bytes - places.scales)});
+    EXPECT_EQ(on_host.storage.numel(), packed_bytes(weight.outputs, weight.inputs, form()));
+    return numbers_of(on_host);
+  }
 
   DeviceOps ops_;
 };
 
 constexpr std::pair<std::int64_t, std::int64_t> sizes[] = {{16, 64}, {40, 64}, {301, 576}, {51, 75}, {3, 9}};
 
-TEST_P(PackedPanels, AreUnpackedToTheNumbersThatKernelsComputeWith) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
-    for (const auto& [outputs, inputs] : sizes) {
-      const Weight weight = filled(at::randn({outputs, inputs}), type);
-      const at::Tensor found = unpacked(weight, values());
-      EXPECT_EQ(found.scalar_type(), type);
-      EXPECT_TRUE(at::equal(found, primitives().take_rows(weight, at::arange(outputs, at::kLong))));
-    }
-}
-
-TEST_P(PackedPanels, LargeOnesAreUnpackedInParts) {
-  const Weight weight = filled(at::randn({2051, 4160}), at::kFloat);
-  EXPECT_TRUE(at::equal(unpacked(weight, values()), primitives().take_rows(weight, at::arange(2051, at::kLong))));
-}
-
 // As they are read: in slices that begin at a cut, of one tensor or of several.
 TEST_P(PackedPanels, RowsAreCopiedToWhereTheyBelong) {
   for (const auto& [outputs, inputs] : sizes)
     for (const std::int64_t tensors : {1, 3}) {
-      const at::Tensor rows = at::randn({outputs, inputs});
-      const Weight part = filled(rows, at::kFloat);
-      const Weight whole = primitives().new_weight(tensors * outputs, inputs, {at::kFloat, GetParam()});
+      const Weight part = filled(at::randn({outputs, inputs}));
+      const Weight whole = in_words(tensors * outputs, inputs);
       for (std::int64_t i = 0; i < tensors; ++i) copy_packed_rows(whole, i * outputs, part);
-      const at::Tensor numbers = primitives().take_rows(part, at::arange(outputs, at::kLong));
-      EXPECT_TRUE(at::equal(unpacked(whole, values()), numbers.repeat({tensors, 1})));
+      EXPECT_TRUE(at::equal(numbers_in_words(whole), numbers_of(part).repeat({tensors, 1})));
     }
 }
 
 TEST_P(PackedPanels, ScalesAreReplacedAlone) {
   const at::Tensor rows = at::randn({40, 75});
-  const Weight weight = filled(rows, at::kFloat), larger = filled(2 * rows, at::kFloat);
-  const at::Tensor before = unpacked(weight, values());
+  const Weight weight = in_words(40, 75), larger = in_words(40, 75);
+  copy_packed_rows(weight, 0, filled(rows));
+  copy_packed_rows(larger, 0, filled(2 * rows));
+  const at::Tensor before = numbers_in_words(weight);
   copy_packed_scales(weight, larger);
-  EXPECT_TRUE(at::equal(unpacked(weight, values()), 2 * before));
+  EXPECT_TRUE(at::equal(numbers_in_words(weight), 2 * before));
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, PackedPanels,

@@ -9,37 +9,70 @@ namespace {
 using spec::PackedCode;
 using spec::WeightPacking;
 
-class PackedWeights : public testing::Test {
+struct Device {
+  at::Device device;
+  bool deterministic;
+
+  bool chains() const { return device.is_cpu() || deterministic; }  // Note [One chain per output]
+};
+
+std::vector<Device> devices() {
+  std::vector<Device> found{{at::kCPU, false}};
+  if (at::hasCUDA())
+    for (const bool deterministic : {false, true}) found.push_back({at::Device(at::kCUDA, 0), deterministic});
+  return found;
+}
+
+class PackedWeights : public testing::TestWithParam<Device> {
  protected:
   PackedWeights() {
     at::manual_seed(7);
-    auto made = make_device_ops({at::kCPU, 2, spec::Attention::sdpa, false});
+    auto made = make_device_ops({GetParam().device, 2, spec::Attention::sdpa, GetParam().deterministic});
     EXPECT_TRUE(made) << (made ? "" : made.error().what);
     ops_ = std::move(*made);
   }
 
   Primitives& primitives() { return *ops_.primitives; }
-  at::Tensor numbers_of(const Weight& weight) {
-    return primitives().take_rows(weight, at::arange(weight.outputs, at::kLong));
+  at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
+    return at::randn(sizes).to(GetParam().device, type);
   }
+  // Of rows [first, last), on the host.
+  at::Tensor numbers_of(const Weight& weight, std::int64_t first, std::int64_t last) {
+    return primitives().take_rows(weight, at::arange(first, last, at::kLong).to(GetParam().device)).cpu();
+  }
+  at::Tensor numbers_of(const Weight& weight) { return numbers_of(weight, 0, weight.outputs); }
   Weight filled(const at::Tensor& rows, const WeightForm& form) {
     Weight weight = primitives().new_weight(rows.size(0), rows.size(1), form);
     primitives().fill_rows(weight, 0, rows);
     return weight;
   }
+  static at::Tensor exact(const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); }
+  void expect_near(const at::Tensor& found, const at::Tensor& wanted) {
+    const double tolerance = found.scalar_type() == at::kFloat ? 2e-5 : 2e-2;
+    const at::Tensor apart = (exact(found) - wanted).abs() / (1 + wanted.abs());
+    EXPECT_LE(apart.max().item<double>(), tolerance) << found.sizes();
+  }
+  // What has no chains is near what a plain weight gives, which other tests look at.
+  void expect_same(const at::Tensor& found, const at::Tensor& wanted) {
+    if (GetParam().chains())
+      EXPECT_TRUE(at::equal(found, wanted));
+    else
+      expect_near(found, exact(wanted));
+  }
   void expect_the_bits_of(const Weight& found, const Weight& wanted) {
-    const at::Tensor bias = at::randn({wanted.outputs}).to(wanted.type);
-    for (const std::int64_t rows : {1, 3, 30}) {
-      const at::Tensor input = at::randn({rows, wanted.inputs}).to(wanted.type);
-      const at::Tensor gradient = at::randn({rows, wanted.outputs}).to(wanted.type);
-      EXPECT_TRUE(
-          at::equal(primitives().linear(found, bias, input), primitives().linear(wanted, bias, input)));
-      EXPECT_TRUE(at::equal(primitives().linear_input_gradient(found, gradient),
-                            primitives().linear_input_gradient(wanted, gradient)));
-      at::Tensor sum = at::randn({rows, wanted.outputs}).to(wanted.type), other = sum.clone();
+    const at::Tensor bias = random({wanted.outputs}, wanted.type);
+    std::vector<std::int64_t> counts{1, 3, 30};
+    if (GetParam().device.is_cuda()) counts.insert(counts.end(), {2, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 600});
+    for (const std::int64_t rows : counts) {
+      const at::Tensor input = random({rows, wanted.inputs}, wanted.type);
+      const at::Tensor gradient = random({rows, wanted.outputs}, wanted.type);
+      expect_same(primitives().linear(found, bias, input), primitives().linear(wanted, bias, input));
+      expect_same(primitives().linear_input_gradient(found, gradient),
+                  primitives().linear_input_gradient(wanted, gradient));
+      at::Tensor sum = random({rows, wanted.outputs}, wanted.type), other = sum.clone();
       primitives().linear_add(found, bias, input, sum, sum);
       primitives().linear_add(wanted, bias, input, other, other);
-      EXPECT_TRUE(at::equal(sum, other));
+      expect_same(sum, other);
     }
   }
 
@@ -50,10 +83,10 @@ std::vector<WeightPacking> packings() {
   return {{PackedCode::int8}, {PackedCode::nf4}, {PackedCode::fp4}, {PackedCode::nf4, 4096}, {PackedCode::fp4, 32, true}};
 }
 
-TEST_F(PackedWeights, ProductsAreThoseOfAPlainWeightOfTheirType) {
+TEST_P(PackedWeights, ProductsAreThoseOfAPlainWeightOfTheirType) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const WeightPacking& packing : packings())
-      for (const auto& [outputs, inputs] : {std::pair<std::int64_t, std::int64_t>{40, 64}, {300, 576}, {51, 75}}) {
+      for (const auto& [outputs, inputs] : {std::pair<std::int64_t, std::int64_t>{40, 64}, {300, 576}, {51, 75}, {96, 1216}}) {
         const at::Tensor rows = at::randn({outputs, inputs}) / 10;
         Weight packed = filled(rows, {type, packing});
         primitives().round_scales(packed, 0, outputs);
@@ -64,7 +97,31 @@ TEST_F(PackedWeights, ProductsAreThoseOfAPlainWeightOfTheirType) {
       }
 }
 
-TEST_F(PackedWeights, SixteenBitsMayStandForFloat32) {
+// Where a device has a kernel for both, it does what they do one after the other.
+TEST_P(PackedWeights, GatedProductsAreTheGatedActivationOfAProduct) {
+  constexpr std::int64_t outputs = 80;
+  for (const WeightPacking& packing : packings())
+    for (const std::int64_t inputs : {64, 704})
+      for (const bool biased : {false, true}) {
+        const Weight weight = filled(at::randn({2 * outputs, inputs}) / 20, {at::kBFloat16, packing});
+        const at::Tensor bias = biased ? random({2 * outputs}, at::kBFloat16) : at::Tensor();
+        for (const std::int64_t rows : {1, 5, 9, 33, 64, 65}) {
+          const at::Tensor input = random({rows, inputs}, at::kBFloat16);
+          const at::Tensor found = primitives().gated_linear(spec::Activation::silu, weight, bias, input);
+          const bool has_kernel =
+              !GetParam().chains() && rows <= 64 && (packing.bits() == 8 || packing.run == 64);
+          ASSERT_EQ(found.defined(), has_kernel);
+          if (!has_kernel) continue;
+          at::Tensor both = exact(input).matmul(exact(numbers_of(weight)).t());
+          if (biased) both = both + exact(bias);
+          const auto halves = both.chunk(2, -1);
+          expect_near(found, halves[0] / (1 + at::exp(-halves[0])) * halves[1]);
+        }
+      }
+}
+
+TEST_P(PackedWeights, SixteenBitsMayStandForFloat32) {
+  if (!primitives().has_form({at::kFloat, at::kHalf})) GTEST_SKIP() << "this device keeps what it computes with";
   for (const at::ScalarType kept : {at::kBFloat16, at::kHalf}) {
     const at::Tensor rows = at::randn({83, 300}).to(kept);
     const Weight narrow = filled(rows, {at::kFloat, kept}), wide = filled(rows.to(at::kFloat), at::kFloat);
@@ -74,7 +131,7 @@ TEST_F(PackedWeights, SixteenBitsMayStandForFloat32) {
   }
 }
 
-TEST_F(PackedWeights, ATensorMayComeInPartsAndInAnyType) {
+TEST_P(PackedWeights, ATensorMayComeInPartsAndInAnyType) {
   for (const WeightPacking& packing : packings())
     for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
       const at::Tensor rows = at::randn({1100, 9}).to(type);
@@ -92,7 +149,7 @@ TEST_F(PackedWeights, ATensorMayComeInPartsAndInAnyType) {
 }
 
 // Queries, keys and values share a matrix, and neither runs nor what their scales are rounded with.
-TEST_F(PackedWeights, TensorsOfOneMatrixAreRoundedEachByItself) {
+TEST_P(PackedWeights, TensorsOfOneMatrixAreRoundedEachByItself) {
   for (const WeightPacking& packing : packings()) {
     Weight joined = primitives().new_weight(38, 75, {at::kFloat, packing});
     std::int64_t first = 0;
@@ -108,13 +165,12 @@ TEST_F(PackedWeights, TensorsOfOneMatrixAreRoundedEachByItself) {
   }
 }
 
-TEST_F(PackedWeights, CodesThatAreKnownArePutInAsTheyAre) {
+TEST_P(PackedWeights, CodesThatAreKnownArePutInAsTheyAre) {
   Weight bytes = primitives().new_weight(5, 7, {at::kFloat, WeightPacking{PackedCode::int8}});
   const at::Tensor codes = at::randint(-127, 128, {3, 7}).to(at::kChar), most = at::rand({3});
   primitives().fill_codes(bytes, 2, {codes, most});
   const at::Tensor steps = most * (1.0F / 127.0F);
-  EXPECT_TRUE(at::equal(primitives().take_rows(bytes, at::arange(2, 5, at::kLong)),
-                        codes.to(at::kFloat) * steps.unsqueeze(1)));
+  EXPECT_TRUE(at::equal(numbers_of(bytes, 2, 5), codes.to(at::kFloat) * steps.unsqueeze(1)));
 
   Weight nibbles = primitives().new_weight(3, 35, {at::kFloat, WeightPacking{PackedCode::fp4}});  // 105: 53 bytes
   const at::Tensor pairs = at::randint(0, 256, {53}).to(at::kByte), scales = at::rand({2});
@@ -128,7 +184,7 @@ TEST_F(PackedWeights, CodesThatAreKnownArePutInAsTheyAre) {
   EXPECT_TRUE(at::equal(numbers_of(nibbles).flatten(), wanted));
 }
 
-TEST_F(PackedWeights, CodesAndScalesThatDoNotFitAreRefused) {
+TEST_P(PackedWeights, CodesAndScalesThatDoNotFitAreRefused) {
   Weight weight = primitives().new_weight(4, 64, {at::kFloat, WeightPacking{PackedCode::nf4}});
   const at::Tensor codes = at::zeros({128}, at::kByte), scales = at::ones({4});
   EXPECT_NO_THROW(primitives().fill_codes(weight, 0, {codes, scales}));
@@ -139,7 +195,7 @@ TEST_F(PackedWeights, CodesAndScalesThatDoNotFitAreRefused) {
   EXPECT_THROW(primitives().fill_codes(weight, 0, {at::zeros({100}, at::kByte), scales}), std::invalid_argument);
 }
 
-TEST_F(PackedWeights, RunsThatAreNoPowerOfTwoAreNotAvailable) {
+TEST_P(PackedWeights, RunsThatAreNoPowerOfTwoAreNotAvailable) {
   for (const std::int64_t run : {0, 16, 48, 8192}) {
     const WeightForm form{at::kFloat, WeightPacking{PackedCode::nf4, run}};
     EXPECT_FALSE(primitives().has_form(form));
@@ -147,10 +203,14 @@ TEST_F(PackedWeights, RunsThatAreNoPowerOfTwoAreNotAvailable) {
   }
 }
 
-TEST_F(PackedWeights, FourBitsTakeAnEighthAndTheirScales) {
+TEST_P(PackedWeights, FourBitsTakeAnEighthAndTheirScales) {
   const Weight weight = primitives().new_weight(256, 1024, {at::kFloat, WeightPacking{PackedCode::nf4}});
   EXPECT_EQ(weight.storage.numel(), 256 * 1024 / 2 + 256 * 1024 / 64 * 4);
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, PackedWeights, testing::ValuesIn(devices()), [](const auto& named) {
+  return std::string(named.param.device.is_cuda() ? "Gpu" : "Cpu") + (named.param.deterministic ? "Deterministic" : "");
+});
 
 }  // namespace
 }  // namespace muster::tensor
