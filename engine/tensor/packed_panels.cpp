@@ -94,17 +94,24 @@ at::Tensor code_values(spec::PackedCode code, at::Device device) {
 }
 
 at::Tensor unpacked(const Weight& weight, const at::Tensor& values) {
+  return unpacked_rows(weight, values, 0, weight.outputs);
+}
+
+at::Tensor unpacked_rows(const Weight& weight, const at::Tensor& values, std::int64_t first_row, std::int64_t rows) {
   const CodedPanels panels = panels_of(weight);
   const PanelViews views = views_of(weight);
-  at::Tensor matrix = at::empty({weight.outputs, weight.inputs}, weight.storage.options().dtype(weight.type));
+  at::Tensor matrix = at::empty({rows, weight.inputs}, weight.storage.options().dtype(weight.type));
   const std::int64_t step = std::max<std::int64_t>(1, most_at_once / (panel_columns * weight.inputs));
-  for (std::int64_t first = 0; first < panels.panels(); first += step) {
-    const std::int64_t count = std::min(step, panels.panels() - first);
+  const std::int64_t last_row = first_row + rows, last = (last_row + panel_columns - 1) / panel_columns;
+  for (std::int64_t first = first_row / panel_columns; first < last; first += step) {
+    const std::int64_t count = std::min(step, last - first);
     const auto part = [&](const at::Tensor& all) { return all.defined() ? all.narrow(0, first, count) : all; };
     const at::Tensor numbers = values_of(panels, part(views.codes), values)
                                    .mul(scales_of(panels, part(views.scales), part(views.phases)));
-    const std::int64_t row = first * panel_columns, rows = std::min(count * panel_columns, weight.outputs - row);
-    matrix.narrow(0, row, rows).copy_(numbers.narrow(0, 0, rows));
+    const std::int64_t begin = std::max(first_row, first * panel_columns);
+    const std::int64_t end = std::min(last_row, (first + count) * panel_columns);
+    matrix.narrow(0, begin - first_row, end - begin)
+        .copy_(numbers.narrow(0, begin - first * panel_columns, end - begin));
   }
   return matrix;
 }

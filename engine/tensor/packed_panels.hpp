@@ -11,6 +11,8 @@ at::Tensor code_values(spec::PackedCode code, at::Device device);
 
 // [outputs, inputs], of the weight's type. values: code_values of its code, on its device.
 at::Tensor unpacked(const Weight& weight, const at::Tensor& values);
+// Rows first_row to first_row + rows - 1 of it.
+at::Tensor unpacked_rows(const Weight& weight, const at::Tensor& values, std::int64_t first_row, std::int64_t rows);
 
 // Rows first_row and following of the weight become those of `rows`, a packed weight of the same form in the host's
 // memory. Several threads may do so for different rows.

@@ -91,6 +91,11 @@ class GpuPrimitives final : public Primitives {
     return plain(weight).storage.index_select(0, indices);
   }
 
+  at::Tensor numbers(const Weight& weight, std::int64_t first_row, std::int64_t rows) override {
+    if (!weight.packing) return weight.storage.narrow(0, first_row, rows);
+    return unpacked_rows(weight, values_of(weight.packing->code), first_row, rows);
+  }
+
   at::Tensor linear(const Weight& held, const at::Tensor& bias, const at::Tensor& input) override {
     const Weight weight = plain(held);
     if (deterministic_) return fixed_linear(weight, bias, input);

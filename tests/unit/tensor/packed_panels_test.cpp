@@ -48,6 +48,13 @@ TEST_P(PackedPanels, LargeOnesAreUnpackedInParts) {
   EXPECT_TRUE(at::equal(unpacked(weight, values()), primitives().take_rows(weight, at::arange(2051, at::kLong))));
 }
 
+TEST_P(PackedPanels, SomeRowsAreUnpackedAsInTheWhole) {
+  const Weight weight = filled(at::randn({2051, 4160}), at::kFloat);
+  const at::Tensor all = unpacked(weight, values());
+  for (const auto& [first, rows] : {std::pair<std::int64_t, std::int64_t>{0, 16}, {5, 3}, {15, 2}, {33, 2018}})
+    EXPECT_TRUE(at::equal(unpacked_rows(weight, values(), first, rows), all.narrow(0, first, rows))) << first;
+}
+
 // As they are read: in slices that begin at a cut, of one tensor or of several.
 TEST_P(PackedPanels, RowsAreCopiedToWhereTheyBelong) {
   for (const auto& [outputs, inputs] : sizes)
