@@ -93,7 +93,8 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   at::Tensor numbers = as == spec::ElementType::float32 ? at::from_blob(out.data(), {rows, columns}, at::kFloat)
                                                         : at::empty({rows, columns}, at::kFloat);
   auto* const values = numbers.mutable_data_ptr<float>();
-  const auto& [own_name, dimensions, constant, bound, known] = tensors_[static_cast<std::size_t>(entry - entries_.data())];
+  const auto& [own_name, dimensions, constant, bound, known] =
+      tensors_[static_cast<std::size_t>(entry - entries_.data())];
   const std::uint64_t base = hash_of(own_name, seed_);
   in_threads(rows, rows * columns, [&, bound = bound](std::int64_t begin, std::int64_t end) {
     float* number = values + begin * columns;
@@ -125,7 +126,8 @@ std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelCo
   }
   auto source = std::make_unique<RandomSource>(std::move(tensors), seed);
   for (std::size_t i = 0; i < shape.tensors.size(); ++i)
-    if (const auto first = shape.tensors[i].same_as) source->add_name(shape.path(spec::TensorId{i}), shape.path(*first));
+    if (const auto first = shape.tensors[i].same_as)
+      source->add_name(shape.path(spec::TensorId{i}), shape.path(*first));
   return source;
 }
 

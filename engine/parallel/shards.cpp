@@ -225,8 +225,8 @@ class Shards final : public Strategy {
   }
   at::Tensor make_staging() const {
     std::int64_t largest = 0;
-    const auto width = static_cast<std::int64_t>(
-        std::max({c10::elementSize(sum_type()), c10::elementSize(model_.type()), c10::elementSize(shard_options_.state)}));
+    const auto width = static_cast<std::int64_t>(std::max(
+        {c10::elementSize(sum_type()), c10::elementSize(model_.type()), c10::elementSize(shard_options_.state)}));
     for (const Unit& unit : units_) {
       const std::int64_t frozen = unit.own_frozen.defined() ? static_cast<std::int64_t>(unit.own_frozen.nbytes()) : 0;
       largest = std::max({largest, unit.part * width, frozen});

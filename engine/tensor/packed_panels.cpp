@@ -61,7 +61,8 @@ at::Tensor scales_of(const CodedPanels& panels, const at::Tensor& scales, const 
   if (!phases.defined())
     return rows.unsqueeze(2).expand({rows.size(0), rows.size(1), panels.run()}).reshape({rows.size(0), panels.inputs});
   const at::Tensor inputs = at::arange(panels.inputs, phases.options().dtype(at::kLong));
-  return rows.gather(1, (by_row(phases) + inputs).floor_divide(panels.run()));
+  // Lanes behind the last row were never filled: whatever phase they have, a slot that is there.
+  return rows.gather(1, (by_row(phases) + inputs).floor_divide(panels.run()).clamp(0, panels.slots() - 1));
 }
 
 // Lanes [first_row, first_row + rows) of `to` become the first ones of `from`.

@@ -12,8 +12,8 @@ struct AddedProduct {
   double scale = 1;
 };
 
-// √Σ number² of rows first_row to first_row + rows - 1, of what is added to them as well: float32 [rows], on the device.
-// Each is one chain of operations that knows no other row and no thread: a row has the same bits on every rank.
+// √Σ number² of rows first_row to first_row + rows - 1, with what is added to them: float32 [rows], on the device. Each is
+// one chain of operations that knows no other row and no thread: a row has the same bits on every rank.
 at::Tensor row_norms(Primitives& primitives, const Weight& weight, std::int64_t first_row, std::int64_t rows,
                      const std::optional<AddedProduct>& added = std::nullopt);
 

@@ -45,8 +45,8 @@ class TrainedModel {
                const model::WeightForms& forms);
   // The model's own weights, as it begins.
   Result<std::unique_ptr<checkpoint::TensorSource>> open_weights() const;
-  // What is not trained. All ranks call it: each unit is read by one of those that have files. fresh: adapters begin with
-  // it.
+  // What is not trained. All ranks call it: each unit is read by one of those that have files. fresh: adapters begin
+  // with it.
   Result<void> fill_frozen(bool fresh);
   void hand_around(model::UnitId unit, int reader);
   Result<void> read_weights();

@@ -115,8 +115,8 @@ class StepBytes {
   // So many float32 numbers, in numbers of the type that is computed in.
   std::int64_t wide(std::int64_t count) const { return count * float_width / width_; }
 
-  // DoRA: beside the outputs of a layer lie its product by itself where inputs were left out or a bias was added, what is
-  // added to a part of them, twice in float32, and while norms are taken what rows are made of.
+  // DoRA: beside the outputs of a layer lie its product by itself where inputs were left out or a bias was added, what
+  // is added to a part of them, twice in float32, and while norms are taken what rows are made of.
   std::int64_t forward_of_scaled(std::int64_t rank, std::int64_t inputs, std::int64_t outputs, std::int64_t part,
                                  bool bias) const {
     if (rank == 0) return 0;
@@ -132,9 +132,10 @@ class StepBytes {
     const std::int64_t down = forward_of_scaled(ranks().down, f, h, h, request_.mlp_bias);
     return std::max(feed, down == 0 ? 0 : tokens_ * (f + 2 * h) * width_ + down);
   }
-  // In the backward pass, either for the sums: the product again, the gradient before it was scaled, and the terms of the
-  // magnitude's; or for the inputs: the scaled gradient, and what comes through weight and adapter.
-  std::int64_t backward_of_scaled(std::int64_t rank, std::int64_t inputs, std::int64_t outputs, std::int64_t part) const {
+  // In the backward pass, either for the sums: the product again, the gradient before it was scaled, and the terms of
+  // the magnitude's; or for the inputs: the scaled gradient, and what comes through weight and adapter.
+  std::int64_t backward_of_scaled(std::int64_t rank, std::int64_t inputs, std::int64_t outputs,
+                                  std::int64_t part) const {
     if (rank == 0) return 0;
     const std::int64_t raised = width_ == float_width ? 0 : wide(part);
     const std::int64_t sums = dropped(inputs) + rank + outputs + part + wide(2 * part) + raised;
@@ -185,9 +186,11 @@ class StepBytes {
   bool adds_head() const { return adds_products() && (!request_.adapters || request_.adapters->whole_head); }
   std::int64_t product_of_block() const {
     if (!adds_products()) return 0;
-    if (request_.adapters)
-      return float_width * std::max(request_.adapters->whole_product,
-                                    ranks().largest() * std::max({request_.hidden, request_.query, request_.intermediate}));
+    if (request_.adapters) {
+      const std::int64_t narrow =
+          ranks().largest() * std::max({request_.hidden, request_.query, request_.intermediate});
+      return float_width * std::max(request_.adapters->whole_product, narrow);
+    }
     const std::int64_t widest = std::max(request_.query + 2 * request_.kv, (gated_ ? 2 : 1) * request_.intermediate);
     return request_.hidden * widest * float_width;
   }

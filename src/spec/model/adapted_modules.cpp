@@ -172,8 +172,8 @@ Result<void> check_whole_groups(const ModelShape& shape, const std::vector<bool>
     std::vector<std::string> trained, frozen;
     for (const TensorId weight : group) (saved[number(weight)] ? trained : frozen).push_back(shape.path(weight));
     if (trained.empty() || frozen.empty()) continue;
-    return bad_input(fmt::format("{} would be trained as a whole, but not {}, which is read with it", join(trained, ", "),
-                                 join(frozen, ", ")),
+    return bad_input(fmt::format("{} would be trained as a whole, but not {}, which is read with it",
+                                 join(trained, ", "), join(frozen, ", ")),
                      "name q_proj, k_proj and v_proj together, and gate_proj with up_proj");
   }
   return {};

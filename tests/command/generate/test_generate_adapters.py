@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (folder / "model" / "generation_config.json").unlink(missing_ok=True)
     write_adapter(folder, "all", seed=1, r=4, target_modules="all-linear")
     write_adapter(folder, "some", seed=2, r=2, lora_alpha=9, target_modules=["q_proj", "down_proj"])
-    write_adapter(folder, "scaled", seed=3, r=4, target_modules=["q_proj", "v_proj", "up_proj", "o_proj"], use_dora=True)
+    write_adapter(folder, "scaled", seed=3, r=4, target_modules=["q_proj", "v_proj", "up_proj"], use_dora=True)
     write_adapter(folder, "whole", seed=4, r=2, target_modules=["q_proj"], use_dora=True,
                   modules_to_save=["embed_tokens", "lm_head", "norm"])
     return folder
@@ -120,8 +120,8 @@ class TestAnswers:
         words = (*GREEDY, "-p", generate.prompts("plain.txt", *PROMPTS), "--adapter", adapter)
         expected = [row["tokens"] for row in rows(generate(*words))]
         for device in (1, "disk"):
-            device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": device, "model.norm": 0 if device == "disk" else 1,
-                          "lm_head": device}
+            device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": device,
+                          "model.norm": 0 if device == "disk" else 1, "lm_head": device}
             ranks = ("--ranks", "2") if device == 1 else ()
             found = generate(*words, *ranks, f"model.device_map={json.dumps(device_map)}")
             assert [row["tokens"] for row in rows(found)] == expected

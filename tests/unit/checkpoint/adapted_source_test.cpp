@@ -58,9 +58,10 @@ TEST(AdaptedSource, HasTheTensorsOfTheBaseAndOfEachAdapter) {
 
 TEST(AdaptedSource, HasWhatTheFirstAdapterHasAsAWholeInThePlaceOfTheBases) {
   std::vector<std::unique_ptr<TensorSource>> adapters;
-  adapters.push_back(std::make_unique<Numbers>(std::map<std::string, float>{{"head.weight", 5}, {"q.lora_A.weight", 2}}));
-  const auto all = with_adapters(
-      std::make_unique<Numbers>(std::map<std::string, float>{{"head.weight", 1}, {"q.weight", 4}}), std::move(adapters));
+  using Named = std::map<std::string, float>;
+  adapters.push_back(std::make_unique<Numbers>(Named{{"head.weight", 5}, {"q.lora_A.weight", 2}}));
+  const auto all =
+      with_adapters(std::make_unique<Numbers>(Named{{"head.weight", 1}, {"q.weight", 4}}), std::move(adapters));
   EXPECT_EQ(number_of(*all, "head.weight"), 5);
   EXPECT_EQ(number_of(*all, "q.weight"), 4);
   EXPECT_EQ(all->tensors().size(), 3u);

@@ -188,7 +188,8 @@ TEST(SavedParameters, OfLayersThatReadTheSameInputAreAllOfThemOrNone) {
   const ModelShape shape = tiny_shape();
   const auto some = saved_parameters(shape, {.saved_modules = {"q_proj", "v_proj"}});
   ASSERT_FALSE(some);
-  EXPECT_TRUE(contains(some.error().what, "model.layers.0.self_attn.q_proj.weight, model.layers.0.self_attn.v_proj.weight"));
+  EXPECT_TRUE(contains(some.error().what,
+                       "model.layers.0.self_attn.q_proj.weight, model.layers.0.self_attn.v_proj.weight"));
   EXPECT_TRUE(contains(some.error().what, "but not model.layers.0.self_attn.k_proj.weight"));
   EXPECT_TRUE(saved_parameters(shape, {.saved_modules = {"q_proj", "k_proj", "v_proj"}}));
   EXPECT_TRUE(saved_parameters(shape, {.saved_modules = {"self_attn"}}));

@@ -42,7 +42,7 @@ TEST_P(RowNorms, AreThoseOfTheNumbersThatProductsAreMadeOf) {
     const Weight weight = filled(at::randn({outputs, inputs}), GetParam());
     const at::Tensor found = row_norms(primitives(), weight, 0, outputs);
     EXPECT_EQ(found.scalar_type(), at::kFloat);
-    EXPECT_TRUE(at::allclose(found.to(at::kDouble), numbers_of(weight).norm(2, 1), 1e-6, 0)) << outputs << "x" << inputs;
+    EXPECT_TRUE(at::allclose(found.to(at::kDouble), numbers_of(weight).norm(2, 1), 1e-6, 0)) << outputs;
   }
 }
 
@@ -53,7 +53,7 @@ TEST_P(RowNorms, WithAProductAddedAreThoseOfTheSum) {
     const Weight up = filled(at::randn({outputs, 4}), plain), down = filled(at::randn({4, inputs}), plain);
     const at::Tensor found = row_norms(primitives(), weight, 3, outputs, AddedProduct{up, down, 0.5});
     const at::Tensor sum = numbers_of(weight).narrow(0, 3, outputs) + 0.5 * numbers_of(up).matmul(numbers_of(down));
-    const double tolerance = plain.type == at::kFloat ? 1e-5 : 1e-2;  // the added product has the type that is computed in
+    const double tolerance = plain.type == at::kFloat ? 1e-5 : 1e-2;  // the product has the type that is computed in
     EXPECT_TRUE(at::allclose(found.to(at::kDouble), sum.norm(2, 1), tolerance, 0)) << outputs << "x" << inputs;
   }
 }
