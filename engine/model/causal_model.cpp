@@ -64,6 +64,7 @@ Result<CausalModel> CausalModel::load(const spec::ModelConfig& config, const che
   ParameterList list(ops, options.type, *model.forms_);
   model.declare(list, options);
   model.parameters_ = list.parameters();
+  model.changes_ = list.changes();
   auto loaded = read_parameters(model.parameters_, source, ops, options.threads, options.progress);
   if (!loaded) return loaded.error();
   return model;

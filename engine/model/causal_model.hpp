@@ -13,6 +13,7 @@
 #include "model/offload.hpp"
 #include "model/parameter_list.hpp"
 #include "model/parameter_reading.hpp"
+#include "model/random_source.hpp"
 #include "spec/model/model_shape.hpp"
 
 namespace muster::model {
@@ -105,10 +106,13 @@ class CausalModel {
   void provide_frozen(UnitId unit);
   // Reads their numbers into it, by this many threads.
   Result<void> read_frozen(UnitId unit, const checkpoint::TensorSource& source, int threads);
+  // Adds the lengths of the rows of the unit's weights, which are there, under the names of the magnitudes that begin
+  // with them.
+  void measure_rows(UnitId unit, RowLengths& lengths) const;
   // values: float32 or of the model's type, of the parameter's shape, on the device.
   void assign(ParameterId parameter, const at::Tensor& values);
-  // As assign(), for a parameter without memory, with values of the model's type. Where weights are plain
-  // (tensor::TrainingOps::has_plain_weights) it shares their memory from then on.
+  // As assign(), for a parameter without memory. Where weights are plain (tensor::TrainingOps::has_plain_weights) and
+  // the values of the parameter's type, it shares their memory from then on.
   void adopt(ParameterId parameter, const at::Tensor& values);
 
   // Embedding and blocks: the hidden rows before the final norm. The residence's pass has begun.
@@ -157,6 +161,7 @@ class CausalModel {
   std::optional<ParameterVisits> head_visits_;
   std::optional<RotaryTable> rotary_;
   std::vector<Parameter> parameters_;
+  ChangeCount changes_;  // of their numbers
 };
 
 }  // namespace muster::model

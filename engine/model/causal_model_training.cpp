@@ -1,6 +1,11 @@
 // What a CausalModel computes only where it is trained.
 #include "model/causal_model.hpp"
 
+#include <set>
+#include <string_view>
+
+#include "tensor/row_norms.hpp"
+
 namespace muster::model {
 namespace {
 
@@ -17,6 +22,7 @@ CausalModel CausalModel::unfilled(const spec::ModelConfig& config, tensor::Devic
   ParameterList list(ops, type, *model.forms_, memory, Memory::later);
   model.declare(list, {});
   model.parameters_ = list.parameters();
+  model.changes_ = list.changes();
   return model;
 }
 
@@ -45,8 +51,25 @@ Result<void> CausalModel::read_frozen(UnitId unit, const checkpoint::TensorSourc
   return read_parameters(frozen, source, *ops_, threads, {});
 }
 
+void CausalModel::measure_rows(UnitId unit, RowLengths& lengths) const {
+  std::set<std::string_view> magnitudes;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.unit == unit && parameter.trained && !parameter.columns)
+      for (const Parameter::Piece& piece : parameter.pieces) magnitudes.insert(piece.name);
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.unit != unit || parameter.trained || !parameter.columns) continue;
+    std::int64_t first = 0;
+    for (const auto& [name, rows] : parameter.pieces) {
+      if (const std::string magnitude = adapter_names(name, 0).magnitude; magnitudes.contains(magnitude))
+        lengths[magnitude] = tensor::row_norms(*ops_->primitives, parameter.weight, first, rows).cpu();
+      first += rows;
+    }
+  }
+}
+
 void CausalModel::assign(ParameterId id, const at::Tensor& values) {
   const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
+  ++*changes_;
   if (parameter.columns)
     ops_->training->assign(parameter.weight, values);
   else
@@ -55,10 +78,13 @@ void CausalModel::assign(ParameterId id, const at::Tensor& values) {
 
 void CausalModel::adopt(ParameterId id, const at::Tensor& values) {
   const Parameter& parameter = parameters_.at(static_cast<std::size_t>(id));
-  if (parameter.columns)
-    ops_->training->adopt(parameter.weight, values);
-  else
-    parameter.vector.set_(ops_->training->has_plain_weights() ? values : values.clone());
+  ++*changes_;
+  if (parameter.columns) {
+    ops_->training->adopt(parameter.weight, values.to(parameter.weight.type));
+    return;
+  }
+  const at::Tensor typed = values.to(parameter.vector.scalar_type());
+  parameter.vector.set_(ops_->training->has_plain_weights() || !typed.is_same(values) ? typed : values.clone());
 }
 
 at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, ParameterAccess& access) {

@@ -36,7 +36,7 @@ class HostSource : public checkpoint::TensorSource {
                     std::span<std::byte> out) const override {
     const TensorEntry* entry = source_.find(name);
     if (entry == nullptr || entry->dimensions.rank > 2) return source_.read(name, slice, as, out);
-    Kept& kept = kept_of(entry->name);
+    Kept& kept = kept_of(entry);
     std::call_once(kept.once, [&] {
       std::size_t elements = 1;
       for (std::size_t i = 0; i < entry->dimensions.rank; ++i)
@@ -51,9 +51,9 @@ class HostSource : public checkpoint::TensorSource {
   }
 
  private:
-  Kept& kept_of(const std::string& name) const {
+  Kept& kept_of(const TensorEntry* entry) const {
     const std::lock_guard lock(mutex_);
-    auto& kept = kept_[name];
+    auto& kept = kept_[entry];
     if (!kept) kept = std::make_unique<Kept>();
     return *kept;
   }
@@ -74,7 +74,7 @@ class HostSource : public checkpoint::TensorSource {
 
   const checkpoint::TensorSource& source_;
   mutable std::mutex mutex_;  // of the map, not of what is in it
-  mutable std::map<std::string, std::unique_ptr<Kept>> kept_;
+  mutable std::map<const TensorEntry*, std::unique_ptr<Kept>> kept_;
 };
 
 }  // namespace

@@ -2,14 +2,26 @@
 // An adapter is two products of their own: t = scale · (A·x), then B·t, added to what the layer gives. Each is a chain
 // as any product is, so that rows stay independent of each other and an adapter has the same bits wherever it runs. The
 // scale is taken where the rows are narrowest.
+// DoRA scales W·x + B·t by f = magnitude / norm, where the layer has added W·x and its bias already: what is added is
+// (f - 1)·W·x + f·B·t, nothing at all while a magnitude is its row's length and B is zero. Norms are computed anew when
+// a parameter has changed. Dropout leaves out inputs of W·x here as well as those of A; layers that read the same input
+// leave out the same ones, so that there is one such product.
 #include "model/linear.hpp"
+
+#include <algorithm>
+
+#include "tensor/row_norms.hpp"
 
 namespace muster::model {
 namespace {
 
+bool is_decomposed(const std::vector<Adapter>& adapters) {
+  return std::ranges::any_of(adapters, [](const Adapter& adapter) { return adapter.decomposition.has_value(); });
+}
+
 // What the adapter reads: the input, some of it left out in training.
-at::Tensor adapter_input(tensor::DeviceOps& ops, const Pass& pass, const Adapter& adapter, const at::Tensor& input) {
-  return pass.dropout ? ops.rows->drop(input, pass.dropout->of(adapter.down_id)) : input;
+at::Tensor adapter_input(tensor::DeviceOps& ops, const Pass& pass, ParameterId salt, const at::Tensor& input) {
+  return pass.dropout ? ops.rows->drop(input, pass.dropout->of(salt)) : input;
 }
 
 // [rows, rank]: nothing for rows that have another adapter.
@@ -24,20 +36,102 @@ at::Tensor part_of(const Adapter& adapter, const at::Tensor& outputs) {
   return outputs.narrow(1, adapter.first_output, adapter.outputs());
 }
 
-// The gradient of A·x: [rows, rank].
-at::Tensor narrow_gradient(tensor::DeviceOps& ops, const Adapter& adapter, const at::Tensor& output_gradient) {
-  return ops.primitives->linear_input_gradient(adapter.up, part_of(adapter, output_gradient)).mul_(adapter.scale);
+// The gradient of A·x, from that of the adapter's outputs: [rows, rank].
+at::Tensor narrow_gradient(tensor::DeviceOps& ops, const Adapter& adapter, const at::Tensor& part_gradient) {
+  return ops.primitives->linear_input_gradient(adapter.up, part_gradient).mul_(adapter.scale);
+}
+
+// A row of zeros gives nothing, whatever it is divided by: by 1.
+const at::Tensor& norms_of(tensor::DeviceOps& ops, const tensor::Weight& weight, const Adapter& adapter) {
+  const Decomposition& decomposition = *adapter.decomposition;
+  Decomposition::Kept& kept = *decomposition.kept;
+  if (kept.as_of != *decomposition.changes) {
+    const tensor::AddedProduct added{adapter.up, adapter.down, adapter.scale};
+    kept.norms = tensor::row_norms(*ops.primitives, weight, adapter.first_output, adapter.outputs(), added);
+    kept.norms.masked_fill_(kept.norms.eq(0), 1);
+    kept.as_of = *decomposition.changes;
+  }
+  return kept.norms;
+}
+
+// [outputs], float32
+at::Tensor factors_of(tensor::DeviceOps& ops, const tensor::Weight& weight, const Adapter& adapter) {
+  return adapter.decomposition->magnitude / norms_of(ops, weight, adapter);
+}
+
+// The gradient of an adapter's outputs before they are scaled, of the type of the layer's.
+at::Tensor unscaled_gradient(tensor::DeviceOps& ops, const Linear& layer, const Adapter& adapter,
+                             const at::Tensor& output_gradient) {
+  const at::Tensor from = part_of(adapter, output_gradient);
+  if (!adapter.decomposition) return from;
+  return from.mul(factors_of(ops, layer.weight, adapter)).to(from.scalar_type());
+}
+
+// As Linear::input_gradient, of a layer whose adapters are decomposed, as all of a model are while it is trained.
+at::Tensor decomposed_input_gradient(tensor::DeviceOps& ops, const Pass& pass, const Linear& layer,
+                                     const at::Tensor& output_gradient) {
+  // Of W·x', which is scaled by f - 1 beside W·x, or with it where nothing is left out.
+  const at::Tensor scaled = pass.dropout ? at::zeros_like(output_gradient) : output_gradient.clone();
+  for (const Adapter& adapter : layer.adapters) {
+    const at::Tensor factors = factors_of(ops, layer.weight, adapter);
+    part_of(adapter, scaled)
+        .copy_(part_of(adapter, output_gradient).mul(pass.dropout ? factors.sub(1) : factors));
+  }
+  at::Tensor through = ops.primitives->linear_input_gradient(layer.weight, scaled);
+  for (const Adapter& adapter : layer.adapters) {
+    const at::Tensor unscaled =
+        pass.dropout ? unscaled_gradient(ops, layer, adapter, output_gradient) : part_of(adapter, scaled);
+    through.add_(ops.primitives->linear_input_gradient(adapter.down, narrow_gradient(ops, adapter, unscaled)));
+  }
+  if (!pass.dropout) return through;
+  const at::Tensor dropped = ops.rows->drop(through, pass.dropout->of(layer.adapters.front().down_id));
+  return ops.primitives->linear_input_gradient(layer.weight, output_gradient).add_(dropped);
+}
+
+// product: W·x' of all outputs. Added row by row: what changes with the magnitude is W·x' + B·t, over its norm.
+void add_magnitude_gradient(tensor::DeviceOps& ops, const Linear& layer, const Adapter& adapter,
+                            const at::Tensor& product, const at::Tensor& narrow, const at::Tensor& output_gradient,
+                            const tensor::GradientSum& sum) {
+  const at::Tensor given = part_of(adapter, product).to(at::kFloat).add(ops.primitives->linear(adapter.up, {}, narrow));
+  ops.training->add_rows(
+      sum, part_of(adapter, output_gradient).to(at::kFloat).mul(given).div_(norms_of(ops, layer.weight, adapter)));
 }
 
 }  // namespace
 
 at::Tensor Linear::forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const {
   at::Tensor output = ops.primitives->linear(weight, bias, input);
+  if (is_decomposed(adapters)) {
+    add_decomposed(ops, pass, input, output);
+    return output;
+  }
   for (const Adapter& adapter : adapters) {
-    const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter, input));
+    const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter.down_id, input));
     part_of(adapter, output).add_(ops.primitives->linear(adapter.up, {}, narrow));
   }
   return output;
+}
+
+void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+                            at::Tensor& output) const {
+  const at::Tensor read = adapter_input(ops, pass, adapters.front().down_id, input);
+  at::Tensor product;  // W·x'
+  if (pass.dropout)
+    product = ops.primitives->linear(weight, {}, read);
+  else if (bias.defined())
+    product = output - bias;
+  else
+    product = pass.without_adapter.empty() ? output : output.clone();  // several adapters add to the same outputs
+  for (const Adapter& adapter : adapters) {
+    at::Tensor added = ops.primitives->linear(adapter.up, {}, narrow_rows(ops, pass, adapter, read));
+    if (adapter.decomposition) {
+      const at::Tensor factors = factors_of(ops, weight, adapter);
+      added = added.mul(factors).add_(part_of(adapter, product).mul(factors.sub(1)));
+      if (!pass.without_adapter.empty())
+        added.masked_fill_(pass.without_adapter[static_cast<std::size_t>(adapter.number)], 0);
+    }
+    part_of(adapter, output).add_(added);
+  }
 }
 
 at::Tensor Linear::forward_add(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
@@ -56,10 +150,11 @@ at::Tensor Linear::forward_gated(tensor::DeviceOps& ops, spec::Activation activa
 }
 
 at::Tensor Linear::input_gradient(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& output_gradient) const {
+  if (is_decomposed(adapters)) return decomposed_input_gradient(ops, pass, *this, output_gradient);
   at::Tensor gradient = ops.primitives->linear_input_gradient(weight, output_gradient);
   for (const Adapter& adapter : adapters) {
-    const at::Tensor through =
-        ops.primitives->linear_input_gradient(adapter.down, narrow_gradient(ops, adapter, output_gradient));
+    const at::Tensor through = ops.primitives->linear_input_gradient(
+        adapter.down, narrow_gradient(ops, adapter, part_of(adapter, output_gradient)));
     gradient.add_(pass.dropout ? ops.rows->drop(through, pass.dropout->of(adapter.down_id)) : through);
   }
   return gradient;
@@ -72,14 +167,22 @@ void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::T
     training.add_product(sum, output_gradient, input, pass.sequence_rows);
   if (bias.defined())
     if (const auto sum = access.gradient(bias_id); sum.wanted()) training.add_rows(sum, output_gradient);
+  const bool decomposed = is_decomposed(adapters);
+  at::Tensor product;  // W·x', once for all adapters
   for (const Adapter& adapter : adapters) {
     const auto down_sum = access.gradient(adapter.down_id), up_sum = access.gradient(adapter.up_id);
     if (!down_sum.wanted() && !up_sum.wanted()) continue;
-    const at::Tensor read = adapter_input(ops, pass, adapter, input);
-    const at::Tensor from = part_of(adapter, output_gradient).contiguous();
-    if (up_sum.wanted()) training.add_product(up_sum, from, narrow_rows(ops, pass, adapter, read), pass.sequence_rows);
+    const at::Tensor read =
+        adapter_input(ops, pass, decomposed ? adapters.front().down_id : adapter.down_id, input);
+    const at::Tensor from = unscaled_gradient(ops, *this, adapter, output_gradient).contiguous();
+    const at::Tensor narrow = narrow_rows(ops, pass, adapter, read);
+    if (up_sum.wanted()) training.add_product(up_sum, from, narrow, pass.sequence_rows);
     if (down_sum.wanted())
-      training.add_product(down_sum, narrow_gradient(ops, adapter, output_gradient), read, pass.sequence_rows);
+      training.add_product(down_sum, narrow_gradient(ops, adapter, from), read, pass.sequence_rows);
+    if (!decomposed) continue;
+    if (!product.defined()) product = ops.primitives->linear(weight, {}, read);
+    add_magnitude_gradient(ops, *this, adapter, product, narrow, output_gradient,
+                           access.gradient(adapter.decomposition->magnitude_id));
   }
 }
 

@@ -2,6 +2,9 @@
 // one, so that it is read once.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/parameter_access.hpp"
@@ -11,6 +14,23 @@
 
 namespace muster::model {
 
+// How often parameters of a model were given numbers: what was computed of them may be kept until then.
+using ChangeCount = std::shared_ptr<std::int64_t>;
+
+// DoRA's part of an adapter: each output is scaled by magnitude / norm, where norm is the length of the row of
+// W + scale · B·A that gives it, a constant in the backward pass.
+struct Decomposition {
+  at::Tensor magnitude;  // [outputs], float32
+  ParameterId magnitude_id{};
+
+  ChangeCount changes;
+  struct Kept {
+    at::Tensor norms;  // [outputs], float32
+    std::int64_t as_of = -1;
+  };
+  std::shared_ptr<Kept> kept = std::make_shared<Kept>();
+};
+
 // scale · B·(A·x) is added to consecutive outputs of the layer.
 struct Adapter {
   std::int64_t number = 0;  // among those that rows choose from
@@ -19,6 +39,7 @@ struct Adapter {
   tensor::Weight down = {};  // A: [rank, inputs]
   tensor::Weight up = {};    // B: [outputs of its part, rank]
   ParameterId down_id{}, up_id{};
+  std::optional<Decomposition> decomposition = {};  // absent: LoRA
 
   std::int64_t outputs() const { return up.outputs; }
 };
@@ -46,6 +67,9 @@ struct Linear {
     add_gradients(ops, pass, input, output_gradient, access);
     return input_gradient(ops, pass, output_gradient);
   }
+
+ private:
+  void add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output) const;
 };
 
 }  // namespace muster::model

@@ -39,12 +39,17 @@ class ParameterList {
   at::Tensor vector(const std::vector<Parameter::Piece>& pieces, ParameterId& id);
   // All that were declared, in order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // What whoever gives them numbers raises.
+  const ChangeCount& changes() const { return changes_; }
 
  private:
   // The last parameter's weight or vector, with memory if it is time for that.
   tensor::Weight add_matrix(Parameter parameter, std::int64_t inputs, ParameterId& id);
   tensor::WeightForm form_of(const Parameter& parameter) const;
+  bool is_trained(const std::vector<Parameter::Piece>& pieces) const;
+  at::Tensor add_vector(Parameter parameter, at::ScalarType type, ParameterId& id);
   void add_adapters(Linear& linear, const std::vector<Parameter::Piece>& weights, std::int64_t inputs);
+  Decomposition decomposition(const Parameter::Piece& magnitude);
   tensor::Weight adapter_weight(const std::string& name, std::int64_t outputs, std::int64_t inputs, ParameterId& id);
   bool has_memory(const Parameter& parameter) const {
     return (parameter.trained ? memory_of_trained_ : memory_of_frozen_) == Memory::now;
@@ -56,6 +61,7 @@ class ParameterList {
   Memory memory_of_trained_, memory_of_frozen_;
   UnitId unit_{};
   std::vector<Parameter> parameters_;
+  ChangeCount changes_ = std::make_shared<std::int64_t>(0);
 };
 
 }  // namespace muster::model

@@ -38,12 +38,13 @@ std::uint64_t hash_of(std::string_view name, std::uint64_t seed) {
   return state;
 }
 
-// A tensor of one number, or of numbers that are spread evenly from -bound to bound.
+// A tensor of one number, of known ones, or of numbers that are spread evenly from -bound to bound.
 struct RandomTensor {
   std::string name;
   spec::Dimensions dimensions;
   std::optional<float> constant;
   float bound = 0;
+  at::Tensor known = {};  // float32 [rows], of a vector
 };
 
 class RandomSource final : public checkpoint::TensorSource {
@@ -59,6 +60,8 @@ class RandomSource final : public checkpoint::TensorSource {
     }
     for (const TensorEntry& entry : entries_) by_name_[entry.name] = &entry;
   }
+  // A second name of a tied tensor.
+  void add_name(std::string name, std::string_view first) { by_name_[std::move(name)] = find(first); }
 
   std::span<const TensorEntry> tensors() const override { return entries_; }
   const TensorEntry* find(std::string_view name) const override {
@@ -73,7 +76,7 @@ class RandomSource final : public checkpoint::TensorSource {
   std::vector<RandomTensor> tensors_;
   std::uint64_t seed_;
   std::vector<TensorEntry> entries_;  // of each of them
-  std::map<std::string_view, const TensorEntry*> by_name_;
+  std::map<std::string, const TensorEntry*, std::less<>> by_name_;
 };
 
 Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice, spec::ElementType as,
@@ -90,8 +93,9 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   at::Tensor numbers = as == spec::ElementType::float32 ? at::from_blob(out.data(), {rows, columns}, at::kFloat)
                                                         : at::empty({rows, columns}, at::kFloat);
   auto* const values = numbers.mutable_data_ptr<float>();
-  const std::uint64_t base = hash_of(name, seed_);
-  const auto& [own_name, dimensions, constant, bound] = tensors_[static_cast<std::size_t>(entry - entries_.data())];
+  const auto& [own_name, dimensions, constant, bound, known] =
+      tensors_[static_cast<std::size_t>(entry - entries_.data())];
+  const std::uint64_t base = hash_of(own_name, seed_);
   in_threads(rows, rows * columns, [&, bound = bound](std::int64_t begin, std::int64_t end) {
     float* number = values + begin * columns;
     for (std::int64_t row = slice.first_row + begin; row < slice.first_row + end; ++row)
@@ -102,6 +106,7 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
       }
   });
   if (constant) numbers.fill_(*constant);
+  if (known.defined()) numbers.copy_(known.narrow(0, slice.first_row, rows).unsqueeze(1));
   if (as != spec::ElementType::float32) at::from_blob(out.data(), {rows, columns}, tensor::to_torch(as)).copy_(numbers);
   return {};
 }
@@ -119,16 +124,23 @@ std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelCo
     else if (spec::is_norm(tensor.role)) made.constant = 1;
     tensors.push_back(std::move(made));
   }
-  return std::make_unique<RandomSource>(std::move(tensors), seed);
+  auto source = std::make_unique<RandomSource>(std::move(tensors), seed);
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+    if (const auto first = shape.tensors[i].same_as)
+      source->add_name(shape.path(spec::TensorId{i}), shape.path(*first));
+  return source;
 }
 
 std::unique_ptr<checkpoint::TensorSource> make_fresh_adapters(std::span<const Parameter> parameters,
-                                                              std::uint64_t seed) {
+                                                              RowLengths magnitudes, std::uint64_t seed) {
   std::vector<RandomTensor> tensors;
+  for (auto& [name, lengths] : magnitudes)
+    tensors.push_back({name, {{lengths.size(0)}, 1}, std::nullopt, 0, std::move(lengths)});
   for (const Parameter& parameter : parameters) {
-    if (!parameter.trained) continue;
-    const std::int64_t inputs = parameter.columns.value();
+    if (!parameter.trained || !parameter.columns) continue;
+    const std::int64_t inputs = *parameter.columns;
     for (const auto& [name, rows] : parameter.pieces) {
+      if (!name.ends_with(".lora_A.weight") && !name.ends_with(".lora_B.weight")) continue;
       RandomTensor made{name, {{rows, inputs}, 2}, std::nullopt, 1 / std::sqrt(static_cast<float>(inputs))};
       if (name.ends_with(".lora_B.weight")) made.constant = 0;
       tensors.push_back(std::move(made));

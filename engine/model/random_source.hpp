@@ -2,9 +2,10 @@
 // name and its place, so that every rank and every slice sees the same model.
 #pragma once
 
-#include <atomic>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "checkpoint/tensor_source.hpp"
 #include "model/parameter.hpp"
@@ -15,8 +16,12 @@ namespace muster::model {
 // Norms' weights are 1, biases 0; all other numbers are spread evenly with a standard deviation of 0.02.
 std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelConfig& config, std::uint64_t seed);
 
-// What the trained parameters of a model with adapters begin with: B is 0, and A is spread evenly between -1/√inputs and
-// 1/√inputs, as PEFT has it.
-std::unique_ptr<checkpoint::TensorSource> make_fresh_adapters(std::span<const Parameter> parameters, std::uint64_t seed);
+// By the names of magnitudes: float32 [rows], on the host.
+using RowLengths = std::map<std::string, at::Tensor, std::less<>>;
+
+// What a model's adapters begin with, as PEFT has it: B is 0, A is spread evenly between -1/√inputs and 1/√inputs, and
+// magnitudes are the lengths of the rows that they scale.
+std::unique_ptr<checkpoint::TensorSource> make_fresh_adapters(std::span<const Parameter> parameters,
+                                                              RowLengths magnitudes, std::uint64_t seed);
 
 }  // namespace muster::model

@@ -47,13 +47,21 @@ Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& 
 
 }  // namespace
 
-Result<AdapterForms> adapter_forms(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
+Result<void> add_adapter(WeightForms& forms, const spec::ModelShape& shape, const spec::AdapterOptions& options) {
   const auto modules = spec::adapted_modules(shape, options);
   if (!modules) return modules.error();
-  AdapterForms forms;
+  const auto saved = spec::saved_parameters(shape, options);
+  if (!saved) return saved.error();
+  AdapterForms& adapter = forms.adapters.emplace_back();
   for (const spec::AdaptedModule& module : *modules)
-    forms[shape.path(module.weight)] = {module.rank, module.scale};
-  return forms;
+    adapter[shape.path(module.weight)] = {module.rank, module.scale, options.weight_decomposed};
+  for (const spec::TensorId id : *saved) {
+    const std::string name = shape.path(id);
+    forms.packed.erase(name);
+    forms.narrow.erase(name);
+    forms.saved.insert(name);
+  }
+  return {};
 }
 
 Result<WeightForms> forms_of_weights(const spec::ModelShape& shape, const checkpoint::TensorSource& source,
@@ -74,7 +82,8 @@ Result<WeightForms> forms_of_weights(const spec::ModelShape& shape, const checkp
 AdapterNames adapter_names(const std::string& weight, std::size_t number) {
   const std::string module = weight.substr(0, weight.rfind('.'));
   return {checkpoint::adapted_name(number, spec::lora_a_name(module)),
-          checkpoint::adapted_name(number, spec::lora_b_name(module))};
+          checkpoint::adapted_name(number, spec::lora_b_name(module)),
+          checkpoint::adapted_name(number, spec::lora_magnitude_name(module))};
 }
 
 }  // namespace muster::model

@@ -202,11 +202,20 @@ class Shards final : public Strategy {
     shard.master = zeros(shard_options_.state);
     shard.gradient = {zeros(sum_type()), home_overflow_};
     shard.pieces = layout.pieces(ranks_.of_copy.rank() * unit.part, unit.part);
-    unit.own = model_.type() == shard_options_.state ? shard.master : zeros(model_.type());
+    const at::ScalarType type = gathered_type(layout);
+    unit.own = type == shard_options_.state ? shard.master : zeros(type);
     shards_.push_back(std::move(shard));
     units_.push_back(std::move(unit));
   }
 
+  // What is computed with, or the masters' type where some of it is wider than the rest: magnitudes of adapters.
+  at::ScalarType gathered_type(const FlatLayout& layout) const {
+    const bool any_wide = std::ranges::any_of(layout.entries(), [&](const FlatLayout::Entry& entry) {
+      const model::Parameter& parameter = model_.parameters()[number(entry.parameter)];
+      return !parameter.columns && parameter.vector.scalar_type() != model_.type();
+    });
+    return any_wide ? shard_options_.state : model_.type();
+  }
   at::ScalarType sum_type() const { return shard_options_.exact ? at::kLong : shard_options_.state; }
   at::TensorOptions on_device(at::ScalarType type) const { return at::TensorOptions().dtype(type).device(device_); }
   // Shards in host memory are pinned, and exactly as large as they must be.
@@ -216,8 +225,8 @@ class Shards final : public Strategy {
   }
   at::Tensor make_staging() const {
     std::int64_t largest = 0;
-    const auto width = static_cast<std::int64_t>(
-        std::max(c10::elementSize(sum_type()), c10::elementSize(model_.type())));
+    const auto width = static_cast<std::int64_t>(std::max(
+        {c10::elementSize(sum_type()), c10::elementSize(model_.type()), c10::elementSize(shard_options_.state)}));
     for (const Unit& unit : units_) {
       const std::int64_t frozen = unit.own_frozen.defined() ? static_cast<std::int64_t>(unit.own_frozen.nbytes()) : 0;
       largest = std::max({largest, unit.part * width, frozen});

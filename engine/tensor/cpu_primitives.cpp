@@ -94,6 +94,21 @@ class CpuPrimitives final : public Primitives {
     return taken;
   }
 
+  at::Tensor numbers(const Weight& weight, std::int64_t first_row, std::int64_t rows) override {
+    if (first_row < 0 || rows < 0 || first_row > weight.outputs - rows)
+      throw std::out_of_range("rows that the weight does not have");
+    at::Tensor taken = at::empty({rows, weight.inputs}, weight.type);
+    auto* out = static_cast<std::byte*>(taken.mutable_data_ptr());
+    const auto row_bytes = static_cast<std::ptrdiff_t>(c10::elementSize(weight.type)) * weight.inputs;
+    with_matrix(weight, [&](const auto& matrix) {
+      team_->split(rows, 16, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          matrix.copy_row(first_row + row, out + row * row_bytes, scalar_of(weight.type));
+      });
+    });
+    return taken;
+  }
+
   at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) override {
     at::Tensor output = new_output(input.size(0), weight.outputs, input.options());
     multiply(weight, bias, input, nullptr, output);

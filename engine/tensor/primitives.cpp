@@ -21,4 +21,8 @@ void Primitives::round_scales(Weight& weight, std::int64_t, std::int64_t) {
   if (weight.packing) throw std::logic_error("this device has no packed weights");
 }
 
+at::Tensor Primitives::numbers(const Weight& weight, std::int64_t first_row, std::int64_t rows) {
+  return take_rows(weight, at::arange(first_row, first_row + rows, weight.storage.options().dtype(at::kLong)));
+}
+
 }  // namespace muster::tensor

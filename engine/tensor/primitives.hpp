@@ -116,6 +116,9 @@ class Primitives {
   // [n, inputs]: the embedding of tokens. indices: int64, on the device.
   virtual at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) = 0;
 
+  // [rows, inputs], of the weight's type: what its rows first_row to first_row + rows - 1 stand for. It may be a view.
+  virtual at::Tensor numbers(const Weight& weight, std::int64_t first_row, std::int64_t rows);
+
   // input: [rows, inputs] → [rows, outputs]. bias: [outputs] or undefined.
   virtual at::Tensor linear(const Weight& weight, const at::Tensor& bias, const at::Tensor& input) = 0;
   // activation(first half of linear's outputs) * the second, in one; undefined where the device has no such kernel.

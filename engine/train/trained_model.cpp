@@ -1,5 +1,6 @@
 #include "train/trained_model.hpp"
 
+#include "checkpoint/adapters/adapted_source.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "model/random_source.hpp"
@@ -20,35 +21,33 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
 }
 
 Result<std::unique_ptr<checkpoint::TensorSource>> open_model(const wire::TrainTask& task,
-                                                             const spec::ModelDescription& description,
-                                                             std::uint64_t seed) {
-  if (task.random_weights) return model::make_random_source(description.config, seed);
+                                                             const spec::ModelConfig& base, std::uint64_t seed) {
+  if (task.random_weights) return model::make_random_source(base, seed);
   return checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
 }
 
 // Weights that are trained are plain.
 Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelDescription& description,
-                                    std::uint64_t seed) {
+                                    const spec::ModelConfig& base, std::uint64_t seed) {
   if (!task.adapters) return model::WeightForms();
-  const auto source = open_model(task, description, seed);
+  const auto source = open_model(task, base, seed);
   if (!source) return source.error();
   auto forms = model::forms_of_weights(description.shape, **source, task.weights);
   if (!forms) return forms;
-  auto adapters = model::adapter_forms(description.shape, *task.adapters);
-  if (!adapters) return adapters.error();
-  forms->adapters.push_back(std::move(*adapters));
+  if (auto added = model::add_adapter(*forms, description.shape, *task.adapters); !added) return added.error();
   return forms;
 }
 
 }  // namespace
 
 TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks,
-                           spec::ModelDescription description, chat::ModelText text, tensor::DeviceOps ops,
+                           Described described, chat::ModelText text, tensor::DeviceOps ops,
                            std::optional<tensor::DeviceOps> host, const model::WeightForms& forms)
     : task_(task),
       context_(context),
       ranks_(std::move(ranks)),
-      description_(std::move(description)),
+      base_(std::move(described.base)),
+      description_(std::move(described.model)),
       text_(std::move(text)),
       ops_(std::move(ops)),
       host_(std::move(host)),
@@ -63,6 +62,8 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
   const spec::ModelSearch search = spec::model_search_from_environment();
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();
+  Described described{description->config, std::move(*description)};
+  if (task.adapters) described.model = spec::beside_adapters(std::move(described.model), *task.adapters);
   auto text = chat::read_model_text(task.model, search);
   if (!text) return text.error();
   auto ops = tensor::make_device_ops({context.device, context.threads, task.attention, task.deterministic});
@@ -75,24 +76,24 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
     if (!made) return made.error();
     host.emplace(std::move(*made));
   }
-  const auto forms = forms_of(task, *description, context.seed);
+  const auto forms = forms_of(task, described.model, described.base, context.seed);
   if (!forms) return forms.error();
-  return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(*ranks), std::move(*description),
+  return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(*ranks), std::move(described),
                                                         std::move(*text), std::move(*ops), std::move(host), *forms));
 }
 
 Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
-  if (auto frozen = fill_frozen(); !frozen) return frozen;
+  if (auto frozen = fill_frozen(resumed == nullptr && !task_.adapter); !frozen) return frozen;
   auto filled = !transfer_.has_files() ? transfer_.fill({}) : resumed ? fill_from(reader_of(*resumed)) : read_weights();
   if (filled) strategy_->publish();
   return filled;
 }
 
 Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() const {
-  return open_model(task_, description_, context_.seed);
+  return open_model(task_, base_, context_.seed);
 }
 
-Result<void> TrainedModel::fill_frozen() {
+Result<void> TrainedModel::fill_frozen(bool fresh) {
   if (!task_.adapters) return {};
   std::unique_ptr<checkpoint::TensorSource> source;  // absent: this rank has no files
   if (transfer_.has_files()) {
@@ -108,6 +109,7 @@ Result<void> TrainedModel::fill_frozen() {
     if (context_.ranks.rank() == reader)
       if (auto read = model_.read_frozen(unit, *source, context_.threads); !read) return read;
     hand_around(unit, reader);
+    if (fresh && transfer_.has_files()) model_.measure_rows(unit, fresh_magnitudes_);
     strategy_->take_frozen(unit);
     sign.give(static_cast<std::int64_t>(i) + 1);
   }
@@ -130,10 +132,12 @@ Result<void> TrainedModel::read_weights() {
     if (!adapter) return adapter.error();
     return fill_from(reader_of(*adapter->tensors));
   }
-  if (task_.adapters) return fill_from(reader_of(*model::make_fresh_adapters(model_.parameters(), context_.seed)));
-  const auto source = open_weights();
+  auto source = open_weights();
   if (!source) return source.error();
-  return fill_from(reader_of(**source));
+  if (!task_.adapters) return fill_from(reader_of(**source));
+  std::vector<std::unique_ptr<checkpoint::TensorSource>> fresh;
+  fresh.push_back(model::make_fresh_adapters(model_.parameters(), std::move(fresh_magnitudes_), context_.seed));
+  return fill_from(reader_of(*checkpoint::with_adapters(std::move(*source), std::move(fresh))));
 }
 
 Result<void> TrainedModel::fill_from(PieceReader reader) {

@@ -36,13 +36,18 @@ class TrainedModel {
   const StateTransfer& transfer() const { return transfer_; }
 
  private:
-  TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks,
-               spec::ModelDescription description, chat::ModelText text, tensor::DeviceOps ops,
-               std::optional<tensor::DeviceOps> host, const model::WeightForms& forms);
+  struct Described {
+    spec::ModelConfig base;        // as its files have it
+    spec::ModelDescription model;  // as it is trained
+  };
+  TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks, Described described,
+               chat::ModelText text, tensor::DeviceOps ops, std::optional<tensor::DeviceOps> host,
+               const model::WeightForms& forms);
   // The model's own weights, as it begins.
   Result<std::unique_ptr<checkpoint::TensorSource>> open_weights() const;
-  // What is not trained. All ranks call it: each unit is read by one of those that have files.
-  Result<void> fill_frozen();
+  // What is not trained. All ranks call it: each unit is read by one of those that have files. fresh: adapters begin
+  // with it.
+  Result<void> fill_frozen(bool fresh);
   void hand_around(model::UnitId unit, int reader);
   Result<void> read_weights();
   Result<void> fill_from(PieceReader reader);
@@ -50,6 +55,7 @@ class TrainedModel {
   const wire::TrainTask& task_;
   const TrainerContext& context_;
   StateRanks ranks_;
+  spec::ModelConfig base_;
   spec::ModelDescription description_;
   chat::ModelText text_;
   tensor::DeviceOps ops_;
@@ -59,6 +65,7 @@ class TrainedModel {
   std::unique_ptr<optimizer::Optimizer> optimizer_;
   StateTensors state_;
   StateTransfer transfer_;
+  model::RowLengths fresh_magnitudes_;  // until they are given to the parameters
 };
 
 }  // namespace muster::train

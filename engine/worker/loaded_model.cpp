@@ -17,6 +17,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_load_reports(200);
 
+// What is computed with: the model as its adapters see it, with their tensors, and the forms of all weights.
+struct OpenedModel {
+  spec::ModelDescription description;
+  std::unique_ptr<checkpoint::TensorSource> weights;
+  model::WeightForms forms;
+};
+
 Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const wire::ModelChoice& choice,
                                                             const spec::ModelDescription& description,
                                                             const spec::ModelSearch& search, std::uint64_t seed) {
@@ -24,26 +31,24 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_base(const wire::ModelCho
   return checkpoint::open_checkpoint(choice.name, search);
 }
 
-// With the adapters' tensors. forms: those of all weights.
-Result<std::unique_ptr<checkpoint::TensorSource>> open_weights(const wire::ModelChoice& choice,
-                                                               const spec::ModelDescription& description,
-                                                               const spec::ModelSearch& search, std::uint64_t seed,
-                                                               model::WeightForms& forms) {
-  auto base = open_base(choice, description, search, seed);
-  if (!base) return base;
-  auto of_weights = model::forms_of_weights(description.shape, **base, choice.weights);
-  if (!of_weights) return of_weights.error();
-  forms = std::move(*of_weights);
+Result<OpenedModel> open_model(const wire::ModelChoice& choice, const spec::ModelSearch& search, std::uint64_t seed) {
+  auto description = spec::read_model(choice.name, search, std::nullopt);
+  if (!description) return description.error();
+  auto base = open_base(choice, *description, search, seed);
+  if (!base) return base.error();
+  auto forms = model::forms_of_weights(description->shape, **base, choice.weights);
+  if (!forms) return forms.error();
   std::vector<std::unique_ptr<checkpoint::TensorSource>> adapters;
   for (const std::string& folder : choice.adapters) {
-    auto adapter = checkpoint::open_adapter(folder, description.shape);
+    auto adapter = checkpoint::open_adapter(folder, description->shape);
     if (!adapter) return adapter.error();
-    auto adapted = model::adapter_forms(description.shape, adapter->config.options);
-    if (!adapted) return adapted.error();
-    forms.adapters.push_back(std::move(*adapted));
+    const spec::AdapterOptions& options = adapter->config.options;
+    if (auto added = model::add_adapter(*forms, description->shape, options); !added) return added.error();
+    *description = spec::beside_adapters(std::move(*description), options);
     adapters.push_back(std::move(adapter->tensors));
   }
-  return checkpoint::with_adapters(std::move(*base), std::move(adapters));
+  return OpenedModel{std::move(*description), checkpoint::with_adapters(std::move(*base), std::move(adapters)),
+                     std::move(*forms)};
 }
 
 std::function<void(const model::LoadProgress&)> tell_loading(Job& job) {
@@ -68,8 +73,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const wire::ModelChoice& choice,
   auto loaded = std::make_unique<LoadedModel>();
   const wire::Assignment& assignment = job.assignment();
   const spec::ModelSearch search = spec::model_search_from_environment();
-  const auto description = spec::read_model(choice.name, search, std::nullopt);
-  if (!description) return description.error();
+  auto opened = open_model(choice, search, assignment.seed);
+  if (!opened) return opened.error();
+  const spec::ModelConfig& config = opened->description.config;
   auto text = chat::read_model_text(choice.tokenizer.value_or(choice.name), search);
   if (!text) return text.error();
   loaded->text.emplace(std::move(*text));
@@ -78,17 +84,14 @@ Result<std::unique_ptr<LoadedModel>> load_model(const wire::ModelChoice& choice,
       tensor::make_device_ops({job.device, assignment.threads, choice.attention, choice.deterministic, all_stays});
   if (!ops) return ops.error();
   loaded->ops = std::move(*ops);
-  model::WeightForms forms;
-  auto source = open_weights(choice, *description, search, assignment.seed, forms);
-  if (!source) return source.error();
-  loaded->source = std::move(*source);
+  loaded->source = std::move(opened->weights);
   loaded->in_host_memory = model::make_host_source(*loaded->source);
   const spec::ElementType usual =
       loaded->ops.prefers_bfloat16 ? spec::ElementType::bfloat16 : spec::ElementType::float32;
   auto model =
-      model::CausalModel::load(description->config, *loaded->source, loaded->ops,
+      model::CausalModel::load(config, *loaded->source, loaded->ops,
                                {tensor::to_torch(choice.dtype.value_or(usual)), parts.layers, std::max(1, assignment.threads),
-                                tell_loading(job), offloaded_parts(parts, *loaded), std::move(forms)});
+                                tell_loading(job), offloaded_parts(parts, *loaded), std::move(opened->forms)});
   if (!model) return model.error();
   loaded->model.emplace(std::move(*model));
   return loaded;

@@ -131,6 +131,8 @@ class FastLanguageModel:
         bias: str = "none",
         use_rslora: bool = False,
         exclude_modules: Union[None, str, Iterable[str]] = None,
+        use_dora: bool = False,
+        modules_to_save: Union[None, str, Iterable[str]] = None,
         use_gradient_checkpointing: Any = None,
         random_state: Optional[int] = None,
     ) -> LanguageModel:
@@ -144,9 +146,11 @@ class FastLanguageModel:
             "model.lora_dropout": lora_dropout,
             "model.lora_target_modules": _names(target_modules),
             "model.use_rslora": use_rslora,
+            "model.use_dora": use_dora,
         }
         for key, value in (
             ("model.lora_exclude_modules", None if exclude_modules is None else _names(exclude_modules)),
+            ("model.modules_to_save", _names(modules_to_save) if modules_to_save else None),
             ("training.gradient_checkpointing", checkpointing_word(use_gradient_checkpointing)),
             ("experiment.seed", random_state),
         ):

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
-#include "spec/capability.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/model_search.hpp"
 #include "spec/model/packed_modules.hpp"
@@ -20,11 +20,6 @@ namespace fs = std::filesystem;
 bool is_adapter_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path / "adapter_config.json", ignored) && !fs::exists(path / "config.json", ignored);
-}
-
-Error cannot_compute(const std::string& adapter, spec::Capability what) {
-  return {Error::Kind::refused, fmt::format("{}: this version has no {}", adapter, spec::name(what)),
-          "merge it with PEFT (merge_and_unload), and name the merged model"};
 }
 
 Result<void> take_adapter_folder(spec::ModelSpec& model, const spec::ModelSearch& search) {
@@ -88,8 +83,10 @@ Result<std::vector<spec::AdapterOptions>> given_adapters(const spec::ModelSpec& 
     auto adapter = checkpoint::open_adapter(folder, shape);
     if (!adapter) return adapter.error();
     spec::AdapterOptions& options = adapter->config.options;
-    if (options.weight_decomposed) return cannot_compute(folder, spec::Capability::decomposed_adapters);
-    if (!options.saved_modules.empty()) return cannot_compute(folder, spec::Capability::whole_modules_beside_adapters);
+    if (model.adapter_folders.size() > 1 && !options.saved_modules.empty())
+      return bad_input(fmt::format("{} has whole modules of its own ({}), which other adapters' prompts cannot share",
+                                   folder, join(options.saved_modules, ", ")),
+                       fmt::format("name it alone: --adapter {}", folder));
     given.push_back(std::move(options));
   }
   return given;
@@ -108,13 +105,14 @@ Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSp
     return std::optional(std::move(given->front()));
   }
   if (options)
-    if (const auto modules = spec::adapted_modules(shape, *options); !modules)
-      return bad_input(fmt::format("model.lora_target_modules: {}", modules.error().what), modules.error().remedy);
+    if (auto checked = spec::check_asked_modules(shape, *options); !checked) return checked.error();
   return options;
 }
 
 Result<void> count_adapters(plan::Question& question, std::span<const spec::AdapterOptions> adapters) {
   for (const spec::AdapterOptions& options : adapters) {
+    question.model =
+        std::make_shared<const spec::ModelDescription>(spec::beside_adapters(*question.model, options));
     const auto counted = plan::adapters_beside(question.model->shape, options);
     if (!counted) return counted.error();
     if (question.workload.adapters)
@@ -123,6 +121,13 @@ Result<void> count_adapters(plan::Question& question, std::span<const spec::Adap
       question.workload.adapters = *counted;
   }
   return {};
+}
+
+bool replaces_modules(const spec::ModelSpec& model) {
+  return std::ranges::any_of(model.adapter_folders, [](const std::string& folder) {
+    const auto config = checkpoint::read_adapter_config(folder);  // another one is refused where it is opened
+    return config && !config->options.saved_modules.empty();
+  });
 }
 
 Result<std::vector<std::string>> adapter_words(const std::vector<std::string>& folders) {

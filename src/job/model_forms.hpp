@@ -29,15 +29,18 @@ wire::ModelChoice model_choice(const spec::RunSpec& settings, spec::ElementType 
 std::optional<std::string> only_adapter(const spec::ModelSpec& model);
 Result<void> check_one_adapter(const spec::ModelSpec& model);
 
-// What the folders of model.adapters say. Refused: those that are not for this model, and what this version cannot
-// compute.
+// What the folders of model.adapters say. Refused: those that are not for this model, and one with whole modules beside
+// others.
 Result<std::vector<spec::AdapterOptions>> given_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
 
 // What is trained: the given one, else what model.use_lora and its settings ask for; absent: the weights themselves.
 Result<std::optional<spec::AdapterOptions>> trained_adapters(const spec::ModelSpec& model, const spec::ModelShape& shape);
 
-// The plan counts them, all at once.
+// The plan counts them, all at once, over the model as they see it.
 Result<void> count_adapters(plan::Question& question, std::span<const spec::AdapterOptions> adapters);
+
+// Whether an adapter takes the place of whole modules, so that no prompt can do without it.
+bool replaces_modules(const spec::ModelSpec& model);
 
 // What prompts call them: the last part of each folder's path. Refused: two of one name.
 Result<std::vector<std::string>> adapter_words(const std::vector<std::string>& folders);

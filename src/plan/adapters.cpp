@@ -3,6 +3,7 @@
 #include <map>
 
 #include "spec/model/adapted_modules.hpp"
+#include "spec/model/packed_modules.hpp"
 
 namespace muster::plan {
 namespace {
@@ -35,6 +36,26 @@ void add_by_unit(Adapters& adapters, const spec::ModelShape& shape) {
   for (const auto& [layer, parameters] : blocks) adapters.of_block = std::max(adapters.of_block, parameters);
 }
 
+void add_whole_modules(Adapters& adapters, const spec::ModelShape& shape, const std::vector<spec::TensorId>& saved) {
+  adapters.whole.resize(shape.tensors.size());
+  const auto consider = [&](std::int64_t elements) {
+    adapters.block.whole_product = std::max(adapters.block.whole_product, elements);
+  };
+  for (const spec::TensorId id : saved) {
+    const spec::TensorShape& tensor = shape.at(id);
+    adapters.by_tensor[number(id)] += tensor.elements();
+    adapters.whole[number(id)] = true;
+    if (tensor.role == spec::TensorRole::head) adapters.block.whole_head = true;
+    if (tensor.layer && tensor.dimensions.rank == 2) consider(tensor.elements());
+  }
+  for (const std::vector<spec::TensorId>& group : spec::read_together(shape)) {
+    std::int64_t joined = 0;
+    for (const spec::TensorId id : group)
+      if (adapters.whole[number(id)]) joined += shape.at(id).elements();
+    consider(joined);
+  }
+}
+
 }  // namespace
 
 Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
@@ -50,7 +71,8 @@ Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::Adap
     adapters.by_tensor[number(module.weight)] += module.rank * (module.inputs + module.outputs) + magnitudes;
     raise(adapters.block.ranks, shape.at(module.weight).role, module.rank);
   }
-  for (const spec::TensorId id : *saved) adapters.by_tensor[number(id)] += shape.at(id).elements();
+  adapters.block.decomposed = options.weight_decomposed;
+  add_whole_modules(adapters, shape, *saved);
   add_by_unit(adapters, shape);
   return adapters;
 }
@@ -63,6 +85,7 @@ void add(Adapters& adapters, const Adapters& others) {
         &AdapterRanks::up, &AdapterRanks::down})
     ranks.*product = std::max(ranks.*product, more.*product);
   adapters.block.dropout = std::max(adapters.block.dropout, others.block.dropout);
+  adapters.block.decomposed = adapters.block.decomposed || others.block.decomposed;
   adapters.parameters += others.parameters;
   adapters.of_block += others.of_block;
   adapters.before += others.before;

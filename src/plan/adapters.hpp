@@ -26,6 +26,9 @@ struct AdapterRanks {
 struct AdaptedBlock {
   AdapterRanks ranks;
   double dropout = 0;
+  bool decomposed = false;          // DoRA
+  std::int64_t whole_product = 0;   // elements of the largest joined matrix that is trained as a whole
+  bool whole_head = false;          // the head is trained as a whole
   bool operator==(const AdaptedBlock&) const = default;
 };
 
@@ -35,13 +38,15 @@ struct Adapters {
   std::int64_t of_block = 0;            // of those in the block that has most
   std::int64_t before = 0, after = 0;   // of those outside of blocks: before them, and after them
   std::vector<std::int64_t> by_tensor;  // of the adapter beside each tensor of the model
+  std::vector<bool> whole;              // whether it has the tensor as a whole, in the model's place
 };
 
 // What these options train: adapters, with DoRA their magnitudes, and the saved modules as a whole. Refused as by
 // spec::adapted_modules.
 Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::AdapterOptions& options);
 
-// Others beside the same model, which rows of a batch choose from: their products are computed one after another.
+// Others beside the same model, which rows of a batch choose from: their products are computed one after another. None
+// of them has whole modules.
 void add(Adapters& adapters, const Adapters& others);
 
 }  // namespace muster::plan

@@ -110,6 +110,12 @@ std::vector<std::optional<std::size_t>> blocks_of_modules(const spec::ModelShape
   return block_of;
 }
 
+// peft keeps the model's tensor beside the one that is trained in its place; our engine has that one alone.
+bool is_replaced(const Workload& workload, std::size_t tensor) {
+  return workload.implementation == Implementation::muster && workload.adapters &&
+         tensor < workload.adapters->whole.size() && workload.adapters->whole[tensor];
+}
+
 // What is known of a block while tensors are summed.
 struct BlockSums {
   std::int64_t parameters = 0, bytes = 0;
@@ -129,7 +135,7 @@ ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload) {
   std::map<std::size_t, BlockSums> blocks;
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
-    if (tensor.same_as) continue;
+    if (tensor.same_as || is_replaced(workload, i)) continue;
     const std::int64_t elements = tensor.elements();
     std::int64_t bytes = plain_bytes(tensor, workload.weights), scales = 0;
     if (is_packed[i]) {

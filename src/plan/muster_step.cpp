@@ -18,6 +18,8 @@ constexpr std::int64_t most_drawn = 128;
 constexpr std::int64_t cache_block = 64;
 // Whole numbers that a pass has for each token: itself, its position, whether and for what it is trained.
 constexpr std::int64_t pass_numbers = 4;
+// Numbers whose row norms are taken at once (engine/tensor/row_norms.cpp).
+constexpr std::int64_t most_measured = std::int64_t{1} << 20;
 // Score tables of one sequence that attention by plain products has at once when it is differentiated.
 constexpr std::int64_t score_tables = 4;
 
@@ -54,8 +56,8 @@ class StepBytes {
   // activation need for a moment.
   std::int64_t forward() const {
     const std::int64_t raised = gated_ || request_.on_cpu ? 0 : tokens_ * request_.intermediate * 2 * float_width;
-    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised, forward_of_adapters()}) +
-           unpacked();
+    const std::int64_t adapted = is_decomposed() ? forward_of_decomposed() : forward_of_adapters();
+    return std::max({tokens_ * numbers(1, 0, 0, 1) * width_, score_bytes(), raised, adapted}) + unpacked();
   }
   // In addition to the tape and the incoming gradient.
   std::int64_t backward() const {
@@ -109,6 +111,41 @@ class StepBytes {
       most = std::max(most, f + 2 * h + rank + std::max(dropped(f), h));
     return tokens_ * most * width_;
   }
+  bool is_decomposed() const { return request_.adapters && request_.adapters->decomposed; }
+  // So many float32 numbers, in numbers of the type that is computed in.
+  std::int64_t wide(std::int64_t count) const { return count * float_width / width_; }
+
+  // DoRA: beside the outputs of a layer lie its product by itself where inputs were left out or a bias was added, what
+  // is added to a part of them, twice in float32, and while norms are taken what rows are made of.
+  std::int64_t forward_of_scaled(std::int64_t rank, std::int64_t inputs, std::int64_t outputs, std::int64_t part,
+                                 bool bias) const {
+    if (rank == 0) return 0;
+    const std::int64_t apart = bias || dropped(1) > 0 ? outputs : 0;
+    const std::int64_t held = tokens_ * (dropped(inputs) + apart + part) * width_;
+    const std::int64_t measured = std::min(part * inputs, most_measured);
+    const std::int64_t raised = width_ == float_width ? 0 : width_;
+    return held + std::max(tokens_ * wide(2 * part) * width_, measured * (2 * float_width + raised));
+  }
+  std::int64_t forward_of_decomposed() const {
+    const std::int64_t h = request_.hidden, f = request_.intermediate;
+    const std::int64_t feed = forward_of_scaled(ranks().feed(), h, (gated_ ? 2 : 1) * f, f, request_.mlp_bias);
+    const std::int64_t down = forward_of_scaled(ranks().down, f, h, h, request_.mlp_bias);
+    return std::max(feed, down == 0 ? 0 : tokens_ * (f + 2 * h) * width_ + down);
+  }
+  // In the backward pass, either for the sums: the product again, the gradient before it was scaled, and the terms of
+  // the magnitude's; or for the inputs: the scaled gradient, and what comes through weight and adapter.
+  std::int64_t backward_of_scaled(std::int64_t rank, std::int64_t inputs, std::int64_t outputs,
+                                  std::int64_t part) const {
+    if (rank == 0) return 0;
+    const std::int64_t raised = width_ == float_width ? 0 : wide(part);
+    const std::int64_t sums = dropped(inputs) + rank + outputs + part + wide(2 * part) + raised;
+    const std::int64_t kept = dropped(1) > 0 ? part : 0;
+    const std::int64_t through =
+        outputs + std::max({wide(part), inputs + kept + std::max(kept > 0 ? wide(part) : 0, rank + inputs),
+                            inputs + 2 * dropped(inputs)});
+    return std::max(sums, through);
+  }
+
   // In addition to the gradient of joined outputs, of which an adapter reads a part: that part by itself, which a CPU
   // copies once more, or the gradient of the inputs and what comes through the adapter.
   std::int64_t through_part(std::int64_t rank, std::int64_t inputs, std::int64_t part) const {
@@ -118,11 +155,19 @@ class StepBytes {
                      2 * inputs + dropped(inputs)});
   }
   std::int64_t backward_of_joined() const {
+    if (is_decomposed())
+      return backward_of_scaled(ranks().joined(), request_.hidden, request_.query + 2 * request_.kv,
+                                std::max(request_.query, request_.kv));
     return through_part(ranks().joined(), request_.hidden, turned_ ? std::max(request_.query, request_.kv) : 0);
   }
   std::int64_t feed_forward_of_adapters() const {
-    const std::int64_t f = request_.intermediate, outputs = (gated_ ? 2 : 1) * f;
+    const std::int64_t h = request_.hidden, f = request_.intermediate, outputs = (gated_ ? 2 : 1) * f;
     std::int64_t most = 0;
+    if (is_decomposed()) {
+      if (ranks().down > 0) most = outputs + f + backward_of_scaled(ranks().down, f, h, h);
+      if (ranks().feed() > 0) most = std::max(most, outputs + backward_of_scaled(ranks().feed(), h, outputs, f));
+      return most;
+    }
     if (const std::int64_t rank = ranks().down; rank > 0) most = outputs + f + dropped(f) + rank;
     if (const std::int64_t rank = ranks().feed(); rank > 0)
       most = std::max(most, outputs + through_part(rank, request_.hidden, gated_ ? f : 0));
@@ -138,11 +183,14 @@ class StepBytes {
 
   // Exact sums on GPUs take a product that was computed separately.
   bool adds_products() const { return request_.exact && !request_.on_cpu; }
-  bool adds_head() const { return adds_products() && !request_.adapters; }
+  bool adds_head() const { return adds_products() && (!request_.adapters || request_.adapters->whole_head); }
   std::int64_t product_of_block() const {
     if (!adds_products()) return 0;
-    if (request_.adapters)
-      return ranks().largest() * std::max({request_.hidden, request_.query, request_.intermediate}) * float_width;
+    if (request_.adapters) {
+      const std::int64_t narrow =
+          ranks().largest() * std::max({request_.hidden, request_.query, request_.intermediate});
+      return float_width * std::max(request_.adapters->whole_product, narrow);
+    }
     const std::int64_t widest = std::max(request_.query + 2 * request_.kv, (gated_ ? 2 : 1) * request_.intermediate);
     return request_.hidden * widest * float_width;
   }
@@ -168,6 +216,7 @@ class WholeUnits {
     if (!request.gathering) return;
     const Gathering& gathering = *request.gathering;
     trained_ = times(gathering.units, request.types.compute);
+    if (request.adapters && request.adapters->decomposed) trained_.block = gathering.units.block * float_width;
     units_ = sum(trained_, gathering.frozen);
     sums_ = times(gathering.units, gathering.gradient);
     shared_ = request.tied ? units_.embedding : 0;
@@ -277,7 +326,9 @@ std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t ne
   const std::int64_t width = request.types.compute, tokens = request.batch * request.sequence;
   const AdapterRanks ranks = request.adapters ? request.adapters->ranks : AdapterRanks{};
   // What comes through an adapter, and the sum that it is added to.
-  const std::int64_t through = ranks.largest() + (ranks.down > 0 ? 2 * request.hidden : 0);
+  const bool decomposed = request.adapters && request.adapters->decomposed;
+  const std::int64_t scaled = decomposed ? request.intermediate * (3 + 2 * float_width / width) : 0;
+  const std::int64_t through = ranks.largest() + (ranks.down > 0 ? 2 * request.hidden : 0) + scaled;
   const std::int64_t row =
       (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv + through) * width +
       request.heads * float_width;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "host/host_memory.hpp"
+#include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
 #include "system/files.hpp"
 
@@ -286,9 +287,12 @@ Result<void> take_packing(plan::Question& question, const PlanRequest& plan_requ
 Result<void> take_adapters(plan::Question& question, const spec::ModelSpec& model) {
   const std::optional<spec::AdapterOptions> options = model.adapters();
   if (!options) return {};
+  if (auto checked = spec::check_asked_modules(question.model->shape, *options); !checked) return checked;
+  // peft keeps the tied tensor and trains a copy.
+  if (question.workload.implementation == plan::Implementation::muster)
+    question.model = std::make_shared<const spec::ModelDescription>(spec::beside_adapters(*question.model, *options));
   auto adapters = plan::adapters_beside(question.model->shape, *options);
-  if (!adapters)
-    return bad_input(fmt::format("model.lora_target_modules: {}", adapters.error().what), adapters.error().remedy);
+  if (!adapters) return adapters.error();
   question.workload.adapters = std::move(*adapters);
   return {};
 }

@@ -18,8 +18,6 @@ constexpr std::array capabilities{
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},
     CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", true},
     CapabilityFacts{Capability::low_rank_adapters, "LoRA", true},
-    CapabilityFacts{Capability::decomposed_adapters, "DoRA", false},
-    CapabilityFacts{Capability::whole_modules_beside_adapters, "training whole modules beside adapters", false},
     CapabilityFacts{Capability::tensor_parallelism, "tensor parallelism", false},
     CapabilityFacts{Capability::pipeline_parallelism, "pipeline parallelism", false},
     CapabilityFacts{Capability::deepspeed, "DeepSpeed", false},

@@ -13,8 +13,6 @@ enum class Capability {
   value_guidance,
   quantized_loading,
   low_rank_adapters,
-  decomposed_adapters,
-  whole_modules_beside_adapters,
   tensor_parallelism,
   pipeline_parallelism,
   deepspeed,

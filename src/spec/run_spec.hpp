@@ -217,11 +217,11 @@ struct ModelSpec {
           "modules of these that get none: names, or one pattern")
         .needs(low_rank_adapters);
     field("use_rslora", &ModelSpec::use_rslora, "scale adapters by lora_alpha / √lora_r instead").needs(low_rank_adapters);
-    field("use_dora", &ModelSpec::use_dora, "train the length of each row of a weight beside its adapter")
-        .needs(decomposed_adapters);
+    field("use_dora", &ModelSpec::use_dora, "train the length of each row of an adapted weight as well (DoRA)")
+        .needs(low_rank_adapters);
     field("modules_to_save", &ModelSpec::modules_to_save,
-          "modules that are trained whole and saved with the adapters, as in [lm_head]")
-        .needs(whole_modules_beside_adapters);
+          "modules that are trained as a whole and saved with the adapters, as in [lm_head]")
+        .needs(low_rank_adapters);
   }
 };
 

@@ -11,7 +11,8 @@ class AdaptedSource final : public TensorSource {
  public:
   AdaptedSource(std::unique_ptr<TensorSource> base, std::vector<std::unique_ptr<TensorSource>> adapters)
       : base_(std::move(base)), adapters_(std::move(adapters)) {
-    entries_.assign(base_->tensors().begin(), base_->tensors().end());
+    for (const TensorEntry& entry : base_->tensors())
+      if (adapters_.front()->find(entry.name) == nullptr) entries_.push_back(entry);
     for (std::size_t i = 0; i < adapters_.size(); ++i)
       for (TensorEntry entry : adapters_[i]->tensors()) {
         const std::string own = entry.name;
@@ -44,7 +45,9 @@ class AdaptedSource final : public TensorSource {
     for (const auto& adapter : adapters_) bytes += adapter->bytes_read();
     return bytes;
   }
-  std::optional<PackedTensor> packed(std::string_view name) const override { return base_->packed(name); }
+  std::optional<PackedTensor> packed(std::string_view name) const override {
+    return places_.contains(name) ? std::nullopt : base_->packed(name);
+  }
   Result<void> read_packed(std::string_view name, std::int64_t first_row, std::int64_t rows, std::span<std::byte> codes,
                            std::span<float> scales) const override {
     return base_->read_packed(name, first_row, rows, codes, scales);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/number_conversion.hpp"
+#include "json/json_text.hpp"
 #include "spec/model/model_source.hpp"
 
 namespace muster::checkpoint {
@@ -70,13 +72,33 @@ void add(const Delta& delta, std::span<float> matrix, std::int64_t rows, int thr
   add_rows(0, rows / threads);
 }
 
-Result<AdapterFolder> open_mergeable(const MergeRequest& request, const spec::ModelShape& shape) {
-  auto adapter = open_adapter(request.adapter, shape);
-  if (!adapter) return adapter;
-  if (adapter->config.options.weight_decomposed)
-    return Error{Error::Kind::refused, fmt::format("{} was trained by DoRA, which is not merged here", request.adapter.string()),
-                 "merge it with PEFT: merge_and_unload()"};
-  return adapter;
+// DoRA: the numbers that give an output get the length that its magnitude says. turned: they are a column, not a row.
+void scale_outputs(std::span<float> matrix, const std::vector<float>& magnitudes, bool turned) {
+  const std::size_t outputs = magnitudes.size(), inputs = matrix.size() / outputs;
+  std::vector<double> squares(outputs);
+  const auto over_all = [&](auto&& use) {
+    std::size_t place = 0;
+    for (std::size_t row = 0; row < (turned ? inputs : outputs); ++row)
+      for (std::size_t column = 0; column < (turned ? outputs : inputs); ++column, ++place)
+        use(matrix[place], turned ? column : row);
+  };
+  over_all([&](float number, std::size_t output) { squares[output] += double{number} * double{number}; });
+  std::vector<float> factors(outputs, 1);
+  for (std::size_t output = 0; output < outputs; ++output)
+    if (squares[output] > 0) factors[output] = magnitudes[output] / static_cast<float>(std::sqrt(squares[output]));
+  over_all([&](float& number, std::size_t output) { number *= factors[output]; });
+}
+
+// Where the adapter has one of two tied tensors as a whole, the merged model has both.
+Result<void> untie(std::vector<NamedText>& texts) {
+  for (NamedText& text : texts) {
+    if (text.name != "config.json") continue;
+    auto object = parse_ordered_json_object(text.text, text.name);
+    if (!object) return object.error();
+    (*object)["tie_word_embeddings"] = false;
+    text.text = object->dump(2) + "\n";
+  }
+  return {};
 }
 
 class Merging {
@@ -91,11 +113,17 @@ class Merging {
     if (adapter_.tensors->find(tensor.name) != nullptr) return adapter_.tensors->read(tensor.name, {}, tensor.type, out);
     const auto module = modules_.find(tensor.name);
     if (module == modules_.end()) return base_.read(tensor.name, {}, tensor.type, out);
-    const auto delta = delta_of(adapter_, *module->second, shape_.is_transposed(module->second->weight));
+    const bool turned = shape_.is_transposed(module->second->weight);
+    const auto delta = delta_of(adapter_, *module->second, turned);
     if (!delta) return delta.error();
     auto numbers = read_matrix(base_, tensor.name);
     if (!numbers) return numbers.error();
     add(*delta, *numbers, tensor.dimensions.sizes[0], request_.threads);
+    if (adapter_.config.options.weight_decomposed) {
+      const auto magnitudes = read_matrix(*adapter_.tensors, spec::lora_magnitude_name(module->second->path));
+      if (!magnitudes) return magnitudes.error();
+      scale_outputs(*numbers, *magnitudes, turned);
+    }
     convert_numbers(spec::ElementType::float32, std::as_bytes(std::span(*numbers)), tensor.type, out);
     return {};
   }
@@ -111,16 +139,20 @@ class Merging {
 }  // namespace
 
 Result<MergedModel> merge_adapter(const MergeRequest& request, const spec::ModelSearch& search) {
-  const auto model = spec::read_model(request.model, search, request.dtype);
+  auto model = spec::read_model(request.model, search, request.dtype);
   if (!model) return model.error();
   const auto path = spec::find_model(request.model, search);
   if (!path) return path.error();
   const auto base = open_checkpoint(request.model, search);
   if (!base) return base.error();
-  const auto adapter = open_mergeable(request, model->shape);
+  const auto adapter = open_adapter(request.adapter, model->shape);
   if (!adapter) return adapter.error();
   auto texts = texts_of_model(*path, model->dtype);
   if (!texts) return texts.error();
+  const bool was_tied = model->config.tied;
+  *model = spec::beside_adapters(std::move(*model), adapter->config.options);
+  if (was_tied && !model->config.tied)
+    if (auto untied = untie(*texts); !untied) return untied.error();
   ExportRequest folder{.folder = request.folder, .texts = std::move(*texts), .tensors = tensors_to_export(model->shape, model->dtype)};
   ByteCount done, total;
   for (const TensorDeclaration& tensor : folder.tensors)

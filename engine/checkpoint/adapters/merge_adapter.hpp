@@ -28,8 +28,9 @@ struct MergedModel {
   ByteCount bytes;          // of the tensors written
 };
 
-// A Hugging Face folder: W + scale · B·A, computed in float32 and rounded once, for each adapted weight, everything else as the
-// base has it. The folder appears whole or not at all.
+// A Hugging Face folder: W + scale · B·A, of DoRA with each output's row brought to its magnitude, computed in float32
+// and rounded once, for each adapted weight; what the adapter has as a whole as it has it; everything else as the base
+// has it. The folder appears whole or not at all.
 Result<MergedModel> merge_adapter(const MergeRequest& request, const spec::ModelSearch& search);
 
 }  // namespace muster::checkpoint

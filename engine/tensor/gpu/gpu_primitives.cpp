@@ -59,6 +59,17 @@ cuda::PackedMatrix words_of(const Weight& weight) {
   return words;
 }
 
+// Some of its rows, from the first one of a panel on.
+cuda::PackedMatrix words_of(const Weight& weight, std::int64_t first_row, std::int64_t rows) {
+  cuda::PackedMatrix words = words_of(weight);
+  const WordPlaces before = word_places(first_row, weight.inputs, weight.form());
+  words.codes = static_cast<const std::byte*>(words.codes) + before.scales;
+  words.scales += first_row * words.slots;
+  if (words.phases != nullptr) words.phases += first_row;
+  words.outputs = rows;
+  return words;
+}
+
 class GpuPrimitives final : public Primitives {
  public:
   explicit GpuPrimitives(const DeviceOptions& device_options)
@@ -103,6 +114,13 @@ class GpuPrimitives final : public Primitives {
 
   at::Tensor take_rows(const Weight& weight, const at::Tensor& indices) override {
     return plain(weight).storage.index_select(0, indices);
+  }
+
+  at::Tensor numbers(const Weight& weight, std::int64_t first_row, std::int64_t rows) override {
+    if (!weight.packing) return weight.storage.narrow(0, first_row, rows);
+    // Whole panels, from the one that the first row is in on.
+    const std::int64_t before = first_row % kernels::panel_columns;
+    return unpacked(weight, words_of(weight, first_row - before, before + rows)).narrow(0, before, rows);
   }
 
   at::Tensor linear(const Weight& held, const at::Tensor& bias, const at::Tensor& input) override {
@@ -184,10 +202,13 @@ class GpuPrimitives final : public Primitives {
   // A packed weight's numbers, for as long as a product needs them: the allocator has the same memory ready for the next.
   static Weight plain(const Weight& weight) {
     if (!weight.packing) return weight;
-    const at::Tensor matrix = at::empty({weight.outputs, weight.inputs}, weight.storage.options().dtype(weight.type));
-    check_launch(
-        cuda::unpack(current_stream(matrix), scalar_of(matrix), words_of(weight), matrix.mutable_data_ptr()));
-    return {weight.outputs, weight.inputs, weight.type, matrix};
+    return {weight.outputs, weight.inputs, weight.type, unpacked(weight, words_of(weight))};
+  }
+  // words: some of its rows.
+  static at::Tensor unpacked(const Weight& weight, const cuda::PackedMatrix& words) {
+    at::Tensor matrix = at::empty({words.outputs, words.inputs}, weight.storage.options().dtype(weight.type));
+    check_launch(cuda::unpack(current_stream(matrix), scalar_of(matrix), words, matrix.mutable_data_ptr()));
+    return matrix;
   }
 
   // In deterministic mode a product's sums are those of a plain weight.

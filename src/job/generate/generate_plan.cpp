@@ -235,7 +235,9 @@ Result<PromptFile> open_prompts(const GenerateRequest& request) {
   const PromptUse use = request.mode == GenerateMode::score ? PromptUse::scores : PromptUse::prompts;
   auto adapters = adapter_words(request.settings.spec.model.adapter_folders);
   if (!adapters) return adapters.error();
-  return PromptFile::open(request.prompts, use, longest_prompt_line, std::move(*adapters));
+  auto file = PromptFile::open(request.prompts, use, longest_prompt_line, std::move(*adapters));
+  if (file && replaces_modules(request.settings.spec.model)) file->require_adapter();
+  return file;
 }
 
 Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& asked) {

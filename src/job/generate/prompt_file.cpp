@@ -74,7 +74,14 @@ bool PromptFile::is_same_as(const std::string& path) const {
 Result<PromptRow> PromptFile::row_of(std::string line) const {
   const std::string source = fmt::format("{}:{}", name_, lines_.count());
   if (!is_utf8(line)) return Error{Error::Kind::bad_input, source + ": not valid UTF-8", "save the file as UTF-8"};
-  if (form_ == Form::json) return parse_prompt_row(line, source, use_, adapters_);
+  if (form_ == Form::json) {
+    auto row = parse_prompt_row(line, source, use_, adapters_);
+    if (row && row->adapter < 0 && needs_adapter_)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{}: \"adapter\" is \"\", and whole modules of the model are the adapter's", source),
+                   "answer it by itself, without --adapter"};
+    return row;
+  }
   if (use_ != PromptUse::prompts)
     return Error{Error::Kind::bad_input, source + ": a line of text", "give JSON lines: one object a line"};
   PromptRow row;

@@ -62,6 +62,9 @@ class PromptFile {
   // Prompts that were typed as words, as if they were in a file.
   static Result<PromptFile> of_texts(const std::vector<std::string>& texts);
 
+  // From here on a row that asks for the model alone is wrong.
+  void require_adapter() { needs_adapter_ = true; }
+
   // Waits; nothing at the end. A wrong row is an error that names its line; the next call continues after it.
   Result<std::optional<PromptRow>> next();
   // The same without waiting.
@@ -92,6 +95,7 @@ class PromptFile {
   Form form_;
   std::optional<std::int64_t> total_;  // bytes of a file on disk
   std::vector<std::string> adapters_;  // that rows may name
+  bool needs_adapter_ = false;         // no row may do without
   std::int64_t index_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "spec/model/packed_modules.hpp"
 #include "spec/model/path_pattern.hpp"
 
 namespace muster::spec {
@@ -165,6 +166,19 @@ bool is_saved(std::string_view path, const AdapterOptions& options) {
   return std::ranges::any_of(options.saved_modules, [&](const std::string& name) { return is_within(path, name); });
 }
 
+// Layers that read the same input are one matrix, which is trained or is not.
+Result<void> check_whole_groups(const ModelShape& shape, const std::vector<bool>& saved) {
+  for (const std::vector<TensorId>& group : read_together(shape)) {
+    std::vector<std::string> trained, frozen;
+    for (const TensorId weight : group) (saved[number(weight)] ? trained : frozen).push_back(shape.path(weight));
+    if (trained.empty() || frozen.empty()) continue;
+    return bad_input(fmt::format("{} would be trained as a whole, but not {}, which is read with it",
+                                 join(trained, ", "), join(frozen, ", ")),
+                     "name q_proj, k_proj and v_proj together, and gate_proj with up_proj");
+  }
+  return {};
+}
+
 // All that decides about one module.
 struct AdapterRules {
   const AdapterOptions& options;
@@ -266,6 +280,23 @@ Result<std::vector<AdaptedModule>> adapted_modules(const ModelShape& shape, cons
   return adapted;
 }
 
+Result<void> check_asked_modules(const ModelShape& shape, const AdapterOptions& asked) {
+  if (const auto saved = saved_parameters(shape, asked); !saved)
+    return bad_input(fmt::format("model.modules_to_save: {}", saved.error().what), saved.error().remedy);
+  if (const auto modules = adapted_modules(shape, asked); !modules)
+    return bad_input(fmt::format("model.lora_target_modules: {}", modules.error().what), modules.error().remedy);
+  return {};
+}
+
+bool parts_tied(const ModelShape& shape, const AdapterOptions& options) {
+  const auto saved = saved_parameters(shape, options);
+  if (!saved) return false;
+  const auto is_in = [&](TensorId id) { return std::ranges::find(*saved, id) != saved->end(); };
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+    if (const auto first = shape.tensors[i].same_as; first && (is_in(TensorId{i}) || is_in(*first))) return true;
+  return false;
+}
+
 Result<std::vector<TensorId>> saved_parameters(const ModelShape& shape, const AdapterOptions& options) {
   std::vector<bool> saved(shape.tensors.size());
   for (const std::string& name : options.saved_modules) {
@@ -285,6 +316,7 @@ Result<std::vector<TensorId>> saved_parameters(const ModelShape& shape, const Ad
   std::vector<TensorId> ids;
   for (std::size_t i = 0; i < saved.size(); ++i)
     if (saved[i]) ids.push_back(TensorId{i});
+  if (auto whole = check_whole_groups(shape, saved); !whole) return whole.error();
   return ids;
 }
 

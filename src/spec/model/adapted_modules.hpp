@@ -30,8 +30,15 @@ struct AdaptedModule {
 Result<std::vector<AdaptedModule>> adapted_modules(const ModelShape& shape, const AdapterOptions& options);
 
 // The parameters of the saved modules, in the order of the model: those of every module whose path ends with one of the
-// names. A name that no module has is refused.
+// names. Refused: a name that no module has; some, but not all, of the layers that read the same input.
 Result<std::vector<TensorId>> saved_parameters(const ModelShape& shape, const AdapterOptions& options);
+
+// Whether the model has what model.lora_target_modules and model.modules_to_save ask for; a refusal names the setting.
+Result<void> check_asked_modules(const ModelShape& shape, const AdapterOptions& asked);
+
+// Whether one of two tied tensors lies in a saved module. As PEFT has it, they are then no longer one: what is saved is
+// trained by itself, and the other keeps the numbers of the base.
+bool parts_tied(const ModelShape& shape, const AdapterOptions& options);
 
 // The weight of a linear layer, whichever way it is stored; nothing for modules of other kinds.
 std::optional<TensorId> linear_weight(const ModelShape& shape, ModuleId module);

@@ -10,6 +10,7 @@
 #include "system/files.hpp"
 #include "system/regular_file.hpp"
 #include "base/text.hpp"
+#include "spec/model/adapted_modules.hpp"
 #include "spec/model/checkpoint_config.hpp"
 #include "spec/model/gguf_files.hpp"
 #include "spec/model/gguf_rope.hpp"
@@ -304,6 +305,13 @@ Result<ModelDescription> read_model(const std::string& model, const ModelSearch&
   if (!path) return path.error();
   std::error_code ignored;
   return fs::is_directory(*path, ignored) ? from_folder(model, *path, dtype) : from_file(model, *path, dtype);
+}
+
+ModelDescription beside_adapters(ModelDescription model, const AdapterOptions& options) {
+  if (!model.config.tied || !parts_tied(model.shape, options)) return model;
+  model.config.tied = false;
+  model.shape = build_shape(model.config, model.dtype);
+  return model;
 }
 
 Result<ModelDescription> model_of_size(std::int64_t parameters, std::optional<ElementType> dtype) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "spec/adapter_options.hpp"
 #include "spec/model/model_config.hpp"
 #include "spec/model/model_search.hpp"
 #include "spec/model/model_shape.hpp"
@@ -31,6 +32,9 @@ struct ModelDescription {
 // configuration's.
 Result<ModelDescription> read_model(const std::string& model, const ModelSearch& search,
                                     std::optional<ElementType> dtype);
+
+// As adapters with these options see the model: where a tied tensor is trained as a whole, nothing is tied.
+ModelDescription beside_adapters(ModelDescription model, const AdapterOptions& options);
 
 // A model of exactly this many parameters: typical_config's, and what it is short of as one 1-D parameter
 // "model.remainder". From smallest_typical to largest_typical.

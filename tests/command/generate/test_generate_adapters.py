@@ -16,7 +16,7 @@ GREEDY = (*CPU, "--temperature", "0", "--max-new-tokens", "12")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A model, and adapters for it: of all layers, of two, and one that is for another model."""
+    """A model, and adapters for it: of all layers, of two, with magnitudes, and with whole modules."""
     folder = tmp_path_factory.mktemp("adapters")
     generate = Generate(folder)
     generate.text()
@@ -27,6 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (folder / "model" / "generation_config.json").unlink(missing_ok=True)
     write_adapter(folder, "all", seed=1, r=4, target_modules="all-linear")
     write_adapter(folder, "some", seed=2, r=2, lora_alpha=9, target_modules=["q_proj", "down_proj"])
+    write_adapter(folder, "scaled", seed=3, r=4, target_modules=["q_proj", "v_proj", "up_proj"], use_dora=True)
+    write_adapter(folder, "whole", seed=4, r=2, target_modules=["q_proj"], use_dora=True,
+                  modules_to_save=["embed_tokens", "lm_head", "norm"])
     return folder
 
 
@@ -34,7 +37,12 @@ def write_adapter(folder: pathlib.Path, name: str, seed: int, **options: object)
     torch.manual_seed(seed)
     base = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
     config = peft.LoraConfig(**{"lora_alpha": 8, "init_lora_weights": False, "task_type": "CAUSAL_LM", **options})
-    peft.get_peft_model(base, config).save_pretrained(folder / name)
+    model = peft.get_peft_model(base, config)
+    with torch.no_grad():
+        for name_of, parameter in model.named_parameters():
+            if "magnitude" in name_of or "modules_to_save" in name_of:
+                parameter.mul_(1 + 0.3 * torch.rand_like(parameter))
+    model.save_pretrained(folder / name)
 
 
 @pytest.fixture
@@ -67,27 +75,37 @@ class TestScores:
     def test_are_those_of_peft_whatever_is_in_the_batch(self, generate, folder):
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
         pairs = [{"prompt": prompt, "completion": " and then some", "adapter": adapter}
-                 for prompt in PROMPTS for adapter in ("all", "some", "")]
+                 for prompt in PROMPTS for adapter in ("all", "some", "scaled", "")]
         prompts = generate.prompts("pairs.jsonl", *pairs)
         found = [row["logprob"] for row in rows(generate(
-            *CPU, "-p", prompts, "--score", "--adapter", "all", "some", "--batch-size", "4"))]
-        for adapter in ("all", "some", ""):
+            *CPU, "-p", prompts, "--score", "--adapter", "all", "some", "scaled", "--batch-size", "4"))]
+        for adapter in ("all", "some", "scaled", ""):
             own = [i for i, pair in enumerate(pairs) if pair["adapter"] == adapter]
             expected = scores(loaded(folder, adapter), tokenizer, [pairs[i] for i in own])
             assert [found[i] for i in own] == pytest.approx(expected, abs=2e-4)
-        assert len({round(score, 3) for score in found[:3]}) == 3
+        assert len({round(score, 3) for score in found[:4]}) == 4
+
+    @pytest.mark.parametrize("form", [[], ["model.dtype=bfloat16"]], ids=["float32", "bfloat16"])
+    def test_with_whole_modules_are_those_of_peft(self, generate, folder, form):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
+        pairs = [{"prompt": prompt, "completion": " and then some"} for prompt in PROMPTS]
+        found = [row["logprob"] for row in rows(generate(
+            *CPU, "-p", generate.prompts("plain.jsonl", *pairs), "--score", "--adapter", "whole", *form))]
+        expected = scores(loaded(folder, "whole"), tokenizer, pairs)
+        assert found == pytest.approx(expected, **(dict(rel=0.05) if form else dict(abs=2e-4)))
+        assert expected != pytest.approx(scores(loaded(folder, ""), tokenizer, pairs), rel=0.05)
 
 
 class TestAnswers:
     def test_have_the_same_bits_alone_and_beside_others(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
-                                                  for prompt in PROMPTS for adapter in ("some", "", "all")])
-        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "--log-probabilities"))
+                                                  for prompt in PROMPTS for adapter in ("some", "", "all", "scaled")])
+        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "scaled", "--log-probabilities"))
         plain = generate.prompts("plain.txt", *PROMPTS)
         answers = lambda found: [(row["tokens"], row["logprobs"]) for row in found]
-        for place, adapter in enumerate(("some", "", "all")):
+        for place, adapter in enumerate(("some", "", "all", "scaled")):
             words = ("--adapter", adapter) if adapter else ()
-            assert answers(together[place::3]) == answers(rows(generate(*GREEDY, "-p", plain, "--log-probabilities", *words)))
+            assert answers(together[place::4]) == answers(rows(generate(*GREEDY, "-p", plain, "--log-probabilities", *words)))
 
     def test_two_stages_give_the_answers_of_one(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
@@ -96,6 +114,17 @@ class TestAnswers:
         split = generate(*words, "--ranks", "2", 'model.device_map={"model.embed_tokens": 0, "model.layers.0": 0, '
                          '"model.layers.1": 1, "model.norm": 1, "lm_head": 1}')
         assert [row["tokens"] for row in rows(split)] == [row["tokens"] for row in rows(generate(*words))]
+
+    @pytest.mark.parametrize("adapter", ["scaled", "whole"])
+    def test_weights_in_the_host_s_memory_and_stages_give_the_same(self, generate, adapter):
+        words = (*GREEDY, "-p", generate.prompts("plain.txt", *PROMPTS), "--adapter", adapter)
+        expected = [row["tokens"] for row in rows(generate(*words))]
+        for device in (1, "disk"):
+            device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": device,
+                          "model.norm": 0 if device == "disk" else 1, "lm_head": device}
+            ranks = ("--ranks", "2") if device == 1 else ()
+            found = generate(*words, *ranks, f"model.device_map={json.dumps(device_map)}")
+            assert [row["tokens"] for row in rows(found)] == expected
 
     def test_the_first_adapter_is_taken_where_a_prompt_names_none(self, generate):
         plain = generate.prompts("plain.txt", *PROMPTS)
@@ -129,6 +158,13 @@ class TestMistakes:
             (folder / "other/all").symlink_to(folder / "all")
         result = generate(*CPU, "a", "--adapter", "all", "other/all")
         assert result.returncode == 2 and "two adapters are called all" in result.stderr
+
+    def test_whole_modules_are_not_shared_with_other_adapters_or_the_model_alone(self, generate):
+        result = generate(*CPU, "a", "--adapter", "all", "whole")
+        assert result.returncode == 2 and "embed_tokens" in result.stderr and "--adapter whole" in result.stderr
+        prompts = generate.prompts("alone.jsonl", {"prompt": "a"}, {"prompt": "b", "adapter": ""})
+        result = generate(*CPU, "-p", prompts, "--adapter", "whole")
+        assert result.returncode == 2 and "alone.jsonl:2" in result.stderr, result.stderr
 
     def test_a_folder_that_is_no_adapter_is_refused(self, generate):
         result = generate(*CPU, "a", "--adapter", "model")

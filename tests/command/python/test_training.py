@@ -201,7 +201,10 @@ def test_weights_in_few_bits_and_adapters_become_settings():
         "model.lora_dropout": 0.0,
         "model.lora_target_modules": ["q_proj", "v_proj"],
         "model.use_rslora": False,
+        "model.use_dora": False,
     }
+    whole = FastLanguageModel.get_peft_model(model, use_dora=True, modules_to_save=["lm_head"])
+    assert whole.settings["model.use_dora"] is True and whole.settings["model.modules_to_save"] == ["lm_head"]
     with pytest.raises(ValueError, match="bias='all'"):
         FastLanguageModel.get_peft_model(model, bias="all")
 

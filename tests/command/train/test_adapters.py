@@ -7,10 +7,10 @@ import model_cases
 import numpy
 import peft
 import pytest
-import safetensors.torch
 import torch
 import torch_training
 import train_runs
+from peft_oracle import adapted, assert_adapters_equal, tensors_of, trained_parameters
 
 SAFE_EPSILON = 1e-5  # as in test_training_against_torch.py
 ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON, lr_scheduler="cosine")
@@ -19,35 +19,6 @@ LORA = {"model.use_lora": "true", "model.lora_r": 4, "model.lora_alpha": 12, "mo
 
 def adamw(parameters):
     return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=SAFE_EPSILON)
-
-
-def trained_parameters(model):
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
-
-
-def adapted(model, seed=5, **options):
-    """PEFT's model over a base, with adapters that change something from the first."""
-    torch.manual_seed(seed)
-    settings = dict(r=4, lora_alpha=12, target_modules="all-linear", lora_dropout=0.0, init_lora_weights=False,
-                    task_type="CAUSAL_LM") | options
-    oracle = peft.get_peft_model(model_cases.load(model, torch.float32), peft.LoraConfig(**settings))
-    with torch.no_grad():
-        for name, parameter in oracle.named_parameters():
-            if "lora_B" in name:
-                parameter.mul_(0.3)
-    return oracle
-
-
-def tensors_of(folder):
-    return safetensors.torch.load_file(folder / "adapter_model.safetensors")
-
-
-def assert_adapters_equal(folder, oracle, bound):
-    theirs = peft.get_peft_model_state_dict(oracle)
-    ours = tensors_of(folder)
-    assert ours.keys() == theirs.keys()
-    for name in theirs:
-        assert (ours[name] - theirs[name]).abs().max() <= bound, name
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +209,9 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, tmp_path):
     for settings, words in [
         (LORA | {"model.lora_target_modules": "[queries]"}, ["queries", "q_proj"]),
         ({"model.lora_r": 4}, ["model.use_lora"]),
-        (LORA | {"model.use_dora": "true"}, ["DoRA"]),
+        (LORA | {"model.modules_to_save": "[lm_heads]"}, ["model.modules_to_save", "lm_heads"]),
+        (LORA | {"model.modules_to_save": "[q_proj]"}, ["k_proj", "together"]),
+        ({"model.use_dora": "true"}, ["model.use_lora"]),
         ({"model.adapters": tmp_path / "nothing"}, ["adapter_config.json"]),
     ]:
         run = classroom.start(model, rows, max_steps=1, batch_size=2, **settings)

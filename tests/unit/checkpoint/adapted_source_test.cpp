@@ -56,6 +56,18 @@ TEST(AdaptedSource, HasTheTensorsOfTheBaseAndOfEachAdapter) {
   EXPECT_EQ(all->bytes_read(), 3u);
 }
 
+TEST(AdaptedSource, HasWhatTheFirstAdapterHasAsAWholeInThePlaceOfTheBases) {
+  std::vector<std::unique_ptr<TensorSource>> adapters;
+  using Named = std::map<std::string, float>;
+  adapters.push_back(std::make_unique<Numbers>(Named{{"head.weight", 5}, {"q.lora_A.weight", 2}}));
+  const auto all =
+      with_adapters(std::make_unique<Numbers>(Named{{"head.weight", 1}, {"q.weight", 4}}), std::move(adapters));
+  EXPECT_EQ(number_of(*all, "head.weight"), 5);
+  EXPECT_EQ(number_of(*all, "q.weight"), 4);
+  EXPECT_EQ(all->tensors().size(), 3u);
+  EXPECT_FALSE(all->packed("head.weight"));
+}
+
 TEST(AdaptedSource, IsTheBaseWithoutAdapters) {
   auto base = std::make_unique<Numbers>(std::map<std::string, float>{{"q.weight", 1}});
   const TensorSource* same = base.get();

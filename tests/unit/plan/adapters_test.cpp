@@ -119,6 +119,26 @@ TEST(AdapterMemory, FrozenWeightsAreHeldInTheTypeOfComputingAndNothingElseOfThem
     }
 }
 
+TEST(AdapterMemory, WhatIsTrainedAsAWholeIsHeldOnceByOurEngineAndTwiceByPeft) {
+  const Adapters whole = beside(small_llama(), {.rank = 4, .targets = {"o_proj"}, .saved_modules = {"lm_head"}});
+  Workload work = training_beside(whole, WeightType::bfloat16);
+  const DeviceMemory ours = memory_of(small_llama(), work);
+  EXPECT_EQ(ours[Component::weights], 2 * (parameters - 64000));
+  EXPECT_EQ(ours[Component::adapters], whole.parameters * (2 + 4 + 4 + 8));
+  work.implementation = Implementation::transformers;
+  const DeviceMemory theirs = memory_of(small_llama(), work);
+  EXPECT_EQ(theirs[Component::weights], 2 * parameters);
+  EXPECT_EQ(theirs[Component::adapters], whole.parameters * (4 + 4 + 8));
+}
+
+TEST(AdapterMemory, ScaledOutputsAreComputedBesideTheirLayer) {
+  const Workload plain = training_beside(beside(small_llama(), {.rank = 8}), WeightType::bfloat16);
+  const Workload scaled =
+      training_beside(beside(small_llama(), {.rank = 8, .weight_decomposed = true}), WeightType::bfloat16);
+  EXPECT_GT(memory_of(small_llama(), scaled)[Component::activations],
+            memory_of(small_llama(), plain)[Component::activations]);
+}
+
 TEST(AdapterMemory, ShardsHoldAPartOfTheFrozenWeightsAndOfTheStates) {
   const Adapters adapters = beside(small_llama(), {.rank = 8});
   for (const auto& [type, width] : {std::pair{WeightType::float32, 4}, {WeightType::bfloat16, 2}}) {

@@ -184,5 +184,28 @@ TEST(SavedParameters, AreThoseOfEveryModuleWhosePathEndsWithAName) {
   EXPECT_TRUE(contains(wrong.error().what, "no module of the model is called score"));
 }
 
+TEST(SavedParameters, OfLayersThatReadTheSameInputAreAllOfThemOrNone) {
+  const ModelShape shape = tiny_shape();
+  const auto some = saved_parameters(shape, {.saved_modules = {"q_proj", "v_proj"}});
+  ASSERT_FALSE(some);
+  EXPECT_TRUE(contains(some.error().what,
+                       "model.layers.0.self_attn.q_proj.weight, model.layers.0.self_attn.v_proj.weight"));
+  EXPECT_TRUE(contains(some.error().what, "but not model.layers.0.self_attn.k_proj.weight"));
+  EXPECT_TRUE(saved_parameters(shape, {.saved_modules = {"q_proj", "k_proj", "v_proj"}}));
+  EXPECT_TRUE(saved_parameters(shape, {.saved_modules = {"self_attn"}}));
+  const auto asked = check_asked_modules(shape, {.saved_modules = {"gate_proj"}});
+  ASSERT_FALSE(asked);
+  EXPECT_TRUE(contains(asked.error().what, "model.modules_to_save: "));
+}
+
+TEST(SavedParameters, OfTiedTensorsAreApartAndThenNothingIsTied) {
+  const ModelShape shape = public_shape("gpt2");
+  EXPECT_TRUE(parts_tied(shape, {.saved_modules = {"lm_head"}}));
+  EXPECT_TRUE(parts_tied(shape, {.saved_modules = {"wte"}}));
+  EXPECT_FALSE(parts_tied(shape, {.saved_modules = {"ln_f", "wpe"}}));
+  EXPECT_FALSE(parts_tied(shape, {}));
+  EXPECT_FALSE(parts_tied(tiny_shape(), {.saved_modules = {"lm_head"}}));
+}
+
 }  // namespace
 }  // namespace muster::spec

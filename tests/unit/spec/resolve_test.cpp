@@ -155,19 +155,17 @@ TEST(Configuration, FindsContradictions) {
 
 TEST(Configuration, RefusesLaterCapabilitiesByNameAndNeverIgnoresThem) {
   const auto resolved = from_file(
-      "model: {use_lora: true, use_dora: true, modules_to_save: [lm_head]}\n"
       "distributed: {tensor_parallel: 2, zero_stage: 3, backend: mpi}\n"
       "training: {algorithm: ppo}\n");
   ASSERT_TRUE(resolved) << resolved.error().what;
   std::set<std::string> named;
   for (const Problem& problem : missing_capabilities(schema(), *resolved))
     named.insert(problem.what.substr(0, problem.what.find(':')));
-  EXPECT_EQ(named, (std::set<std::string>{"model.use_dora", "model.modules_to_save",
-                                          "distributed.tensor_parallel", "distributed.zero_stage",
+  EXPECT_EQ(named, (std::set<std::string>{"distributed.tensor_parallel", "distributed.zero_stage",
                                           "distributed.backend", "training.algorithm"}));
 
   const auto off = from_file(
-      "model: {use_dora: false}\ndistributed: {tensor_parallel: false, backend: nccl}\ntraining: {algorithm: "
+      "distributed: {tensor_parallel: false, backend: nccl}\ntraining: {algorithm: "
       "sft}\n");
   ASSERT_TRUE(off);
   EXPECT_TRUE(missing_capabilities(schema(), *off).empty()) << "switched off, they need nothing";

@@ -135,10 +135,8 @@ data::MicroBatch batch_of(const Cell& cell) {
 
 model::WeightForms forms_of(const Cell& cell) {
   model::WeightForms forms;
-  if (cell.adapters)
-    forms.adapters.push_back(
-        model::adapter_forms(spec::build_shape(config_of(cell.tied), spec::ElementType::float32), *cell.adapters)
-            .value());
+  const spec::ModelShape shape = spec::build_shape(config_of(cell.tied), spec::ElementType::float32);
+  if (cell.adapters) model::add_adapter(forms, shape, *cell.adapters).value();
   return forms;
 }
 
@@ -264,6 +262,31 @@ TEST(PlannedMemory, BesideFrozenWeightsIsWhatARankHolds) {
           compare({tied, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1, options},
                   {0.005, 0.05});
         }
+}
+
+TEST(PlannedMemory, WithMagnitudesAndWholeModulesIsWhatARankHolds) {
+  const std::vector<spec::AdapterOptions> adapters{
+      {.rank = 16, .dropout = 0, .weight_decomposed = true},
+      {.rank = 16, .dropout = 0.1, .weight_decomposed = true},
+      {.rank = 16, .dropout = 0, .saved_modules = {"lm_head", "norm"}},
+      {.rank = 16,
+       .dropout = 0.1,
+       .weight_decomposed = true,
+       .targets = {"q_proj", "down_proj"},
+       .saved_modules = {"embed_tokens"}}};
+  std::size_t number = 0;
+  for (const int ranks : {1, 2, 3})
+    for (const auto sharding :
+         {ShardingStrategy::no_shard, ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op})
+      for (const auto recompute : {Recomputation::none, Recomputation::selective, Recomputation::full}) {
+        if (ranks == 1 && sharding != ShardingStrategy::no_shard) continue;
+        const std::size_t kind = number % 5 % 4;
+        const std::int64_t batch = number % 3 == 0 ? 4 : 1;
+        const spec::AdapterOptions& options = adapters[number % 7 % 4];
+        ++number;
+        compare({false, ranks, sharding, recompute, batch, 128, kind == 1, kind == 2, kind == 3 ? 2 : 1, options},
+                {0.01, 0.08});
+      }
 }
 
 }  // namespace
