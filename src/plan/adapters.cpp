@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "spec/coded_states.hpp"
 #include "spec/model/adapted_modules.hpp"
 
 namespace muster::plan {
@@ -48,9 +49,16 @@ Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::Adap
   for (const spec::AdaptedModule& module : *modules) {
     const std::int64_t magnitudes = options.weight_decomposed ? module.outputs : 0;
     adapters.by_tensor[number(module.weight)] += module.rank * (module.inputs + module.outputs) + magnitudes;
+    for (const std::int64_t elements : {module.rank * module.inputs, module.rank * module.outputs, magnitudes})
+      if (!spec::has_coded_states(elements, false)) adapters.uncoded += elements;
     raise(adapters.block.ranks, shape.at(module.weight).role, module.rank);
   }
-  for (const spec::TensorId id : *saved) adapters.by_tensor[number(id)] += shape.at(id).elements();
+  for (const spec::TensorId id : *saved) {
+    const spec::TensorShape& tensor = shape.at(id);
+    adapters.by_tensor[number(id)] += tensor.elements();
+    if (!spec::has_coded_states(tensor.elements(), spec::is_embedding(tensor.role)))
+      adapters.uncoded += tensor.elements();
+  }
   add_by_unit(adapters, shape);
   return adapters;
 }
@@ -64,6 +72,7 @@ void add(Adapters& adapters, const Adapters& others) {
     ranks.*product = std::max(ranks.*product, more.*product);
   adapters.block.dropout = std::max(adapters.block.dropout, others.block.dropout);
   adapters.parameters += others.parameters;
+  adapters.uncoded += others.uncoded;
   adapters.of_block += others.of_block;
   adapters.before += others.before;
   adapters.after += others.after;
