@@ -86,7 +86,7 @@ def test_a_bfloat16_parameter_is_rounded_once_a_step_and_its_moments_are_not(dri
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["normal", "sparse"])
 def test_a_step_is_the_librarys_but_for_codes_that_it_misses(driver, kind, rule):
-    """The library's CPU looks a code up among 65,536 bins, and may miss the nearest by one."""
+    """The library's CPU looks a code up among 65,536 bins: it may miss the nearest by one, and nothing is a little to it."""
     parameter, gradients = problem(20_000, 1, kind)
     own = driver.stepped(parameter, gradients, [RULES[rule]])
     library = of_library(parameter, gradients, RULES[rule])
@@ -94,10 +94,11 @@ def test_a_step_is_the_librarys_but_for_codes_that_it_misses(driver, kind, rule)
     for number, map in enumerate(maps()):
         torch.testing.assert_close(own.scales[number], library.scales[number], rtol=1e-6, atol=0)
         apart = (own.moment(number, map) - library.moment(number, map)).abs()
-        # Below a bin of the library, 1 / 32,768 of the scale, it knows zero alone.
+        # What is below a bin of the library, 1 / 32,768 of the scale, is one number to it.
         bin = library.scales[number].repeat_interleave(256)[: apart.numel()] / 32768
         assert (apart <= neighbour_steps(own, number, map) * 1.001 + bin).all()
-        assert (own.codes[number] == library.codes[number]).float().mean() > 0.95
+        something = own.moment(number, map) != 0
+        assert (own.codes[number] == library.codes[number])[something].float().mean() > 0.95
 
 
 @pytest.mark.parametrize("rule", RULES)

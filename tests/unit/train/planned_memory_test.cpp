@@ -140,9 +140,9 @@ data::MicroBatch batch_of(const Cell& cell) {
 model::WeightForms forms_of(const Cell& cell) {
   model::WeightForms forms;
   if (cell.adapters)
-    forms.adapters =
+    forms.adapters.push_back(
         model::adapter_forms(spec::build_shape(config_of(cell.tied), spec::ElementType::float32), *cell.adapters)
-            .value();
+            .value());
   return forms;
 }
 
