@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A step of AdamW on the CPU beside torch's and bitsandbytes', in one run: seconds, and the ratio (above 1: ours is faster).
+"""A step of AdamW on the CPU beside torch's and bitsandbytes', in one run, and the ratio (above 1: ours is faster).
 
-    python3 bench/engine/optimizer_peer.py [--program build/engine/bench/engine/optimizer_bench] [--threads 2] [--elements N]
+    python3 bench/engine/optimizer_peer.py [--program …/optimizer_bench] [--threads 2] [--elements N]
 
-Needs torch and bitsandbytes. One parameter of N elements, by default 16 Mi, and the same rule; programs take turns three
-times, and the fastest step of each counts.
+Needs torch and bitsandbytes. One parameter of N elements, by default 16 Mi, and the same rule; programs take turns
+three times, and the fastest step of each counts.
 """
 
 import argparse

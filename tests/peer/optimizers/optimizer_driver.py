@@ -95,8 +95,10 @@ def nearest(map: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.searchsorted(middles, numbers.astype(np.float64), side="left").astype(np.uint8)
 
 
-def by_rule(parameter: torch.Tensor, gradients: list[torch.Tensor], rules: list[Rule], maps: list[torch.Tensor]) -> Outcome:
-    """The steps in numpy, number by number as torch.optim.AdamW's formula has them, with the nearest codes of these maps."""
+def by_rule(
+    parameter: torch.Tensor, gradients: list[torch.Tensor], rules: list[Rule], maps: list[torch.Tensor]
+) -> Outcome:
+    """The steps in numpy, number by number as torch.optim.AdamW's formula has them, with nearest codes of these maps."""
     f = np.float32
     values = parameter.float().numpy().copy()
     tables = [map.numpy() for map in maps]

