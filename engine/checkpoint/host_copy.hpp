@@ -13,9 +13,9 @@
 
 namespace muster::checkpoint {
 
-// Pieces that lie one after the other, so that they go to the disk as they are: floats before bytes, so that each begins
-// at a multiple of its numbers' size. Made once and refilled for every save: fresh memory for each would cost more than
-// the copy.
+// Pieces that lie one after the other, so that they go to the disk as they are: floats before bytes, so that each
+// begins at a multiple of its numbers' size. Made once and refilled for every save: fresh memory for each would cost
+// more than the copy.
 class HostCopy {
  public:
   // Memory of its own, with nothing in it yet.

@@ -23,6 +23,10 @@ Error bad_piece_file(const std::string& source, const std::string& what) {
 
 std::string stored_name(const Piece& piece) { return fmt::format("{}/{}@{}", piece.state, piece.tensor, piece.first); }
 
+std::string_view dtype_of(const Piece& piece) {
+  return form_of(piece.state).type == spec::ElementType::uint8 ? "U8" : "F32";
+}
+
 std::optional<Piece> parse_stored_name(const std::string& name, std::int64_t count) {
   const std::size_t slash = name.find('/'), at = name.rfind('@');
   if (slash == std::string::npos || at == std::string::npos || at < slash) return std::nullopt;
@@ -72,8 +76,9 @@ std::string print_piece_header(const SaveIdentity& identity, std::span<const Pie
   for (const Piece& piece : pieces) {
     const std::int64_t begin = end;
     end += piece.bytes();
-    members.push_back({stored_name(piece),
-                       {{"dtype", form_of(piece.state).type == spec::ElementType::uint8 ? "U8" : "F32"}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}}});
+    members.push_back(
+        {stored_name(piece),
+         {{"dtype", dtype_of(piece)}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}}});
   }
   std::string text = object.dump();
   text.append((8 - text.size() % 8) % 8, ' ');

@@ -120,7 +120,8 @@ Result<void> TrainingCheckpoint::read(std::string_view tensor, std::string_view 
     const std::int64_t within = first - place->first;
     const std::int64_t taken = std::min(place->count - within, std::ssize(out) / width);
     const auto bytes = static_cast<std::size_t>(taken * width);
-    if (auto read = read_place(*place, static_cast<std::uint64_t>(within * width), out.first(bytes)); !read) return read;
+    const auto begin = static_cast<std::uint64_t>(within * width);
+    if (auto read = read_place(*place, begin, out.first(bytes)); !read) return read;
     out = out.subspan(bytes);
     first += taken;
     ++place;

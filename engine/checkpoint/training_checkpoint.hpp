@@ -30,10 +30,11 @@ class TrainingCheckpoint {
   std::span<const LogicalTensor> tensors() const { return manifest_.tensors; }
   const LogicalTensor* find(std::string_view tensor) const;
 
-  // Numbers from first on, as many as out has. Pieces that are touched are checked whole, each once; damage is an error,
-  // and then what out holds means nothing. Numbers that are not there are refused. out: of the state's type, a whole
-  // number of them; floats are a state's that has floats.
-  Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first, std::span<std::byte> out) const;
+  // Numbers from first on, as many as out has. Pieces that are touched are checked whole, each once; damage is an
+  // error, and then what out holds means nothing. Numbers that are not there are refused. out: of the state's type, a
+  // whole number of them; floats are a state's that has floats.
+  Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first,
+                    std::span<std::byte> out) const;
   Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first, std::span<float> out) const {
     return read(tensor, state, first, std::as_writable_bytes(out));
   }

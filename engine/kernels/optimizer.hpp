@@ -1,5 +1,5 @@
-// Steps of an optimizer, element by element: a number's bits do not depend on where in an array it stands, or, of moments
-// in 8 bits, in which block of an array. And the sum of squares that clipping needs.
+// Steps of an optimizer, element by element: a number's bits do not depend on where in an array it stands, or, of
+// moments in 8 bits, in which of its blocks. And the sum of squares that clipping needs.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,7 @@ void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::in
 // A moment of a parameter in 8 bits: for each 256 elements in turn, the last ones may be fewer, the largest magnitude,
 // and for each element the code of its share of that.
 struct CodedMoment {
-  std::uint8_t* codes = nullptr;  // a place in a map (dynamic_map.hpp): the signed one of the first moment, the unsigned
-                                  // one of the second
+  std::uint8_t* codes = nullptr;  // places in the signed map (dynamic_map.hpp), of the second moment in the unsigned one
   float* scales = nullptr;
 };
 // The same step from moments as their codes have them. The parameter is stepped by the new ones, which are coded after

@@ -13,6 +13,7 @@ std::unique_ptr<Optimizer> make_coded_adamw(const OptimizerSettings& settings, t
 // that is joined with others to be computed with, below one whose elements are no multiple of 256) has none.
 bool has_coded_states(const parallel::FlatPiece& piece, model::UnitId unit);
 
-tensor::AdamWStep adamw_step(const OptimizerSettings& settings, std::int64_t number, double rate, double gradient_scale);
+tensor::AdamWStep adamw_step(const OptimizerSettings& settings, std::int64_t number, double rate,
+                             double gradient_scale);
 
 }  // namespace muster::optimizer

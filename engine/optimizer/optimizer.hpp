@@ -24,9 +24,9 @@ struct OptimizerSettings {
 
 // Which tensors of a shard a state has numbers of, and where these lie.
 enum class StateExtent {
-  shard,    // of all: the state is as long as the shard's master, and each element lies where the master's does
-  plain,    // of those without 8-bit states: one after another
-  coded,    // of those with 8-bit states: one after another
+  shard,  // of all: the state is as long as the shard's master, and each element lies where the master's does
+  plain,  // of those without 8-bit states: one after another
+  coded,  // of those with 8-bit states: one after another
 };
 
 // What the optimizer remembers: a flat tensor for each shard. What its numbers are follows from its name
@@ -37,8 +37,8 @@ struct OptimizerState {
   StateExtent extent = StateExtent::shard;
 };
 
-// The numbers that a state has of a part of a unit whose pieces are these: with offsets in the state's flat tensor, first
-// and count in numbers.
+// The numbers that a state has of a part of a unit whose pieces are these: with offsets in the state's flat tensor,
+// first and count in numbers.
 std::vector<parallel::FlatPiece> numbers_of(const OptimizerState& state, model::UnitId unit,
                                             const std::vector<parallel::FlatPiece>& pieces);
 

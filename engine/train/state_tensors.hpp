@@ -51,8 +51,8 @@ class StateTensors {
 
   // What a checkpoint's files call a part: unit by unit, state by state.
   std::vector<checkpoint::Piece> saved_pieces(int part) const;
-  // What the copy has of a part of a unit, from what its rank holds of a state. Ordered from the device: the numbers are
-  // there when it is done.
+  // What the copy has of a part of a unit, from what its rank holds of a state. Ordered from the device: the numbers
+  // are there when it is done.
   void copy_unit(std::size_t unit, int part, const std::string& state, const at::Tensor& held,
                  checkpoint::HostCopy& copy) const;
   // The same of all that this rank holds.

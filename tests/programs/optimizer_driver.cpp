@@ -1,9 +1,9 @@
 // Steps a parameter by AdamW with moments in 8 bits on a CPU device, for tests that compare it with bitsandbytes.
 //
-// Reads one JSON object a line. {"maps": FILE} writes the signed map and the unsigned one, 256 float32 each. {"parameter",
-// "gradients", "type", "steps": [{"rate", "decay", "beta1", "beta2", "epsilon"}, …], "codes", "scales"}: gradients has one
-// gradient for each step, one after another; the parameter is replaced; codes and scales are written: those of the first
-// moment, then those of the second. Files are nothing but elements. Answers {}.
+// Reads one JSON object a line. {"maps": FILE} writes the signed map and the unsigned one, 256 float32 each.
+// {"parameter", "gradients", "type", "steps": [{"rate", "decay", "beta1", "beta2", "epsilon"}, …], "codes", "scales"}:
+// gradients has one gradient for each step, one after another; the parameter is replaced; codes and scales are written:
+// those of the first moment, then those of the second. Files are nothing but elements. Answers {}.
 #include <fstream>
 #include <iostream>
 #include <iterator>

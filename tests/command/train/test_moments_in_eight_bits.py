@@ -204,13 +204,14 @@ def test_a_state_of_bfloat16_alone_has_coded_moments_beside_it(classroom, model,
 
 
 @pytest.mark.parametrize("kind, of_coded", [("adamw", 8), ("adamw_8bit", 2 + 8 / 256)])
-def test_the_plan_counts_two_bytes_and_two_scales_for_each_block(classroom, model, kind, of_coded):
-    command = [str(train_runs.PROGRAM), "plan", str(model), "--train", "--optimizer", kind, "--json", "--gpu-memory", "8GiB"]
+def test_the_plan_counts_two_bytes_and_two_scales_for_each_block(classroom, model, tmp_path, kind, of_coded):
+    (tmp_path / "gpus.yaml").write_text("gpus:\n  - {name: GPU, memory_total: 8GiB, memory_used: 0}\n")
+    command = [str(train_runs.PROGRAM), "plan", str(model), "--train", "--implementation", "muster", "--json"]
+    command += ["--optimizer", kind, "--gpus-from", str(tmp_path / "gpus.yaml")]
     done = subprocess.run(command, env=classroom.environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     wanted = 0
     for name, tensor in train_runs.read_tensors(model).items():
         coded = name.removesuffix(".weight").split(".", 3)[-1] in CODED
         wanted += (of_coded if coded else 8) * tensor.numel()
-    memory = json.loads(done.stdout)["devices"][0]["memory"]
-    assert abs(memory["optimizer"] - wanted) <= 8, memory
+    assert abs(json.loads(done.stdout)["ranks"][0]["components"]["optimizer"] - wanted) <= 8

@@ -76,8 +76,8 @@ struct Cell {
 
 std::ostream& operator<<(std::ostream& out, const Cell& cell) {
   return out << fmt::format(
-             "{} ranks, sharding {}, recompute {}, {} x {} rows, tied {}, exact {}, narrow {}, {} passes, adapters of {}, "
-             "optimizer {}",
+             "{} ranks, sharding {}, recompute {}, {} x {} rows, tied {}, exact {}, narrow {}, {} passes, "
+             "adapters of {}, optimizer {}",
              cell.ranks, static_cast<int>(cell.sharding), static_cast<int>(cell.recompute), cell.batch, cell.rows,
              cell.tied, cell.exact, cell.narrow, cell.passes, cell.adapters ? cell.adapters->rank : 0,
              static_cast<int>(cell.optimizer));
