@@ -77,8 +77,7 @@ class Save {
   ByteCount bytes_left() const {
     constexpr std::int64_t headers = 64 * 1024;  // and the manifest
     std::int64_t bytes = headers;
-    for (const LogicalTensor& tensor : tensors_)
-      bytes += tensor.dimensions.elements() * std::ssize(tensor.states) * static_cast<std::int64_t>(sizeof(float));
+    for (const LogicalTensor& tensor : tensors_) bytes += byte_count(tensor);
     std::error_code ignored;
     for (fs::directory_iterator entry(staging_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
       std::error_code vanished;

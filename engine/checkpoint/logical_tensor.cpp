@@ -12,7 +12,8 @@
 namespace muster::checkpoint {
 namespace {
 
-constexpr std::int64_t longest_piece = std::int64_t{16} << 20;  // elements: 64 MiB
+constexpr std::int64_t longest_piece = std::int64_t{16} << 20;  // numbers: at most 64 MiB
+constexpr std::int64_t scale_block = 256;
 constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16;
 
 Error wrong_tensor(const LogicalTensor& tensor, std::string what) {
@@ -47,6 +48,27 @@ Result<void> check_tensor(const LogicalTensor& tensor) {
 
 }  // namespace
 
+StateForm form_of(std::string_view state) {
+  if (state.ends_with("_codes")) return {spec::ElementType::uint8, 1};
+  if (state.ends_with("_scales")) return {spec::ElementType::float32, scale_block};
+  return {};
+}
+
+std::int64_t number_count(const LogicalTensor& tensor, std::string_view state) {
+  const std::int64_t elements = tensor.dimensions.elements(), block = form_of(state).block;
+  return elements / block + (elements % block > 0 ? 1 : 0);
+}
+
+std::int64_t byte_count(const LogicalTensor& tensor, std::string_view state) {
+  return number_count(tensor, state) * spec::bytes_per_element(form_of(state).type);
+}
+
+std::int64_t byte_count(const LogicalTensor& tensor) {
+  std::int64_t bytes = 0;
+  for (const std::string& state : tensor.states) bytes += byte_count(tensor, state);
+  return bytes;
+}
+
 // Twice transposed is not transposed.
 spec::Dimensions model_dimensions(const LogicalTensor& tensor) {
   spec::Dimensions dimensions = tensor.dimensions;
@@ -73,18 +95,17 @@ std::vector<LogicalTensor> trained_tensors(const spec::ModelShape& shape, const 
 std::vector<Piece> share_of(std::span<const LogicalTensor> tensors, int ranks, int rank) {
   __extension__ using Wide = __int128;
   Wide total = 0;
-  for (const LogicalTensor& tensor : tensors)
-    total += Wide{tensor.dimensions.elements()} * static_cast<Wide>(tensor.states.size());
+  for (const LogicalTensor& tensor : tensors) total += byte_count(tensor);
   const Wide begin = total * rank / ranks, end = total * (rank + 1) / ranks;
   std::vector<Piece> pieces;
   Wide start = 0;  // of the state, among all
   for (const LogicalTensor& tensor : tensors)
     for (const std::string& state : tensor.states) {
-      const Wide elements = tensor.dimensions.elements();
-      const Wide first = std::clamp<Wide>(begin - start, 0, elements),
-                 last = std::clamp<Wide>(end - start, 0, elements);
+      const Wide bytes = byte_count(tensor, state), width = spec::bytes_per_element(form_of(state).type);
+      const Wide first = std::clamp<Wide>(begin - start, 0, bytes) / width,
+                 last = std::clamp<Wide>(end - start, 0, bytes) / width;
       add_cut(pieces, {tensor.name, state, static_cast<std::int64_t>(first), static_cast<std::int64_t>(last - first)});
-      start += elements;
+      start += bytes;
     }
   return pieces;
 }
@@ -94,10 +115,10 @@ void add_cut(std::vector<Piece>& pieces, const Piece& piece) {
     pieces.push_back({piece.tensor, piece.state, piece.first + done, std::min(longest_piece, piece.count - done)});
 }
 
-std::int64_t element_count(std::span<const Piece> pieces) {
-  std::int64_t count = 0;
-  for (const Piece& piece : pieces) count += piece.count;
-  return count;
+std::int64_t byte_count(std::span<const Piece> pieces) {
+  std::int64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes();
+  return bytes;
 }
 
 Result<void> check_tensors(std::span<const LogicalTensor> tensors) {
@@ -128,19 +149,20 @@ Result<void> check_coverage(std::span<const LogicalTensor> tensors, std::span<co
   for (const LogicalTensor& tensor : tensors)
     for (const std::string& state : tensor.states) {
       auto found = ranges.extract({tensor.name, state});
+      const std::int64_t numbers = number_count(tensor, state);
       std::int64_t reached = 0;
       if (found) {
         std::ranges::sort(found.mapped(), {}, &Range::first);
         for (const auto& [first, count] : found.mapped()) {
-          if (first != reached || count <= 0 || count > tensor.dimensions.elements() - reached)
+          if (first != reached || count <= 0 || count > numbers - reached)
             return wrong(fmt::format("{} of {}: a piece of {} elements from {} on, where one from {} of {} was due",
-                                     state, tensor.name, count, first, reached, tensor.dimensions.elements()));
+                                     state, tensor.name, count, first, reached, numbers));
           reached += count;
         }
       }
-      if (reached != tensor.dimensions.elements())
-        return wrong(fmt::format("{} of {}: elements {} to {} are in no file", state, tensor.name, reached,
-                                 tensor.dimensions.elements()));
+      if (reached != numbers)
+        return wrong(
+            fmt::format("{} of {}: elements {} to {} are in no file", state, tensor.name, reached, numbers));
     }
   if (!ranges.empty())
     return wrong(fmt::format("{} of {} is in a file, and the checkpoint has no such state",

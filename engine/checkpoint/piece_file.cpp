@@ -23,6 +23,10 @@ Error bad_piece_file(const std::string& source, const std::string& what) {
 
 std::string stored_name(const Piece& piece) { return fmt::format("{}/{}@{}", piece.state, piece.tensor, piece.first); }
 
+std::string_view dtype_of(const Piece& piece) {
+  return form_of(piece.state).type == spec::ElementType::uint8 ? "U8" : "F32";
+}
+
 std::optional<Piece> parse_stored_name(const std::string& name, std::int64_t count) {
   const std::size_t slash = name.find('/'), at = name.rfind('@');
   if (slash == std::string::npos || at == std::string::npos || at < slash) return std::nullopt;
@@ -45,10 +49,10 @@ Result<std::vector<StoredPiece>> read_pieces(const spec::SafetensorsHeader& head
   std::vector<StoredPiece> pieces;
   for (std::size_t i = 0; i < checksums.size(); ++i) {
     const spec::StoredTensor& tensor = header.tensors[i];
-    const bool flat = tensor.type == spec::ElementType::float32 && tensor.dimensions.rank == 1;
+    const bool flat = tensor.dimensions.rank == 1;
     auto piece = flat ? parse_stored_name(tensor.name, tensor.dimensions.sizes[0]) : std::nullopt;
     const auto checksum = parse_checksum(checksums[i]);
-    if (!piece || piece->count == 0 || !checksum)
+    if (!piece || piece->count == 0 || !checksum || tensor.type != form_of(piece->state).type)
       return bad_piece_file(source, fmt::format("{} is not a piece of a training checkpoint", tensor.name));
     pieces.push_back({std::move(*piece), tensor.begin, *checksum});
   }
@@ -71,9 +75,10 @@ std::string print_piece_header(const SaveIdentity& identity, std::span<const Pie
   std::int64_t end = 0;
   for (const Piece& piece : pieces) {
     const std::int64_t begin = end;
-    end += piece.count * static_cast<std::int64_t>(sizeof(float));
-    members.push_back({stored_name(piece),
-                       {{"dtype", "F32"}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}}});
+    end += piece.bytes();
+    members.push_back(
+        {stored_name(piece),
+         {{"dtype", dtype_of(piece)}, {"shape", json::array({piece.count})}, {"data_offsets", {begin, end}}}});
   }
   std::string text = object.dump();
   text.append((8 - text.size() % 8) % 8, ' ');

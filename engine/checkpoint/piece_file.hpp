@@ -22,7 +22,7 @@ struct StoredPiece {
   std::uint64_t begin = 0;  // bytes from the start of the file
   std::uint64_t checksum = 0;
 
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(piece.count) * sizeof(float); }
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(piece.bytes()); }
 };
 
 // Length word and header; the pieces' numbers follow, one after the other. checksums: parallel to the pieces.

@@ -53,12 +53,12 @@ Result<std::uint64_t> write_piece_file(const std::filesystem::path& path, const 
                                        std::atomic<std::uint64_t>& written) {
   std::vector<std::uint64_t> checksums;
   for (std::size_t i = 0; i < copy.pieces().size() && !stop.stop_requested(); ++i)
-    checksums.push_back(checksum_of(std::as_bytes(copy.numbers(i))));
+    checksums.push_back(checksum_of(copy.bytes(i)));
   const std::string header = print_piece_header(identity, copy.pieces(), checksums);
   std::filesystem::path unfinished = path;
   unfinished += ".part";
   const FileDescriptor file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  const auto numbers = std::as_bytes(copy.all());
+  const auto numbers = copy.all();
   if (!file || !write_all(file.number(), 0, std::as_bytes(std::span(header)), stop, written) ||
       !write_all(file.number(), header.size(), numbers, stop, written) || ::fsync(file.number()) != 0 ||
       ::rename(unfinished.c_str(), path.c_str()) != 0)

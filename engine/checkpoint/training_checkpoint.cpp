@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -100,44 +101,44 @@ const LogicalTensor* TrainingCheckpoint::find(std::string_view tensor) const {
 }
 
 Result<void> TrainingCheckpoint::read(std::string_view tensor, std::string_view state, std::int64_t first,
-                                      std::span<float> out) const {
+                                      std::span<std::byte> out) const {
   const auto found = places_.find({tensor, state});
   if (found == places_.end())
     return Error{Error::Kind::bad_input, fmt::format("{} has no {} of {}", path_.string(), state, tensor),
                  "resume with the model and the optimizer that it was saved with"};
-  const std::int64_t elements = find(tensor)->dimensions.elements();
-  const auto count = static_cast<std::int64_t>(out.size());
-  if (first < 0 || count > elements || first > elements - count)
+  const std::int64_t numbers = number_count(*find(tensor), state);
+  const std::int64_t width = spec::bytes_per_element(form_of(state).type), count = std::ssize(out) / width;
+  if (std::ssize(out) % width != 0) throw std::logic_error("a part of a number is asked for");
+  if (first < 0 || count > numbers || first > numbers - count)
     return Error{
         Error::Kind::bad_input,
-        fmt::format("{} has {} elements, and {} from {} on are not among them", tensor, elements, count, first), ""};
+        fmt::format("{} has {} elements, and {} from {} on are not among them", tensor, numbers, count, first), ""};
   const Places& places = found->second;
   auto place = std::ranges::upper_bound(places, first, {}, &Place::first);
   if (place != places.begin()) --place;
   while (!out.empty()) {
     const std::int64_t within = first - place->first;
-    const auto taken =
-        static_cast<std::size_t>(std::min<std::int64_t>(place->count - within, static_cast<std::int64_t>(out.size())));
-    if (auto read = read_place(*place, within, out.first(taken)); !read) return read;
-    out = out.subspan(taken);
-    first += static_cast<std::int64_t>(taken);
+    const std::int64_t taken = std::min(place->count - within, std::ssize(out) / width);
+    const auto bytes = static_cast<std::size_t>(taken * width);
+    const auto begin = static_cast<std::uint64_t>(within * width);
+    if (auto read = read_place(*place, begin, out.first(bytes)); !read) return read;
+    out = out.subspan(bytes);
+    first += taken;
     ++place;
   }
   return {};
 }
 
 // A piece that is wanted whole is checked where it has been read to.
-Result<void> TrainingCheckpoint::read_place(const Place& place, std::int64_t first, std::span<float> out) const {
+Result<void> TrainingCheckpoint::read_place(const Place& place, std::uint64_t begin, std::span<std::byte> out) const {
   const PieceFile& file = files_[place.file];
   const StoredPiece& stored = file.pieces[place.piece];
-  const auto bytes = std::as_writable_bytes(out);
-  const bool whole = bytes.size() == stored.bytes();
+  const bool whole = out.size() == stored.bytes();
   if (!whole)
     if (auto checked = check_once(place); !checked) return checked;
-  if (auto read = file.file.read_at(stored.begin + static_cast<std::uint64_t>(first) * sizeof(float), bytes); !read)
-    return read;
+  if (auto read = file.file.read_at(stored.begin + begin, out); !read) return read;
   if (!whole || place.checked->load()) return {};
-  const std::uint64_t seen = checksum_of(bytes);
+  const std::uint64_t seen = checksum_of(out);
   if (seen != stored.checksum) return damaged_piece(file, stored, seen);
   place.checked->store(true);
   return {};

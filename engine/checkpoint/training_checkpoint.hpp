@@ -30,9 +30,14 @@ class TrainingCheckpoint {
   std::span<const LogicalTensor> tensors() const { return manifest_.tensors; }
   const LogicalTensor* find(std::string_view tensor) const;
 
-  // Elements from first on, as many as out has. Pieces that are touched are checked whole, each once; damage is an
-  // error, and then what out holds means nothing. Elements that are not there are refused.
-  Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first, std::span<float> out) const;
+  // Numbers from first on, as many as out has. Pieces that are touched are checked whole, each once; damage is an
+  // error, and then what out holds means nothing. Numbers that are not there are refused. out: of the state's type, a
+  // whole number of them; floats are a state's that has floats.
+  Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first,
+                    std::span<std::byte> out) const;
+  Result<void> read(std::string_view tensor, std::string_view state, std::int64_t first, std::span<float> out) const {
+    return read(tensor, state, first, std::as_writable_bytes(out));
+  }
   // Every byte, by several threads; this thread is one of them.
   Result<void> verify(int threads) const;
 
@@ -43,7 +48,7 @@ class TrainingCheckpoint {
   TrainingCheckpoint(std::filesystem::path path, TrainingManifest manifest);
   Result<void> open_files();
   void index_pieces();
-  Result<void> read_place(const Place& place, std::int64_t first, std::span<float> out) const;
+  Result<void> read_place(const Place& place, std::uint64_t begin, std::span<std::byte> out) const;
   Result<void> check_once(const Place& place) const;
 
   std::filesystem::path path_;

@@ -11,7 +11,8 @@ namespace muster::checkpoint {
 namespace {
 
 constexpr std::string_view manifest_format = "muster-training-checkpoint";
-constexpr std::int64_t format_version = 2;
+// The older one where every number is a float32 for one element, so that older programs read it as well.
+constexpr std::int64_t version_of_floats = 2, version_of_any = 3;
 
 // The same with types that JSON has.
 struct TensorRow {
@@ -44,7 +45,7 @@ struct FileRow {
 
 struct ManifestRow {
   std::string format{manifest_format};
-  std::int64_t version = format_version;
+  std::int64_t version = version_of_floats;
   TrainingState state;
   std::vector<TensorRow> tensors;
   std::vector<FileRow> files;
@@ -63,12 +64,18 @@ Error bad_manifest(const std::string& source, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}: {}", source, what), "resume from another checkpoint"};
 }
 
+bool has_plain_form(const std::string& state) {
+  const StateForm form = form_of(state);
+  return form.type == spec::ElementType::float32 && form.block == 1;
+}
+
 ManifestRow to_row(const TrainingManifest& manifest) {
   ManifestRow row;
   row.state = manifest.state;
   for (const LogicalTensor& tensor : manifest.tensors) {
     const auto sizes = tensor.dimensions.span();
     row.tensors.push_back({tensor.name, {sizes.begin(), sizes.end()}, tensor.states, tensor.transposed});
+    if (!std::ranges::all_of(tensor.states, has_plain_form)) row.version = version_of_any;
   }
   for (std::size_t i = 0; i < manifest.files.size(); ++i)
     row.files.push_back({piece_file_name(i, manifest.files.size()), manifest.files[i].size,
@@ -78,9 +85,9 @@ ManifestRow to_row(const TrainingManifest& manifest) {
 
 Result<TrainingManifest> from_row(ManifestRow row, const std::string& source) {
   if (row.format != manifest_format) return bad_manifest(source, fmt::format("no manifest of a training checkpoint"));
-  if (row.version != format_version)
-    return bad_manifest(source,
-                        fmt::format("version {} of the format, and this muster reads {}", row.version, format_version));
+  if (row.version < version_of_floats || row.version > version_of_any)
+    return bad_manifest(source, fmt::format("version {} of the format, and this muster reads {} and {}", row.version,
+                                            version_of_floats, version_of_any));
   TrainingManifest manifest{std::move(row.state), {}, {}};
   for (TensorRow& tensor : row.tensors) {
     LogicalTensor logical{std::move(tensor.name), {}, std::move(tensor.states), tensor.transposed};

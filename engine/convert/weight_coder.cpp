@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kernels/coded_matrix.hpp"
+#include "kernels/dynamic_map.hpp"
 #include "kernels/scale_rounding.hpp"
 
 namespace muster::convert {
@@ -105,7 +106,7 @@ Result<void> WeightCoder::write_four_bit_scales(const CodedWeight& weight, std::
     offset = scales.offset;
     if (auto done = put("weight.absmax", std::span(scales.codes)); !done) return done;
     if (auto done = put("weight.nested_absmax", std::span(scales.steps)); !done) return done;
-    if (auto done = put("weight.nested_quant_map", std::span(kernels::scale_map())); !done) return done;
+    if (auto done = put("weight.nested_quant_map", std::span(kernels::signed_map().values)); !done) return done;
   } else if (auto done = put("weight.absmax", magnitudes); !done) {
     return done;
   }

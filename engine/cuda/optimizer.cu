@@ -1,4 +1,5 @@
 // Steps of an optimizer over flat arrays, the operations of engine/kernels one by one; and sums of squares.
+#include <algorithm>
 #include <type_traits>
 
 #include "cuda/dispatch.cuh"
@@ -12,6 +13,8 @@ namespace {
 constexpr int threads = 256;
 constexpr int join_threads = 1024;
 constexpr int squares_block = 256;
+constexpr int coded_moment_block = 256;
+constexpr std::int64_t most_coded_grid = 4096;  // each of its blocks brings the maps near, for all that it steps
 constexpr int squares_lanes = 16;
 
 using Narrow = __nv_bfloat16;
@@ -51,6 +54,64 @@ __global__ void __launch_bounds__(threads) adamw_step(AdamW rule, const Value* g
   reinterpret_cast<States*>(parameters)[index] = parameter_pack;
   reinterpret_cast<States*>(firsts)[index] = first_pack;
   reinterpret_cast<States*>(seconds)[index] = second_pack;
+}
+
+// A map of codes and the middles between its values, next to the threads that look numbers up.
+struct NearMap {
+  float values[coded_moment_block];
+  float middles[coded_moment_block];
+
+  // By all threads of a block.
+  __device__ void take(const CodeMap& map) {
+    values[threadIdx.x] = map.values[threadIdx.x];
+    middles[threadIdx.x] = map.middles[threadIdx.x];
+  }
+  // How many middles lie below the number; the last one is beyond all.
+  __device__ std::uint8_t code_of(float number) const {
+    int count = 0;
+#pragma unroll
+    for (int step = coded_moment_block / 2; step > 0; step /= 2)
+      if (number > middles[count + step - 1]) count += step;
+    return static_cast<std::uint8_t>(count);
+  }
+};
+
+// The largest magnitude of a block, and the code of this thread's share of it.
+__device__ void code_moment(const NearMap& map, float number, bool is_there, std::int64_t block, std::int64_t place,
+                            const CodedMoment& moment) {
+  const float most = block_join<threads>(fabsf(number), [](float a, float b) { return fmaxf(a, b); });
+  if (threadIdx.x == 0) moment.scales[block] = most;
+  if (is_there) moment.codes[place] = map.code_of(most > 0 ? __fdiv_rn(number, most) : number);
+}
+
+// A thread for each element of a block of 256, block after block.
+template <class Value, class State>
+__global__ void __launch_bounds__(threads) coded_adamw_step(AdamW rule, const Value* gradients, std::int64_t count,
+                                                            State* parameters, CodedMoment first_moment,
+                                                            CodedMoment second_moment) {
+  static_assert(threads == coded_moment_block);
+  __shared__ NearMap first_map, second_map;
+  first_map.take(first_moment.map);
+  second_map.take(second_moment.map);
+  __syncthreads();
+  for (std::int64_t block = blockIdx.x; block * coded_moment_block < count; block += gridDim.x) {
+    const std::int64_t place = block * coded_moment_block + threadIdx.x;
+    const bool is_there = place < count;
+    float first = 0, second = 0;
+    if (is_there) {
+      const float gradient = gradient_of(gradients[place], rule);
+      const float before = first_map.values[first_moment.codes[place]] * first_moment.scales[block];
+      const float squares = second_map.values[second_moment.codes[place]] * second_moment.scales[block];
+      first = __fmaf_rn(gradient - before, rule.first_share, before);
+      second = __fmaf_rn(gradient * rule.second_share, gradient, squares * rule.beta2);
+      const float divisor = __fdiv_rn(__fsqrt_rn(second), rule.second_root) + rule.epsilon;
+      const float kept = widen(parameters[place]) * rule.kept;
+      parameters[place] = narrow<State>(__fmaf_rn(__fdiv_rn(first, divisor), -rule.step_size, kept));
+    }
+    // Both join all threads first, which have read the old scales by then.
+    code_moment(first_map, first, is_there, block, place, first_moment);
+    code_moment(second_map, second, is_there, block, place, second_moment);
+  }
 }
 
 template <class Value, class State, int count>
@@ -134,6 +195,15 @@ void launch_adamw(cudaStream_t stream, const AdamW& rule, const Value* gradients
 }
 
 template <class Value, class State>
+void launch_coded_adamw(cudaStream_t stream, const AdamW& rule, const Value* gradients, std::int64_t count,
+                        void* parameter, const CodedMoment& first_moment, const CodedMoment& second_moment) {
+  const std::int64_t blocks = (count + coded_moment_block - 1) / coded_moment_block;
+  const auto grid = static_cast<unsigned>(std::min<std::int64_t>(blocks, most_coded_grid));
+  coded_adamw_step<<<grid, threads, 0, stream>>>(rule, gradients, count, static_cast<State*>(parameter), first_moment,
+                                                 second_moment);
+}
+
+template <class Value, class State>
 void launch_sgd(cudaStream_t stream, const Sgd& rule, const Value* gradients, std::int64_t count, void* parameter,
                 void* buffer) {
   constexpr int at_once = pack_size<State>;
@@ -160,6 +230,22 @@ LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::in
                                    first_moment, second_moment);
     else
       launch_adamw<float, float>(on, rule, gradient.values, count, parameter, first_moment, second_moment);
+  });
+}
+
+LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                  const CodedMoment& first_moment, const CodedMoment& second_moment) {
+  if (count == 0) return "";
+  return launched([&] {
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (gradient.multiples != nullptr)
+      launch_coded_adamw<std::int64_t, float>(on, rule, gradient.multiples, count, parameter, first_moment,
+                                              second_moment);
+    else if (gradient.rounded != nullptr)
+      launch_coded_adamw<Narrow, Narrow>(on, rule, static_cast<const Narrow*>(gradient.rounded), count, parameter,
+                                         first_moment, second_moment);
+    else
+      launch_coded_adamw<float, float>(on, rule, gradient.values, count, parameter, first_moment, second_moment);
   });
 }
 

@@ -97,6 +97,21 @@ struct AdamW {
 LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
                   void* first_moment, void* second_moment);
 
+// A map of 8-bit codes, on the device: kernels/dynamic_map.hpp.
+struct CodeMap {
+  const float* values = nullptr;   // [256]
+  const float* middles = nullptr;  // [256]
+};
+// As kernels/optimizer.hpp has it.
+struct CodedMoment {
+  CodeMap map;
+  std::uint8_t* codes = nullptr;
+  float* scales = nullptr;
+};
+// The parameter is bfloat16 where the gradient is, else float32.
+LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
+                  const CodedMoment& first_moment, const CodedMoment& second_moment);
+
 struct Sgd {
   float gradient_scale = 1;
   double multiple = 0x1p-44;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/attention_job.hpp"
+#include "kernels/coded_adamw_job.hpp"
 #include "kernels/coded_panels.hpp"
 #include "kernels/exact_product.hpp"
 #include "kernels/optimizer_job.hpp"
@@ -37,6 +38,7 @@ struct KernelTable {
   void (*reduce_logits)(const LogitsJob&, std::int64_t, std::int64_t);
   void (*weigh_logits)(const WeighJob&, std::int64_t, std::int64_t);
   void (*adamw)(const AdamWJob&, std::int64_t, std::int64_t);
+  void (*coded_adamw)(const CodedAdamWJob&, std::int64_t, std::int64_t);
   void (*sgd)(const SgdJob&, std::int64_t, std::int64_t);
   void (*sum_squares)(const SquaresJob&, std::int64_t, std::int64_t);
 };

@@ -3,6 +3,7 @@
 
 #include "kernels/attention_gradient_kernels.hpp"
 #include "kernels/attention_kernels.hpp"
+#include "kernels/coded_adamw_kernels.hpp"
 #include "kernels/coding_kernels.hpp"
 #include "kernels/exact_product_kernels.hpp"
 #include "kernels/kernel_table.hpp"
@@ -41,6 +42,7 @@ constexpr KernelTable kernel_table_of() {
       .reduce_logits = &LogitsKernels<L>::reduce,
       .weigh_logits = &LogitsKernels<L>::weigh,
       .adamw = &OptimizerKernels<L>::adamw,
+      .coded_adamw = &CodedAdamWKernels<L>::step,
       .sgd = &OptimizerKernels<L>::sgd,
       .sum_squares = &OptimizerKernels<L>::sum_squares,
   };

@@ -1,5 +1,5 @@
-// Steps of an optimizer, element by element: a number's bits do not depend on where in an array it stands. And the sum
-// of squares that clipping needs.
+// Steps of an optimizer, element by element: a number's bits do not depend on where in an array it stands, or, of
+// moments in 8 bits, in which of its blocks. And the sum of squares that clipping needs.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,17 @@ struct AdamWRule {
 };
 void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, Scalar state,
            void* parameter, void* first_moment, void* second_moment);
+
+// A moment of a parameter in 8 bits: for each 256 elements in turn, the last ones may be fewer, the largest magnitude,
+// and for each element the code of its share of that.
+struct CodedMoment {
+  std::uint8_t* codes = nullptr;  // places in the signed map (dynamic_map.hpp), of the second moment in the unsigned one
+  float* scales = nullptr;
+};
+// The same step from moments as their codes have them. The parameter is stepped by the new ones, which are coded after
+// that, each as the nearest: Note [Nearest codes].
+void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::int64_t count, Scalar state,
+           void* parameter, const CodedMoment& first_moment, const CodedMoment& second_moment);
 
 // torch.optim.SGD's. In the first step the momentum is the gradient.
 struct SgdRule {

@@ -1,7 +1,6 @@
 // Double quantisation: the scales of a tensor in 8 bits, as bitsandbytes makes them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,15 +8,12 @@
 
 namespace muster::kernels {
 
-// The 256 numbers that codes of scales stand for: bitsandbytes' signed dynamic map.
-const std::array<float, 256>& scale_map();
-
 // So many scales in turn share a step.
 constexpr std::size_t scales_a_step = 256;
 
 struct CodedScales {
   float offset = 0;                 // the mean of all
-  std::vector<std::uint8_t> codes;  // places in the map: the nearest, ties down
+  std::vector<std::uint8_t> codes;  // places in signed_map(): the nearest, ties down
   std::vector<float> steps;         // the largest distance from the mean
 
   // What is left of a scale.

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "optimizer/coded_adamw.hpp"
+
 namespace muster::optimizer {
 namespace {
 
@@ -22,14 +24,7 @@ class AdamW final : public Optimizer {
   std::span<const OptimizerState> states() const override { return states_; }
 
   void step(std::int64_t number, double rate, double gradient_scale) override {
-    tensor::AdamWStep step;
-    step.rate = rate;
-    step.beta1 = settings_.beta1;
-    step.beta2 = settings_.beta2;
-    step.epsilon = settings_.epsilon;
-    step.decay = settings_.weight_decay;
-    step.step = number;
-    step.gradient_scale = gradient_scale;
+    const tensor::AdamWStep step = adamw_step(settings_, number, rate, gradient_scale);
     const auto shards = strategy_.shards();
     for (std::size_t i = 0; i < shards.size(); ++i)
       if (shards[i].master.numel() > 0)
@@ -83,9 +78,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, ten
     case spec::OptimizerKind::sgd_momentum:
       return std::make_unique<Sgd>(settings, training, strategy);
     case spec::OptimizerKind::adamw_8bit:
-      break;
+      return make_coded_adamw(settings, training, strategy);
   }
-  throw std::invalid_argument("an optimizer that is not built");
+  throw std::invalid_argument("an optimizer that there is not");
 }
 
 }  // namespace muster::optimizer

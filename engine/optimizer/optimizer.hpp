@@ -22,11 +22,25 @@ struct OptimizerSettings {
   double momentum = 0.9;  // of sgd_momentum
 };
 
-// What the optimizer remembers of each element: a flat tensor alongside each shard's master.
+// Which tensors of a shard a state has numbers of, and where these lie.
+enum class StateExtent {
+  shard,  // of all: the state is as long as the shard's master, and each element lies where the master's does
+  plain,  // of those without 8-bit states: one after another
+  coded,  // of those with 8-bit states: one after another
+};
+
+// What the optimizer remembers: a flat tensor for each shard. What its numbers are follows from its name
+// (checkpoint::form_of).
 struct OptimizerState {
   std::string name;  // "first_moment"
   std::vector<at::Tensor> of_shards;
+  StateExtent extent = StateExtent::shard;
 };
+
+// The numbers that a state has of a part of a unit whose pieces are these: with offsets in the state's flat tensor,
+// first and count in numbers.
+std::vector<parallel::FlatPiece> numbers_of(const OptimizerState& state, model::UnitId unit,
+                                            const std::vector<parallel::FlatPiece>& pieces);
 
 class Optimizer {
  public:

@@ -31,6 +31,14 @@ kernels::Logits kernel_logits(const at::Tensor& logits) {
   return {logits.const_data_ptr(), scalar_of(logits), logits.size(0), logits.size(1)};
 }
 
+kernels::AdamWRule rule_of(const AdamWStep& step) {
+  return {step.rate, step.beta1, step.beta2, step.epsilon, step.decay, step.step, step.gradient_scale};
+}
+
+kernels::CodedMoment kernel_moment(const CodedMoment& moment) {
+  return {moment.codes.mutable_data_ptr<std::uint8_t>(), moment.scales.mutable_data_ptr<float>()};
+}
+
 class CpuTrainingOps final : public TrainingOps {
  public:
   explicit CpuTrainingOps(std::shared_ptr<kernels::ThreadTeam> team) : team_(std::move(team)) {}
@@ -102,10 +110,16 @@ class CpuTrainingOps final : public TrainingOps {
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
              const GradientSum& gradient, const AdamWStep& step) override {
     check_state(parameter, gradient, {first_moment, second_moment});
-    kernels::adamw(*team_,
-                   {step.rate, step.beta1, step.beta2, step.epsilon, step.decay, step.step, step.gradient_scale},
-                   kernel_sum(gradient), parameter.numel(), scalar_of(parameter), parameter.mutable_data_ptr(),
-                   first_moment.mutable_data_ptr(), second_moment.mutable_data_ptr());
+    kernels::adamw(*team_, rule_of(step), kernel_sum(gradient), parameter.numel(), scalar_of(parameter),
+                   parameter.mutable_data_ptr(), first_moment.mutable_data_ptr(), second_moment.mutable_data_ptr());
+  }
+
+  void adamw(const at::Tensor& parameter, const CodedMoment& first_moment, const CodedMoment& second_moment,
+             const GradientSum& gradient, const AdamWStep& step) override {
+    check_state(parameter, gradient, {});
+    check_coded(parameter, {first_moment, second_moment});
+    kernels::adamw(*team_, rule_of(step), kernel_sum(gradient), parameter.numel(), scalar_of(parameter),
+                   parameter.mutable_data_ptr(), kernel_moment(first_moment), kernel_moment(second_moment));
   }
 
   void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,

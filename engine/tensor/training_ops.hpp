@@ -30,6 +30,14 @@ struct SgdStep {
   double gradient_scale = 1;
 };
 
+// A moment of AdamW in 8 bits: elements in blocks of 256 from the first one on, the last block may be shorter. Codes
+// are those of bitsandbytes: places in its signed map for the first moment, in its unsigned one for the second.
+inline constexpr std::int64_t coded_moment_block = 256;
+struct CodedMoment {
+  at::Tensor codes;   // uint8, one for each element: which share of its block's scale it is
+  at::Tensor scales;  // float32, one for each block: its largest magnitude
+};
+
 class TrainingOps {
  public:
   virtual ~TrainingOps() = default;
@@ -62,6 +70,11 @@ class TrainingOps {
   // Contiguous and of one size; all float32, or all bfloat16 with the sum: computed in float32, each number rounded
   // when it is stored. Element by element, so that it does not matter how a parameter is cut.
   virtual void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
+                     const GradientSum& gradient, const AdamWStep& step) = 0;
+  // The same rule from moments as their codes have them; the parameter is stepped by the new ones as they were
+  // computed, and each is coded as the nearest of its block's (a tie as the lower). A parameter that is cut between
+  // blocks has the same bits.
+  virtual void adamw(const at::Tensor& parameter, const CodedMoment& first_moment, const CodedMoment& second_moment,
                      const GradientSum& gradient, const AdamWStep& step) = 0;
   // momentum: undefined where step.momentum is 0.
   virtual void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,

@@ -22,7 +22,7 @@ checkpoint::SaverContext saver_place(const wire::TrainTask& task, int rank, int 
 }
 
 Result<std::shared_ptr<checkpoint::HostCopy>> room_for_copy(at::Device device, std::vector<checkpoint::Piece> pieces) {
-  const auto count = static_cast<std::size_t>(checkpoint::element_count(pieces));
+  const std::size_t count = checkpoint::HostCopy::floats_for(pieces);
   try {
     return std::make_shared<checkpoint::HostCopy>(std::move(pieces), tensor::host_memory(device, count));
   } catch (const std::exception& problem) {

@@ -22,13 +22,13 @@ class Room {
  public:
   static constexpr std::int64_t at_once = 1 << 24;  // numbers
 
-  at::Tensor take(std::int64_t count, at::Device device) {
+  at::Tensor take(std::int64_t count, at::Device device, at::ScalarType type = at::kFloat) {
     if (!memory_.defined() || memory_.numel() < count || device != device_) {
       memory_.reset();
       memory_ = tensor::host_tensor(device, std::max(count, at_once), at::kFloat);
       device_ = device;
     }
-    return memory_.narrow(0, 0, count);
+    return memory_.view(type).narrow(0, 0, count);
   }
 
  private:
@@ -67,14 +67,17 @@ Result<void> read_columns(const checkpoint::TensorSource& source, const FlatPiec
 
 }  // namespace
 
+at::ScalarType saved_type(const std::string& state) {
+  return checkpoint::form_of(state).type == spec::ElementType::uint8 ? at::kByte : at::kFloat;
+}
+
 PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint) {
   return [&checkpoint, room = std::make_shared<Room>()](const FlatPiece& piece, const std::string& state,
                                                         const at::Tensor& flat) -> Result<void> {
     for (std::int64_t done = 0; done < piece.count; done += Room::at_once) {
       const std::int64_t count = std::min(Room::at_once, piece.count - done);
-      const at::Tensor host = room->take(count, flat.device());
-      const std::span<float> out(host.mutable_data_ptr<float>(), static_cast<std::size_t>(count));
-      if (auto read = checkpoint.read(piece.tensor, state, piece.first + done, out); !read) return read;
+      const at::Tensor host = room->take(count, flat.device(), saved_type(state));
+      if (auto read = checkpoint.read(piece.tensor, state, piece.first + done, bytes_of(host)); !read) return read;
       flat.narrow(0, piece.offset + done, count).copy_(host);
     }
     return {};

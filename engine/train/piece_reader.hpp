@@ -10,7 +10,10 @@
 
 namespace muster::train {
 
-// Fills a piece of a flat tensor, on any device, with a state's numbers.
+// What checkpoints keep a state's numbers as.
+at::ScalarType saved_type(const std::string& state);
+
+// Fills a piece of a flat tensor, on any device, with a state's numbers. first and count of the piece: in numbers.
 using PieceReader =
     std::function<Result<void>(const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat)>;
 

@@ -21,7 +21,7 @@ class StateTensors {
 
   // All tensors of the model, in its order, whichever of them lie here.
   const std::vector<checkpoint::LogicalTensor>& tensors() const { return tensors_; }
-  // The states that each of them has: "parameter", and what the optimizer remembers.
+  // "parameter", and what the optimizer remembers, of some tensors or of all.
   const std::vector<std::string>& states() const { return states_; }
   parallel::ShardPlace place() const { return strategy_.place(); }
   // Where this rank's part lies.
@@ -36,6 +36,10 @@ class StateTensors {
   std::int64_t part_elements(std::size_t unit) const;
   // What a part is; offsets within it.
   std::vector<parallel::FlatPiece> pieces(std::size_t unit, int part) const;
+  // The numbers that a state has of a part: offsets in what is held of it, first and count in numbers.
+  std::vector<parallel::FlatPiece> numbers(std::size_t unit, int part, const std::string& state) const;
+  // The length of what the part's rank holds of a state.
+  std::int64_t held_count(std::size_t unit, int part, const std::string& state) const;
   struct Held {
     std::size_t unit = 0;
     parallel::FlatPiece piece;
@@ -47,11 +51,11 @@ class StateTensors {
 
   // What a checkpoint's files call a part: unit by unit, state by state.
   std::vector<checkpoint::Piece> saved_pieces(int part) const;
-  // A unit's numbers of one state, as saved_pieces has them; returns what is left of the room. Ordered from the device:
-  // they are there when it is done.
-  std::span<float> copy_unit(std::size_t unit, int part, const at::Tensor& flat, std::span<float> to) const;
-  // The numbers that this rank holds, in the same way. The copy's pieces begin with this rank's part; where every rank
-  // holds everything, they can be any.
+  // What the copy has of a part of a unit, from what its rank holds of a state. Ordered from the device: the numbers
+  // are there when it is done.
+  void copy_unit(std::size_t unit, int part, const std::string& state, const at::Tensor& held,
+                 checkpoint::HostCopy& copy) const;
+  // The same of all that this rank holds.
   void copy_to(checkpoint::HostCopy& copy) const;
   // Fills this rank's part.
   Result<void> read(const PieceReader& reader) const;
@@ -60,7 +64,9 @@ class StateTensors {
                          const at::Tensor& flat) const;
 
  private:
-  void copy_by_name(checkpoint::HostCopy& copy) const;
+  // Of a state that is not "parameter".
+  const optimizer::OptimizerState& remembered(const std::string& state) const;
+  std::vector<std::string> states_of(std::size_t unit, const parallel::FlatPiece& whole) const;
 
   const parallel::Strategy& strategy_;
   const optimizer::Optimizer& optimizer_;

@@ -22,7 +22,7 @@ at::Tensor StateTransfer::room(std::int64_t count) const {
   return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(device_));
 }
 
-// As float32, whatever type the state has.
+// As float32, whatever type the state has: it holds all numbers of the others, codes of 8 bits among them.
 void StateTransfer::send(const at::Tensor& numbers, int to) const { ranks_.send(numbers.to(device_, at::kFloat), to); }
 
 void StateTransfer::receive(const at::Tensor& numbers, int from) const {
@@ -33,13 +33,19 @@ void StateTransfer::receive(const at::Tensor& numbers, int from) const {
 }
 
 void StateTransfer::send_held(int to) const {
-  for (std::size_t unit = 0; unit < state_.units(); ++unit)
-    for (const std::string& name : state_.states()) send(state_.held(unit, name), to);
+  each_held(state_.place().part, [&](std::size_t unit, const std::string& name) { send(state_.held(unit, name), to); });
 }
 
 void StateTransfer::receive_held(int from) const {
+  each_held(state_.place().part,
+            [&](std::size_t unit, const std::string& name) { receive(state_.held(unit, name), from); });
+}
+
+// What a part's rank holds nothing of is not exchanged.
+void StateTransfer::each_held(int part, const std::function<void(std::size_t, const std::string&)>& use) const {
   for (std::size_t unit = 0; unit < state_.units(); ++unit)
-    for (const std::string& name : state_.states()) receive(state_.held(unit, name), from);
+    for (const std::string& name : state_.states())
+      if (state_.held_count(unit, part, name) > 0) use(unit, name);
 }
 
 // ---- reading ----
@@ -48,7 +54,9 @@ Result<void> StateTransfer::read_for_others(const PieceReader& reader) const {
   for (const int part : served())
     for (std::size_t unit = 0; unit < state_.units(); ++unit)
       for (const std::string& name : state_.states()) {
-        const at::Tensor numbers = at::zeros({state_.part_elements(unit)}, at::kFloat);
+        const std::int64_t count = state_.held_count(unit, part, name);
+        if (count == 0) continue;
+        const at::Tensor numbers = at::zeros({count}, at::kFloat);
         if (auto read = state_.read_unit(reader, unit, part, name, numbers); !read) return read;
         send(numbers, part);
       }
@@ -56,13 +64,13 @@ Result<void> StateTransfer::read_for_others(const PieceReader& reader) const {
 }
 
 void StateTransfer::broadcast_whole() const {
-  for (std::size_t unit = 0; unit < state_.units(); ++unit)
-    for (const std::string& name : state_.states())
-      if (const at::Tensor& numbers = state_.held(unit, name); numbers.numel() > 0) {
-        const at::Tensor moved = numbers.to(device_);
-        ranks_.broadcast(moved, 0);
-        if (!moved.is_same(numbers)) numbers.copy_(moved);
-      }
+  each_held(0, [&](std::size_t unit, const std::string& name) {
+    const at::Tensor& numbers = state_.held(unit, name);
+    const bool is_coded = numbers.scalar_type() == at::kByte;
+    const at::Tensor moved = numbers.to(device_, is_coded ? at::kFloat : numbers.scalar_type());
+    ranks_.broadcast(moved, 0);
+    if (!moved.is_same(numbers)) numbers.copy_(moved);
+  });
 }
 
 Result<void> StateTransfer::fill(const PieceReader& reader) const {
@@ -103,17 +111,12 @@ void StateTransfer::bring_to_savers(checkpoint::HostCopy* copy) const {
   const auto place = state_.place();
   if (place.copy > 0 || place.parts <= saving_ranks_) return;
   if (!has_files()) return send_held(server());
-  std::span<float> to = copy->all();
-  for (std::size_t unit = 0; unit < state_.units(); ++unit)
-    for (const auto& piece : state_.pieces(unit, place.part))
-      to = to.subspan(static_cast<std::size_t>(piece.count) * state_.states().size());
   for (const int part : served())
-    for (std::size_t unit = 0; unit < state_.units(); ++unit)
-      for (std::size_t i = 0; i < state_.states().size(); ++i) {
-        const at::Tensor numbers = room(state_.part_elements(unit));
-        ranks_.receive(numbers, part);
-        to = state_.copy_unit(unit, part, numbers, to);
-      }
+    each_held(part, [&](std::size_t unit, const std::string& name) {
+      const at::Tensor numbers = room(state_.held_count(unit, part, name));
+      ranks_.receive(numbers, part);
+      state_.copy_unit(unit, part, name, numbers, *copy);
+    });
 }
 
 // ---- exporting ----

@@ -7,7 +7,8 @@
 // their parts from the first one.
 #pragma once
 
-#include <span>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "communicate/communicator.hpp"
@@ -41,6 +42,7 @@ class StateTransfer {
   std::vector<int> served() const;
   int server() const { return ranks_.rank() % saving_ranks_; }
   Result<void> read_for_others(const PieceReader& reader) const;
+  void each_held(int part, const std::function<void(std::size_t unit, const std::string& state)>& use) const;
   void broadcast_whole() const;
   void send_held(int to) const;
   void receive_held(int from) const;

@@ -142,8 +142,9 @@ Result<void> TrainedModel::read_weights() {
 
 Result<void> TrainedModel::fill_from(PieceReader reader) {
   std::int64_t elements = 0, done = 0;
-  for (std::size_t unit = 0; unit < state_.units(); ++unit) elements += state_.part_elements(unit);
-  ProgressSign sign(context_.tell, "loading", elements * std::ssize(state_.states()));
+  for (std::size_t unit = 0; unit < state_.units(); ++unit)
+    for (const std::string& state : state_.states()) elements += state_.held_count(unit, state_.place().part, state);
+  ProgressSign sign(context_.tell, "loading", elements);
   return transfer_.fill([&](const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat) {
     auto read = reader(piece, state, flat);
     sign.give(done += piece.count);

@@ -15,6 +15,8 @@ _SCHEDULES = {
 }
 _OPTIMIZERS = {
     "adamw": "adamw",
+    "adamw_8bit": "adamw_8bit",
+    "adamw_bnb_8bit": "adamw_8bit",
     "adamw_hf": "adamw",
     "adamw_torch": "adamw",
     "adamw_torch_fused": "adamw_fused",

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "spec/coded_states.hpp"
 #include "spec/model/adapted_modules.hpp"
 #include "spec/model/packed_modules.hpp"
 
@@ -45,6 +46,8 @@ void add_whole_modules(Adapters& adapters, const spec::ModelShape& shape, const 
     const spec::TensorShape& tensor = shape.at(id);
     adapters.by_tensor[number(id)] += tensor.elements();
     adapters.whole[number(id)] = true;
+    if (!spec::has_coded_states(tensor.elements(), spec::is_embedding(tensor.role)))
+      adapters.uncoded += tensor.elements();
     if (tensor.role == spec::TensorRole::head) adapters.block.whole_head = true;
     if (tensor.layer && tensor.dimensions.rank == 2) consider(tensor.elements());
   }
@@ -69,6 +72,8 @@ Result<Adapters> adapters_beside(const spec::ModelShape& shape, const spec::Adap
   for (const spec::AdaptedModule& module : *modules) {
     const std::int64_t magnitudes = options.weight_decomposed ? module.outputs : 0;
     adapters.by_tensor[number(module.weight)] += module.rank * (module.inputs + module.outputs) + magnitudes;
+    for (const std::int64_t elements : {module.rank * module.inputs, module.rank * module.outputs, magnitudes})
+      if (!spec::has_coded_states(elements, false)) adapters.uncoded += elements;
     raise(adapters.block.ranks, shape.at(module.weight).role, module.rank);
   }
   adapters.block.decomposed = options.weight_decomposed;
@@ -87,6 +92,7 @@ void add(Adapters& adapters, const Adapters& others) {
   adapters.block.dropout = std::max(adapters.block.dropout, others.block.dropout);
   adapters.block.decomposed = adapters.block.decomposed || others.block.decomposed;
   adapters.parameters += others.parameters;
+  adapters.uncoded += others.uncoded;
   adapters.of_block += others.of_block;
   adapters.before += others.before;
   adapters.after += others.after;

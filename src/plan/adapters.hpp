@@ -36,6 +36,7 @@ struct Adapters {
   AdaptedBlock block;                   // the largest rank of each product over all blocks
   std::int64_t parameters = 0;          // of all adapters
   std::int64_t of_block = 0;            // of those in the block that has most
+  std::int64_t uncoded = 0;             // those of them that have no 8-bit states with any optimizer
   std::int64_t before = 0, after = 0;   // of those outside of blocks: before them, and after them
   std::vector<std::int64_t> by_tensor;  // of the adapter beside each tensor of the model
   std::vector<bool> whole;              // whether it has the tensor as a whole, in the model's place

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "spec/codec.hpp"
+#include "spec/coded_states.hpp"
 
 namespace muster::plan {
 namespace {
@@ -152,6 +153,7 @@ ModelWeight weigh(const spec::ModelShape& shape, const Workload& workload) {
     weight.parameters += elements;
     weight.parameter_bytes += bytes;
     weight.scale_bytes += scales;
+    if (!spec::has_coded_states(elements, spec::is_embedding(tensor.role))) weight.uncoded += elements;
     if (tensor.dimensions.rank == 2) weight.matrices += elements;
     if (const auto block = block_of[number(tensor.owner)]) {
       BlockSums& sums = blocks[*block];
@@ -183,13 +185,15 @@ namespace {
 
 constexpr std::int64_t master_width = 4;
 
-std::int64_t optimizer_bytes(spec::OptimizerKind kind, std::int64_t parameters, std::int64_t width) {
+// uncoded: those of the parameters whose states an optimizer with 8-bit states keeps in the width of the others.
+std::int64_t optimizer_bytes(spec::OptimizerKind kind, std::int64_t parameters, std::int64_t uncoded,
+                             std::int64_t width) {
   switch (kind) {
     case spec::OptimizerKind::adamw:
     case spec::OptimizerKind::adamw_fused:
       return 2 * width * parameters;
     case spec::OptimizerKind::adamw_8bit:
-      return 2 * parameters + 2 * scale_bytes * divided(parameters, 256);
+      return 2 * width * uncoded + 2 * spec::coded_state_bytes(parameters - uncoded);
     case spec::OptimizerKind::sgd:
       return 0;
     case spec::OptimizerKind::sgd_momentum:
@@ -361,12 +365,16 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   }
   if (workload.adapters) {
     const std::int64_t states = widths.weights_of_adapters + widths.master + widths.gradients;
-    memory[Component::adapters] = adapters * states + optimizer_bytes(workload.optimizer, adapters, widths.optimizer);
+    const std::int64_t uncoded = divided(std::min(workload.adapters->uncoded, share.adapters), parts * shards);
+    memory[Component::adapters] =
+        adapters * states + optimizer_bytes(workload.optimizer, adapters, uncoded, widths.optimizer);
     return;
   }
   memory[Component::master] = parameters * widths.master;
   memory[Component::gradients] = parameters * widths.gradients;
-  memory[Component::optimizer] = optimizer_bytes(workload.optimizer, parameters, widths.optimizer);
+  const std::int64_t uncoded = on_device(std::min(weight.uncoded, share.parameters));
+  memory[Component::optimizer] =
+      optimizer_bytes(workload.optimizer, parameters, std::min(uncoded, parameters), widths.optimizer);
   // Our engine sums gradients in place.
   const bool replicated =
       layout.scheme == Scheme::ddp || (layout.scheme == Scheme::fsdp && !is_sharded(layout) && layout.world > 1);

@@ -54,6 +54,7 @@ struct ModelWeight {
   std::int64_t block = 0;     // parameters of the largest block
   std::int64_t outside = 0;   // parameters outside of blocks
   std::int64_t after = 0;     // those of them that come after the blocks: the last norm and a head that is not tied
+  std::int64_t uncoded = 0;   // parameters that have no 8-bit states with any optimizer
   std::int64_t matrices = 0;  // parameters of all matrices, the embedding's included: what tensor parallelism divides
   std::int64_t adapters = 0;  // parameters of what is beside them
   UnitSizes held;             // bytes by unit, in the requested type

@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "spec/capability.hpp"
 #include "spec/model/packed_modules.hpp"
-#include "spec/optimizer_support.hpp"
 
 namespace muster::plan {
 namespace {
@@ -230,8 +229,7 @@ void add_smaller_optimizer(std::vector<Family>& list, const Question& question) 
   list.push_back({{"an optimizer with 8-bit states",
                    {{"training.optimizer", "adamw_8bit"}},
                    [](Question& tried) { tried.workload.optimizer = spec::OptimizerKind::adamw_8bit; },
-                   4,
-                   spec::is_supported(spec::OptimizerKind::adamw_8bit) ? "" : "8-bit Adam"}});
+                   4}});
 }
 
 // Exact sums of gradients are in float32.
@@ -357,7 +355,7 @@ std::vector<Family> training_families(const Question& question) {
   add_offload(list, question);
   const bool own = is_own(question);
   if (own) add_narrower_computing(list, question);
-  if (!own && !question.workload.adapters) add_smaller_optimizer(list, question);
+  if (!question.workload.adapters) add_smaller_optimizer(list, question);
   if (!question.workload.adapters) add_narrower_states(list, question);
   add_adapters(list, question);
   add_hosts(list, question);

@@ -47,7 +47,7 @@ constexpr std::array spellings{
     Spelling{"training.gradient_checkpointing", "full", "--checkpointing", as_setting, "", "", true},
     Spelling{"training.gradient_checkpointing", "", as_setting, as_setting, "", ""},
     Spelling{"training.mixed_precision", "", "--mixed-precision", as_setting, "", ""},
-    Spelling{"training.optimizer", "", "--optimizer", "", "", ""},
+    Spelling{"training.optimizer", "", "--optimizer", as_setting, "", ""},
     Spelling{"generation.batch_size", "", "--batch", "", "--batch-size", ""},
     Spelling{"generation.sequence_length", "", "--seq-len", "", as_setting, "training.sequence_length="},
     Spelling{"system.attn_impl", "", "--attention", as_setting, as_setting, as_setting},

@@ -291,7 +291,8 @@ struct TrainingSpec {
         .at_least(1);
     field("lr_scheduler", &TrainingSpec::lr_scheduler, "how the rate falls after warm-up");
     field("max_grad_norm", &TrainingSpec::max_grad_norm, "gradients are clipped to this norm").above(0);
-    field("optimizer", &TrainingSpec::optimizer, "what steps the weights");
+    field("optimizer", &TrainingSpec::optimizer,
+          "what steps the weights; adamw_8bit: AdamW whose moments are kept in 8 bits");
     field("adam_beta1", &TrainingSpec::adam_beta1, "AdamW's memory of gradients").at_least(0).at_most(1);
     field("adam_beta2", &TrainingSpec::adam_beta2, "AdamW's memory of squared gradients").at_least(0).at_most(1);
     field("adam_epsilon", &TrainingSpec::adam_epsilon, "AdamW's smallest divisor").above(0);

@@ -196,7 +196,7 @@ struct TrainingSeed {
 
 TrainingSeed training_seed(const fs::path& folder) {
   std::vector<checkpoint::LogicalTensor> tensors{{"a.weight", {{3, 5}, 2}, {"parameter", "momentum"}},
-                                                 {"b", {{7}, 1}, {"parameter", "momentum"}}};
+                                                 {"b", {{7}, 1}, {"parameter", "momentum_codes", "momentum_scales"}}};
   std::vector<std::unique_ptr<checkpoint::CheckpointSaver>> savers;
   checkpoint::TrainingState state;
   state.step = 3;
@@ -205,7 +205,7 @@ TrainingSeed training_seed(const fs::path& folder) {
     savers.push_back(std::make_unique<checkpoint::CheckpointSaver>(
         checkpoint::SaverContext{.folder = folder, .attempt = "f", .rank = rank, .ranks = 2}, tensors));
     auto copy = std::make_shared<checkpoint::HostCopy>(checkpoint::share_of(tensors, 2, rank));
-    for (std::size_t i = 0; i < copy->pieces().size(); ++i) std::ranges::fill(copy->numbers(i), 1.0F);
+    for (std::size_t i = 0; i < copy->pieces().size(); ++i) std::ranges::fill(copy->bytes(i), std::byte{1});
     if (!savers.back()->begin(state, copy)) throw std::logic_error("no seed");
   }
   const auto saved = savers[0]->wait();

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/dynamic_map.hpp"
 #include "tensor/gpu/gpu_primitives.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
 #include "tensor/gpu/gpu_sum.hpp"
@@ -7,6 +9,16 @@
 
 namespace muster::tensor {
 namespace {
+
+// [2, 2, 256]: of the signed map and the unsigned one the values, and the middles between them.
+at::Tensor code_maps() {
+  constexpr std::int64_t codes = 256;
+  at::Tensor maps = at::empty({2, 2, codes}, at::kFloat);
+  auto* numbers = maps.mutable_data_ptr<float>();
+  for (const kernels::DynamicMap* map : {&kernels::signed_map(), &kernels::unsigned_map()})
+    for (const float* row : {map->values, map->middles}) numbers = std::copy_n(row, codes, numbers);
+  return maps;
+}
 
 // Where a matrix begins must not change the library's choice of a kernel: Note [Rows of deterministic products].
 at::Tensor well_placed(const at::Tensor& rows) {
@@ -99,20 +111,18 @@ class GpuTrainingOps final : public TrainingOps {
   void adamw(const at::Tensor& parameter, const at::Tensor& first_moment, const at::Tensor& second_moment,
              const GradientSum& gradient, const AdamWStep& step) override {
     check_state(parameter, gradient, {first_moment, second_moment});
-    const auto steps = static_cast<double>(step.step);
-    cuda::AdamW rule;
-    rule.gradient_scale = static_cast<float>(step.gradient_scale);
-    rule.multiple = 0x1p-44 * step.gradient_scale;
-    rule.kept = static_cast<float>(1 - step.rate * step.decay);
-    rule.first_share = static_cast<float>(1 - step.beta1);
-    rule.beta2 = static_cast<float>(step.beta2);
-    rule.second_share = static_cast<float>(1 - step.beta2);
-    rule.second_root = static_cast<float>(std::sqrt(1 - std::pow(step.beta2, steps)));
-    rule.epsilon = static_cast<float>(step.epsilon);
-    rule.step_size = static_cast<float>(step.rate / (1 - std::pow(step.beta1, steps)));
-    check_launch(cuda::adamw(current_stream(parameter), rule, kernel_sum(gradient), parameter.numel(),
+    check_launch(cuda::adamw(current_stream(parameter), rule_of(step), kernel_sum(gradient), parameter.numel(),
                              parameter.mutable_data_ptr(), first_moment.mutable_data_ptr(),
                              second_moment.mutable_data_ptr()));
+  }
+
+  void adamw(const at::Tensor& parameter, const CodedMoment& first_moment, const CodedMoment& second_moment,
+             const GradientSum& gradient, const AdamWStep& step) override {
+    check_state(parameter, gradient, {});
+    check_coded(parameter, {first_moment, second_moment});
+    if (!maps_.defined()) maps_ = code_maps().to(parameter.device());
+    check_launch(cuda::adamw(current_stream(parameter), rule_of(step), kernel_sum(gradient), parameter.numel(),
+                             parameter.mutable_data_ptr(), coded(first_moment, 0), coded(second_moment, 1)));
   }
 
   void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const GradientSum& gradient,
@@ -142,6 +152,29 @@ class GpuTrainingOps final : public TrainingOps {
   }
 
  private:
+  static cuda::AdamW rule_of(const AdamWStep& step) {
+    const auto steps = static_cast<double>(step.step);
+    cuda::AdamW rule;
+    rule.gradient_scale = static_cast<float>(step.gradient_scale);
+    rule.multiple = 0x1p-44 * step.gradient_scale;
+    rule.kept = static_cast<float>(1 - step.rate * step.decay);
+    rule.first_share = static_cast<float>(1 - step.beta1);
+    rule.beta2 = static_cast<float>(step.beta2);
+    rule.second_share = static_cast<float>(1 - step.beta2);
+    rule.second_root = static_cast<float>(std::sqrt(1 - std::pow(step.beta2, steps)));
+    rule.epsilon = static_cast<float>(step.epsilon);
+    rule.step_size = static_cast<float>(step.rate / (1 - std::pow(step.beta1, steps)));
+    return rule;
+  }
+
+  // map: 0: the signed one, 1: the unsigned one.
+  cuda::CodedMoment coded(const CodedMoment& moment, std::int64_t map) const {
+    const auto* values = maps_[map].const_data_ptr<float>();
+    return {{values, values + maps_.size(2)},
+            moment.codes.mutable_data_ptr<std::uint8_t>(),
+            moment.scales.mutable_data_ptr<float>()};
+  }
+
   // weights: nullptr: the losses alone.
   at::Tensor cross_entropy(const at::Tensor& logits, void* values, const at::Tensor& targets, const float* weights,
                            double temperature) {
@@ -187,6 +220,7 @@ class GpuTrainingOps final : public TrainingOps {
   }
 
   bool deterministic_;
+  at::Tensor maps_;  // of codes, on the device; undefined until the first step that needs them
   bool adds_in_place_ = true;
 };
 

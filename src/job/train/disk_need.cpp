@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "base/text.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/logical_tensor.hpp"
+#include "spec/coded_states.hpp"
 
 namespace muster::job {
 namespace {
@@ -18,10 +20,22 @@ constexpr std::int64_t record_bytes_of_run = std::int64_t{1} << 20;  // settings
 
 ByteCount times(std::int64_t count, ByteCount bytes) { return {count * bytes.value}; }
 
-std::vector<std::string> optimizer_states(spec::OptimizerKind kind) {
-  if (kind == spec::OptimizerKind::sgd) return {};
-  if (kind == spec::OptimizerKind::sgd_momentum) return {"momentum"};
-  return {"first_moment", "second_moment"};
+// What a checkpoint keeps of a tensor: its numbers, and the optimizer's states.
+std::int64_t bytes_in_checkpoint(spec::OptimizerKind kind, std::int64_t elements, bool embedding) {
+  constexpr std::int64_t width = sizeof(float);
+  switch (kind) {
+    case spec::OptimizerKind::adamw:
+    case spec::OptimizerKind::adamw_fused:
+      break;
+    case spec::OptimizerKind::adamw_8bit:
+      if (!spec::has_coded_states(elements, embedding)) break;
+      return width * elements + 2 * spec::coded_state_bytes(elements);
+    case spec::OptimizerKind::sgd:
+      return width * elements;
+    case spec::OptimizerKind::sgd_momentum:
+      return 2 * width * elements;
+  }
+  return 3 * width * elements;
 }
 
 // Checkpoints that a run writes from beginning to end.
@@ -31,14 +45,26 @@ std::int64_t saves_of(const wire::TrainTask& task) {
   return regular + (task.save_at_end == spec::FinalSave::all && !last_is_regular ? 1 : 0);
 }
 
+std::vector<checkpoint::TensorDeclaration> adapter_tensors(const spec::ModelShape& shape,
+                                                           const spec::AdapterOptions& options) {
+  auto tensors = checkpoint::tensors_of_adapter(shape, options);
+  if (!tensors) throw std::logic_error("an adapter that the model cannot have: " + tensors.error().what);
+  return std::move(*tensors);
+}
+
 // In float32.
 ByteCount adapter_size(const spec::ModelShape& shape, const spec::AdapterOptions& options) {
-  const auto tensors = checkpoint::tensors_of_adapter(shape, options);
-  if (!tensors) throw std::logic_error("an adapter that the model cannot have: " + tensors.error().what);
   ByteCount bytes;
-  for (const checkpoint::TensorDeclaration& tensor : *tensors)
+  for (const checkpoint::TensorDeclaration& tensor : adapter_tensors(shape, options))
     bytes.value += tensor.dimensions.elements() * spec::bytes_per_element(tensor.type);
   return bytes;
+}
+
+std::set<std::string> embeddings_of(const spec::ModelShape& shape) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+    if (spec::is_embedding(shape.tensors[i].role)) names.insert(shape.path(spec::TensorId{i}));
+  return names;
 }
 
 std::string parts_of(const DiskNeed& need) {
@@ -66,12 +92,17 @@ ByteCount DiskNeed::needed() const {
 }
 
 ByteCount checkpoint_size(const spec::ModelShape& shape, const wire::TrainTask& task) {
-  const std::vector<std::string> states = optimizer_states(task.optimizer.kind);
-  if (task.adapters) return times(1 + std::ssize(states), adapter_size(shape, *task.adapters));
+  const std::set<std::string> embeddings = embeddings_of(shape);
   ByteCount bytes;
-  for (const checkpoint::LogicalTensor& tensor :
-       checkpoint::trained_tensors(shape, states))
-    bytes.value += tensor.dimensions.elements() * std::ssize(tensor.states) * static_cast<std::int64_t>(sizeof(float));
+  const auto add = [&](const std::string& name, const spec::Dimensions& dimensions) {
+    bytes.value += bytes_in_checkpoint(task.optimizer.kind, dimensions.elements(), embeddings.contains(name));
+  };
+  if (task.adapters)
+    for (const checkpoint::TensorDeclaration& tensor : adapter_tensors(shape, *task.adapters))
+      add(tensor.name, tensor.dimensions);
+  else
+    for (const checkpoint::LogicalTensor& tensor : checkpoint::trained_tensors(shape, {}))
+      add(tensor.name, tensor.dimensions);
   return bytes;
 }
 

@@ -23,6 +23,7 @@
 #include "planning/remedy_words.hpp"
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
+#include "spec/coded_states.hpp"
 #include "system/allotted_cores.hpp"
 #include "system/disk_space.hpp"
 #include "system/files.hpp"
@@ -325,6 +326,10 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   plan.plan.reasons.push_back(*adapters ? fmt::format("adapters in float32 beside weights in {}", word(compute))
                               : narrow  ? "parameters, gradients and optimizer in bfloat16, without float32 masters"
                                         : fmt::format("computed in {}, with float32 masters", word(compute)));
+  if (spec.training.optimizer == spec::OptimizerKind::adamw_8bit)
+    plan.plan.reasons.push_back(
+        fmt::format("the optimizer's moments in 8 bits, but for embeddings and tensors of fewer than {} elements",
+                    spec::least_coded_elements));
   plan.notes = devices->notes;
   if (request.purpose == host::Purpose::plan)
     plan.plan.reasons.insert(plan.plan.reasons.end(), devices->notes.begin(), devices->notes.end());

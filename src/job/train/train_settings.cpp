@@ -7,7 +7,6 @@
 #include "job/builtin_model.hpp"
 #include "job/model_forms.hpp"
 #include "job/train/train.hpp"
-#include "spec/optimizer_support.hpp"
 
 namespace muster::job {
 namespace {
@@ -87,8 +86,6 @@ class Settling {
   }
 
   void check_algorithm() {
-    if (!spec::is_supported(spec_.training.optimizer))
-      report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
     if (spec_.model.packing() && !spec_.model.use_lora && spec_.model.adapter_folders.empty())
       report(spec_.model.load_in_4bit ? "model.load_in_4bit" : "model.load_in_8bit",
              fmt::format("weights in {} bits stay as they are in training", spec_.model.load_in_4bit ? 4 : 8),

@@ -98,6 +98,11 @@ def test_the_arguments_of_the_guide_become_settings():
     }
 
 
+@pytest.mark.parametrize("name", ["adamw_8bit", "adamw_bnb_8bit"])
+def test_moments_in_eight_bits_have_the_names_that_transformers_has(name):
+    assert settings_of({"optim": name}) == {"training.optimizer": "adamw_8bit"}
+
+
 def test_any_setting_of_musters_can_be_given_by_its_name():
     assert settings_of({"training.deterministic": True, "max_steps": 3}) == {
         "training.deterministic": True,

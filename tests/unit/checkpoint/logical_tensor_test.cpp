@@ -11,19 +11,47 @@ using testing::sample_tensors;
 using testing::tensor_of;
 
 TEST(Shares, CoverEveryElementOnceAndDifferByAtMostOne) {
-  const auto tensors = sample_tensors();
+  auto tensors = sample_tensors();
+  std::erase_if(tensors, [](const LogicalTensor& tensor) { return tensor.name == "coded"; });
   for (int ranks = 1; ranks <= 40; ++ranks) {
     std::vector<Piece> all;
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto share = share_of(tensors, ranks, rank);
-      least = std::min(least, element_count(share));
-      most = std::max(most, element_count(share));
+      least = std::min(least, byte_count(share) / 4);
+      most = std::max(most, byte_count(share) / 4);
       all.insert(all.end(), share.begin(), share.end());
     }
     EXPECT_TRUE(check_coverage(tensors, all, "all")) << ranks;
     EXPECT_LE(most - least, 1) << ranks;
   }
+}
+
+TEST(Shares, OfBytesAndFloatsCoverAllAndDifferByLessThanANumberAtEachEnd) {
+  const auto tensors = sample_tensors();
+  const LogicalTensor& coded = *std::ranges::find(tensors, "coded", &LogicalTensor::name);
+  EXPECT_EQ(byte_count(coded), 4 * 533 + 533 + 4 * 3);
+  for (int ranks = 1; ranks <= 40; ++ranks) {
+    std::vector<Piece> all;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto share = share_of(tensors, ranks, rank);
+      least = std::min(least, byte_count(share));
+      most = std::max(most, byte_count(share));
+      all.insert(all.end(), share.begin(), share.end());
+    }
+    EXPECT_TRUE(check_coverage(tensors, all, "all")) << ranks;
+    EXPECT_LE(most - least, 8) << ranks;
+  }
+}
+
+TEST(Coverage, CountsScalesByTheirBlocks) {
+  const std::vector tensors{tensor_of("a", {257}, {"parameter", "m_scales"})};
+  EXPECT_TRUE(check_coverage(tensors, std::vector<Piece>{{"a", "parameter", 0, 257}, {"a", "m_scales", 0, 2}}, "all"));
+  const auto missing =
+      check_coverage(tensors, std::vector<Piece>{{"a", "parameter", 0, 257}, {"a", "m_scales", 0, 1}}, "all");
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(contains(missing.error().what, "m_scales of a: elements 1 to 2 are in no file"));
 }
 
 TEST(Shares, AreCutIntoPiecesThatSeveralThreadsCanCheck) {

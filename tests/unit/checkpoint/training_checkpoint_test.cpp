@@ -50,7 +50,7 @@ TEST_F(Checkpoints, SavedOnFourRanksAreResumedByTheSharesOfOneTwoAndThree) {
       testing::fill(wanted, 12);
       for (std::size_t i = 0; i < read.pieces().size(); ++i) {
         const Piece& piece = read.pieces()[i];
-        ASSERT_TRUE(opened->read(piece.tensor, piece.state, piece.first, read.numbers(i)));
+        ASSERT_TRUE(opened->read(piece.tensor, piece.state, piece.first, read.bytes(i)));
       }
       EXPECT_EQ(std::memcmp(wanted.all().data(), read.all().data(), wanted.all().size_bytes()), 0);
     }

@@ -30,6 +30,16 @@ TEST(Manifest, IsReadAsItWasWritten) {
   EXPECT_EQ(*read, sample());
 }
 
+TEST(Manifest, IsOfALaterVersionWhereAStateIsNotAFloatForEachElement) {
+  TrainingManifest manifest = sample();
+  EXPECT_TRUE(contains(*print_manifest(manifest), "\"version\": 3"));
+  std::erase_if(manifest.tensors, [](const LogicalTensor& tensor) { return tensor.name == "coded"; });
+  const auto text = print_manifest(manifest);
+  ASSERT_TRUE(text) << text.error().what;
+  EXPECT_TRUE(contains(*text, "\"version\": 2"));
+  EXPECT_EQ(parse_manifest(*text, "manifest.json").value(), manifest);
+}
+
 TEST(Manifest, IsRefusedWithAnyByteChangedLeftOutOrAdded) {
   const std::string text = *print_manifest(sample());
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -44,7 +54,8 @@ TEST(Manifest, IsRefusedWithAnyByteChangedLeftOutOrAdded) {
 }
 
 TEST(Manifest, NamesWhatItCannotMean) {
-  EXPECT_TRUE(contains(told("\"version\": 2", "\"version\": 1"), "version 1 of the format, and this muster reads 2"));
+  EXPECT_TRUE(contains(told("\"version\": 3", "\"version\": 1"), "version 1 of the format, and this muster reads 2"));
+  EXPECT_TRUE(contains(told("\"version\": 3", "\"version\": 4"), "version 4 of the format, and this muster reads 2"));
   EXPECT_TRUE(contains(told("muster-training", "other"), "no manifest of a training checkpoint"));
   EXPECT_TRUE(contains(told("\"step\": 7", "\"step\": \"7\""), "\"step\" is \"7\", and must be a whole number"));
   EXPECT_TRUE(contains(told("\"cursor\"", "\"course\""), "has no \"cursor\""));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -28,6 +29,7 @@ inline std::vector<LogicalTensor> sample_tensors() {
           tensor_of("model.norm.weight", {5}),
           tensor_of("empty", {0, 4}),
           tensor_of("frozen", {3, 3}, {"parameter"}),
+          tensor_of("coded", {41, 13}, {"parameter", "first_moment_codes", "first_moment_scales"}),
           tensor_of("scalar", {})};
 }
 
@@ -38,11 +40,22 @@ inline float number_at(std::string_view tensor, std::string_view state, std::int
       static_cast<std::uint32_t>(mix_bits(name ^ mix_bits(static_cast<std::uint64_t>(element * 1'000'003 + step)))));
 }
 
+// The bytes of these numbers of a state; a code is the first byte of the number at its place.
+inline std::vector<std::byte> bytes_at(std::string_view tensor, std::string_view state, std::int64_t first,
+                                       std::int64_t count, std::int64_t step) {
+  const auto width = static_cast<std::size_t>(spec::bytes_per_element(form_of(state).type));
+  std::vector<std::byte> bytes;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto number = std::bit_cast<std::array<std::byte, sizeof(float)>>(number_at(tensor, state, first + k, step));
+    bytes.insert(bytes.end(), number.begin(), number.begin() + static_cast<std::ptrdiff_t>(width));
+  }
+  return bytes;
+}
+
 inline void fill(HostCopy& copy, std::int64_t step) {
   for (std::size_t i = 0; i < copy.pieces().size(); ++i) {
     const Piece& piece = copy.pieces()[i];
-    for (std::int64_t k = 0; k < piece.count; ++k)
-      copy.numbers(i)[static_cast<std::size_t>(k)] = number_at(piece.tensor, piece.state, piece.first + k, step);
+    std::ranges::copy(bytes_at(piece.tensor, piece.state, piece.first, piece.count, step), copy.bytes(i).begin());
   }
 }
 
@@ -96,15 +109,12 @@ inline ::testing::AssertionResult holds(const TrainingCheckpoint& checkpoint, st
   if (checkpoint.state() != state_at(step)) return ::testing::AssertionFailure() << "another state";
   for (const LogicalTensor& tensor : checkpoint.tensors())
     for (const std::string& state : tensor.states)
-      for (std::int64_t at = 0; at < tensor.dimensions.elements(); at += slice) {
-        std::vector<float> out(static_cast<std::size_t>(std::min(slice, tensor.dimensions.elements() - at)));
+      for (std::int64_t at = 0, all = number_count(tensor, state); at < all; at += slice) {
+        const auto wanted = bytes_at(tensor.name, state, at, std::min(slice, all - at), step);
+        std::vector<std::byte> out(wanted.size());
         if (const auto read = checkpoint.read(tensor.name, state, at, out); !read)
           return ::testing::AssertionFailure() << read.error().what;
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          const float wanted = number_at(tensor.name, state, at + static_cast<std::int64_t>(i), step);
-          if (std::memcmp(&out[i], &wanted, sizeof wanted) != 0)
-            return ::testing::AssertionFailure() << state << " of " << tensor.name << ", element " << at << " + " << i;
-        }
+        if (out != wanted) return ::testing::AssertionFailure() << state << " of " << tensor.name << " from " << at;
       }
   return ::testing::AssertionSuccess();
 }

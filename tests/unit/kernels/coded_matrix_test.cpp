@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/linear.hpp"
+#include "kernels/dynamic_map.hpp"
 #include "kernels/scale_rounding.hpp"
 #include "numbers.hpp"
 
@@ -276,7 +277,7 @@ TEST(ScaleRounding, CodesAndStepsAreWhatIsLeftOfTheScales) {
   round_scales(rounded);
   for (std::size_t i = 0; i < 700; ++i) {
     EXPECT_EQ(rounded[i], coded.at(i));
-    EXPECT_EQ(rounded[i], scale_map()[coded.codes[i]] * coded.steps[i / scales_a_step] + coded.offset);
+    EXPECT_EQ(rounded[i], signed_map().values[coded.codes[i]] * coded.steps[i / scales_a_step] + coded.offset);
   }
 }
 

@@ -206,8 +206,13 @@ TEST(MemoryModel, TrainingStatesFollowFromTypesAndOptimizer) {
   EXPECT_EQ(states(WeightType::bfloat16, false, adamw, transformers), 8 * parameters);  // 2 + 2 + 4
   EXPECT_EQ(states(WeightType::float32, false, sgd, transformers), 8 * parameters);     // 4 + 4
   EXPECT_EQ(states(WeightType::float32, false, sgd_momentum, transformers), 12 * parameters);
-  EXPECT_EQ(states(WeightType::float32, false, adamw_8bit, transformers),
-            8 * parameters + 2 * parameters + 2 * 4 * ((parameters + 255) / 256));
+  // Embeddings and small tensors have moments as with adamw.
+  const auto shape = spec::build_shape(config, spec::ElementType::bfloat16);
+  const std::int64_t uncoded = weigh(shape, WeightType::float32).uncoded;
+  const std::int64_t coded = parameters - uncoded, eight = 2 * coded + 2 * 4 * ((coded + 255) / 256);
+  EXPECT_EQ(states(WeightType::float32, false, adamw_8bit, transformers), 8 * parameters + eight + 8 * uncoded);
+  EXPECT_EQ(states(WeightType::float32, true, adamw_8bit, muster), 10 * parameters + eight + 8 * uncoded);
+  EXPECT_EQ(states(WeightType::bfloat16, false, adamw_8bit, muster), 4 * parameters + eight + 4 * uncoded);
 }
 
 TEST(MemoryModel, OffloadedStatesLieInHostMemory) {
@@ -318,7 +323,12 @@ TEST(MemoryModel, AdaptersTrainLessThanTheWeights) {
     EXPECT_EQ(adapted.memory()[Component::weights], full.memory()[Component::weights]) << seed;
     Case larger = adapted;
     larger.work.adapters = adapters_of(full.config, 64, 0.05);
-    EXPECT_EQ(larger.memory()[Component::adapters] / 8, adapted.memory()[Component::adapters]) << seed;
+    const std::int64_t eighth = larger.memory()[Component::adapters] / 8, small = adapted.memory()[Component::adapters];
+    // Larger ones have more of their moments in 8 bits.
+    if (full.work.optimizer == spec::OptimizerKind::adamw_8bit)
+      EXPECT_LE(eighth, small) << seed;
+    else
+      EXPECT_EQ(eighth, small) << seed;
   }
 }
 

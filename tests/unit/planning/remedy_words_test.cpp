@@ -48,7 +48,9 @@ TEST(RemedyWords, OfAnEvaluationShortenItsOwnSequences) {
 TEST(RemedyWords, AreNoneWhereTheCommandCannotMakeTheChange) {
   EXPECT_EQ(remedy_options(Command::generate, remedy({{"model.dtype", "bfloat16"}})), "--dtype bfloat16 (why)");
   EXPECT_FALSE(remedy_options(Command::generate, remedy({{"model.use_lora", "true"}})));
-  EXPECT_FALSE(remedy_words(Command::train, {{"training.optimizer", "adamw_8bit"}}));
+  EXPECT_FALSE(remedy_words(Command::generate, {{"training.optimizer", "adamw_8bit"}}));
+  EXPECT_EQ(remedy_options(Command::train, remedy({{"training.optimizer", "adamw_8bit"}})),
+            "training.optimizer=adamw_8bit (why)");
 }
 
 TEST(RemedyWords, OfAdaptersAndPackedWeightsAreSettingsOrThePlansOwnOptions) {

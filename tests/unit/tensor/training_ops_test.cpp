@@ -495,6 +495,42 @@ TEST_P(LearningOperations, AStepHasTheSameBitsHoweverAParameterIsCut) {
   EXPECT_TRUE(at::equal(stepped({0, 1003}), stepped({0, 1, 18, 400, 1003})));
 }
 
+CodedMoment coded_zeros(std::int64_t count, at::Device device) {
+  const auto on = at::TensorOptions().device(device);
+  return {at::zeros({count}, on.dtype(at::kByte)),
+          at::zeros({(count + coded_moment_block - 1) / coded_moment_block}, on.dtype(at::kFloat))};
+}
+
+// On a GPU, too: it divides and takes roots as the CPU does.
+TEST_P(LearningOperations, AdamWOfCodedMomentsHasTheBitsOfACpu) {
+  DeviceOps cpu = std::move(*make_device_ops({}));
+  for (const std::int64_t count : {1, 255, 256, 5000}) {
+    const at::Tensor parameter = state(count), wanted = parameter.cpu().clone();
+    const CodedMoment first = coded_zeros(count, GetParam().device), second = coded_zeros(count, GetParam().device);
+    const CodedMoment cpu_first = coded_zeros(count, at::kCPU), cpu_second = coded_zeros(count, at::kCPU);
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      const GradientSum sum = holding(floats({count}, step % 3 == 0 ? 1e-5 : 3.0));
+      const GradientSum cpu_sum{sum.values.cpu(), sum.exact() ? sum.overflow.cpu() : at::Tensor()};
+      const AdamWStep rule{1e-2, 0.9, 0.95, 1e-8, 0.1, step, 0.5};
+      training().adamw(parameter, first, second, sum, rule);
+      cpu.training->adamw(wanted, cpu_first, cpu_second, cpu_sum, rule);
+    }
+    EXPECT_TRUE(at::equal(parameter.cpu(), wanted)) << count;
+    for (const auto& [found, same] : {std::pair(first, cpu_first), std::pair(second, cpu_second)}) {
+      EXPECT_TRUE(at::equal(found.codes.cpu(), same.codes)) << count;
+      EXPECT_TRUE(at::equal(found.scales.cpu(), same.scales)) << count;
+    }
+  }
+}
+
+TEST_P(LearningOperations, CodedMomentsOfAnotherParameterAreABug) {
+  const at::Tensor parameter = state(600);
+  const CodedMoment moment = coded_zeros(600, GetParam().device), other = coded_zeros(300, GetParam().device);
+  EXPECT_THROW(training().adamw(parameter, moment, other, new_sum({600}), {}), std::invalid_argument);
+  EXPECT_THROW(training().adamw(parameter, CodedMoment{moment.scales, moment.codes}, moment, new_sum({600}), {}),
+               std::invalid_argument);
+}
+
 // torch.optim.SGD, in float64.
 TEST_P(LearningOperations, SgdTakesTorchsStepsWithMomentumAndWithout) {
   for (const double momentum : {0.0, 0.9}) {

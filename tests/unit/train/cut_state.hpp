@@ -10,14 +10,16 @@
 
 #include "base/bit_mix.hpp"
 #include "communicate/thread_group.hpp"
+#include "tensor/device_ops.hpp"
 #include "train/state_transfer.hpp"
 
 namespace muster::train::testing {
 
-// Finite, of any bits. element: in the order of the model's files.
+// Finite, of any bits; of codes a byte. element: in the order of the model's files.
 inline float number_at(std::string_view tensor, std::string_view state, std::int64_t element) {
   const std::uint64_t name = std::hash<std::string_view>()(tensor) ^ mix_bits(std::hash<std::string_view>()(state));
   const std::uint64_t bits = mix_bits(name ^ mix_bits(static_cast<std::uint64_t>(element)));
+  if (state.ends_with("_codes")) return static_cast<float>(bits & 0xFFU);
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) & ~(std::uint32_t{1} << 30));
 }
 
@@ -40,6 +42,14 @@ inline std::vector<model::Parameter> parameters() {
           parameter(2, {{"last", 11}}, std::nullopt)};
 }
 
+// Some large enough for moments in 8 bits: blocks that end early, a tensor below another's short block, an embedding.
+inline std::vector<model::Parameter> large_parameters() {
+  return {parameter(0, {{"embedding", 301}}, 20),       parameter(1, {{"norm", 5}}, std::nullopt),
+          parameter(1, {{"attention", 96}}, 64, true),  parameter(1, {{"key", 100}, {"value", 110}}, 41),
+          parameter(1, {{"up", 128}, {"gate", 131}}, 40), parameter(1, {{"down", 3}}, 2001, true),
+          parameter(2, {{"last", 5000}}, std::nullopt)};
+}
+
 // Where an element of a piece is in the tensor of the model's files.
 inline std::int64_t element_of(const parallel::FlatPiece& piece, std::int64_t at) {
   const std::int64_t element = piece.first + at;
@@ -48,8 +58,9 @@ inline std::int64_t element_of(const parallel::FlatPiece& piece, std::int64_t at
 
 class CutStrategy final : public parallel::Strategy {
  public:
-  explicit CutStrategy(parallel::ShardPlace place, bool exact = false) : place_(place) {
-    const std::vector<model::Parameter> all = parameters();
+  explicit CutStrategy(parallel::ShardPlace place, bool exact = false,
+                       const std::vector<model::Parameter>& all = parameters())
+      : place_(place) {
     for (std::size_t unit = 0; unit <= static_cast<std::size_t>(all.back().unit); ++unit) {
       const parallel::FlatLayout& layout = layouts_.emplace_back(all, model::UnitId{unit});
       const std::int64_t count = layout.part_elements(place.parts);
@@ -105,18 +116,27 @@ class TwoMoments final : public optimizer::Optimizer {
   std::vector<optimizer::OptimizerState> states_;
 };
 
+enum class Moments { plain, coded };  // coded: of large parameters, in 8 bits where they can be
+
 // One rank's.
 struct CutState {
-  explicit CutState(parallel::ShardPlace place) : strategy(place), optimizer(strategy), tensors(strategy, optimizer) {}
+  explicit CutState(parallel::ShardPlace place, Moments moments = Moments::plain)
+      : strategy(place, false, moments == Moments::coded ? large_parameters() : parameters()),
+        ops(*tensor::make_device_ops({})),
+        optimizer(make_optimizer(moments)),
+        tensors(strategy, *optimizer) {}
 
-  // use: of every element held, by its state, tensor and place in the tensor of the model's files.
+  // use: of every number held, by its state, tensor and place in the tensor of the model's files.
   void each(const std::function<void(float& held, const std::string& tensor, const std::string& state,
                                      std::int64_t element)>& use) {
     for (std::size_t unit = 0; unit < strategy.shards().size(); ++unit)
-      for (const parallel::FlatPiece& piece : strategy.shards()[unit].pieces)
-        for (const std::string& state : tensors.states()) {
-          auto* numbers = tensors.held(unit, state).mutable_data_ptr<float>() + piece.offset;
-          for (std::int64_t i = 0; i < piece.count; ++i) use(numbers[i], piece.tensor, state, element_of(piece, i));
+      for (const std::string& state : tensors.states())
+        for (const parallel::FlatPiece& piece : tensors.numbers(unit, strategy.place().part, state)) {
+          const at::Tensor held = tensors.held(unit, state).narrow(0, piece.offset, piece.count);
+          const at::Tensor numbers = held.to(at::kFloat);  // itself, but of codes
+          for (std::int64_t i = 0; i < piece.count; ++i)
+            use(numbers.mutable_data_ptr<float>()[i], piece.tensor, state, element_of(piece, i));
+          if (!numbers.is_same(held)) held.copy_(numbers);
         }
   }
   void fill() {
@@ -137,17 +157,25 @@ struct CutState {
   }
 
   CutStrategy strategy;
-  TwoMoments optimizer;
+  tensor::DeviceOps ops;
+  std::unique_ptr<optimizer::Optimizer> optimizer;
   StateTensors tensors;
+
+ private:
+  std::unique_ptr<optimizer::Optimizer> make_optimizer(Moments moments) {
+    if (moments == Moments::plain) return std::make_unique<TwoMoments>(strategy);
+    return optimizer::make_optimizer({.kind = spec::OptimizerKind::adamw_8bit}, *ops.training, strategy);
+  }
 };
 
 // What every rank does, in a thread each: a state over copies of so many parts.
-inline void on_ranks(int parts, int copies, const std::function<void(communicate::Communicator&, CutState&)>& work) {
+inline void on_ranks(int parts, int copies, const std::function<void(communicate::Communicator&, CutState&)>& work,
+                     Moments moments = Moments::plain) {
   const auto ranks = communicate::make_thread_group(parts * copies, std::chrono::seconds(20));
   std::vector<std::jthread> threads;
   for (const auto& rank : ranks)
     threads.emplace_back([&, own = rank.get()] {
-      CutState state({own->rank() % parts, parts, own->rank() / parts, copies});
+      CutState state({own->rank() % parts, parts, own->rank() / parts, copies}, moments);
       work(*own, state);
     });
 }

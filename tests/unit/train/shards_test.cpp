@@ -64,6 +64,7 @@ struct Layout {
   bool exact = true;
   at::ScalarType type = at::kFloat;
   at::ScalarType state = at::kFloat;
+  spec::OptimizerKind optimizer = spec::OptimizerKind::adamw;
   std::optional<int> short_of_memory = {};  // after so many pieces, rank 1, in its first try of a step
 };
 
@@ -91,7 +92,7 @@ class Rank {
                                         {layout.keeps_parameters, false, layout.exact, layout.state});
     else
       strategy_ = parallel::make_replicas(model_, ops_, all, layout.exact, layout.state);
-    optimizer_ = optimizer::make_optimizer({}, *ops_.training, *strategy_);
+    optimizer_ = optimizer::make_optimizer({.kind = layout.optimizer}, *ops_.training, *strategy_);
     passes_.emplace(make_supervised(), model_, ops_, false);
     const auto source = model::make_random_source(config, 1);
     for (const parallel::Shard& shard : strategy_->shards())
@@ -121,8 +122,9 @@ class Rank {
     for (std::size_t i = 0; i < strategy_->shards().size(); ++i) {
       const parallel::Shard& shard = strategy_->shards()[i];
       outcome.shard_elements += shard.master.numel();
-      keep(outcome, shard, "parameter", shard.master);
-      for (const auto& state : optimizer_->states()) keep(outcome, shard, state.name, state.of_shards[i]);
+      keep(outcome, shard.pieces, "parameter", shard.master);
+      for (const auto& state : optimizer_->states())
+        keep(outcome, numbers_of(state, model::UnitId{i}, shard.pieces), state.name, state.of_shards[i]);
     }
     return outcome;
   }
@@ -189,9 +191,10 @@ class Rank {
     for (int i = 0; i < 3; ++i) outcome.loss.push_back(sum[i].item<std::int64_t>());
   }
 
-  static void keep(Outcome& outcome, const parallel::Shard& shard, const std::string& state, const at::Tensor& held) {
+  static void keep(Outcome& outcome, const std::vector<parallel::FlatPiece>& pieces, const std::string& state,
+                   const at::Tensor& held) {
     const at::Tensor flat = held.to(at::kFloat);
-    for (const parallel::FlatPiece& piece : shard.pieces) {
+    for (const parallel::FlatPiece& piece : pieces) {
       Numbers& whole = outcome.tensors[piece.tensor + ":" + state];
       whole.resize(static_cast<std::size_t>(piece.rows * piece.columns.value_or(1)), nowhere);
       std::memcpy(whole.data() + piece.first, flat.const_data_ptr<float>() + piece.offset,
@@ -304,6 +307,31 @@ INSTANTIATE_TEST_SUITE_P(Models, Sharded,
                                            std::tuple(spec::Family::gpt2, true, at::kFloat),
                                            std::tuple(spec::Family::qwen3, true, at::kBFloat16)));
 
+// Matrices with moments in 8 bits, beside others without.
+spec::ModelConfig wider_config(spec::Family family, bool tied) {
+  spec::ModelConfig config = config_of(family, tied);
+  config.hidden = 64;
+  config.head_size = 16;
+  return config;
+}
+
+TEST(Shards, MomentsInEightBitsHaveTheSameBitsInEveryLayout) {
+  for (const spec::Family family : {spec::Family::llama, spec::Family::gpt2}) {
+    const spec::ModelConfig config = wider_config(family, family == spec::Family::gpt2);
+    Layout alone = one_rank;
+    alone.optimizer = spec::OptimizerKind::adamw_8bit;
+    const Outcome expected = train(config, alone);
+    int coded = 0;
+    for (const auto& [name, numbers] : expected.tensors) coded += name.ends_with(":second_moment_codes") ? 1 : 0;
+    EXPECT_EQ(coded, family == spec::Family::llama ? 3 * 5 + 1 : 3 * 4);  // of each block, and the head
+    for (Layout layout : layouts()) {
+      SCOPED_TRACE(layout.name);
+      layout.optimizer = alone.optimizer;
+      expect_same_bits(expected, train(config, layout));
+    }
+  }
+}
+
 TEST(Shards, PlainSumsDifferByRoundingAlone) {
   const spec::ModelConfig config = config_of(spec::Family::llama, false);
   Layout alone = one_rank, four{"full_shard on 4", 4};
@@ -354,6 +382,20 @@ TEST(Shards, StatesOfBfloat16HaveTheBitsOfReplicasWhereARankHasOnePass) {
       for (const auto& [name, numbers] : expected.tensors)
         for (const float number : numbers) ASSERT_EQ(number, static_cast<float>(c10::BFloat16(number))) << name;
     }
+  }
+}
+
+TEST(Shards, MomentsInEightBitsBesideBfloat16HaveTheBitsOfReplicas) {
+  const spec::ModelConfig config = wider_config(spec::Family::llama, false);
+  for (const int ranks : {1, 2, 3}) {
+    Layout replicas{"ddp", ranks, false}, sharded{"full_shard", ranks};
+    for (Layout* layout : {&replicas, &sharded}) {
+      layout->micro_batch = sequences;
+      layout->exact = false;
+      layout->type = layout->state = at::kBFloat16;
+      layout->optimizer = spec::OptimizerKind::adamw_8bit;
+    }
+    expect_same_bits(train(config, replicas), train(config, sharded));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "checkpoint/slice_bounds.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::CutState;
+using testing::Moments;
 using testing::number_at;
 using testing::on_ranks;
 
@@ -50,8 +52,8 @@ checkpoint::TrainingState step(std::int64_t number) {
   return facts;
 }
 
-fs::path save(const fs::path& folder, int parts, int copies, int saving_ranks) {
-  on_ranks(parts, copies, [&](communicate::Communicator& ranks, CutState& state) {
+fs::path save(const fs::path& folder, int parts, int copies, int saving_ranks, Moments moments = Moments::plain) {
+  const auto work = [&](communicate::Communicator& ranks, CutState& state) {
     state.fill();
     const StateTransfer transfer(ranks, at::kCPU, saving_ranks, state.tensors);
     Checkpoints checkpoints(task_in(folder, saving_ranks), {ranks.rank(), {}}, state.tensors, transfer);
@@ -64,28 +66,31 @@ fs::path save(const fs::path& folder, int parts, int copies, int saving_ranks) {
     state.each([](float& held, const std::string&, const std::string&, std::int64_t) { held = 0; });
     const auto saved = checkpoints.completed(true);
     ASSERT_TRUE(saved) << saved.error().what;
-  });
+  };
+  on_ranks(parts, copies, work, moments);
   return folder / "checkpoints" / "step-2";
 }
 
-void expect_readable(const fs::path& path, int parts, int copies, int reading_ranks) {
-  on_ranks(parts, copies, [&](communicate::Communicator& ranks, CutState& state) {
+void expect_readable(const fs::path& path, int parts, int copies, int reading_ranks,
+                     Moments moments = Moments::plain) {
+  const auto work = [&](communicate::Communicator& ranks, CutState& state) {
     const StateTransfer transfer(ranks, at::kCPU, reading_ranks, state.tensors);
     const auto opened = checkpoint::TrainingCheckpoint::open(path);
     ASSERT_TRUE(opened) << opened.error().what;
     const auto filled = transfer.fill(transfer.has_files() ? reader_of(*opened) : must_not_read);
     ASSERT_TRUE(filled) << filled.error().what;
     EXPECT_TRUE(state.is_filled());
-  });
+  };
+  on_ranks(parts, copies, work, moments);
 }
 
-class FromTo : public ::testing::TestWithParam<int> {};
+class FromTo : public ::testing::TestWithParam<std::tuple<int, Moments>> {};
 
 TEST_P(FromTo, WhatSoManyPartsSavedIsReadByAnyOtherNumberOfPartsBitForBit) {
-  const int parts = GetParam();
+  const auto [parts, moments] = GetParam();
   for (int saving = 1; saving <= parts; ++saving) {
     const Folder folder;
-    const fs::path path = save(folder.path(), parts, 1, saving);
+    const fs::path path = save(folder.path(), parts, 1, saving, moments);
     const auto opened = checkpoint::TrainingCheckpoint::open(path);
     ASSERT_TRUE(opened) << opened.error().what;
     ASSERT_TRUE(opened->verify(1));
@@ -93,20 +98,23 @@ TEST_P(FromTo, WhatSoManyPartsSavedIsReadByAnyOtherNumberOfPartsBitForBit) {
       for (int with_files = 1; with_files <= readers; ++with_files) {
         SCOPED_TRACE(::testing::Message()
                      << parts << " parts by " << saving << " ranks, " << readers << " parts by " << with_files);
-        expect_readable(path, readers, 1, with_files);
+        expect_readable(path, readers, 1, with_files, moments);
       }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Parts, FromTo, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Parts, FromTo,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(Moments::plain, Moments::coded)));
 
 TEST(StateTransfer, SavesTheFirstOfSeveralCopiesAndFillsAllOfThem) {
-  for (const int parts : {1, 2, 3})
+  for (const auto& [parts, moments] : {std::pair(1, Moments::plain), std::pair(2, Moments::plain),
+                                       std::pair(3, Moments::plain), std::pair(2, Moments::coded)})
     for (const int with_files : {1, 2, parts, parts + 1, 2 * parts}) {
       SCOPED_TRACE(::testing::Message() << "2 copies of " << parts << " parts, " << with_files << " ranks with files");
       const Folder folder;
-      const fs::path path = save(folder.path(), parts, 2, std::min(with_files, 2 * parts));
-      expect_readable(path, parts, 2, std::min(with_files, 2 * parts));
-      expect_readable(path, 3, 1, 2);
+      const fs::path path = save(folder.path(), parts, 2, std::min(with_files, 2 * parts), moments);
+      expect_readable(path, parts, 2, std::min(with_files, 2 * parts), moments);
+      expect_readable(path, 3, 1, 2, moments);
     }
 }
 
@@ -202,6 +210,17 @@ TEST(StateTensors, AreTheSameHoweverTheStateIsCut) {
   ASSERT_EQ(whole.tensors.tensors().size(), 8U);
   EXPECT_EQ(whole.tensors.tensors()[2].dimensions, (spec::Dimensions{{96, 31}, 2}));
   EXPECT_EQ(model_dimensions(whole.tensors.tensors()[2]), (spec::Dimensions{{31, 96}, 2}));
+}
+
+TEST(StateTensors, AreEightBitsOfLargeTensorsThatBeginABlockAndAreNoEmbedding) {
+  const CutState state({1, 3, 0, 1}, Moments::coded);
+  const std::vector<std::string> plain{"parameter", "first_moment", "second_moment"};
+  const std::vector<std::string> coded{"parameter", "first_moment_codes", "first_moment_scales",
+                                       "second_moment_codes", "second_moment_scales"};
+  std::map<std::string, std::vector<std::string>> found;
+  for (const checkpoint::LogicalTensor& tensor : state.tensors.tensors()) found[tensor.name] = tensor.states;
+  for (const char* name : {"attention", "key", "up", "gate", "down", "last"}) EXPECT_EQ(found[name], coded) << name;
+  for (const char* name : {"embedding", "norm", "value"}) EXPECT_EQ(found[name], plain) << name;
 }
 
 TEST(StateTensors, OfAPartAreSavedInOnePieceEach) {
