@@ -100,18 +100,18 @@ class TestAnswers:
     def test_have_the_same_bits_alone_and_beside_others(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
                                                   for prompt in PROMPTS for adapter in ("some", "", "all", "scaled")])
-        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "scaled", "--log-probabilities"))
+        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "scaled", "--logprobs"))
         plain = generate.prompts("plain.txt", *PROMPTS)
         answers = lambda found: [(row["tokens"], row["logprobs"]) for row in found]
         for place, adapter in enumerate(("some", "", "all", "scaled")):
             words = ("--adapter", adapter) if adapter else ()
-            assert answers(together[place::4]) == answers(rows(generate(*GREEDY, "-p", plain, "--log-probabilities", *words)))
+            assert answers(together[place::4]) == answers(rows(generate(*GREEDY, "-p", plain, "--logprobs", *words)))
 
     def test_two_stages_give_the_answers_of_one(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
                                                   for prompt in PROMPTS for adapter in ("some", "all")])
         words = (*GREEDY, "-p", mixed, "--adapter", "all", "some")
-        split = generate(*words, "--ranks", "2", 'model.device_map={"model.embed_tokens": 0, "model.layers.0": 0, '
+        split = generate(*words, "--ranks", "2", 'model.device_map={"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0": 0, '
                          '"model.layers.1": 1, "model.norm": 1, "lm_head": 1}')
         assert [row["tokens"] for row in rows(split)] == [row["tokens"] for row in rows(generate(*words))]
 
@@ -120,7 +120,7 @@ class TestAnswers:
         words = (*GREEDY, "-p", generate.prompts("plain.txt", *PROMPTS), "--adapter", adapter)
         expected = [row["tokens"] for row in rows(generate(*words))]
         for device in (1, "disk"):
-            device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": device,
+            device_map = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0": 0, "model.layers.1": device,
                           "model.norm": 0 if device == "disk" else 1, "lm_head": device}
             ranks = ("--ranks", "2") if device == 1 else ()
             found = generate(*words, *ranks, f"model.device_map={json.dumps(device_map)}")

@@ -140,7 +140,9 @@ data::MicroBatch batch_of(const Cell& cell) {
 model::WeightForms forms_of(const Cell& cell) {
   model::WeightForms forms;
   const spec::ModelShape shape = spec::build_shape(config_of(cell.tied), spec::ElementType::float32);
-  if (cell.adapters) model::add_adapter(forms, shape, *cell.adapters).value();
+  if (cell.adapters) {
+    EXPECT_TRUE(model::add_adapter(forms, shape, *cell.adapters));
+  }
   return forms;
 }
 
