@@ -28,7 +28,7 @@ void adamw(ThreadTeam& team, const AdamWRule& rule, const Sum& gradient, std::in
 // A moment of a parameter in 8 bits: for each 256 elements in turn, the last ones may be fewer, the largest magnitude,
 // and for each element the code of its share of that.
 struct CodedMoment {
-  std::uint8_t* codes = nullptr;  // places in the signed map (dynamic_map.hpp), of the second moment in the unsigned one
+  std::uint8_t* codes = nullptr;  // places in the signed map (dynamic_map.hpp); of the second moment in the unsigned
   float* scales = nullptr;
 };
 // The same step from moments as their codes have them. The parameter is stepped by the new ones, which are coded after

@@ -98,7 +98,7 @@ def nearest(map: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def by_rule(
     parameter: torch.Tensor, gradients: list[torch.Tensor], rules: list[Rule], maps: list[torch.Tensor]
 ) -> Outcome:
-    """The steps in numpy, number by number as torch.optim.AdamW's formula has them, with nearest codes of these maps."""
+    """The steps in numpy, number by number by the formula of torch.optim.AdamW, with nearest codes of these maps."""
     f = np.float32
     values = parameter.float().numpy().copy()
     tables = [map.numpy() for map in maps]

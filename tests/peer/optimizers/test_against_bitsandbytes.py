@@ -86,7 +86,7 @@ def test_a_bfloat16_parameter_is_rounded_once_a_step_and_its_moments_are_not(dri
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["normal", "sparse"])
 def test_a_step_is_the_librarys_but_for_codes_that_it_misses(driver, kind, rule):
-    """The library's CPU looks codes up in 65,536 bins: it may miss the nearest by one, and its zero is not quite zero."""
+    """The library's CPU looks codes up in 65,536 bins: it may miss the nearest by one, and its zero is a little off."""
     parameter, gradients = problem(20_000, 1, kind)
     own = driver.stepped(parameter, gradients, [RULES[rule]])
     library = of_library(parameter, gradients, RULES[rule])
