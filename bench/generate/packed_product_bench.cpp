@@ -40,7 +40,8 @@ class PackedProductBench {
     auto made = tensor::make_device_ops({at::Device(at::kCUDA, 0), 1, spec::Attention::sdpa, false});
     if (!made) throw std::runtime_error(made.error().what);
     ops_ = std::move(*made);
-    for (const Product& product : products()) values_.push_back((random({product.outputs, product.inputs}) * 0.02).cpu());
+    for (const Product& product : products())
+      values_.push_back((random({product.outputs, product.inputs}) * 0.02).cpu());
   }
 
   void run(const std::vector<std::int64_t>& row_counts) {
@@ -85,7 +86,7 @@ class PackedProductBench {
     const at::Tensor input = random({rows, product.inputs}), bias = random({product.outputs});
     at::Tensor sum = random({rows, product.outputs});
     auto& primitives = *ops_.primitives;
-    return microseconds([&](int turn) {
+    const auto call = [&](int turn) {
       const tensor::Weight& weight = weights_[at][static_cast<std::size_t>(turn)];
       if (at == 0) {
         primitives.linear(weight, bias, input);
@@ -95,7 +96,8 @@ class PackedProductBench {
         const auto both = primitives.linear(weight, {}, input).chunk(2, 1);
         ops_.rows->activate(config_.activation, both[0], both[1]);
       }
-    }, replays(rows));
+    };
+    return microseconds(call, replays(rows));
   }
   double backward(std::size_t at, std::int64_t rows) {
     const at::Tensor gradient = random({rows, products()[at].outputs});

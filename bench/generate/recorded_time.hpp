@@ -11,7 +11,7 @@ namespace muster::bench {
 
 constexpr int turns = 16;  // weights that take turns, so that none is still in the chip's cache
 
-// Of one call; call is given the number of its turn.
+// The time of one call, which is given the number of its turn.
 inline double microseconds(const std::function<void(int)>& call, int replays = 20) {
   using Clock = std::chrono::steady_clock;
   const auto stream = c10::cuda::getStreamFromPool();

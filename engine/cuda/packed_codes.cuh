@@ -56,7 +56,7 @@ __device__ inline float part(const float4& values, int at) {
   return at == 0 ? values.x : at == 1 ? values.y : at == 2 ? values.z : values.w;
 }
 
-// Of 16 bytes: what a quad's codes of an octet take, and where they begin.
+// How many times 16 bytes a quad's codes of an octet take, and where they begin.
 template <bool bytes>
 constexpr unsigned octet_words = (bytes ? 2 : 1) * quads;
 template <bool bytes>
@@ -85,7 +85,7 @@ class Decoder {
  public:
   __device__ explicit Decoder(const PackedTask& task) : own_(task.values[threadIdx.x % 16]) {}
 
-  // Of input 0 … 7 of output 0 … 3.
+  // What input 0 … 7 of output 0 … 3 stands for.
   __device__ float value(const Codes<bytes>& codes, int output, int input) const {
     if constexpr (bytes) {
       // 2^23 + code + 128, put together from its bytes.

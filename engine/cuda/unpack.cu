@@ -45,7 +45,7 @@ class Unpacking {
   }
 
  private:
-  // Of an input beyond the last: any one.
+  // For an input beyond the last, any scale.
   __device__ float scale_of(int phase, int input, int output) const {
     const int slot = (octet_ * octet + input + phase) >> task_.run_shift, last = task_.slots - 1;
     return part(scales_of(task_, panel_, quad_)[min(slot, last) * quads], output);

@@ -32,7 +32,8 @@ PanelViews views_of(const Weight& weight, bool on_host) {
   const CodedPanels panels = panels_of(weight.outputs, weight.inputs, weight.form());
   std::int64_t begin = 0;
   const auto take = [&](at::ScalarType type, std::int64_t rows) {
-    const std::int64_t bytes = panels.panels() * rows * panel_columns * static_cast<std::int64_t>(c10::elementSize(type));
+    const auto size = static_cast<std::int64_t>(c10::elementSize(type));
+    const std::int64_t bytes = panels.panels() * rows * panel_columns * size;
     const at::Tensor part = weight.storage.narrow(0, begin, bytes).view(type);
     begin += bytes;
     return part.view({panels.panels(), rows, panel_columns});
@@ -48,7 +49,8 @@ PanelViews views_of(const Weight& weight, bool on_host) {
 at::Tensor in_words(const at::Tensor& bytes) {
   const std::int64_t inputs = bytes.size(1), missing = -inputs & (bytes_of_word - 1);
   const at::Tensor whole = missing == 0 ? bytes : at::constant_pad_nd(bytes, {0, 0, 0, missing});
-  return whole.view({bytes.size(0), -1, bytes_of_word, panel_columns}).transpose(2, 3).contiguous().view(at::kInt).squeeze(3);
+  const at::Tensor groups = whole.view({bytes.size(0), -1, bytes_of_word, panel_columns});
+  return groups.transpose(2, 3).contiguous().view(at::kInt).squeeze(3);
 }
 
 // Lanes [first_row, first_row + rows) of `to` become the first ones of `from`.

@@ -199,7 +199,7 @@ class GpuPrimitives final : public Primitives {
     const WeightForm form = like.form();
     return {rows, like.inputs, form.type, at::empty({packed_bytes(rows, like.inputs, form)}, at::kByte), form.packing};
   }
-  // A packed weight's numbers, for as long as a product needs them: the allocator has the same memory ready for the next.
+  // A packed weight's numbers, for as long as a product needs them: the allocator keeps the memory ready for the next.
   static Weight plain(const Weight& weight) {
     if (!weight.packing) return weight;
     return {weight.outputs, weight.inputs, weight.type, unpacked(weight, words_of(weight))};

@@ -27,7 +27,10 @@ class GuardedBytes {
     std::memset(data_, 0xFF, size);
   }
   GuardedBytes(GuardedBytes&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), mapped_(other.mapped_), data_(other.data_), size_(other.size_) {}
+      : memory_(std::exchange(other.memory_, nullptr)),
+        mapped_(other.mapped_),
+        data_(other.data_),
+        size_(other.size_) {}
   GuardedBytes& operator=(GuardedBytes&& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(mapped_, other.mapped_);

@@ -57,7 +57,8 @@ class PackedExample {
  private:
   void describe(const kernels::CodedPanels& panels) {
     const std::int64_t rows = panels.panels() * 16;
-    codes_ = panels.has_bytes() ? words_of_bytes(panels) : copy(panels.groups(0), panels.panels() * panels.panel_bytes());
+    codes_ = panels.has_bytes() ? words_of_bytes(panels)
+                                : copy(panels.groups(0), panels.panels() * panels.panel_bytes());
     scales_ = copy(panels.scales(0), rows * panels.slots() * std::int64_t{sizeof(float)});
     packed_ = {.codes = codes_.data(),
                .scales = reinterpret_cast<const float*>(scales_.data()),

@@ -77,7 +77,8 @@ class PackedProducts : public testing::TestWithParam<Packing> {
       auto [sum, magnitudes] = job.sum_of(at / sizes.outputs, at % sizes.outputs);
       if (adds.bias) sum += static_cast<double>(job.bias[i % static_cast<std::size_t>(sizes.outputs)]);
       if (adds.base) sum += static_cast<double>(base[i]);
-      ASSERT_NEAR(static_cast<double>(output[i]), sum, tolerance<T>(magnitudes, sum)) << i << " of " << sizes.rows << " rows";
+      ASSERT_NEAR(static_cast<double>(output[i]), sum, tolerance<T>(magnitudes, sum))
+          << i << " of " << sizes.rows << " rows";
     }
   }
 
@@ -139,7 +140,8 @@ TEST_P(PackedProducts, TakeABiasAndWhatIsThereAlready) {
       }
 }
 
-// Tiles of 32 outputs, panels of 16: whole ones, parts, one alone; one chunk of 64 inputs, and more than all warps have.
+// Tiles of 32 outputs, panels of 16: whole ones, parts, one alone; one chunk of 64 inputs, and more than all warps
+// have.
 TEST_P(PackedProducts, HaveAnyNumberOfOutputsAndChunks) {
   for (const auto& [outputs, inputs] : {std::pair<std::int64_t, std::int64_t>{1, 64}, {16, 64}, {17, 320}, {32, 1216},
                                         {65, 64}, {130, 128}})
@@ -197,7 +199,8 @@ TEST_P(PackedProducts, OfOtherFormsAreLeftToOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Packings, PackedProducts,
                          testing::Values(Packing{"int8", kernels::Code::int8, 0},
-                                         Packing{"nf4", kernels::Code::nf4, 64}, Packing{"fp4", kernels::Code::fp4, 64}),
+                                         Packing{"nf4", kernels::Code::nf4, 64},
+                                         Packing{"fp4", kernels::Code::fp4, 64}),
                          [](const auto& named) { return std::string(named.param.name); });
 
 TEST(PackedProductForms, RunsThatCrossAChunkAreLeftToOthers) {

@@ -36,7 +36,7 @@ class PackedWeights : public testing::TestWithParam<Device> {
   at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
     return at::randn(sizes).to(GetParam().device, type);
   }
-  // Of rows [first, last), on the host.
+  // On the host: rows [first, last).
   at::Tensor numbers_of(const Weight& weight, std::int64_t first, std::int64_t last) {
     return primitives().take_rows(weight, at::arange(first, last, at::kLong).to(GetParam().device)).cpu();
   }
