@@ -5,6 +5,7 @@ torch_to_install=torch==2.13.0
 environment=$state/venv
 requirements=$root/scripts/test-requirements.txt
 requirements_alone=$root/scripts/test-requirements-alone.txt
+requirements_apart=$root/scripts/test-requirements-apart.txt
 
 # Sets `python`, `python_executable` and `python_version`, and whether it can make environments and has its headers.
 read_python() {
@@ -140,7 +141,7 @@ with open(os.path.join(sysconfig.get_paths()["purelib"], "muster_torch.pth"), "w
 # The environment with the pinned packages; installed again only when their list changes.
 set_up_test_environment() {
   local wanted installed=""
-  wanted="$(cat "$requirements" "$requirements_alone" 2>/dev/null | sha256sum) $torch_origin $python_executable $python_version"
+  wanted="$(cat "$requirements" "$requirements_alone" "$requirements_apart" 2>/dev/null | sha256sum) $torch_origin $python_executable $python_version"
   local stamp=$environment/.muster-requirements
   if [[ -f $stamp ]]; then read -r installed <"$stamp" || installed=""; fi
   if [[ $installed == "$wanted" && -x $environment/bin/python ]]; then return 0; fi
@@ -158,6 +159,10 @@ set_up_test_environment() {
   if [[ -f $requirements_alone ]]; then
     run_logged pip install --no-deps --requirement "$requirements_alone" ||
       fail "the packages of $requirements_alone could not be installed" "check the network, and run again"
+  fi
+  if [[ -f $requirements_apart ]]; then
+    run_logged pip install --no-deps --upgrade --target "$environment/apart" --requirement "$requirements_apart" ||
+      fail "the packages of $requirements_apart could not be installed" "check the network, and run again"
   fi
   echo "$wanted" >"$stamp"
 }

@@ -5,20 +5,18 @@ import importlib
 import re
 import sys
 import types
-from importlib.metadata import distribution
+from pathlib import Path
 
-PACKAGES = {
-    "gptqmodel": ["gptqmodel", "gptqmodel.models", "gptqmodel.quantization"],
-    "autoawq": ["awq", "awq.utils", "awq.modules", "awq.modules.linear"],
-}
+APART = Path(sys.prefix) / "apart"  # scripts/test-requirements-apart.txt
+PACKAGES = ["gptqmodel", "gptqmodel.models", "gptqmodel.quantization", "awq", "awq.utils", "awq.modules",
+            "awq.modules.linear"]  # fmt: skip
 
 
 def prepare():
-    for name, modules in PACKAGES.items():
-        for module in modules:
-            bare = types.ModuleType(module)
-            bare.__path__ = [str(distribution(name).locate_file(module.replace(".", "/")))]
-            sys.modules[module] = bare
+    for module in PACKAGES:
+        bare = types.ModuleType(module)
+        bare.__path__ = [str(APART / module.replace(".", "/"))]
+        sys.modules[module] = bare
     sys.modules["gptqmodel"].DEBUG_ON = False
     sys.modules.setdefault("pcre", re)  # gptqmodel's faster regular expressions, which packing has no use for
     config = importlib.import_module("gptqmodel.quantization.config")

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -160,6 +161,7 @@ def become_torchrun(folder, arguments, environment, streams):
     for name in set(os.environ) - set(environment):
         del os.environ[name]
     os.environ.update(environment)
+    tempfile.tempdir = None  # what is imported already may have asked for it, in another environment
     sys.argv = ["torchrun", *arguments]
     from torch.distributed.run import main
 
