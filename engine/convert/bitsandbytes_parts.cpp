@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kernels/scale_rounding.hpp"
-#include "spec/model/quantized_methods.hpp"
+#include "kernels/coded/scale_rounding.hpp"
+#include "spec/model/quantized/quantized_methods.hpp"
 
 namespace muster::convert {
 namespace {

@@ -15,7 +15,7 @@
 #include "convert/weight_coder.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/model_source.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 #include "system/disk_space.hpp"
 
 namespace muster::convert {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/coded_matrix.hpp"
-#include "kernels/dynamic_map.hpp"
-#include "kernels/scale_rounding.hpp"
+#include "kernels/coded/coded_matrix.hpp"
+#include "kernels/coded/dynamic_map.hpp"
+#include "kernels/coded/scale_rounding.hpp"
 
 namespace muster::convert {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Note [Words of codes]
 // Codes lie in panels of sixteen outputs: [inputs / n][16] words of 32 bits, where the code of input n g + i is part i,
-// lowest first, of a word of group g. A word has n = 8 codes of 4 bits, as on a CPU (kernels/coded_panels.hpp), or
+// lowest first, of a word of group g. A word has n = 8 codes of 4 bits, as on a CPU (kernels/coded/coded_panels.hpp), or
 // n = 4 of 8 bits, which a CPU keeps byte by byte. So 16 bytes are four outputs' codes of the same inputs, and what a
 // tensor core takes from one lane are consecutive inputs. Scales and phases lie as on a CPU.
 #pragma once

@@ -97,7 +97,7 @@ struct AdamW {
 LaunchError adamw(Stream stream, const AdamW& rule, const Sum& gradient, std::int64_t count, void* parameter,
                   void* first_moment, void* second_moment);
 
-// A map of 8-bit codes, on the device: kernels/dynamic_map.hpp.
+// A map of 8-bit codes, on the device: kernels/coded/dynamic_map.hpp.
 struct CodeMap {
   const float* values = nullptr;   // [256]
   const float* middles = nullptr;  // [256]

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/activation.hpp"
-#include "kernels/lane_math.hpp"
+#include "kernels/lanes/lane_math.hpp"
 
 namespace muster::kernels {
 

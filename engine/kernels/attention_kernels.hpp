@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/attention_job.hpp"
-#include "kernels/lane_math.hpp"
+#include "kernels/lanes/lane_math.hpp"
 #include "kernels/product_kernels.hpp"
 #include "kernels/row_access.hpp"
 #include "kernels/tile_kernels.hpp"

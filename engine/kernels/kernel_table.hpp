@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/attention_job.hpp"
-#include "kernels/coded_adamw_job.hpp"
-#include "kernels/coded_panels.hpp"
+#include "kernels/coded/coded_adamw_job.hpp"
+#include "kernels/coded/coded_panels.hpp"
 #include "kernels/exact_product.hpp"
 #include "kernels/optimizer_job.hpp"
 #include "kernels/packing.hpp"

@@ -3,8 +3,8 @@
 
 #include "kernels/attention_gradient_kernels.hpp"
 #include "kernels/attention_kernels.hpp"
-#include "kernels/coded_adamw_kernels.hpp"
-#include "kernels/coding_kernels.hpp"
+#include "kernels/coded/coded_adamw_kernels.hpp"
+#include "kernels/coded/coding_kernels.hpp"
 #include "kernels/exact_product_kernels.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/logits_kernels.hpp"

@@ -1,7 +1,7 @@
 #if defined(__x86_64__)
 
 #include "kernels/kernel_table_of.hpp"
-#include "kernels/lanes_avx2.hpp"
+#include "kernels/lanes/lanes_avx2.hpp"
 
 namespace muster::kernels {
 

@@ -1,5 +1,5 @@
 #include "kernels/kernel_table_of.hpp"
-#include "kernels/lanes_portable.hpp"
+#include "kernels/lanes/lanes_portable.hpp"
 
 namespace muster::kernels {
 

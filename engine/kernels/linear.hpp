@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/coded_matrix.hpp"
+#include "kernels/coded/coded_matrix.hpp"
 #include "kernels/packed_matrix.hpp"
 #include "kernels/scalar.hpp"
 #include "kernels/sum.hpp"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/draw_weight.hpp"
-#include "kernels/lane_math.hpp"
+#include "kernels/lanes/lane_math.hpp"
 #include "kernels/row_access.hpp"
 #include "kernels/row_jobs.hpp"
 

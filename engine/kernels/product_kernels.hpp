@@ -1,7 +1,7 @@
 // The parts of a matrix product that run on every thread, for one kind of lanes.
 #pragma once
 
-#include "kernels/coded_panel_kernels.hpp"
+#include "kernels/coded/coded_panel_kernels.hpp"
 #include "kernels/product.hpp"
 #include "kernels/row_access.hpp"
 #include "kernels/tile_kernels.hpp"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/coded_panels.hpp"
+#include "kernels/coded/coded_panels.hpp"
 
 namespace muster::kernels {
 

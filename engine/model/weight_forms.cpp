@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "checkpoint/adapters/adapted_source.hpp"
-#include "spec/model/adapted_modules.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 #include "tensor/element_types.hpp"
 
 namespace muster::model {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "kernels/scale_rounding.hpp"
+#include "kernels/coded/scale_rounding.hpp"
 #include "tensor/cpu_scalar.hpp"
 
 namespace muster::tensor {

@@ -1,7 +1,7 @@
 // Packed weights as the CPU's kernels see them.
 #pragma once
 
-#include "kernels/coded_matrix.hpp"
+#include "kernels/coded/coded_matrix.hpp"
 #include "tensor/primitives.hpp"
 
 namespace muster::tensor {

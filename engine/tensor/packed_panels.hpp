@@ -1,5 +1,5 @@
 // A packed weight's memory on a device that reads codes in words (engine/cuda/packed_kernels.hpp, Note [Words of
-// codes]), as tensors: filled from the host's, which lies as the CPU's kernels have it (kernels/coded_panels.hpp).
+// codes]), as tensors: filled from the host's, which lies as the CPU's kernels have it (kernels/coded/coded_panels.hpp).
 #pragma once
 
 #include "tensor/primitives.hpp"

@@ -7,9 +7,9 @@
 
 #include "base/text.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
-#include "spec/model/adapted_modules.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/model_search.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 #include "spec/packed_name.hpp"
 
 namespace muster::job {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "spec/coded_states.hpp"
-#include "spec/model/adapted_modules.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 namespace muster::plan {
 namespace {

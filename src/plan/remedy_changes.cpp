@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 #include "spec/capability.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 namespace muster::plan {
 namespace {

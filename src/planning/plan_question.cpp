@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "host/host_memory.hpp"
-#include "spec/model/adapted_modules.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 #include "system/files.hpp"
 
 namespace muster::planning {

@@ -9,7 +9,7 @@ target_link_libraries(sanitized INTERFACE yaml-cpp fmt::fmt nlohmann_json::nlohm
 # add_sanitized_layer(FOLDER LIBRARY...): sanitized_NAME, by the folder's last name.
 function(add_sanitized_layer folder)
   cmake_path(GET folder FILENAME name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/*/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/chat/(model_text|model_text_files|special_tokens)\\.cpp$")  # they are of models, not of templates
   add_library(sanitized_${name} STATIC ${sources})
   target_link_libraries(sanitized_${name} PUBLIC ${ARGN} sanitized)

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "kernels/dynamic_map.hpp"
+#include "kernels/coded/dynamic_map.hpp"
 #include "tensor/device_ops.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "base/byte_count.hpp"
 #include "checkpoint/export_model.hpp"
 #include "checkpoint/tensor_source.hpp"
-#include "spec/model/adapted_modules.hpp"
-#include "spec/model/adapter_config.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
+#include "spec/model/adapters/adapter_config.hpp"
 
 namespace muster::checkpoint {
 

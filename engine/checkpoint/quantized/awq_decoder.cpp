@@ -3,8 +3,8 @@
 
 #include "checkpoint/quantized/grouped_decoder.hpp"
 #include "spec/model/bit_field.hpp"
-#include "spec/model/quantized_methods.hpp"
-#include "spec/model/quantized_parts.hpp"
+#include "spec/model/quantized/quantized_methods.hpp"
+#include "spec/model/quantized/quantized_parts.hpp"
 
 namespace muster::checkpoint {
 namespace {

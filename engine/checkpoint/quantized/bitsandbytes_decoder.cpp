@@ -9,7 +9,7 @@
 
 #include "checkpoint/quantized/matrix_decoder.hpp"
 #include "json/json_text.hpp"
-#include "spec/model/quantized_methods.hpp"
+#include "spec/model/quantized/quantized_methods.hpp"
 
 namespace muster::checkpoint {
 namespace {

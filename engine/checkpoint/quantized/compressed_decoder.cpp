@@ -9,7 +9,7 @@
 #include "checkpoint/quantized/float8.hpp"
 #include "checkpoint/quantized/group_index.hpp"
 #include "checkpoint/quantized/scale_grid.hpp"
-#include "spec/model/quantized_parts.hpp"
+#include "spec/model/quantized/quantized_parts.hpp"
 
 namespace muster::checkpoint {
 namespace {

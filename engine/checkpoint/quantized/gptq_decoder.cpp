@@ -3,7 +3,7 @@
 #include "checkpoint/quantized/group_index.hpp"
 #include "checkpoint/quantized/grouped_decoder.hpp"
 #include "spec/model/bit_field.hpp"
-#include "spec/model/quantized_parts.hpp"
+#include "spec/model/quantized/quantized_parts.hpp"
 
 namespace muster::checkpoint {
 namespace {

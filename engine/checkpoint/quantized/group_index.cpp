@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "spec/model/quantized_parts.hpp"
+#include "spec/model/quantized/quantized_parts.hpp"
 
 namespace muster::checkpoint {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors_source.hpp"
-#include "spec/model/quantized_tensors.hpp"
+#include "spec/model/quantized/quantized_tensors.hpp"
 
 namespace muster::checkpoint {
 

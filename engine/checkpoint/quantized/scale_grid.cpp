@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/number_conversion.hpp"
-#include "spec/model/quantized_parts.hpp"
+#include "spec/model/quantized/quantized_parts.hpp"
 
 namespace muster::checkpoint {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/dynamic_map.hpp"
+#include "kernels/coded/dynamic_map.hpp"
 #include "tensor/gpu/gpu_primitives.hpp"
 #include "tensor/gpu/gpu_scalar.hpp"
 #include "tensor/gpu/gpu_sum.hpp"

@@ -9,7 +9,7 @@
 #include "spec/model/config_reader.hpp"
 #include "json/json_text.hpp"
 #include "spec/model/families.hpp"
-#include "spec/model/quantization_reader.hpp"
+#include "spec/model/quantized/quantization_reader.hpp"
 #include "spec/model/rope_reader.hpp"
 
 namespace muster::spec {

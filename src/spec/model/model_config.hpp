@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "spec/model/activation.hpp"
 #include "spec/element_type.hpp"
-#include "spec/model/checkpoint_quantization.hpp"
+#include "spec/model/quantized/checkpoint_quantization.hpp"
 #include "spec/model/rope.hpp"
 
 namespace muster::spec {

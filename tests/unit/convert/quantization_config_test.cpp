@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "spec/model/quantization_reader.hpp"
+#include "spec/model/quantized/quantization_reader.hpp"
 
 namespace muster::convert {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cuda/packed_kernels.hpp"
 #include "guarded_bytes.hpp"
-#include "kernels/coded_matrix.hpp"
+#include "kernels/coded/coded_matrix.hpp"
 
 namespace muster::cuda {
 

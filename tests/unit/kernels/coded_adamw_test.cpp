@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/dynamic_map.hpp"
+#include "kernels/coded/dynamic_map.hpp"
 #include "kernels/optimizer.hpp"
 #include "numbers.hpp"
 

@@ -1,10 +1,10 @@
-#include "kernels/coded_matrix.hpp"
+#include "kernels/coded/coded_matrix.hpp"
 
 #include <gtest/gtest.h>
 
 #include "kernels/linear.hpp"
-#include "kernels/dynamic_map.hpp"
-#include "kernels/scale_rounding.hpp"
+#include "kernels/coded/dynamic_map.hpp"
+#include "kernels/coded/scale_rounding.hpp"
 #include "numbers.hpp"
 
 namespace muster::kernels {

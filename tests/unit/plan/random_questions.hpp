@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/plan.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 namespace muster::plan {
 

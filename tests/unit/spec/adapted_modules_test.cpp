@@ -1,4 +1,4 @@
-#include "spec/model/adapted_modules.hpp"
+#include "spec/model/adapters/adapted_modules.hpp"
 
 #include <gtest/gtest.h>
 

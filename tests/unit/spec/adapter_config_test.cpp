@@ -1,4 +1,4 @@
-#include "spec/model/adapter_config.hpp"
+#include "spec/model/adapters/adapter_config.hpp"
 
 #include <gtest/gtest.h>
 

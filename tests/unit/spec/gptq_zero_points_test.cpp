@@ -1,4 +1,4 @@
-#include "spec/model/gptq_zero_points.hpp"
+#include "spec/model/quantized/gptq_zero_points.hpp"
 
 #include <gtest/gtest.h>
 

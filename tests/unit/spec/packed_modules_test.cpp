@@ -1,4 +1,4 @@
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 #include <gtest/gtest.h>
 

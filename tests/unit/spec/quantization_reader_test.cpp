@@ -1,4 +1,4 @@
-#include "spec/model/quantization_reader.hpp"
+#include "spec/model/quantized/quantization_reader.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
