@@ -47,10 +47,12 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
     auto* option = command.add_option(names, options->short_values[name],
                                       fmt::format("{}{} ({})", field.help, choice, shortened.key));
     option->group(group_of(shortened.key));
-    if (shortened.many)
+    if (shortened.values == spec::ShortOption::Values::several)
       option->expected(1, -1);
     else
       option->expected(1)->allow_extra_args(false);  // the next word is a setting
+    if (shortened.values == spec::ShortOption::Values::one_each)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   command.add_flag("--print-config", options->print, "show every value and where it came from, and stop");
   command.add_option("SETTINGS", options->settings,

@@ -37,10 +37,10 @@ class HostCopy {
   }
 
   std::span<const Piece> pieces() const { return pieces_; }
-  // Of a piece of any state.
+  // For a piece of any state.
   std::span<std::byte> bytes(std::size_t piece) { return writable().subspan(starts_[piece], size_of(piece)); }
   std::span<const std::byte> bytes(std::size_t piece) const { return all().subspan(starts_[piece], size_of(piece)); }
-  // Of a piece of float32 numbers.
+  // For a piece of float32 numbers.
   std::span<float> numbers(std::size_t piece) {
     if (!is_float(pieces_[piece])) throw std::logic_error("bytes of a checkpoint taken for numbers");
     return {memory_.get() + starts_[piece] / sizeof(float), static_cast<std::size_t>(pieces_[piece].count)};

@@ -45,7 +45,7 @@ struct Piece {
 // How many numbers a state of the tensor has, and in how many bytes.
 std::int64_t number_count(const LogicalTensor& tensor, std::string_view state);
 std::int64_t byte_count(const LogicalTensor& tensor, std::string_view state);
-// Of all states.
+// All states together.
 std::int64_t byte_count(const LogicalTensor& tensor);
 
 // As transformers has them.

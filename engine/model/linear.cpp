@@ -70,7 +70,7 @@ at::Tensor unscaled_gradient(tensor::DeviceOps& ops, const Linear& layer, const 
 // As Linear::input_gradient, of a layer whose adapters are decomposed, as all of a model are while it is trained.
 at::Tensor decomposed_input_gradient(tensor::DeviceOps& ops, const Pass& pass, const Linear& layer,
                                      const at::Tensor& output_gradient) {
-  // Of W·x', which is scaled by f - 1 beside W·x, or with it where nothing is left out.
+  // The gradient of W·x', which is scaled by f - 1 beside W·x, or with it where nothing is left out.
   const at::Tensor scaled = pass.dropout ? at::zeros_like(output_gradient) : output_gradient.clone();
   for (const Adapter& adapter : layer.adapters) {
     const at::Tensor factors = factors_of(ops, layer.weight, adapter);

@@ -64,7 +64,7 @@ class StateTensors {
                          const at::Tensor& flat) const;
 
  private:
-  // Of a state that is not "parameter".
+  // For a state that is not "parameter".
   const optimizer::OptimizerState& remembered(const std::string& state) const;
   std::vector<std::string> states_of(std::size_t unit, const parallel::FlatPiece& whole) const;
 

@@ -65,7 +65,7 @@ constexpr std::int64_t scales_in_a_run = 256;  // scales that are in 8 bits them
 
 std::int64_t divided(std::int64_t bytes, std::int64_t parts) { return (bytes + parts - 1) / parts; }
 
-// Of a packed matrix with this many outputs: one for each of them in 8 bits, one for each run in 4 bits.
+// A packed matrix with this many outputs has one for each of them in 8 bits, one for each run in 4 bits.
 std::int64_t bytes_of_scales(const spec::WeightPacking& packing, std::int64_t elements, std::int64_t outputs) {
   if (packing.bits() == 8) return outputs * scale_bytes;
   const std::int64_t scales = divided(elements, packing.run);

@@ -66,7 +66,7 @@ Result<spec::ResolvedSpec> resolve_configuration(const spec::Schema& schema, con
     std::vector<std::string> values;
     for (const std::string& value : words->second) {
       // --gpu-ids takes all words up to the next option; a setting among them is a setting.
-      if (shortened.many && value.find('=') != std::string::npos)
+      if (shortened.values == spec::ShortOption::Values::several && value.find('=') != std::string::npos)
         settings.push_back(value);
       else
         values.push_back(value);

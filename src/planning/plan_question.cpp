@@ -190,7 +190,7 @@ struct PlannedDevices {
   std::vector<plan::PlanDevice> spare;  // visible, healthy, not asked for
 };
 
-// Of the GPUs to plan for, the ones max_memory names.
+// The GPUs to plan for; of these, the ones max_memory names where it names any.
 Result<PlannedDevices> planned_devices(host::Host& host, const PlanRequest& plan_request) {
   const auto gpus = gpus_to_plan_for(host, plan_request);
   if (!gpus) return gpus.error();

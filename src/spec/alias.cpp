@@ -115,14 +115,15 @@ constexpr std::array reserved_table{
     ReservedVariable{"GPU_LIST", "another spelling of MUSTER_DISTRIBUTED_GPU_IDS"},
 };
 
+using Values = ShortOption::Values;
 constexpr std::array short_table{
-    ShortOption{"--model", "model.path", false, 'm'},
-    ShortOption{"--adapter", "model.adapters", true},
-    ShortOption{"--data", "data.path", false, '\0', true},
-    ShortOption{"--lr", "training.learning_rate", false, '\0', true},
-    ShortOption{"--epochs", "training.num_epochs", false, '\0', true},
-    ShortOption{"--num-gpus", "distributed.num_gpus", false, 'n'},
-    ShortOption{"--gpu-ids", "distributed.gpu_ids", true},
+    ShortOption{"--model", "model.path", Values::one, 'm'},
+    ShortOption{"--adapter", "model.adapters", Values::one_each},
+    ShortOption{"--data", "data.path", Values::one, '\0', true},
+    ShortOption{"--lr", "training.learning_rate", Values::one, '\0', true},
+    ShortOption{"--epochs", "training.num_epochs", Values::one, '\0', true},
+    ShortOption{"--num-gpus", "distributed.num_gpus", Values::one, 'n'},
+    ShortOption{"--gpu-ids", "distributed.gpu_ids", Values::several},
     ShortOption{"--device", "distributed.device"},
     ShortOption{"--ranks", "distributed.ranks"},
     ShortOption{"--strategy", "distributed.strategy"},

@@ -24,9 +24,11 @@ struct ReservedVariable {
 
 // A short form on the command line: "--num-gpus", or "-n", for distributed.num_gpus.
 struct ShortOption {
+  enum class Values { one, several, one_each };  // --gpu-ids 0 2 3; --adapter A --adapter B
+
   std::string_view option;
   std::string_view key;
-  bool many = false;   // takes several values: --gpu-ids 0 2 3
+  Values values = Values::one;
   char letter = '\0';  // of its one-letter form; none: '\0'
   bool trains = false;  // only for the commands that train, or plan training
 };

@@ -22,7 +22,7 @@ constexpr bool has_coded_states(std::int64_t elements, bool embedding) {
   return !embedding && elements >= least_coded_elements;
 }
 
-// Of one moment: its codes, and the scales of its blocks.
+// One moment: its codes, and the scales of its blocks.
 constexpr std::int64_t coded_state_bytes(std::int64_t elements) {
   constexpr std::int64_t scale = 4;
   return elements + scale * ((elements + coded_state_block - 1) / coded_state_block);

@@ -125,7 +125,7 @@ class CompressedDecoder final : public MatrixDecoder {
     return static_cast<float>(static_cast<std::int32_t>(code) - (1 << (method_.bits - 1)));
   }
 
-  // Of the cells of the scales; none where codes are symmetric. Packed ones follow one another down a column.
+  // Those of the cells of the scales; none where codes are symmetric. Packed ones follow one another down a column.
   Result<std::vector<float>> read_zeros(const QuantizedMatrix& matrix, const ScaleGrid& scales) const {
     if (method_.symmetric) return std::vector<float>{};
     const std::int64_t cells = scales.rows() * scales.width();

@@ -7,7 +7,7 @@
 
 namespace muster::checkpoint {
 
-// Of these columns, one number each below groups. word: the part that says it, where the files have it; otherwise (and,
+// For each of these columns a number below groups. word: the part that says it, where the files have it; otherwise (and,
 // where it may be unset, if it says -1 for all) group_size consecutive columns are a group. Refused: a number beyond the
 // groups.
 Result<std::vector<std::int64_t>> groups_of_columns(const SafetensorsSource& files,

@@ -34,9 +34,9 @@ struct DynamicMap {
   }
 };
 
-// Of numbers of either sign, 0 among them.
+// For numbers of either sign, 0 among them.
 const DynamicMap& signed_map();
-// Of numbers from 0 on.
+// For numbers from 0 on.
 const DynamicMap& unsigned_map();
 
 }  // namespace muster::kernels

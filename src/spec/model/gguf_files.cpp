@@ -26,7 +26,7 @@ struct PartName {
   fs::path other(std::int64_t part) const { return fmt::format("{}-{:05}-of-{:05}.gguf", stem, part, count); }
 };
 
-// Of "x-00001-of-00003.gguf".
+// What the name of a part says: "x-00001-of-00003.gguf".
 std::optional<PartName> read_part_name(const fs::path& file) {
   constexpr std::size_t ending = std::string_view("-00001-of-00003").size();
   const std::string name = file.stem().string();

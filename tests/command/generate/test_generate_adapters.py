@@ -71,6 +71,10 @@ def scores(model, tokenizer, pairs: list[dict]) -> list[float]:
     return found
 
 
+def beside(*adapters: str) -> list[str]:
+    return [word for adapter in adapters for word in ("--adapter", adapter)]
+
+
 class TestScores:
     def test_are_those_of_peft_whatever_is_in_the_batch(self, generate, folder):
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
@@ -78,7 +82,7 @@ class TestScores:
                  for prompt in PROMPTS for adapter in ("all", "some", "scaled", "")]
         prompts = generate.prompts("pairs.jsonl", *pairs)
         found = [row["logprob"] for row in rows(generate(
-            *CPU, "-p", prompts, "--score", "--adapter", "all", "some", "scaled", "--batch-size", "4"))]
+            *CPU, "-p", prompts, "--score", *beside("all", "some", "scaled"), "--batch-size", "4"))]
         for adapter in ("all", "some", "scaled", ""):
             own = [i for i, pair in enumerate(pairs) if pair["adapter"] == adapter]
             expected = scores(loaded(folder, adapter), tokenizer, [pairs[i] for i in own])
@@ -100,7 +104,7 @@ class TestAnswers:
     def test_have_the_same_bits_alone_and_beside_others(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
                                                   for prompt in PROMPTS for adapter in ("some", "", "all", "scaled")])
-        together = rows(generate(*GREEDY, "-p", mixed, "--adapter", "all", "some", "scaled", "--logprobs"))
+        together = rows(generate(*GREEDY, "-p", mixed, *beside("all", "some", "scaled"), "--logprobs"))
         plain = generate.prompts("plain.txt", *PROMPTS)
         answers = lambda found: [(row["tokens"], row["logprobs"]) for row in found]
         for place, adapter in enumerate(("some", "", "all", "scaled")):
@@ -110,7 +114,7 @@ class TestAnswers:
     def test_two_stages_give_the_answers_of_one(self, generate):
         mixed = generate.prompts("mixed.jsonl", *[{"prompt": prompt, "adapter": adapter}
                                                   for prompt in PROMPTS for adapter in ("some", "all")])
-        words = (*GREEDY, "-p", mixed, "--adapter", "all", "some")
+        words = (*GREEDY, "-p", mixed, *beside("all", "some"))
         split = generate(*words, "--ranks", "2", 'model.device_map={"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0": 0, '
                          '"model.layers.1": 1, "model.norm": 1, "lm_head": 1}')
         assert [row["tokens"] for row in rows(split)] == [row["tokens"] for row in rows(generate(*words))]
@@ -128,7 +132,7 @@ class TestAnswers:
 
     def test_the_first_adapter_is_taken_where_a_prompt_names_none(self, generate):
         plain = generate.prompts("plain.txt", *PROMPTS)
-        both = rows(generate(*GREEDY, "-p", plain, "--adapter", "some", "all"))
+        both = rows(generate(*GREEDY, "-p", plain, *beside("some", "all")))
         assert both == rows(generate(*GREEDY, "-p", plain, "--adapter", "some"))
 
     def test_the_folder_of_an_adapter_may_stand_for_its_model(self, generate, folder):
@@ -143,7 +147,7 @@ class TestAnswers:
 class TestMistakes:
     def test_a_name_that_no_adapter_has_is_told_with_its_line(self, generate):
         prompts = generate.prompts("wrong.jsonl", {"prompt": "a"}, {"prompt": "b", "adapter": "som"})
-        result = generate(*CPU, "-p", prompts, "--adapter", "all", "some")
+        result = generate(*CPU, "-p", prompts, *beside("all", "some"))
         assert result.returncode == 2
         assert "wrong.jsonl:2" in result.stderr and '"som"' in result.stderr and "all, some" in result.stderr
 
@@ -156,11 +160,11 @@ class TestMistakes:
         (folder / "other").mkdir(exist_ok=True)
         if not (folder / "other/all").exists():
             (folder / "other/all").symlink_to(folder / "all")
-        result = generate(*CPU, "a", "--adapter", "all", "other/all")
+        result = generate(*CPU, "a", *beside("all", "other/all"))
         assert result.returncode == 2 and "two adapters are called all" in result.stderr
 
     def test_whole_modules_are_not_shared_with_other_adapters_or_the_model_alone(self, generate):
-        result = generate(*CPU, "a", "--adapter", "all", "whole")
+        result = generate(*CPU, "a", *beside("all", "whole"))
         assert result.returncode == 2 and "embed_tokens" in result.stderr and "--adapter whole" in result.stderr
         prompts = generate.prompts("alone.jsonl", {"prompt": "a"}, {"prompt": "b", "adapter": ""})
         result = generate(*CPU, "-p", prompts, "--adapter", "whole")

@@ -222,9 +222,8 @@ class TestRefusals:
         refused(scripted(*BARE, "-p", prompts, "-o", "./p.txt"), 2, "both the prompts and the output")
         assert (scripted.folder / "p.txt").read_text() == "a\n"
 
-    def test_name_what_this_version_lacks(self, scripted):
+    def test_name_options_of_other_commands(self, scripted):
         prompts = scripted.prompts("p.txt", "a")
-        refused(scripted(*BARE, "-p", prompts, "model.load_in_8bit=true"), 2, "4- and 8-bit loading")
         refused(scripted(*BARE, "-p", prompts, "--output", "x"), 2, "the file for the answers is -o FILE")
 
     def test_never_fall_back_to_the_cpu(self, scripted):

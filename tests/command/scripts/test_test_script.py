@@ -192,7 +192,7 @@ def test_as_many_tests_run_at_once_as_processors_and_memory_allow(suites, proces
     assert result.returncode == 0, result.stdout + result.stderr
     (call,) = (call for call in suites.calls() if call.startswith("ctest"))
     memory = int(re.search(r"MemTotal: *(\d+) kB", Path("/proc/meminfo").read_text())[1])
-    assert 1 <= int(re.search(r"-j (\d+)", call)[1]) <= min(processors, max(memory // (3 * 1024 * 1024), 1))
+    assert 1 <= int(re.search(r"-j (\d+)", call)[1]) <= min((3 * processors + 1) // 2, max(memory // (3 * 1024 * 1024), 1))
 
 
 def test_every_native_test_has_a_limit_of_time():

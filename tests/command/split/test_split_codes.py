@@ -68,7 +68,7 @@ def test_several_adapters_beside_codes_give_the_bytes_of_one_process(generate: G
     both = adapters[model]
     rows = [{"prompt": prompt, "adapter": adapter} for prompt in ("The capital of France", "Grüße", "1") for adapter in (*both, "")]
     generate.prompts("mixed.jsonl", *rows)
-    words = (*FORMS["nf4"], "--adapter", *both)
+    words = (*FORMS["nf4"], *(word for adapter in both for word in ("--adapter", adapter)))
     alone = answers(generate, model, *words, prompts="mixed.jsonl")
     for ranks in ("2", "3"):
         assert answers(generate, model, *words, "--ranks", ranks, "--device-map", "balanced", prompts="mixed.jsonl") == alone

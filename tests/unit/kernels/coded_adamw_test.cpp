@@ -37,7 +37,7 @@ struct Stepped {
 
 enum class Gradients { plain, exact, narrow };  // narrow: and the parameter in bfloat16
 
-// Of many decades, some of them zero.
+// Numbers of many decades, some of them zero.
 Numbers gradients_of(Scalar scalar, std::int64_t count, unsigned seed) {
   Numbers drawn = Numbers::drawn(scalar, count, seed, 0.1F);
   for (std::int64_t i = 0; i < count; ++i)
