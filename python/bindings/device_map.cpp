@@ -16,7 +16,7 @@
 #include "plan/memory_model.hpp"
 #include "host/host_memory.hpp"
 #include "spec/model/model_source.hpp"
-#include "spec/model/packed_modules.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 namespace muster::python {
 namespace {

@@ -364,10 +364,13 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
     return;
   }
   if (workload.adapters) {
-    const std::int64_t states = widths.weights_of_adapters + widths.master + widths.gradients;
+    // Units with magnitudes are gathered from their masters, which are as wide as these.
+    const bool from_masters = holds_parts(workload, layout) && workload.adapters->block.decomposed;
+    const std::int64_t outside = divided(workload.adapters->before + workload.adapters->after, parts * shards);
     const std::int64_t uncoded = divided(std::min(workload.adapters->uncoded, share.adapters), parts * shards);
-    memory[Component::adapters] =
-        adapters * states + optimizer_bytes(workload.optimizer, adapters, uncoded, widths.optimizer);
+    memory[Component::adapters] = (from_masters ? outside : adapters) * widths.weights_of_adapters +
+                                  adapters * (widths.master + widths.gradients) +
+                                  optimizer_bytes(workload.optimizer, adapters, uncoded, widths.optimizer);
     return;
   }
   memory[Component::master] = parameters * widths.master;
