@@ -120,10 +120,30 @@ def test_every_layout_gives_the_same_bits_and_what_shards_saved_is_resumed(class
                             (2, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"})):
             train_runs.assert_same_bits(alone, classroom.train(models[name], rows, ranks, micro_batch_size=2,
                                                                gradient_checkpointing="full", **SETTINGS | QLORA | mode))
-        begun = classroom.train(models[name], rows, 4, save_steps=5, **SETTINGS | QLORA | {"distributed.strategy": "fsdp"})
-        checkpoint = {"experiment.resume": begun.folder / "checkpoints/step-5"}
-        assert classroom.start(models[name], rows, 3, save_steps=5, **SETTINGS | QLORA | checkpoint).code == 0
-        train_runs.assert_same_bits(alone, begun)
+        for ranks, mode in ((1, {}), (2, {"distributed.strategy": "ddp"}), (3, {"distributed.strategy": "fsdp"})):
+            begun = classroom.train(models[name], rows, 4, save_steps=5, **SETTINGS | QLORA | {"distributed.strategy": "fsdp"})
+            checkpoint = {"experiment.resume": begun.folder / "checkpoints/step-5"}
+            resumed = classroom.start(models[name], rows, ranks, save_steps=5, **SETTINGS | QLORA | mode | checkpoint)
+            assert resumed.code == 0 and "resuming after step 5" in resumed.text, resumed.text
+            train_runs.assert_same_bits(alone, begun)
+
+
+def test_a_checkpoint_is_refused_over_another_base_or_the_base_in_another_form(classroom, rows, models):
+    begun = classroom.train(models["even"], rows, save_steps=4, **SETTINGS | QLORA)
+    resume = {"experiment.resume": begun.folder / "checkpoints/step-4"}
+    for words in ({"model.bnb_4bit_quant_type": "fp4"}, {"model.bnb_4bit_use_double_quant": "false"},
+                  {"model.load_in_4bit": "false", "model.bnb_4bit_use_double_quant": "false"},
+                  {"model.llm_int8_skip_modules": "[down_proj]"}):
+        refused = classroom.start(models["even"], rows, **SETTINGS | QLORA | words | resume)
+        assert refused.code == 2 and "its numbers would change" in refused.text, refused.text
+    changed = classroom.folder / "changed-base-of-codes"
+    oracle = model_cases.load(models["even"], torch.float32)
+    with torch.no_grad():
+        oracle.model.layers[0].mlp.up_proj.weight[0, 0] += 1
+    oracle.save_pretrained(changed)
+    classroom.add_tokenizer(changed)
+    refused = classroom.start(changed, rows, **SETTINGS | QLORA | resume)
+    assert refused.code == 2, refused.text
 
 
 def generate(classroom, model, prompts, *words):
