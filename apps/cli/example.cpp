@@ -27,6 +27,7 @@ constexpr std::array example_table{
             "for other programs"},
     Example{"muster model convert", "muster model convert smollm2 smollm2-nf4 --to nf4 --double-quant",
             "in 4 bits, as bitsandbytes has them"},
+    Example{"muster model merge", "muster model merge runs/adds-*/model merged", "what a run with model.use_lora=true trained"},
     Example{"muster generate", "muster generate -m smollm2 --interactive", "a conversation"},
     Example{"muster generate", "muster generate -m smollm2 -p examples/prompts.jsonl -o answers.jsonl",
             "a file of prompts"},

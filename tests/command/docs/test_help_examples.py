@@ -13,6 +13,7 @@ BEFORE = [
     "export MUSTER_GPUS=examples/eight_gpus.yaml",
     "muster model get smollm2",
     "muster train training.max_steps=2 --device cpu",
+    "muster train -m runs/*/model --data builtin:arithmetic model.use_lora=true training.max_steps=2 --device cpu --name adds",
     "muster sweep examples/sweep.yaml --name pairs --device cpu limits.trials=1",
 ]
 

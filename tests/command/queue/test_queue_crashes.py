@@ -87,8 +87,9 @@ def test_a_batch_that_is_damaged_takes_only_its_own_jobs_with_it(queue):
     (first,) = queue.submit("sleep", "1000", options=["-n", 8])
     waiting = queue.submit("true", options=["-n", 1]) + queue.submit("true", options=["-n", 1])
     queue.until(lambda: queue.state_of(first) == "running")
-    queue.kill_conductor()
+    # Before the kill: another conductor may be waiting to take over.
     (queue.state / f"batches/{waiting[0]}.jsonl").write_text("nonsense")
+    queue.kill_conductor()
     queue.run("stop", first)
     assert "its command is not known" in queue.run("wait", *waiting, status=1).stderr
     assert [queue.state_of(job) for job in waiting] == ["failed", "succeeded"]
