@@ -6,6 +6,11 @@ import safetensors.torch
 import torch
 
 
+# Sizes of which no row is a whole number of runs of 64. Nor a multiple of 16: there bitsandbytes' own kernel takes the
+# scales of other runs, on CPUs with AVX-512.
+CROSSING = dict(hidden_size=40, intermediate_size=88)
+
+
 def trained_parameters(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 

@@ -11,7 +11,7 @@ import torch
 import torch_training
 import train_runs
 import transformers
-from peft_oracle import adapted, adapted_over, assert_adapters_equal, tensors_of, trained_parameters
+from peft_oracle import CROSSING, adapted, adapted_over, assert_adapters_equal, tensors_of, trained_parameters
 
 SAFE_EPSILON = 1e-5  # as in test_training_against_torch.py
 ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON, lr_scheduler="cosine")
@@ -81,7 +81,7 @@ FOUR_BITS = dict(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_
 
 @pytest.mark.parametrize("form", [FOUR_BITS, dict(load_in_8bit=True, llm_int8_threshold=0.0)], ids=["nf4", "int8"])
 def test_beside_weights_in_codes_steps_give_the_tensors_of_peft(classroom, rows, tmp_path, form):
-    model = classroom.model("llama")
+    model = classroom.model_of(model_cases.Case("llama-crossing", "llama", model_cases.SMALL | CROSSING))
     base = transformers.AutoModelForCausalLM.from_pretrained(
         model, quantization_config=transformers.BitsAndBytesConfig(**form), dtype=torch.float32, device_map="cpu",
         attn_implementation="eager").train()

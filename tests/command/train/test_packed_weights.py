@@ -8,13 +8,12 @@ import subprocess
 
 import model_cases
 import numpy
-import peft
 import pytest
-import safetensors.torch
 import torch
 import torch_training
 import train_runs
 import transformers
+from peft_oracle import CROSSING, adapted_over, assert_adapters_equal
 
 FOUR = dict(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32)
 # What muster is asked for, and bitsandbytes.
@@ -36,14 +35,11 @@ def rows(classroom):
 
 @pytest.fixture(scope="module")
 def models(classroom):
-    """Folders of plain models by name; runs of one of them end with its rows, those of the other do not."""
-    folders = {"odd": classroom.model("llama"), "qwen2": classroom.model("qwen2")}
-    case = model_cases.Case("llama-even", "llama", model_cases.SMALL | dict(hidden_size=64, intermediate_size=128))
-    folders["even"] = classroom.folder / "models" / case.name
-    if not folders["even"].exists():
-        model_cases.make_checkpoint(case, folders["even"])
-        classroom.add_tokenizer(folders["even"])
-    return folders
+    """Folders of plain models by name; runs of one of them end with its rows, those of the others do not."""
+    cases = {"odd": ("llama", CROSSING), "qwen2": ("qwen2", CROSSING),
+             "even": ("llama", dict(hidden_size=64, intermediate_size=128))}  # fmt: skip
+    return {name: classroom.model_of(model_cases.Case(f"{family}-{name}", family, model_cases.SMALL | sizes))
+            for name, (family, sizes) in cases.items()}
 
 
 def quantized(folder, **options):
@@ -52,36 +48,17 @@ def quantized(folder, **options):
         folder, quantization_config=config, dtype=torch.float32, device_map="cpu", attn_implementation="eager").train()
 
 
-def adapted(model):
-    torch.manual_seed(5)
-    oracle = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=12, target_modules="all-linear", lora_dropout=0.0,
-                                                        init_lora_weights=False, task_type="CAUSAL_LM"))
-    with torch.no_grad():
-        for name, parameter in oracle.named_parameters():
-            if "lora_B" in name:
-                parameter.mul_(0.3)
-    return oracle
-
-
 def train_oracle(oracle, lessons):
     trained = [parameter for parameter in oracle.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=1e-5)
     return torch_training.train(oracle, lessons, optimizer, torch_training.cosine(optimizer, 0, len(lessons)))
 
 
-def assert_adapters_equal(run, oracle, bound):
-    theirs = peft.get_peft_model_state_dict(oracle)
-    ours = safetensors.torch.load_file(run.folder / "model/adapter_model.safetensors")
-    assert ours.keys() == theirs.keys()
-    for name in theirs:
-        assert (ours[name] - theirs[name]).abs().max() <= bound, name
-
-
 @pytest.mark.parametrize("name, form", [("odd", "nf4"), ("even", "nf4"), ("odd", "fp4"), ("odd", "int8"), ("qwen2", "nf4"),
                                         ("even", "skipped")])
 def test_steps_give_the_adapters_of_peft_over_bitsandbytes(classroom, rows, models, tmp_path, name, form):
     words, options = FORMS[form]
-    oracle = adapted(quantized(models[name], **options))
+    oracle = adapted_over(quantized(models[name], **options))
     oracle.save_pretrained(tmp_path / "begin")
     run = classroom.train(models[name], rows, ranks=2, max_steps=STEPS, batch_size=8,
                           **ADAMW | words | {"model.adapters": tmp_path / "begin"})
@@ -89,7 +66,7 @@ def test_steps_give_the_adapters_of_peft_over_bitsandbytes(classroom, rows, mode
     losses, norms = train_oracle(oracle, lessons)
     numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
     numpy.testing.assert_allclose([float(norm) for norm in run.column("gradient_norm")], norms, rtol=1e-4)
-    assert_adapters_equal(run, oracle, 2e-5)
+    assert_adapters_equal(run.folder / "model", oracle, 2e-5)
     plain = classroom.train(models[name], rows, max_steps=1, batch_size=8, **ADAMW | {"model.adapters": tmp_path / "begin"})
     assert abs(plain.losses()[0] - losses[0]) > 1e-3  # codes lose something
 
@@ -99,13 +76,13 @@ def test_a_checkpoint_that_has_codes_is_trained_beside_as_it_is(classroom, rows,
     model = quantized(models["even"], **FOUR, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=double)
     model.save_pretrained(tmp_path / "codes")
     classroom.add_tokenizer(tmp_path / "codes")
-    oracle = adapted(model)
+    oracle = adapted_over(model)
     oracle.save_pretrained(tmp_path / "begin")
     run = classroom.train(tmp_path / "codes", rows, max_steps=STEPS, batch_size=8,
                           **ADAMW | {"model.adapters": tmp_path / "begin"})
     losses, _ = train_oracle(oracle, torch_training.lessons_of(classroom.samples(models["even"], rows, steps=STEPS, batch_size=8)))
     numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
-    assert_adapters_equal(run, oracle, 2e-5)
+    assert_adapters_equal(run.folder / "model", oracle, 2e-5)
 
 
 SETTINGS = dict(max_steps=8, batch_size=12, learning_rate=2e-3, lr_scheduler="cosine", warmup_steps=2, deterministic="true")

@@ -90,12 +90,15 @@ class Classroom:
 
     def model(self, name):
         """The folder of a tiny random model with a tokenizer of bytes."""
-        if name not in self.models:
-            folder = self.folder / "models" / name
-            model_cases.make_checkpoint(CASES[name], folder)
+        return self.model_of(CASES[name])
+
+    def model_of(self, case):
+        if case.name not in self.models:
+            folder = self.folder / "models" / case.name
+            model_cases.make_checkpoint(case, folder)
             self.add_tokenizer(folder)
-            self.models[name] = folder
-        return self.models[name]
+            self.models[case.name] = folder
+        return self.models[case.name]
 
     def add_tokenizer(self, folder):
         generation = (folder / "generation_config.json").read_text()
