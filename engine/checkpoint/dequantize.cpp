@@ -175,7 +175,8 @@ void unpack_q6_k(const Byte* block, float* out) {
 }
 
 // Numbers that lie closer together around 0.
-constexpr std::array<signed char, 16> uneven_numbers{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr std::array<signed char, 16> uneven_numbers{-127, -104, -83, -65, -49, -35, -22, -10,
+                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
 // Sixteen bytes of nibbles, the low ones first, as places in a table.
 void unpack_looked_up(const Byte* packed, const std::array<signed char, 16>& table, float scale, float* out) {

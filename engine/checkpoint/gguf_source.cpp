@@ -125,8 +125,8 @@ Result<void> GgufSource::load(const Place& place, std::int64_t first_row, std::i
   const std::int64_t reads = tile.whole_rows() ? 1 : rows;
   const auto part = static_cast<std::size_t>(tile.bytes * (rows / reads));
   for (std::int64_t i = 0; i < reads; ++i)
-    if (auto read =
-            files_[place.file].read_at(at(first_row + i), std::span(tile.packed).subspan(static_cast<std::size_t>(i) * part, part));
+    if (auto read = files_[place.file].read_at(
+            at(first_row + i), std::span(tile.packed).subspan(static_cast<std::size_t>(i) * part, part));
         !read)
       return read;
   bytes_read_.fetch_add(tile.packed.size(), std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Weights as GPTQ's programs write them: words of codes go down the inputs of an output, and those of zero points along the
-// outputs of a group.
+// Weights as GPTQ's programs write them: words of codes go down the inputs of an output, and those of zero points along
+// the outputs of a group.
 #include "checkpoint/quantized/group_index.hpp"
 #include "checkpoint/quantized/grouped_decoder.hpp"
 #include "spec/model/bit_field.hpp"

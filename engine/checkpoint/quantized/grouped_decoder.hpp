@@ -1,4 +1,5 @@
-// Weights of whole numbers with a scale and a zero point for each output and group of inputs: (code - zero point) * scale.
+// Weights of whole numbers with a scale and a zero point for each output and group of inputs:
+// (code - zero point) * scale.
 #pragma once
 
 #include <cstdint>

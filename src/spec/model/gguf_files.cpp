@@ -72,7 +72,9 @@ Result<std::vector<fs::path>> paths_of(const PartClaim& claim, const fs::path& f
                               : "name the first part");
   if (!name || name->number != 1 || name->count != claim.count)
     return parts_refusal(
-        file, fmt::format("is the first of {} parts, and its name does not end in -00001-of-{:05}.gguf", claim.count, claim.count),
+        file,
+        fmt::format("is the first of {} parts, and its name does not end in -00001-of-{:05}.gguf", claim.count,
+                    claim.count),
         "give all parts the names that they were made with");
   return gguf_parts_by_name(file);
 }
@@ -105,12 +107,13 @@ Result<void> check_tensors(const GgufFiles& files, const PartClaim& first) {
   for (const GgufTensor& tensor : files.header.tensors)
     if (!names.insert(tensor.name).second)
       return parts_refusal(files.paths[tensor.file],
-                           fmt::format("holds tensor {}, which a part before it holds, too", shown(nlohmann::json(tensor.name))),
+                           fmt::format("holds tensor {}, which a part before it holds, too",
+                                       shown(nlohmann::json(tensor.name))),
                            fetch_all_parts);
   if (!first.tensors || static_cast<std::int64_t>(names.size()) == *first.tensors) return {};
   return parts_refusal(files.paths[0],
-                       fmt::format("its {} parts hold {} tensors, and split.tensors.count is {}", first.count, names.size(),
-                                   *first.tensors),
+                       fmt::format("its {} parts hold {} tensors, and split.tensors.count is {}", first.count,
+                                   names.size(), *first.tensors),
                        fetch_all_parts);
 }
 

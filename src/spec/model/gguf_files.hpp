@@ -15,8 +15,8 @@ struct GgufFiles {
   GgufHeader header;  // the metadata of the first, the tensors of all
 };
 
-// first: the only file, or the first part. Refused: another part, a part that is missing, of another model, or under another
-// name, and tensors that are too few, too many, or in two parts.
+// first: the only file, or the first part. Refused: another part, a part that is missing, of another model, or under
+// another name, and tensors that are too few, too many, or in two parts.
 Result<GgufFiles> read_gguf_files(const std::filesystem::path& first);
 
 // All parts that the name of one speaks of, whether they are there or not; of another name, the file alone.

@@ -17,8 +17,9 @@ struct ModelSearch {
 // The store: MUSTER_MODELS, else XDG_DATA_HOME/muster/models, else ~/.local/share/muster/models.
 ModelSearch model_search_from_environment();
 
-// A path as it is; else a name in the store, else a name in the cache. The result is a folder, or a file in one:
-// the first part of a GGUF model that was split, where the folder holds no other, or a name's only GGUF file. If missing: an error that says where it was looked for.
+// A path as it is; else a name in the store, else a name in the cache. The result is a folder, or a file in one: the
+// first part of a GGUF model that was split, where the folder holds no other, or a name's only GGUF file. If missing: an
+// error that says where it was looked for.
 Result<std::filesystem::path> find_model(const std::string& model, const ModelSearch& search);
 
 // The folder or GGUF file of a name in the store; an error that says what is missing.

@@ -140,8 +140,8 @@ Result<void> note_quantization(ModelDescription& model, const Files& files) {
   if (!doubtful) return doubtful.error();
   if (*doubtful)
     model.notes.push_back(
-        "zero points of its asymmetric GPTQ weights are all ones, which its format (gptq, the first version) cannot tell from "
-        "0: they count as 0; the same model in gptq_v2 would be certain");
+        "some zero points of its asymmetric GPTQ weights are all ones, which programs read differently in this format "
+        "(gptq, the first version): they count as 0; the same model in gptq_v2 would be certain");
   return {};
 }
 

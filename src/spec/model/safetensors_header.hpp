@@ -39,8 +39,9 @@ struct CheckpointFile {
   SafetensorsHeader header;
 };
 
-// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists, or else AutoGPTQ's only
-// gptq_model-….safetensors; none if there is none of these. An index that points out of its folder, or disagrees with its files, is refused.
+// All tensors of a checkpoint folder: model.safetensors, or what model.safetensors.index.json lists, or else AutoGPTQ's
+// only gptq_model-….safetensors; none if there is none of these. An index that points out of its folder, or disagrees with
+// its files, is refused.
 Result<std::vector<CheckpointFile>> read_checkpoint_headers(const std::filesystem::path& folder);
 
 }  // namespace muster::spec

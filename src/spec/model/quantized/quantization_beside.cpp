@@ -18,7 +18,8 @@ struct SettingsFile {
   const char* name;
   const char* method;  // of those that do not name it
 };
-constexpr std::array settings_files{SettingsFile{"quantize_config.json", "gptq"}, SettingsFile{"quant_config.json", "awq"}};
+constexpr std::array settings_files{SettingsFile{"quantize_config.json", "gptq"},
+                                    SettingsFile{"quant_config.json", "awq"}};
 
 Result<nlohmann::json> read_settings(const std::filesystem::path& path) {
   const auto file = RegularFile::open(path);
