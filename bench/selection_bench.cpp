@@ -56,7 +56,7 @@ int main() {
       {.count = 8, .least_loaded = true},
       {.count = 4, .minimum_free = gibibytes(20)},
       {.count = 2, .maximum_utilization = 50, .least_loaded = true},
-      {.ids = {"3", "999", "512"}, .allow_leased = true},
+      {.ids = gpu_names({"3", "999", "512"}), .allow_leased = true},
   };
   std::size_t granted = 0;
   const auto start = std::chrono::steady_clock::now();
