@@ -16,8 +16,7 @@ LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& 
   LoadedStep loaded;
   loaded.begin = step.begin;
   loaded.end = step.end;
-  loaded.trained_tokens = trained_tokens(step, dataset);
-  loaded.units = static_cast<std::int64_t>(step.units.size());
+  loaded.totals = totals_of(step, dataset);
   loaded.epoch_units = step.epoch_units;
   loaded.rows = computed_rows(step, dataset);
   for (const auto& units : share(step.units, place)) loaded.passes.push_back(make_micro_batch(dataset, units));

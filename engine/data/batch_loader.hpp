@@ -13,12 +13,11 @@ namespace muster::data {
 // One rank's part of one optimizer step.
 struct LoadedStep {
   BatchCursor begin;
-  BatchCursor end;                  // what a checkpoint after this step keeps
-  std::int64_t trained_tokens = 0;  // of all ranks together
-  std::int64_t units = 0;           // of all ranks together
-  std::int64_t epoch_units = 0;     // of the whole epoch
-  std::int64_t rows = 0;            // that all ranks compute together
-  std::vector<MicroBatch> passes;   // as many as every other rank has, some possibly empty
+  BatchCursor end;                 // what a checkpoint after this step keeps
+  StepTotals totals;               // of all ranks together
+  std::int64_t epoch_units = 0;    // of the whole epoch
+  std::int64_t rows = 0;           // that all ranks compute together
+  std::vector<MicroBatch> passes;  // as many as every other rank has, some possibly empty
 
   bool operator==(const LoadedStep&) const = default;
 };

@@ -166,6 +166,7 @@ Result<PreparedFile> prepare(const Work& work, const Source& source) {
   const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", sample_rules,
                                       work.request.sequence_length, work.text.identity(), source.key);
   digest.add(std::as_bytes(std::span(key)));
+  if (work.request.form != RowForm::examples) digest.add(std::as_bytes(std::span(name(work.request.form))));
   const fs::path place = work.folder / (digest.finish().substr(0, 40) + ".tokens");
   const auto lock = lock_for(work, place);
   if (!lock) return lock.error();
@@ -188,20 +189,21 @@ Result<Source> file_source(const Work& work, const std::string& path) {
                                         [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
   if (!digest) return digest.error();
   std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.request.train_on));
-  return Source{source_of_files(*files), std::move(key), path, *files};
+  return Source{source_of_files(*files, work.request.form), std::move(key), path, *files};
 }
 
-Result<Source> question_source(const ArithmeticSettings& settings, bool held_out) {
+Result<Source> question_source(const ArithmeticSettings& settings, bool held_out, RowForm form) {
   auto questions = arithmetic_questions(settings);
   if (!questions) return questions.error();
   const std::string key = fmt::format("arithmetic {} {} {} {} {}", settings.operations, settings.digits,
                                       settings.held_out, settings.seed, held_out ? "held out" : "training");
   return Source{
-      source_of_questions(std::move(held_out ? questions->held_out : questions->training)), key, arithmetic_name, {}};
+      source_of_questions(std::move(held_out ? questions->held_out : questions->training), form), key, arithmetic_name,
+      {}};
 }
 
 Result<Source> source_of(const Work& work, const std::string& path, bool held_out) {
-  if (path == arithmetic_name) return question_source(work.request.arithmetic, held_out);
+  if (path == arithmetic_name) return question_source(work.request.arithmetic, held_out, work.request.form);
   if (path.starts_with("builtin:"))
     return Error{Error::Kind::bad_input, fmt::format("{} is not known", path), "built in: builtin:arithmetic"};
   return file_source(work, path);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "data/answered_text.hpp"
 #include "data/token_places.hpp"
@@ -73,6 +75,80 @@ Result<void> SampleEncoder::encode(const TrainingRow& row, EncodedSamples& out) 
   if (!sample) return sample.error();
   add(std::move(*sample), out);
   return {};
+}
+
+Result<void> SampleEncoder::encode(const PreferenceRow& row, bool whole, EncodedSamples& out) const {
+  const auto tokens = std::visit([this](const auto& given) { return tokens_of(given); }, row);
+  if (!tokens) return tokens.error();
+  if (tokens->prompt.empty()) return bad_input("the prompt has no tokens, and an answer continues at least one",
+                                               "write what is answered");
+  if (std::holds_alternative<PreferredMessages>(row)) ++out.conversations;
+  if (tokens->prompt.size() >= longest_) {
+    ++out.dropped;
+    return {};
+  }
+  const bool cut = tokens->prompt.size() + std::max(tokens->chosen.size(), tokens->rejected.size()) > longest_;
+  out.cut += cut ? 1 : 0;
+  for (const Tokens* answer : {&tokens->chosen, &tokens->rejected}) {
+    Sample sample{tokens->prompt, {}};
+    sample.tokens.insert(sample.tokens.end(), answer->begin(), answer->end());
+    sample.tokens.resize(std::min(sample.tokens.size(), longest_));
+    const bool from_beginning = whole && answer == &tokens->chosen;
+    sample.trained.push_back({from_beginning ? 1 : count_of(tokens->prompt.size()), count_of(sample.tokens.size())});
+    out.samples.push_back(std::move(sample));
+  }
+  return {};
+}
+
+Result<SampleEncoder::PairTokens> SampleEncoder::tokens_of(const PreferredText& row) const {
+  auto prompt = text_->encode(row.prompt);
+  if (!prompt) return prompt.error();
+  PairTokens made{std::move(*prompt), {}, {}};
+  for (const auto& [text, tokens] : {std::pair{&row.chosen, &made.chosen}, {&row.rejected, &made.rejected}}) {
+    auto encoded = text_->encode_rendered(*text);
+    if (!encoded) return encoded.error();
+    *tokens = std::move(*encoded);
+    add_end(*tokens);
+  }
+  return made;
+}
+
+// The prompt is what the template writes of it, asking for an answer, as far as both whole conversations begin so: a
+// template may put more there than written answers begin with (an opened <think>).
+Result<SampleEncoder::PairTokens> SampleEncoder::tokens_of(const PreferredMessages& row) const {
+  const auto asked = text_->render(row.prompt);
+  if (!asked) return asked.error();
+  std::array<std::string, 2> whole;
+  std::size_t shared = asked->text.size();
+  for (std::size_t i = 0; i < 2; ++i) {
+    chat::Conversation conversation = row.prompt;
+    conversation.add_generation_prompt = false;
+    for (const auto& message : i == 0 ? row.chosen : row.rejected) conversation.messages.push_back(message);
+    auto rendered = text_->render(conversation);
+    if (!rendered) return rendered.error();
+    whole[i] = std::move(rendered->text);
+    const auto parting = std::ranges::mismatch(asked->text, whole[i]).in1;
+    shared = std::min(shared, static_cast<std::size_t>(parting - asked->text.begin()));
+  }
+  while (shared > 0 && shared < asked->text.size() && (static_cast<unsigned char>(asked->text[shared]) & 0xC0) == 0x80)
+    --shared;
+  PairTokens made;
+  const std::array<std::string_view, 3> texts{std::string_view(whole[0]).substr(0, shared),
+                                              std::string_view(whole[0]).substr(shared),
+                                              std::string_view(whole[1]).substr(shared)};
+  const std::array<Tokens*, 3> places{&made.prompt, &made.chosen, &made.rejected};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto encoded = text_->encode_rendered(texts[i]);
+    if (!encoded) return encoded.error();
+    *places[i] = std::move(*encoded);
+  }
+  if (made.chosen.empty() || made.rejected.empty())
+    return bad_input("the chat template writes nothing of an answer",
+                     "check its messages: templates may leave some roles and parts out");
+  if (made.chosen == made.rejected)
+    return bad_input("the chat template writes \"chosen\" and \"rejected\" as the same text, so that neither is preferred",
+                     "remove the row");
+  return made;
 }
 
 Result<void> SampleEncoder::encode(const DocumentPart& part, EncodedSamples& out) const {
