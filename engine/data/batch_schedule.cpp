@@ -80,4 +80,10 @@ StepTotals totals_of(const StepUnits& step, const Dataset& dataset) {
   return totals;
 }
 
+StepTotals totals_of(const Dataset& dataset, std::int64_t together) {
+  StepTotals totals{dataset.size() / together, dataset.counts().trained_tokens, 0};
+  for (std::int64_t i = 0; i < dataset.size(); i += together) totals.first_tokens += dataset.trained(i);
+  return totals;
+}
+
 }  // namespace muster::data

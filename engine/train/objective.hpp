@@ -16,6 +16,7 @@ namespace muster::train {
 struct TrainedRows {
   const data::MicroBatch& batch;
   at::Device device;
+  const data::StepTotals& totals;  // of the step that they belong to
   // ln of the probability of each row's target: float32 [trained rows] on the device.
   at::Tensor log_probabilities;
 };
@@ -27,7 +28,7 @@ class Objective {
   // Each is a sum over all rows of a step, divided by its normalizer. The first is the loss.
   virtual std::span<const std::string_view> metrics() const = 0;
   // The same number on every rank.
-  virtual std::int64_t normalizer(const data::LoadedStep& step) const = 0;
+  virtual std::int64_t normalizer(const data::StepTotals& totals) const = 0;
   // Probabilities are of the softmax of logits / temperature.
   virtual double temperature() const { return 1; }
   // Whether weights follow from log-probabilities: then these are computed first, by a second pass through the head.

@@ -48,7 +48,7 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
   model::ModelTape tape;
   tape.recompute = options.recompute;
   const at::Tensor hidden = model_.forward(pass, tape, access);
-  TrainedRows rows{batch, ops_.device, {}};
+  TrainedRows rows{batch, ops_.device, options.totals, {}};
   at::Tensor gradient;
   {
     const model::HeadGuard guard = model_.use_head(access);
@@ -62,12 +62,16 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
   return sums_of(rows);
 }
 
-at::Tensor ObjectivePass::measure(const data::MicroBatch& batch) {
+at::Tensor ObjectivePass::measure(const data::MicroBatch& batch, const data::StepTotals& totals) {
+  return sums_of({batch, ops_.device, totals, score(batch)});
+}
+
+at::Tensor ObjectivePass::score(const data::MicroBatch& batch) {
   const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
   const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
   const model::HeadGuard guard = model_.use_head();
   HeadPass head(batch, hidden, model_, ops_, pinned_, objective_->temperature());
-  return sums_of({batch, ops_.device, head.log_probabilities()});
+  return head.log_probabilities();
 }
 
 }  // namespace muster::train

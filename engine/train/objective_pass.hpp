@@ -17,6 +17,7 @@ struct PassOptions {
   double gradient_scale = 1;  // of all weights
   model::Recompute recompute = model::Recompute::nothing;
   DropoutOptions dropout = {};
+  data::StepTotals totals = {};  // of the step
 };
 
 class ObjectivePass {
@@ -30,8 +31,10 @@ class ObjectivePass {
   at::Tensor no_sums() const;
   // Gradients go to access. The sums of the metrics (exact_loss.hpp).
   at::Tensor learn(const data::MicroBatch& batch, const PassOptions& options, model::ParameterAccess& access);
-  // Forward alone; the pass has begun.
-  at::Tensor measure(const data::MicroBatch& batch);
+  // Forward alone; the pass has begun. totals: of everything that is measured.
+  at::Tensor measure(const data::MicroBatch& batch, const data::StepTotals& totals);
+  // The same bits of each trained row's log-probability.
+  at::Tensor score(const data::MicroBatch& batch);
 
  private:
   at::Tensor sums_of(const TrainedRows& rows) const;

@@ -10,7 +10,6 @@
 #include "train/abandon_pass.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
-#include "train/objectives.hpp"
 
 namespace muster::train {
 namespace {
@@ -32,11 +31,12 @@ std::vector<double> means_of(const at::Tensor& sums, std::int64_t normalizer) {
 
 }  // namespace
 
-OptimizerStep::OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained)
+OptimizerStep::OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained,
+                             std::unique_ptr<Objective> objective)
     : task_(task),
       context_(context),
       trained_(trained),
-      passes_(make_objective(task.algorithm), trained.model(), trained.ops(), task.pinned),
+      passes_(std::move(objective), trained.model(), trained.ops(), task.pinned),
       pass_size_{task.micro_batch, task.recompute} {}
 
 // Each epoch leaves out others.
@@ -50,8 +50,8 @@ at::Tensor OptimizerStep::run_passes(const data::LoadedStep& loaded, double loss
   parallel::Strategy& strategy = trained_.strategy();
   strategy.begin_step();
   ran_out_ = false;
-  const PassOptions options{loss_scale / static_cast<double>(objective().normalizer(loaded)),
-                            recompute_of(pass_size_.recompute), dropout_of(loaded)};
+  const PassOptions options{loss_scale / static_cast<double>(objective().normalizer(loaded.totals)),
+                            recompute_of(pass_size_.recompute), dropout_of(loaded), loaded.totals};
   at::Tensor sums = passes_.no_sums();
   model::ParameterAccess& access = plain ? static_cast<model::ParameterAccess&>(*plain) : strategy;
   for (const data::MicroBatch& pass : loaded.passes) {
@@ -94,7 +94,7 @@ StepOutcome OptimizerStep::compute(const data::LoadedStep& loaded, double loss_s
   context_.ranks.check();
   strategy.check_ranks();
   StepOutcome found;
-  found.metrics = means_of(host.narrow(0, 0, sums.numel()), objective().normalizer(loaded));
+  found.metrics = means_of(host.narrow(0, 0, sums.numel()), objective().normalizer(loaded.totals));
   found.leaves = host[leaving].item<std::int64_t>() > 0;
   found.ran_out = host[short_of_memory].item<std::int64_t>() > 0;
   found.norm = std::sqrt(squares) / loss_scale;

@@ -29,7 +29,8 @@ struct StepOutcome {
 class OptimizerStep {
  public:
   // All must outlive it.
-  OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained);
+  OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained,
+                std::unique_ptr<Objective> objective);
 
   const Objective& objective() const { return passes_.objective(); }
   const PassSize& pass_size() const { return pass_size_; }

@@ -11,7 +11,7 @@ class DatasetSteps final : public StepSource {
  public:
   DatasetSteps(data::Dataset dataset, const wire::TrainTask& task, std::uint64_t seed, int ranks, int rank)
       : dataset_(std::move(dataset)),
-        order_{seed, true, task.packing, task.sequence_length},
+        order_{seed, true, task.packing, task.sequence_length, spec::samples_together(task.algorithm)},
         batch_size_(task.batch_size),
         threads_(static_cast<int>(task.loader_threads)),
         ranks_(ranks),

@@ -1,5 +1,7 @@
 #include "train/trained_model.hpp"
 
+#include <utility>
+
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "model/random_source.hpp"
@@ -93,7 +95,7 @@ Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() c
 }
 
 Result<void> TrainedModel::fill_frozen() {
-  if (!task_.adapters) return {};
+  if (!task_.adapters || std::exchange(has_frozen_, true)) return {};
   std::unique_ptr<checkpoint::TensorSource> source;  // absent: this rank has no files
   if (transfer_.has_files()) {
     auto opened = open_weights();
