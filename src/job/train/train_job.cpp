@@ -30,12 +30,20 @@ nlohmann::ordered_json fields_of(const Body& body) {
   return fields;
 }
 
+std::string evaluation_column(std::string_view metric) { return fmt::format("eval_{}", metric); }
+
+void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, std::vector<store::Measured>& measured) {
+  if (!metrics) return;
+  for (const wire::NamedNumber& metric : *metrics) measured.push_back({evaluation_column(metric.name), metric.value});
+}
+
 }  // namespace
 
 std::vector<std::string> train_columns(spec::Algorithm algorithm) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
+  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(evaluation_column(metric));
   return names;
 }
 
@@ -67,6 +75,7 @@ std::vector<store::Measured> evaluation_of(const checkpoint::StepNumbers& step) 
   std::vector<store::Measured> measured;
   if (step.eval_loss) measured.push_back({"eval_loss", *step.eval_loss});
   if (step.exact_match) measured.push_back({"exact_match", *step.exact_match});
+  add_metrics(step.eval_metrics, measured);
   return measured;
 }
 
@@ -199,6 +208,7 @@ Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time
   std::vector<store::Measured> measured;
   if (evaluated.loss) measured.push_back({"eval_loss", *evaluated.loss});
   if (const auto share = evaluated.exact_match()) measured.push_back({"exact_match", *share});
+  add_metrics(evaluated.metrics, measured);
   if (recorder_.last_step() == evaluated.step)
     if (auto written = recorder_.add_to_step(time, evaluated.step, measured); !written) return written;
   if (listener_.evaluated) listener_.evaluated(evaluated);
