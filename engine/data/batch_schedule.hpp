@@ -73,7 +73,7 @@ struct StepTotals {
   bool operator==(const StepTotals&) const = default;
 };
 StepTotals totals_of(const StepUnits& step, const Dataset& dataset);
-// Of all samples, so many of which make a unit.
+// The same of a whole dataset, so many samples of which make a unit.
 StepTotals totals_of(const Dataset& dataset, std::int64_t together);
 
 }  // namespace muster::data

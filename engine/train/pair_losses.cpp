@@ -40,7 +40,7 @@ Curve exact_pair(double h, double epsilon) {
           logistic_slope(h) * (h - odds)};
 }
 
-// Of a loss that follows from chosen · scales.chosen − rejected · scales.rejected.
+// A loss that follows from chosen · scales.chosen − rejected · scales.rejected.
 PairTerm of_difference(const Curve& curve, const OfPair& scales) {
   return {curve.value, {curve.slope * scales.chosen, -curve.slope * scales.rejected}};
 }

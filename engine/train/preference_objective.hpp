@@ -7,7 +7,7 @@ namespace muster::train {
 
 std::unique_ptr<Objective> make_dpo(const ObjectiveOptions& options);
 std::unique_ptr<Objective> make_simpo(const ObjectiveOptions& options);
-// Of chosen samples, the prompt is trained on as well.
+// The prompts of chosen samples are trained on as well.
 std::unique_ptr<Objective> make_orpo(const ObjectiveOptions& options);
 
 // For each sequence of a pass the sum of its trained rows' log-probabilities, in double and in the order of the rows: it

@@ -12,7 +12,7 @@
 
 namespace muster::train {
 
-// Of each sample the sum of its trained tokens' log-probabilities.
+// The sum of each sample's trained tokens' log-probabilities.
 using SampleScores = std::vector<double>;
 
 // Those that are kept in a file; absent: there is none of this many samples that is whole.
