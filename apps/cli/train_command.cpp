@@ -157,8 +157,10 @@ int tell_finished(const job::TrainPlan& plan, bool json) {
 
 // "1234 samples", "617 pairs"
 std::string sample_words(const job::TrainPlan& plan) {
-  const std::int64_t together = plan.plan.workload.together;
-  return count_of(plan.data.training.counts.samples / together, together == 1 ? "sample" : "pair");
+  const spec::Algorithm algorithm = plan.task().algorithm;
+  const std::int64_t count = plan.data.training.counts.samples / spec::samples_together(algorithm);
+  if (spec::learns_from_pairs(algorithm)) return count_of(count, "pair");
+  return count_of(count, algorithm == spec::Algorithm::kto ? "answer" : "sample");
 }
 
 int run_train(const TrainCommand& given) {

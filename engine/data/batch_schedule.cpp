@@ -76,13 +76,17 @@ StepTotals totals_of(const StepUnits& step, const Dataset& dataset) {
   for (const Unit& unit : step.units) {
     for (const std::uint32_t sample : unit) totals.trained_tokens += dataset.trained(sample);
     totals.first_tokens += dataset.trained(unit.front());
+    totals.labelled += dataset.label(unit.front()) != 0 ? 1 : 0;
   }
   return totals;
 }
 
 StepTotals totals_of(const Dataset& dataset, std::int64_t together) {
-  StepTotals totals{dataset.size() / together, dataset.counts().trained_tokens, 0};
-  for (std::int64_t i = 0; i < dataset.size(); i += together) totals.first_tokens += dataset.trained(i);
+  StepTotals totals{dataset.size() / together, dataset.counts().trained_tokens, 0, 0};
+  for (std::int64_t i = 0; i < dataset.size(); i += together) {
+    totals.first_tokens += dataset.trained(i);
+    totals.labelled += dataset.label(i) != 0 ? 1 : 0;
+  }
   return totals;
 }
 

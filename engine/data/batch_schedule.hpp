@@ -69,6 +69,7 @@ struct StepTotals {
   std::int64_t units = 0;
   std::int64_t trained_tokens = 0;
   std::int64_t first_tokens = 0;  // of them, in the first sample of each unit: of pairs the chosen ones
+  std::int64_t labelled = 0;      // units whose first sample has a label: of answers judged alone the desired ones
 
   bool operator==(const StepTotals&) const = default;
 };

@@ -87,6 +87,13 @@ Json as_messages(Json&& answer) {
   return Json::array({{{"role", "assistant"}, {"content", std::move(answer)}}});
 }
 
+void take_beside(Json& row, chat::Conversation& prompt) {
+  if (row.contains("tools")) prompt.tools = std::move(row["tools"]);
+  if (row.contains("documents")) prompt.documents = std::move(row["documents"]);
+  for (const char* key : {"chat_template_kwargs", "template_variables"})
+    if (row.contains(key)) prompt.variables = std::move(row[key]);
+}
+
 Result<PreferenceRow> messages_of(Json& row) {
   PreferredMessages made;
   made.chosen = as_messages(std::move(row["chosen"]));
@@ -98,28 +105,80 @@ Result<PreferenceRow> messages_of(Json& row) {
   if (prompt.is_array() && prompt.empty() && !row.contains("prompt")) return nothing_in_common();
   if (auto checked = check_messages("prompt", prompt); !checked) return checked.error();
   made.prompt.add_generation_prompt = prompt.back()["role"] != "assistant";
-  if (row.contains("tools")) made.prompt.tools = std::move(row["tools"]);
-  if (row.contains("documents")) made.prompt.documents = std::move(row["documents"]);
-  for (const char* key : {"chat_template_kwargs", "template_variables"})
-    if (row.contains(key)) made.prompt.variables = std::move(row[key]);
+  take_beside(row, made.prompt);
   return PreferenceRow(std::move(made));
 }
 
-}  // namespace
-
-Result<PreferenceRow> parse_preference_row(std::string_view json) {
+Result<Json> row_of(std::string_view json) {
   if (json.size() > longest_row)
     return bad_input(fmt::format("the row is longer than {} MiB, the most that is read", longest_row >> 20),
                      "share it out over several rows");
   auto row = parse_ordered_json_object(json, "the row");
   if (!row) return Error{Error::Kind::bad_input, row.error().what, "a line holds one JSON object"};
-  if (auto checked = check_pair_keys(*row); !checked) return checked.error();
-  const bool has_prompt = row->contains("prompt"), asks_in_messages = has_prompt && (*row)["prompt"].is_array();
-  if ((*row)["chosen"].is_string() && !asks_in_messages) return texts_of(*row);
+  return row;
+}
+
+constexpr const char* text_and_lists = "give messages as the prompt, or leave it out where both answers begin with it";
+
+Result<PreferenceRow> preference_of(Json& row) {
+  if (auto checked = check_pair_keys(row); !checked) return checked.error();
+  const bool has_prompt = row.contains("prompt"), asks_in_messages = has_prompt && row["prompt"].is_array();
+  if (row["chosen"].is_string() && !asks_in_messages) return texts_of(row);
   if (has_prompt && !asks_in_messages)
-    return Error{Error::Kind::bad_input, "\"prompt\" is a text, and the answers are lists of messages",
-                 "give messages as the prompt, or leave it out where both answers begin with it"};
-  return messages_of(*row);
+    return bad_input("\"prompt\" is a text, and the answers are lists of messages", text_and_lists);
+  return messages_of(row);
+}
+
+Error not_judged(std::string what) {
+  return {Error::Kind::bad_input, std::move(what),
+          R"(accepted: {"prompt", "completion", "label": true or false}, or {"prompt", "chosen", "rejected"})"};
+}
+
+Result<JudgedRow> judged_of(Json& row) {
+  for (const char* key : {"prompt", "completion", "label"})
+    if (!row.contains(key)) return not_judged(fmt::format("the row has no \"{}\"", key));
+  if (!row["label"].is_boolean())
+    return not_judged(fmt::format("\"label\" is {}, neither true nor false", shown(row["label"])));
+  const bool desired = row["label"].get<bool>();
+  Json& prompt = row["prompt"];
+  Json& answer = row["completion"];
+  if (prompt.is_string() && answer.is_string())
+    return JudgedRow(JudgedText{prompt.get<std::string>(), answer.get<std::string>(), desired});
+  if (!prompt.is_array() || !(answer.is_array() || answer.is_string()))
+    return not_judged(fmt::format("\"prompt\" is {} and \"completion\" {}", shown(prompt), shown(answer)));
+  JudgedMessages made{{}, as_messages(std::move(answer)), desired};
+  if (auto checked = check_messages("prompt", prompt); !checked) return checked.error();
+  if (auto checked = check_messages("completion", made.answer); !checked) return checked.error();
+  made.prompt.messages = std::move(prompt);
+  made.prompt.add_generation_prompt = made.prompt.messages.back()["role"] != "assistant";
+  take_beside(row, made.prompt);
+  return JudgedRow(std::move(made));
+}
+
+}  // namespace
+
+Result<PreferenceRow> parse_preference_row(std::string_view json) {
+  auto row = row_of(json);
+  if (!row) return row.error();
+  return preference_of(*row);
+}
+
+Result<std::vector<JudgedRow>> parse_judgements(std::string_view json) {
+  auto row = row_of(json);
+  if (!row) return row.error();
+  if (!row->contains("chosen") && !row->contains("rejected")) {
+    auto judged = judged_of(*row);
+    if (!judged) return judged.error();
+    return std::vector{std::move(*judged)};
+  }
+  auto pair = preference_of(*row);
+  if (!pair) return pair.error();
+  if (auto* texts = std::get_if<PreferredText>(&*pair))
+    return std::vector<JudgedRow>{JudgedText{texts->prompt, std::move(texts->chosen), true},
+                                  JudgedText{texts->prompt, std::move(texts->rejected), false}};
+  auto& messages = std::get<PreferredMessages>(*pair);
+  return std::vector<JudgedRow>{JudgedMessages{messages.prompt, std::move(messages.chosen), true},
+                                JudgedMessages{messages.prompt, std::move(messages.rejected), false}};
 }
 
 }  // namespace muster::data

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/result.hpp"
 #include "chat/conversation.hpp"
@@ -28,5 +29,21 @@ using PreferenceRow = std::variant<PreferredText, PreferredMessages>;
 // "documents" and "template_variables" (or "chat_template_kwargs"). Refused: a row without one of the two answers; equal
 // ones; an empty chosen one; no common prompt; more than longest_row bytes.
 Result<PreferenceRow> parse_preference_row(std::string_view json);
+
+// An answer that is judged by itself.
+struct JudgedText {
+  std::string prompt, answer;
+  bool desired = false;
+};
+struct JudgedMessages {
+  chat::Conversation prompt;
+  nlohmann::ordered_json answer;
+  bool desired = false;
+};
+using JudgedRow = std::variant<JudgedText, JudgedMessages>;
+
+// One JSON object: {"prompt", "completion", "label"}, label true where the answer is desired, with the same forms of prompt
+// and answer; or a row of preferences, which gives two of them. Refused: a label that is neither true nor false.
+Result<std::vector<JudgedRow>> parse_judgements(std::string_view json);
 
 }  // namespace muster::data

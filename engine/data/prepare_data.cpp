@@ -14,6 +14,7 @@
 #include "system/sha256.hpp"
 #include "data/content_digest.hpp"
 #include "data/dataset.hpp"
+#include "data/judged_samples.hpp"
 #include "data/ordered_work.hpp"
 #include "data/sample_source.hpp"
 #include "data/token_file.hpp"
@@ -88,7 +89,10 @@ void remove_leftovers(const fs::path& place) {
 // Takes pieces in order: samples into the file, bad lines into a list.
 class PieceTaker {
  public:
-  PieceTaker(const SampleSource& source, TokenFileWriter& writer) : source_(source), writer_(writer) {}
+  PieceTaker(const DataRequest& request, const SampleSource& source, TokenFileWriter& writer)
+      : source_(source), writer_(writer) {
+    if (request.form == RowForm::judgements) judged_.emplace(request.sequence_length);
+  }
 
   Result<void> take(std::size_t piece, const Result<MadePiece>& made) {
     if (!made) return made.error();
@@ -106,15 +110,19 @@ class PieceTaker {
     told_.split += made->encoded.split;
     if (problems_.size() == most_bad_lines) return to_error(problems_);
     if (!problems_.empty()) return {};  // only to find the others
-    for (const Sample& sample : made->encoded.samples) {
-      if (auto added = writer_.add(sample); !added) return added;
-      ++samples_;
-    }
-    return {};
+    if (!judged_) return write(made->encoded.samples);
+    std::vector<Sample> ready;
+    for (const Sample& sample : made->encoded.samples) judged_->add(sample, ready);
+    return write(ready);
   }
 
   Result<SampleCounts> finish(const std::string& name) {
     if (!problems_.empty()) return to_error(problems_);
+    if (judged_) {
+      std::vector<Sample> last;
+      if (auto done = judged_->finish(last); !done) return done.error();
+      if (auto written = write(last); !written) return written.error();
+    }
     if (samples_ == 0)
       return Error{
           Error::Kind::bad_input,
@@ -125,11 +133,20 @@ class PieceTaker {
   }
 
  private:
+  Result<void> write(const std::vector<Sample>& samples) {
+    for (const Sample& sample : samples) {
+      if (auto added = writer_.add(sample); !added) return added;
+      ++samples_;
+    }
+    return {};
+  }
+
   const SampleSource& source_;
   TokenFileWriter& writer_;
   std::string name_;
   std::int64_t lines_before_ = 0;  // of the file, before this piece
   std::int64_t samples_ = 0;
+  std::optional<JudgedSamples> judged_;  // where answers are judged by themselves
   SampleCounts told_;
   std::vector<Problem> problems_;
 };
@@ -144,7 +161,7 @@ Result<SampleCounts> make_file(const Work& work, const Source& source, const fs:
   const SampleSource& samples = *source.samples;
   std::uint64_t done = 0, total = 0;
   for (std::size_t i = 0; i < samples.pieces(); ++i) total += samples.bytes_of(i);
-  PieceTaker taker(samples, *writer);
+  PieceTaker taker(work.request, samples, *writer);
   const auto taken = work_in_order(
       samples.pieces(), work.threads, [&](std::size_t piece) { return samples.make(piece, *encoder); },
       [&](std::size_t piece, const Result<MadePiece>& made) {

@@ -37,6 +37,8 @@ class SampleEncoder {
   // Appends two samples of one prompt, the chosen one first, or none where the prompt leaves no room. Prompt and answers
   // are tokenised apart. whole: the chosen one's prompt is trained on as well.
   Result<void> encode(const PreferenceRow& row, bool whole, EncodedSamples& out) const;
+  // Appends a sample, with the judgement as its label.
+  Result<void> encode(const JudgedRow& row, EncodedSamples& out) const;
   // Appends the samples of part of a document.
   Result<void> encode(const DocumentPart& part, EncodedSamples& out) const;
 
@@ -47,11 +49,17 @@ class SampleEncoder {
 
   Result<Tokens> part_tokens(const DocumentPart& part) const;
   Result<Sample> pair(const PairRow& row) const;
-  struct PairTokens {
-    Tokens prompt, chosen, rejected;
+  // A prompt, and answers to it.
+  struct AnsweredPrompt {
+    Tokens prompt;
+    std::vector<Tokens> answers;
   };
-  Result<PairTokens> tokens_of(const PreferredText& row) const;
-  Result<PairTokens> tokens_of(const PreferredMessages& row) const;
+  Result<AnsweredPrompt> tokens_of(const std::string& prompt, const std::vector<std::string>& answers) const;
+  Result<AnsweredPrompt> tokens_of(const chat::Conversation& prompt,
+                                   const std::vector<nlohmann::ordered_json>& answers) const;
+  // False, and counted: the prompt leaves no room for an answer.
+  bool has_room(const AnsweredPrompt& tokens, EncodedSamples& out) const;
+  Sample sample_of(const Tokens& prompt, const Tokens& answer) const;
   Result<void> encode(const chat::Conversation& conversation, EncodedSamples& out) const;
   void add_end(Tokens& tokens) const;
   void add_text(const Tokens& tokens, EncodedSamples& out) const;

@@ -13,6 +13,13 @@ namespace muster::data {
 namespace {
 
 Result<void> encode_line(std::string_view line, RowForm form, const SampleEncoder& encoder, EncodedSamples& out) {
+  if (form == RowForm::judgements) {
+    const auto judged = parse_judgements(line);
+    if (!judged) return judged.error();
+    for (const JudgedRow& one : *judged)
+      if (auto encoded = encoder.encode(one, out); !encoded) return encoded;
+    return {};
+  }
   if (form != RowForm::examples) {
     const auto pair = parse_preference_row(line);
     if (!pair) return pair.error();
@@ -46,7 +53,7 @@ class FileSource final : public SampleSource {
     if (files_[piece.file].kind != RowFileKind::text) return make_rows(*file, piece, encoder);
     if (form_ == RowForm::examples) return make_text(*file, piece, encoder);
     return bad_input(fmt::format("{} is one text, and preferences are rows", files_[piece.file].path.string()),
-                     R"(JSON lines of {"prompt", "chosen", "rejected"})");
+                     R"(JSON lines of {"prompt", "chosen", "rejected"}, or of {"prompt", "completion", "label"} for kto)");
   }
 
  private:
@@ -105,6 +112,10 @@ class QuestionSource final : public SampleSource {
  private:
   Result<void> encode(const Question& question, const SampleEncoder& encoder, EncodedSamples& out) const {
     if (form_ == RowForm::examples) return encoder.encode(PairRow{question.prompt, question.answer}, out);
+    if (form_ == RowForm::judgements) {
+      if (auto right = encoder.encode(JudgedText{question.prompt, question.answer, true}, out); !right) return right;
+      return encoder.encode(JudgedText{question.prompt, wrong_answer(question), false}, out);
+    }
     const PreferredText row{question.prompt, question.answer, wrong_answer(question)};
     return encoder.encode(row, form_ == RowForm::whole_preferences, out);
   }

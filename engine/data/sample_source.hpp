@@ -40,7 +40,7 @@ class SampleSource {
 };
 
 std::unique_ptr<SampleSource> source_of_files(std::vector<RowFile> files, RowForm form);
-// As preferences, a right answer is preferred to a wrong one (wrong_answer).
+// As preferences and judgements, a right answer is preferred to a wrong one (wrong_answer).
 std::unique_ptr<SampleSource> source_of_questions(std::vector<Question> questions, RowForm form);
 
 }  // namespace muster::data

@@ -12,7 +12,9 @@ std::vector<data::Unit> units_from(const DatasetVisit& visit, std::int64_t first
   std::vector<data::Unit> units;
   for (std::int64_t i = first; i < std::min(first + visit.micro_batch, visit.units()); ++i) {
     data::Unit& unit = units.emplace_back();
-    for (std::int64_t sample = i * visit.together; sample < (i + 1) * visit.together; ++sample)
+    const std::int64_t begin = i * visit.together + (visit.part == UnitPart::second ? 1 : 0);
+    const std::int64_t count = visit.part == UnitPart::whole ? visit.together : 1;
+    for (std::int64_t sample = begin; sample < begin + count; ++sample)
       unit.push_back(static_cast<std::uint32_t>(sample));
   }
   return units;

@@ -12,11 +12,15 @@
 
 namespace muster::train {
 
+// Which samples of a unit.
+enum class UnitPart { whole, first, second };
+
 struct DatasetVisit {
   const data::Dataset& dataset;
   std::int64_t together = 1;     // samples of a unit
   std::int64_t micro_batch = 1;  // units of a pass
   std::string what;              // reported with its progress
+  UnitPart part = UnitPart::whole;
 
   std::int64_t units() const { return dataset.size() / together; }
 };

@@ -49,25 +49,36 @@ wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
   return {question.prompt, answer.text, question.answer};
 }
 
-at::Tensor Evaluation::measure_passes() {
-  const at::Tensor sums = passes_->no_sums();
-  const bool done = visit_dataset(
-      {*dataset_, together_, micro_batch_, "measuring the loss"},
-      {place_.model, place_.ops.device, place_.ranks, place_.tell},
-      [&](const data::MicroBatch& batch) { sums.add_(passes_->measure(batch, totals_)); });
-  return at::cat({sums, at::full({1}, done ? 0 : 1, sums.options())});
+std::optional<at::Tensor> Evaluation::visit(UnitPart part, const at::Tensor& sums, const PassMeasure& measure) {
+  const bool done = visit_dataset({*dataset_, together_, micro_batch_, "measuring the loss", part},
+                                  {place_.model, place_.ops.device, place_.ranks, place_.tell},
+                                  [&](const data::MicroBatch& batch) { sums.add_(measure(batch)); });
+  const at::Tensor all = at::cat({sums, at::full({1}, done ? 0 : 1, sums.options())});
+  place_.ranks.all_reduce(all);
+  const std::int64_t last = sums.numel();
+  const auto out_of_memory = all[last].item<std::int64_t>();
+  place_.ranks.check();
+  return out_of_memory == 0 ? std::optional(all.narrow(0, 0, last)) : std::nullopt;
+}
+
+std::optional<at::Tensor> Evaluation::visit_all() {
+  StepFacts facts{totals_, 0};
+  const bool scores_first = passes_->objective().scores_first();
+  if (scores_first) {
+    const at::Tensor none = passes_->no_sums().narrow(0, 0, loss_parts);
+    const auto scored = visit(UnitPart::second, none, [&](const auto& batch) { return passes_->score(batch, facts); });
+    if (!scored) return std::nullopt;
+    facts.scored_mean = loss_of(*scored).mean(totals_.units);
+  }
+  return visit(scores_first ? UnitPart::first : UnitPart::whole, passes_->no_sums(),
+               [&](const auto& batch) { return passes_->measure(batch, facts); });
 }
 
 // Smaller passes change no bit of it.
 at::Tensor Evaluation::measure_sums() {
   if (!dataset_) return at::empty({0}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
   for (;;) {
-    const at::Tensor sums = measure_passes();
-    place_.ranks.all_reduce(sums);
-    const std::int64_t last = sums.numel() - 1;
-    const auto out_of_memory = sums[last].item<std::int64_t>();
-    place_.ranks.check();
-    if (out_of_memory == 0) return sums.narrow(0, 0, last);
+    if (const auto sums = visit_all()) return *sums;
     TORCH_CHECK_WITH(OutOfMemoryError, micro_batch_ > 1, "one sample of the evaluation at a time runs out of memory");
     micro_batch_ = (micro_batch_ + 1) / 2;
     release_cached_memory(place_.ops.device);

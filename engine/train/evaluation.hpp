@@ -57,8 +57,11 @@ class Evaluation {
   explicit Evaluation(EvaluationContext place) : place_(std::move(place)) {}
   // Over all ranks: parts of the exact sums of all metrics.
   at::Tensor measure_sums();
-  // The same for this rank alone, followed by whether memory ran out.
-  at::Tensor measure_passes();
+  using PassMeasure = std::function<at::Tensor(const data::MicroBatch&)>;
+  // Adds up what every pass over a part of the units gives, over all ranks. Absent: memory ran out on one of them.
+  std::optional<at::Tensor> visit(UnitPart part, const at::Tensor& sums, const PassMeasure& measure);
+  // The metrics of the whole dataset.
+  std::optional<at::Tensor> visit_all();
   void take_sums(const at::Tensor& sums, EvaluationResult& result) const;
 
   EvaluationContext place_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "train/kto.hpp"
 #include "train/preference_objective.hpp"
 #include "train/supervised.hpp"
 
@@ -20,6 +21,7 @@ constexpr std::array objective_table{
     ObjectiveRow{spec::Algorithm::dpo, make_dpo},
     ObjectiveRow{spec::Algorithm::simpo, make_simpo},
     ObjectiveRow{spec::Algorithm::orpo, make_orpo},
+    ObjectiveRow{spec::Algorithm::kto, make_kto},
 };
 
 }  // namespace

@@ -5,36 +5,10 @@
 
 #include "spec/objective_metrics.hpp"
 #include "train/pair_losses.hpp"
+#include "train/sequence_rows.hpp"
 
 namespace muster::train {
 namespace {
-
-// Trained rows of one sequence, by their numbers among those of the pass.
-struct RowRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::int64_t before = 0;  // rows of the sequence before the first of them
-};
-
-std::vector<RowRange> ranges_of(const data::MicroBatch& batch) {
-  std::vector<RowRange> ranges;
-  std::int64_t next = 0, begin = 0;
-  const auto trained = std::ssize(batch.trained_rows);
-  for (const std::int64_t rows : batch.parts) {
-    RowRange range{next, 0, next < trained ? batch.trained_rows[static_cast<std::size_t>(next)] - begin : 0};
-    begin += rows;
-    while (next < trained && batch.trained_rows[static_cast<std::size_t>(next)] < begin) ++next;
-    range.count = next - range.first;
-    ranges.push_back(range);
-  }
-  return ranges;
-}
-
-double sum_of(const float* numbers, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(numbers[i]);
-  return sum;
-}
 
 // One pair of a pass.
 struct Pair {
@@ -74,15 +48,11 @@ class PreferenceObjective : public Objective {
 
   at::Tensor weigh(const TrainedRows& rows) const override {
     at::Tensor weights = at::zeros({std::ssize(rows.batch.trained_rows)}, at::kFloat);
-    const auto add = [numbers = weights.mutable_data_ptr<float>()](const RowRange& range, double slope) {
-      for (std::int64_t i = range.first; i < range.first + range.count; ++i)
-        numbers[i] = static_cast<float>(static_cast<double>(numbers[i]) - slope);
-    };
     for (const Pair& pair : pairs_of(rows)) {
-      const Verdict verdict = judge(pair, rows.totals);
-      add(pair.chosen, verdict.slopes.chosen);
-      add(pair.rejected, verdict.slopes.rejected);
-      if (verdict.likely_slope != 0) add(pair.likely, verdict.likely_slope);
+      const Verdict verdict = judge(pair, rows.step.totals);
+      add_weight(weights, pair.chosen, -verdict.slopes.chosen);
+      add_weight(weights, pair.rejected, -verdict.slopes.rejected);
+      if (verdict.likely_slope != 0) add_weight(weights, pair.likely, -verdict.likely_slope);
     }
     return weights.to(rows.device);
   }
@@ -93,7 +63,7 @@ class PreferenceObjective : public Objective {
     at::Tensor terms = at::empty({columns, count}, at::kFloat);
     auto* number = terms.mutable_data_ptr<float>();
     for (std::int64_t i = 0; i < count; ++i) {
-      const Verdict verdict = judge(pairs[static_cast<std::size_t>(i)], rows.totals);
+      const Verdict verdict = judge(pairs[static_cast<std::size_t>(i)], rows.step.totals);
       number[i] = static_cast<float>(verdict.loss);
       for (std::int64_t column = 1; column < columns; ++column)
         number[column * count + i] = static_cast<float>(verdict.metrics[static_cast<std::size_t>(column - 1)]);
@@ -106,7 +76,7 @@ class PreferenceObjective : public Objective {
 
   const spec::PreferenceOptions& options() const { return options_; }
   // As every objective has them first: of what it takes for rewards and log-probabilities.
-  static void describe(Verdict& verdict, const OfPair& rewards, const OfPair& log_probabilities) {
+  static void report(Verdict& verdict, const OfPair& rewards, const OfPair& log_probabilities) {
     verdict.metrics[0] = rewards.chosen;
     verdict.metrics[1] = rewards.rejected;
     verdict.metrics[2] = rewards.chosen > rewards.rejected ? 1 : 0;
@@ -124,17 +94,15 @@ class PreferenceObjective : public Objective {
   std::vector<Pair> pairs_of(const TrainedRows& rows) const {
     const std::vector<RowRange> ranges = ranges_of(rows.batch);
     if (ranges.size() % 2 != 0) throw std::logic_error("half a pair");
-    const at::Tensor host = rows.log_probabilities.cpu();
-    const auto* numbers = host.const_data_ptr<float>();
+    const at::Tensor numbers = rows.log_probabilities.cpu();
     std::vector<Pair> pairs;
     for (std::size_t i = 0; i < ranges.size(); i += 2) {
       Pair pair{ranges[i], ranges[i + 1], ranges[i], {}, 0, {}};
       const std::int64_t prompt = pair.rejected.before - pair.chosen.before;  // rows of it that are trained on
       pair.chosen.first += prompt;
       pair.chosen.count -= prompt;
-      pair.sums = {sum_of(numbers + pair.chosen.first, pair.chosen.count),
-                   sum_of(numbers + pair.rejected.first, pair.rejected.count)};
-      pair.likely_sum = prompt == 0 ? pair.sums.chosen : sum_of(numbers + pair.likely.first, pair.likely.count);
+      pair.sums = {sum_of(numbers, pair.chosen), sum_of(numbers, pair.rejected)};
+      pair.likely_sum = prompt == 0 ? pair.sums.chosen : sum_of(numbers, pair.likely);
       if (!reference_.empty())
         pair.reference = {reference_.at(static_cast<std::size_t>(rows.batch.samples[i])),
                           reference_.at(static_cast<std::size_t>(rows.batch.samples[i + 1]))};
@@ -168,7 +136,7 @@ class Dpo final : public PreferenceObjective {
       verdict.slopes.chosen += part.weight * term.slopes.chosen;
       verdict.slopes.rejected += part.weight * term.slopes.rejected;
     }
-    describe(verdict, {beta * ratios.chosen, beta * ratios.rejected}, pair.sums);
+    report(verdict, {beta * ratios.chosen, beta * ratios.rejected}, pair.sums);
     return verdict;
   }
 };
@@ -182,7 +150,7 @@ class Simpo final : public PreferenceObjective {
     const OfPair means = pair.means(), tokens = pair.tokens();
     const PairTerm term = simpo_loss(options(), means);
     Verdict verdict{term.loss, {term.slopes.chosen / tokens.chosen, term.slopes.rejected / tokens.rejected}};
-    describe(verdict, {options().beta * means.chosen, options().beta * means.rejected}, means);
+    report(verdict, {options().beta * means.chosen, options().beta * means.rejected}, means);
     return verdict;
   }
 };
@@ -199,7 +167,7 @@ class Orpo final : public PreferenceObjective {
     Verdict verdict{term.loss - likely * pair.likely_sum,
                     {term.slopes.chosen / tokens.chosen, term.slopes.rejected / tokens.rejected},
                     -likely};
-    describe(verdict, {options().beta * means.chosen, options().beta * means.rejected}, means);
+    report(verdict, {options().beta * means.chosen, options().beta * means.rejected}, means);
     verdict.metrics[6] = -likely * pair.likely_sum;
     verdict.metrics[7] = term.log_ratio;
     verdict.metrics[8] = term.log_odds;
@@ -208,14 +176,6 @@ class Orpo final : public PreferenceObjective {
 };
 
 }  // namespace
-
-std::vector<double> sums_of_sequences(const data::MicroBatch& batch, const at::Tensor& log_probabilities) {
-  const at::Tensor host = log_probabilities.cpu();
-  std::vector<double> sums;
-  for (const RowRange& range : ranges_of(batch))
-    sums.push_back(sum_of(host.const_data_ptr<float>() + range.first, range.count));
-  return sums;
-}
 
 std::unique_ptr<Objective> make_dpo(const ObjectiveOptions& options) { return std::make_unique<Dpo>(options); }
 std::unique_ptr<Objective> make_simpo(const ObjectiveOptions& options) { return std::make_unique<Simpo>(options); }

@@ -6,7 +6,7 @@
 #include "base/checksum.hpp"
 #include "system/files.hpp"
 #include "train/memory_use.hpp"
-#include "train/preference_objective.hpp"
+#include "train/sequence_rows.hpp"
 
 namespace muster::train {
 namespace {
@@ -25,7 +25,7 @@ at::Tensor score_share(const DatasetVisit& visit, const VisitContext& context, O
   at::Tensor bits = at::zeros({visit.dataset.size() + 1}, at::kLong);
   auto* bit = bits.mutable_data_ptr<std::int64_t>();
   const bool done = visit_dataset(visit, context, [&](const data::MicroBatch& batch) {
-    const SampleScores sums = sums_of_sequences(batch, passes.score(batch));
+    const SampleScores sums = sums_of_sequences(batch, passes.log_probabilities(batch));
     for (std::size_t i = 0; i < sums.size(); ++i) bit[batch.samples[i]] = std::bit_cast<std::int64_t>(sums[i]);
   });
   bit[visit.dataset.size()] = done ? 0 : 1;

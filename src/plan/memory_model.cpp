@@ -298,7 +298,7 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   const bool casts = workload.mixed_precision && !trains_here(workload) && !is_sharded(layout);
   request.types = {casts ? static_cast<int>(master_width) : compute, compute};
   request.batch = workload.micro_batch * (workload.work == Work::training ? workload.together * share.in_flight : 1);
-  request.weighed = workload.work == Work::training && workload.together > 1;
+  request.weighed = workload.work == Work::training && workload.weighed;
   request.sequence = workload.work == Work::training
                          ? workload.sequence
                          : std::max<std::int64_t>(workload.sequence - workload.new_tokens, 1);

@@ -44,7 +44,8 @@ struct Workload {
   std::int64_t new_tokens = 256;     // for inference: the answer's share of them; 0: scoring, logits of all positions
   bool expandable_segments = false;  // PyTorch's allocator may grow its segments
   std::int64_t micro_batch = 1;      // units per device and pass: sequences, or what so many of them make together
-  std::int64_t together = 1;         // 2: pairs of answers, whose weights follow from the probabilities of their tokens
+  std::int64_t together = 1;         // 2: pairs of answers
+  bool weighed = false;              // training: weights of tokens follow from the probabilities of answers
   std::int64_t accumulation = 1;     // passes per optimizer step
 };
 

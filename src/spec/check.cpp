@@ -91,7 +91,7 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, generation, data, data_collection, algos,
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, generation, data, data_collection, algos,
                system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {

@@ -1,6 +1,7 @@
-// What is learnt from pairs of answers, one of which is preferred, as ranks get it.
+// What is learnt from preferences, as ranks get it: pairs of answers one of which is preferred, or answers judged alone.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "spec/values.hpp"
@@ -42,6 +43,8 @@ struct PreferenceOptions {
   double label_smoothing = 0;   // share of the preferences that are taken to be the wrong way round
   bool reference_free = false;  // the reference finds everything equally likely
   double gamma = 0;             // of SimPO: the margin that is aimed at
+  double desirable_weight = 1;  // of KTO
+  double undesirable_weight = 1;
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -50,6 +53,8 @@ struct PreferenceOptions {
     visit("label_smoothing", self.label_smoothing);
     visit("reference_free", self.reference_free);
     visit("gamma", self.gamma);
+    visit("desirable_weight", self.desirable_weight);
+    visit("undesirable_weight", self.undesirable_weight);
   }
   bool operator==(const PreferenceOptions&) const = default;
 };
@@ -59,7 +64,12 @@ constexpr bool learns_from_pairs(Algorithm algorithm) {
   return algorithm == Algorithm::dpo || algorithm == Algorithm::simpo || algorithm == Algorithm::orpo;
 }
 
-// Samples of its data that belong together: what a batch counts.
-constexpr std::int64_t samples_together(Algorithm algorithm) { return learns_from_pairs(algorithm) ? 2 : 1; }
+constexpr bool learns_from_preferences(Algorithm algorithm) {
+  return learns_from_pairs(algorithm) || algorithm == Algorithm::kto;
+}
+constexpr bool has_reference(Algorithm algorithm) { return algorithm == Algorithm::dpo || algorithm == Algorithm::kto; }
+
+// Samples of its data that belong together: what a batch counts. Of KTO the second one is the prompt with another's answer.
+constexpr std::int64_t samples_together(Algorithm algorithm) { return learns_from_preferences(algorithm) ? 2 : 1; }
 
 }  // namespace muster::spec

@@ -19,6 +19,11 @@ std::optional<PreferenceOptions> RunSpec::preference_options() const {
     case Algorithm::orpo:
       options.beta = orpo.beta;
       return options;
+    case Algorithm::kto:
+      options.beta = kto.beta;
+      options.desirable_weight = kto.desirable_weight;
+      options.undesirable_weight = kto.undesirable_weight;
+      return options;
     default:
       return std::nullopt;
   }

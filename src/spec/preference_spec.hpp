@@ -48,4 +48,17 @@ struct OrpoSpec {
   }
 };
 
+struct KtoSpec {
+  double beta = 0.1;
+  double desirable_weight = 1;
+  double undesirable_weight = 1;
+
+  template <class Visitor>
+  static void describe(Visitor& field) {
+    field("beta", &KtoSpec::beta, "how much the policy is held to the reference").above(0);
+    field("desirable_weight", &KtoSpec::desirable_weight, "what an answer counts that is desired").at_least(0);
+    field("undesirable_weight", &KtoSpec::undesirable_weight, "what an answer counts that is not desired").at_least(0);
+  }
+};
+
 }  // namespace muster::spec

@@ -80,6 +80,7 @@ const std::vector<Row>& reader_table() {
       {"dpo.", {train}},
       {"simpo.", {train}},
       {"orpo.", {train}},
+      {"kto.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},

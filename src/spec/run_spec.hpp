@@ -467,7 +467,7 @@ struct SweepSpec {
 };
 
 struct RunSpec {
-  // What training.algorithm minimises over pairs of answers; absent: it does not learn from pairs.
+  // What training.algorithm minimises over preferences; absent: it does not learn from them.
   std::optional<PreferenceOptions> preference_options() const;
 
   ExperimentSpec experiment;
@@ -477,6 +477,7 @@ struct RunSpec {
   DpoSpec dpo;
   SimpoSpec simpo;
   OrpoSpec orpo;
+  KtoSpec kto;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -493,6 +494,7 @@ struct RunSpec {
     visitor.section("dpo", &RunSpec::dpo, "training.algorithm=dpo: direct preference optimisation");
     visitor.section("simpo", &RunSpec::simpo, "training.algorithm=simpo: pairs compared by mean log-probabilities");
     visitor.section("orpo", &RunSpec::orpo, "training.algorithm=orpo: odds ratios beside the likelihood");
+    visitor.section("kto", &RunSpec::kto, "training.algorithm=kto: answers judged by themselves");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

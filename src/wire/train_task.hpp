@@ -99,7 +99,7 @@ struct TrainTask {
   std::optional<spec::WeightOptions> weights;    // absent: plain ones
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
-  std::optional<spec::PreferenceOptions> preferences;  // absent: the data has no pairs
+  std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
   std::optional<std::string> reference;
   std::string data;                              // prepared tokens
@@ -139,7 +139,7 @@ struct TrainTask {
     visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
-    visit("preferences", self.preferences, agreed("dpo, simpo or orpo"), of_identity_if_there);
+    visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
     visit("reference", self.reference, own);
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);

@@ -1,7 +1,8 @@
 // Prepares data as it is told, one JSON object a line: data_driver.
 //   {"write_byte_tokenizer": "folder"}                                        answered with {}
 //   {"model": "folder" or "bytes", "data": "path", "cache": "folder", "sequence_length": 64, "threads": 2,
-//    "train_on": "all" or "last", "form": "examples", "preferences" or "whole preferences"}
+//    "train_on": "all" or "last", "form": "examples", "preferences",
+//    "whole preferences" or "judgements"}
 // The second is answered with {"samples": [{"tokens": […], "mask": [0, 1, …]}, …], "counts": {…}} or {"error": "…"}.
 // With "steps": 3, "batch_size": 4, "seed": 42, "packing": false also with the samples that these steps of a training
 // take: "batches": [[[0, 1], [2]], …], the units of each step.
@@ -40,7 +41,7 @@ json sample_json(const SampleView& sample) {
 }
 
 RowForm form_of(const json& order) {
-  for (const RowForm form : {RowForm::preferences, RowForm::whole_preferences})
+  for (const RowForm form : {RowForm::preferences, RowForm::whole_preferences, RowForm::judgements})
     if (order.value("form", "") == name(form)) return form;
   return RowForm::examples;
 }

@@ -32,6 +32,12 @@ nlohmann::ordered_json fields_of(const Body& body) {
 
 std::string evaluation_column(std::string_view metric) { return fmt::format("eval_{}", metric); }
 
+std::optional<double> metric_of(const wire::StepRecord& step, std::string_view name) {
+  if (!step.metrics) return std::nullopt;
+  const auto found = std::ranges::find(*step.metrics, name, &wire::NamedNumber::name);
+  return found == step.metrics->end() ? std::nullopt : std::optional(found->value);
+}
+
 void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, std::vector<store::Measured>& measured) {
   if (!metrics) return;
   for (const wire::NamedNumber& metric : *metrics) measured.push_back({evaluation_column(metric.name), metric.value});
@@ -178,6 +184,8 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.step = step.step;
   progress.steps = plan_.task().steps;
   progress.loss = step.loss;
+  progress.preferred = metric_of(step, "rewards/accuracies");
+  progress.margin = metric_of(step, "rewards/margins");
   progress.learning_rate = step.learning_rate;
   progress.gradient_norm = step.gradient_norm.value_or(std::numeric_limits<double>::infinity());
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);

@@ -78,9 +78,9 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   request.arithmetic = arithmetic_settings(spec);
   request.sequence_length = longest;
   request.train_on = spec.data.train_on;
-  if (spec::learns_from_pairs(spec.training.algorithm))
-    request.form = spec.training.algorithm == spec::Algorithm::orpo ? data::RowForm::whole_preferences
-                                                                    : data::RowForm::preferences;
+  if (spec::learns_from_pairs(spec.training.algorithm)) request.form = data::RowForm::preferences;
+  if (spec.training.algorithm == spec::Algorithm::orpo) request.form = data::RowForm::whole_preferences;
+  if (spec.training.algorithm == spec::Algorithm::kto) request.form = data::RowForm::judgements;
   return request;
 }
 
@@ -251,7 +251,7 @@ std::string reference_file(const std::string& data, const wire::TrainTask& task,
 }
 
 void name_reference(wire::TrainTask& task, const spec::RunSpec& spec, bool on_gpu) {
-  if (task.algorithm != spec::Algorithm::dpo || task.preferences->reference_free) return;
+  if (!spec::has_reference(task.algorithm) || task.preferences->reference_free) return;
   task.reference = reference_file(task.data, task, spec, on_gpu);
   if (task.evaluation.data) task.evaluation.reference = reference_file(*task.evaluation.data, task, spec, on_gpu);
 }
@@ -260,6 +260,12 @@ void name_reference(wire::TrainTask& task, const spec::RunSpec& spec, bool on_gp
 std::string settings_text(spec::ResolvedSpec settings, std::int64_t batch) {
   if (settings.spec.training.batch_size) settings.spec.training.batch_size = batch;
   return print_configuration(spec::Schema(), settings);
+}
+
+// What a user's rows give.
+std::string_view unit_of(spec::Algorithm algorithm) {
+  if (spec::learns_from_pairs(algorithm)) return "pair";
+  return algorithm == spec::Algorithm::kto ? "answer" : "sample";
 }
 
 // Which part of conversations is trained on, and how much that is.
@@ -281,7 +287,7 @@ std::vector<std::string> data_notes(const data::PreparedData& data, const spec::
   std::vector<std::string> notes;
   const data::SampleCounts& counts = data.training.counts;
   const std::int64_t together = spec::samples_together(spec.training.algorithm);
-  const char* unit = together == 2 ? "pair" : "sample";
+  const std::string_view unit = unit_of(spec.training.algorithm);
   if (together == 1 && counts.conversations > 0) notes.push_back(conversation_note(counts, spec.data.train_on));
   if (counts.cut > 0)
     notes.push_back(fmt::format("{} of {} {} longer than training.sequence_length and lost {} end", counts.cut,

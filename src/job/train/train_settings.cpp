@@ -42,7 +42,7 @@ class Settling {
 
   // TRL's rate, and no dropout: the policy is compared with what its weights say.
   void take_defaults_of_preferences() {
-    if (!spec::learns_from_pairs(spec_.training.algorithm)) return;
+    if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
     otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
   }
@@ -76,7 +76,9 @@ class Settling {
       report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
     if (!spec_.data.path)
       report("data.path", "no data is named",
-             spec::learns_from_pairs(spec_.training.algorithm)
+             spec_.training.algorithm == spec::Algorithm::kto
+                 ? "data.path=FILE: JSON lines with prompt, completion and label; or builtin:arithmetic"
+             : spec::learns_from_pairs(spec_.training.algorithm)
                  ? "data.path=FILE: JSON lines with prompt, chosen and rejected; or builtin:arithmetic"
                  : "data.path=FILE: JSON lines with prompt and completion, messages, instruction and output, or text; or "
                    "builtin:arithmetic");
@@ -99,8 +101,8 @@ class Settling {
   void check_algorithm() {
     if (!spec::is_supported(spec_.training.optimizer))
       report("training.optimizer", "this version has no adamw_8bit", "adamw, sgd or sgd_momentum");
-    if (spec_.training.packing && spec::learns_from_pairs(spec_.training.algorithm))
-      report("training.packing", "the two samples of a pair stay together, and are not packed with others",
+    if (spec_.training.packing && spec::learns_from_preferences(spec_.training.algorithm))
+      report("training.packing", "answers to one prompt stay together, and are not packed with others",
              "leave training.packing out: sequences lie side by side without padding in any case");
     if (spec_.model.packing() && !spec_.model.use_lora && spec_.model.adapter_folders.empty())
       report(spec_.model.load_in_4bit ? "model.load_in_4bit" : "model.load_in_8bit",

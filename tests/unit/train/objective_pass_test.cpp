@@ -167,7 +167,7 @@ TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
-  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo}) {
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto}) {
     const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), {}});
     const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");

@@ -42,13 +42,13 @@ ObjectiveOptions options_of(std::vector<spec::WeightedPairLoss> losses) {
 TEST(PreferenceObjective, WeighsAndMeasuresAPairByItselfAlone) {
   const data::MicroBatch both = batch_of({{3, 2}, {1, 4}}), first = batch_of({{3, 2}}), second = batch_of({{1, 4}}, 2);
   const at::Tensor scores = some_log_probabilities(both);
-  const data::StepTotals totals{2, 10, 4};
+  const StepFacts step{{2, 10, 4, 0}, 0};
   ObjectiveOptions options = options_of({{PairLoss::sigmoid, 1}, {PairLoss::sft, 0.5}});
   options.reference = {-1, -2, -3, -4};
   for (const auto make : {make_dpo, make_simpo, make_orpo}) {
     const auto objective = make(options);
     const auto of = [&](const data::MicroBatch& batch, const at::Tensor& its) {
-      const TrainedRows rows{batch, at::kCPU, totals, its};
+      const TrainedRows rows{batch, at::kCPU, step, its};
       return std::pair{objective->weigh(rows), at::stack(objective->measure(rows))};
     };
     const auto [weights, terms] = of(both, scores);
@@ -62,7 +62,8 @@ TEST(PreferenceObjective, WeighsAndMeasuresAPairByItselfAlone) {
 TEST(PreferenceObjective, OfOddsTrainsOnThePromptByLikelihoodAlone) {
   const data::MicroBatch batch = batch_of({{2, 2}}, 0, true);
   const auto objective = make_orpo(options_of({}));
-  const TrainedRows rows{batch, at::kCPU, {1, 5, 3}, some_log_probabilities(batch)};
+  const StepFacts step{{1, 5, 3, 0}, 0};
+  const TrainedRows rows{batch, at::kCPU, step, some_log_probabilities(batch)};
   const at::Tensor weights = objective->weigh(rows);
   EXPECT_FLOAT_EQ(weights[0].item<float>(), 1.0F / 3);  // a third of the likelihood's three tokens
   EXPECT_GT(weights[1].item<float>(), 1.0F / 3);        // and the odds
@@ -72,9 +73,9 @@ TEST(PreferenceObjective, OfOddsTrainsOnThePromptByLikelihoodAlone) {
 TEST(PreferenceObjective, OfALikelihoodAloneWeighsEveryTokenOfTheStepAlike) {
   const data::MicroBatch batch = batch_of({{3, 2}, {1, 4}});
   const auto objective = make_dpo(options_of({{PairLoss::sft, 1}}));
-  const data::StepTotals totals{2, 10, 4};
-  const at::Tensor weights = objective->weigh({batch, at::kCPU, totals, some_log_probabilities(batch)});
-  const auto normalizer = static_cast<double>(objective->normalizer(totals));
+  const StepFacts step{{2, 10, 4, 0}, 0};
+  const at::Tensor weights = objective->weigh({batch, at::kCPU, step, some_log_probabilities(batch)});
+  const auto normalizer = static_cast<double>(objective->normalizer(step.totals));
   for (const std::int64_t row : {0, 1, 2, 5}) EXPECT_FLOAT_EQ(weights[row].item<float>() / normalizer, 0.25);
   EXPECT_EQ(weights[3].item<float>(), 0);
 }
