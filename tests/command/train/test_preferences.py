@@ -42,7 +42,7 @@ def table_of(run):
         return [{name: value for name, value in row.items() if "second" not in name} for row in csv.DictReader(file)]
 
 
-@pytest.fixture(scope="module", params=["dpo", "orpo"])
+@pytest.fixture(scope="module", params=["dpo", "orpo", "kto"])
 def alone(request, classroom, rows, held_out):
     return train(classroom, rows, held_out, algorithm=request.param)
 
@@ -57,13 +57,15 @@ def test_every_layout_gives_the_same_bits(classroom, rows, held_out, alone, rank
     train_runs.assert_same_bits(alone, run)
     assert table_of(run) == table_of(alone)
     assert len({row["rewards/margins"] for row in table_of(run)}) > 4
+    assert algorithm_of(alone) != "kto" or len({row["kl"] for row in table_of(run)}) > 3
 
 
 def test_evaluations_measure_what_steps_do(classroom, rows, held_out, alone):
     table = table_of(alone)
-    assert [row["eval_rewards/accuracies"] != "" for row in table] == [False, False, True, False, False, True]
-    assert all(0 <= float(row["eval_rewards/accuracies"]) <= 1 for row in table if row["eval_loss"])
+    assert [row["eval_rewards/margins"] != "" for row in table] == [False, False, True, False, False, True]
     assert float(table[-1]["eval_logps/chosen"]) < 0
+    assert float(table[-1]["eval_rewards/margins"]) == pytest.approx(
+        float(table[-1]["eval_rewards/chosen"]) - float(table[-1]["eval_rewards/rejected"]), abs=1e-6)
 
 
 def test_a_resumed_run_has_the_bits_of_one_that_never_stopped_even_when_the_scores_are_gone(classroom, rows, held_out, alone):
@@ -115,6 +117,23 @@ def test_a_bad_row_is_refused_with_its_file_and_line(classroom, row, words):
     data = classroom.data([*preferences(2), row])
     run = classroom.start(classroom.model("llama-tied"), data, **SETTINGS)
     assert run.code == 2 and f"{data}:3: " in run.text and words in run.text
+
+
+@pytest.mark.parametrize("row, words", [
+    ({"prompt": "a", "completion": "b", "label": "good"}, "\"label\" is \"good\", neither true nor false"),
+    ({"prompt": "a", "completion": "b", "label": 1}, "\"label\" is 1"),
+    ({"prompt": "a", "completion": "b"}, "the row has no \"label\""),
+])
+def test_a_label_that_is_none_is_refused_with_its_file_and_line(classroom, row, words):
+    data = classroom.data([*preferences(2), row])
+    run = classroom.start(classroom.model("llama-tied"), data, **SETTINGS | {"algorithm": "kto"})
+    assert run.code == 2 and f"{data}:3: " in run.text and words in run.text
+
+
+def test_judgements_of_one_prompt_are_refused(classroom):
+    data = classroom.data([{"prompt": "a", "completion": word, "label": True} for word in ("b", "c")])
+    run = classroom.start(classroom.model("llama-tied"), data, **SETTINGS | {"algorithm": "kto"})
+    assert run.code == 2 and "every row has the same prompt" in run.text
 
 
 @pytest.mark.parametrize("settings, words", [

@@ -99,6 +99,21 @@ def test_orpo_gives_the_weights_of_trl(classroom, rows, tmp_path, steps):
     assert_alike(classroom, rows, run, oracle, logged, OF_ODDS)
 
 
+@pytest.mark.parametrize("weights", [(1, 1), (1.3, 0.4)])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_kto_gives_the_weights_of_trl(classroom, rows, tmp_path, steps, weights):
+    trl = pytest.importorskip("trl")
+    judged = [{"prompt": row["prompt"], "completion": row["chosen" if i % 3 else "rejected"], "label": i % 3 != 0}
+              for i, row in enumerate(rows)]
+    options = dict(beta=0.4, desirable_weight=weights[0], undesirable_weight=weights[1])
+    oracle, logged = trl_preferences.train(trl.KTOTrainer, trl.KTOConfig, classroom.model("llama"), judged, tmp_path, steps, RATE,
+                                           reference=True, max_length=None, **options)
+    run = train(classroom, judged, "kto", steps, **{f"kto.{name}": value for name, value in options.items()})
+    assert_alike(classroom, rows, run, oracle, logged, [column for column in OF_PAIRS if "accuracies" not in column] + ["kl"])
+    if steps == 2:
+        assert float(run.column("kl")[1]) > 0
+
+
 def test_the_first_loss_is_ln_2_to_the_bit_while_policy_and_reference_are_the_same(classroom, rows):
     for words in ({}, {"mixed_precision": "bf16"}, {"model.use_lora": "true", "model.lora_r": 2}):
         run = train(classroom, rows, "dpo", 2, ranks=1, **words)
