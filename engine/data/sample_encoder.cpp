@@ -109,7 +109,8 @@ bool SampleEncoder::has_room(const AnsweredPrompt& tokens, EncodedSamples& out) 
     ++out.dropped;
     return false;
   }
-  const std::size_t longest = std::ranges::max(tokens.answers, {}, &Tokens::size).size();
+  std::size_t longest = 0;
+  for (const Tokens& answer : tokens.answers) longest = std::max(longest, answer.size());
   out.cut += tokens.prompt.size() + longest > longest_ ? 1 : 0;
   return true;
 }

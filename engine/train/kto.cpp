@@ -90,9 +90,9 @@ class Kto final : public Objective {
     const double share = static_cast<double>(step.totals.units) / static_cast<double>(std::max<std::int64_t>(alike, 1));
     const double reward = share * options_.beta * answer.ratio, likely = share * answer.log_probability;
     std::array<double, 7> metrics{judge(answer, step).loss};
-    metrics[answer.desired ? 1 : 2] = reward;
+    metrics[answer.desired ? 1U : 2U] = reward;
     metrics[3] = answer.desired ? reward : -reward;
-    metrics[answer.desired ? 4 : 5] = likely;
+    metrics[answer.desired ? 4U : 5U] = likely;
     metrics[6] = divergence(step);
     return metrics;
   }

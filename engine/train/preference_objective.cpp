@@ -1,5 +1,6 @@
 #include "train/preference_objective.hpp"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "base/checksum.hpp"
 #include "system/files.hpp"
