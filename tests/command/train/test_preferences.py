@@ -1,6 +1,7 @@
 """Training by preferences: the same bits however it is laid out, killed or not; what is refused; what is shown."""
 
 import csv
+import subprocess
 
 import pytest
 import train_runs
@@ -149,3 +150,19 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, wor
     run = classroom.start(classroom.model("llama-tied"), rows, 2, **SETTINGS | settings)
     assert run.code in (2, 3) and words in run.text, run.text
     assert not run.folder.joinpath("metrics.csv").exists()
+
+
+def test_the_example_prefers_right_sums_to_wrong_ones(classroom):
+    """Cut short: what comes first is that a right sum is likelier than a wrong one."""
+    output = classroom.folder / "example"
+    command = [str(train_runs.PROGRAM), "train", "--config", str(train_runs.ROOT / "examples/dpo_arithmetic.yaml"), "--device", "cpu",
+               "--ranks", "2", "data.digits=1", "training.max_steps=150", "training.batch_size=32", "training.warmup_steps=10",
+               f"experiment.output={output}"]
+    done = subprocess.run(command, env=classroom.environment, cwd=classroom.folder, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "pairs" in done.stderr and "preferred" in done.stderr
+    (folder,) = output.iterdir()
+    table = table_of(train_runs.Run(0, done.stderr, folder))
+    assert float(table[-1]["eval_rewards/margins"]) > 0.05 and float(table[-1]["eval_rewards/accuracies"]) > 0.6
+    assert float(table[-1]["rewards/margins"]) > float(table[0]["rewards/margins"]) == 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 import trl_preferences
 
-RATE = 0.5
+RATE = 0.1
 SGD = dict(optimizer="sgd", learning_rate=RATE, weight_decay=0, lr_scheduler="constant", max_grad_norm=1e9)
 OF_PAIRS = ["rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected"]
 OF_ODDS = [*OF_PAIRS, "nll_loss", "log_odds_ratio", "log_odds_chosen"]
