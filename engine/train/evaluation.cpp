@@ -100,7 +100,7 @@ void Evaluation::take_sums(const at::Tensor& sums, EvaluationResult& result) con
       continue;
     }
     if (!result.all.metrics) result.all.metrics.emplace();
-    result.all.metrics->push_back({std::string(names[i]), mean});
+    result.all.metrics->push_back({"eval_" + std::string(names[i]), mean});
   }
 }
 

@@ -491,10 +491,10 @@ struct RunSpec {
     visitor.section("distributed", &RunSpec::distributed, "GPUs, ranks and how the work is spread over them");
     visitor.section("model", &RunSpec::model, "the model and how it is loaded");
     visitor.section("training", &RunSpec::training, "the training loop");
-    visitor.section("dpo", &RunSpec::dpo, "training.algorithm=dpo: direct preference optimisation");
-    visitor.section("simpo", &RunSpec::simpo, "training.algorithm=simpo: pairs compared by mean log-probabilities");
-    visitor.section("orpo", &RunSpec::orpo, "training.algorithm=orpo: odds ratios beside the likelihood");
-    visitor.section("kto", &RunSpec::kto, "training.algorithm=kto: answers judged by themselves");
+    visitor.section("dpo", &RunSpec::dpo, "direct preference optimisation, training.algorithm=dpo");
+    visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
+    visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
+    visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

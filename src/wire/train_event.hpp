@@ -135,7 +135,7 @@ struct Evaluated {
   std::int64_t step = 0;
   std::optional<double> loss;
   std::int64_t tokens = 0;  // with a loss
-  std::optional<std::vector<NamedNumber>> metrics;  // as StepRecord::metrics, of this data
+  std::optional<std::vector<NamedNumber>> metrics;  // as StepRecord::metrics, named "eval_…"
   std::optional<std::int64_t> correct;
   std::optional<std::int64_t> questions;
   std::vector<AnsweredQuestion> samples;

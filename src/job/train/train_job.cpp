@@ -30,8 +30,6 @@ nlohmann::ordered_json fields_of(const Body& body) {
   return fields;
 }
 
-std::string evaluation_column(std::string_view metric) { return fmt::format("eval_{}", metric); }
-
 std::optional<double> metric_of(const wire::StepRecord& step, std::string_view name) {
   if (!step.metrics) return std::nullopt;
   const auto found = std::ranges::find(*step.metrics, name, &wire::NamedNumber::name);
@@ -40,7 +38,7 @@ std::optional<double> metric_of(const wire::StepRecord& step, std::string_view n
 
 void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, std::vector<store::Measured>& measured) {
   if (!metrics) return;
-  for (const wire::NamedNumber& metric : *metrics) measured.push_back({evaluation_column(metric.name), metric.value});
+  for (const wire::NamedNumber& metric : *metrics) measured.push_back({metric.name, metric.value});
 }
 
 }  // namespace
@@ -49,7 +47,7 @@ std::vector<std::string> train_columns(spec::Algorithm algorithm) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
-  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(evaluation_column(metric));
+  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(fmt::format("eval_{}", metric));
   return names;
 }
 
