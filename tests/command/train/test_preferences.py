@@ -10,7 +10,7 @@ SETTINGS = dict(algorithm="dpo", max_steps=6, batch_size=12, learning_rate=2e-3,
                 **{"dpo.loss_type": "sigmoid,sft", "dpo.loss_weights": "1,0.3"})
 FSDP = {"distributed.strategy": "fsdp"}
 # Ranks, pairs of a pass, where the state is.
-LAYOUTS = [(1, 3, {}), (2, 4, {}), (3, 1, {}), (4, 2, {}), (2, 1, FSDP), (3, 2, FSDP),
+LAYOUTS = [(1, 3, {}), (2, 3, {}), (3, 1, {}), (4, 3, {}), (2, 1, FSDP), (3, 2, FSDP),
            (4, 1, FSDP | {"distributed.fsdp_sharding_strategy": "hybrid_shard", "distributed.fsdp_group_size": 2}),
            (2, 2, FSDP | {"distributed.fsdp_cpu_offload": "true"})]
 
