@@ -155,6 +155,14 @@ int tell_finished(const job::TrainPlan& plan, bool json) {
   return 0;
 }
 
+// "1234 samples", "617 pairs"
+std::string sample_words(const job::TrainPlan& plan) {
+  const spec::Algorithm algorithm = plan.task().algorithm;
+  const std::int64_t count = plan.data.training.counts.samples / spec::samples_together(algorithm);
+  if (spec::learns_from_pairs(algorithm)) return count_of(count, "pair");
+  return count_of(count, algorithm == spec::Algorithm::kto ? "answer" : "sample");
+}
+
 int run_train(const TrainCommand& given) {
   planning::GivenConfiguration configuration = *given.configuration;
   take_bare_resume(configuration);
@@ -183,8 +191,8 @@ int run_train(const TrainCommand& given) {
   const std::int64_t of_pass = ranks * task.micro_batch;
   note(fmt::format("{} parameters on {}, {}; {}; {} of {} ({} × {} × {})",
                    plan->plan.parameters, plan->device, strategy_words(plan->plan.layout),
-                   count_of(plan->data.training.counts.samples, "sample"), count_of(task.steps, "step"),
-                   count_of(task.batch_size, "sequence"), task.micro_batch,
+                   sample_words(*plan), count_of(task.steps, "step"),
+                   count_of(task.batch_size, plan::unit_word(plan->plan.workload)), task.micro_batch,
                    count_of((task.batch_size + of_pass - 1) / of_pass, "pass", "passes"), count_of(ranks, "rank")));
   ::signal(SIGPIPE, SIG_IGN);
   TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()

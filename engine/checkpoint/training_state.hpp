@@ -42,6 +42,7 @@ using wire::NamedNumber;
 struct StepNumbers : wire::StepRecord {
   std::optional<double> eval_loss = {};
   std::optional<double> exact_match = {};
+  std::optional<std::vector<NamedNumber>> eval_metrics = {};
 
   bool operator==(const StepNumbers&) const = default;
   template <class Self, class Visit>
@@ -49,6 +50,7 @@ struct StepNumbers : wire::StepRecord {
     StepRecord::describe(self, visit);
     visit("eval_loss", self.eval_loss);
     visit("exact_match", self.exact_match);
+    visit("eval_metrics", self.eval_metrics);
   }
 };
 

@@ -64,6 +64,17 @@ std::vector<std::uint64_t> drawn_numbers(std::uint64_t count, std::uint64_t seed
 
 }  // namespace
 
+std::string wrong_answer(const Question& question) {
+  std::string wrong = question.answer;
+  const std::uint64_t bits = mix_bits(checksum(std::as_bytes(std::span(question.prompt))) + golden_step);
+  const std::size_t first = wrong.starts_with('-') ? 1 : 0, digits = wrong.size() - first;
+  const std::size_t changed = first + bits % digits;
+  const auto others = static_cast<std::uint64_t>(digits > 1 && changed == first ? 9 : 10);  // no number begins with 0
+  const std::uint64_t lowest = 10 - others, digit = static_cast<std::uint64_t>(wrong[changed] - '0') - lowest;
+  wrong[changed] = static_cast<char>('0' + lowest + (digit + 1 + (bits >> 8) % (others - 1)) % others);
+  return wrong;
+}
+
 Result<Questions> arithmetic_questions(const ArithmeticSettings& settings) {
   if (auto checked = check(settings); !checked) return checked.error();
   std::uint64_t numbers = 1;

@@ -26,6 +26,9 @@ struct Question {
   bool operator==(const Question&) const = default;
 };
 
+// The right answer with one other digit, the same one whenever it is asked for.
+std::string wrong_answer(const Question& question);
+
 struct Questions {
   std::vector<Question> training;
   std::vector<Question> held_out;

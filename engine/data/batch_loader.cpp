@@ -12,15 +12,24 @@
 namespace muster::data {
 namespace {
 
-LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& place) {
+// One sample of each unit.
+std::vector<Unit> samples_of(std::span<const Unit> units, std::size_t number) {
+  std::vector<Unit> alone;
+  for (const Unit& unit : units) alone.push_back({unit.at(number)});
+  return alone;
+}
+
+LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& place, bool second_apart) {
   LoadedStep loaded;
   loaded.begin = step.begin;
   loaded.end = step.end;
-  loaded.trained_tokens = trained_tokens(step, dataset);
-  loaded.units = static_cast<std::int64_t>(step.units.size());
+  loaded.totals = totals_of(step, dataset);
   loaded.epoch_units = step.epoch_units;
   loaded.rows = computed_rows(step, dataset);
-  for (const auto& units : share(step.units, place)) loaded.passes.push_back(make_micro_batch(dataset, units));
+  for (const auto& units : share(step.units, place)) {
+    loaded.passes.push_back(make_micro_batch(dataset, second_apart ? samples_of(units, 0) : units));
+    if (second_apart) loaded.scored.push_back(make_micro_batch(dataset, samples_of(units, 1)));
+  }
   return loaded;
 }
 
@@ -33,13 +42,14 @@ class BatchLoader::Line {
       : dataset_(std::move(dataset)),
         schedule_(std::move(schedule)),
         place_(place),
-        most_(static_cast<std::size_t>(std::max(settings.read_ahead, 1))) {
+        most_(static_cast<std::size_t>(std::max(settings.read_ahead, 1))),
+        second_apart_(settings.second_apart) {
     for (int i = 0; i < settings.threads; ++i)
       threads_.emplace_back([this](std::stop_token stop) { work(std::move(stop)); });
   }
 
   LoadedStep next() {
-    if (threads_.empty()) return load(dataset_, schedule_.next(), place_);
+    if (threads_.empty()) return load(dataset_, schedule_.next(), place_, second_apart_);
     std::unique_lock lock(gate_);
     changed_.wait(lock, [&] { return failure_ || (!line_.empty() && line_.front()->has_value()); });
     if (failure_) std::rethrow_exception(failure_);
@@ -61,7 +71,7 @@ class BatchLoader::Line {
         line_.push_back(mine);
         const StepUnits step = schedule_.next();
         lock.unlock();
-        LoadedStep loaded = load(dataset_, step, place_);
+        LoadedStep loaded = load(dataset_, step, place_, second_apart_);
         lock.lock();
         *mine = std::move(loaded);
         changed_.notify_all();
@@ -77,6 +87,7 @@ class BatchLoader::Line {
   BatchSchedule schedule_;
   RankPlace place_;
   std::size_t most_;
+  bool second_apart_;
   std::mutex gate_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Place>> line_;

@@ -13,12 +13,12 @@ namespace muster::data {
 // One rank's part of one optimizer step.
 struct LoadedStep {
   BatchCursor begin;
-  BatchCursor end;                  // what a checkpoint after this step keeps
-  std::int64_t trained_tokens = 0;  // of all ranks together
-  std::int64_t units = 0;           // of all ranks together
-  std::int64_t epoch_units = 0;     // of the whole epoch
-  std::int64_t rows = 0;            // that all ranks compute together
-  std::vector<MicroBatch> passes;   // as many as every other rank has, some possibly empty
+  BatchCursor end;                 // what a checkpoint after this step keeps
+  StepTotals totals;               // of all ranks together
+  std::int64_t epoch_units = 0;    // of the whole epoch
+  std::int64_t rows = 0;           // that all ranks compute together
+  std::vector<MicroBatch> passes;  // as many as every other rank has, some possibly empty
+  std::vector<MicroBatch> scored;  // passes without gradients that come first, likewise
 
   bool operator==(const LoadedStep&) const = default;
 };
@@ -26,6 +26,7 @@ struct LoadedStep {
 struct LoaderSettings {
   int threads = 0;     // 0: each step is made when it is asked for
   int read_ahead = 4;  // steps that are ready or in the making, at least 1
+  bool second_apart = false;  // the second samples of units are scored (LoadedStep::scored), the first ones are trained on
 };
 
 class BatchLoader {

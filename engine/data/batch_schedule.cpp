@@ -7,7 +7,7 @@ namespace muster::data {
 
 BatchSchedule::BatchSchedule(std::vector<std::uint32_t> lengths, OrderSettings settings, std::int64_t batch_size)
     : lengths_(std::move(lengths)), settings_(settings), batch_size_(batch_size) {
-  if (lengths_.empty() || batch_size_ < 1) throw std::invalid_argument("a schedule needs samples and a batch size");
+  if (lengths_.empty() || batch_size_ < 1 || settings_.together < 1) throw std::invalid_argument("a schedule needs samples and a batch size");
 }
 
 const EpochOrder& BatchSchedule::order_of(std::int64_t epoch) {
@@ -39,7 +39,7 @@ StepUnits BatchSchedule::next() {
 void BatchSchedule::seek(BatchCursor cursor) { cursor_ = normal(cursor); }
 
 std::int64_t BatchSchedule::units_in(std::int64_t epoch) {
-  if (!settings_.packing) return static_cast<std::int64_t>(lengths_.size());
+  if (!settings_.packing) return static_cast<std::int64_t>(lengths_.size()) / settings_.together;
   return order_of(epoch).units();
 }
 
@@ -70,11 +70,24 @@ std::int64_t computed_rows(const StepUnits& step, const Dataset& dataset) {
   return sum;
 }
 
-std::int64_t trained_tokens(const StepUnits& step, const Dataset& dataset) {
-  std::int64_t count = 0;
-  for (const Unit& unit : step.units)
-    for (const std::uint32_t sample : unit) count += dataset.trained(sample);
-  return count;
+StepTotals totals_of(const StepUnits& step, const Dataset& dataset) {
+  StepTotals totals;
+  totals.units = std::ssize(step.units);
+  for (const Unit& unit : step.units) {
+    for (const std::uint32_t sample : unit) totals.trained_tokens += dataset.trained(sample);
+    totals.first_tokens += dataset.trained(unit.front());
+    totals.labelled += dataset.label(unit.front()) != 0 ? 1 : 0;
+  }
+  return totals;
+}
+
+StepTotals totals_of(const Dataset& dataset, std::int64_t together) {
+  StepTotals totals{dataset.size() / together, dataset.counts().trained_tokens, 0, 0};
+  for (std::int64_t i = 0; i < dataset.size(); i += together) {
+    totals.first_tokens += dataset.trained(i);
+    totals.labelled += dataset.label(i) != 0 ? 1 : 0;
+  }
+  return totals;
 }
 
 }  // namespace muster::data

@@ -63,7 +63,18 @@ class BatchSchedule {
 
 // Rows that a step computes, over all ranks.
 std::int64_t computed_rows(const StepUnits& step, const Dataset& dataset);
-// Tokens that a step trains on, over all ranks.
-std::int64_t trained_tokens(const StepUnits& step, const Dataset& dataset);
+
+// What a step has of everything, over all ranks: what sums are divided by.
+struct StepTotals {
+  std::int64_t units = 0;
+  std::int64_t trained_tokens = 0;
+  std::int64_t first_tokens = 0;  // of them, in the first sample of each unit: of pairs the chosen ones
+  std::int64_t labelled = 0;      // units whose first sample has a label: of answers judged alone the desired ones
+
+  bool operator==(const StepTotals&) const = default;
+};
+StepTotals totals_of(const StepUnits& step, const Dataset& dataset);
+// The same of a whole dataset, so many samples of which make a unit.
+StepTotals totals_of(const Dataset& dataset, std::int64_t together);
 
 }  // namespace muster::data

@@ -148,7 +148,7 @@ SampleView Dataset::sample(std::int64_t index) const {
   const SampleIndex& here = map_->entry(index);
   const SampleIndex& next = *(&here + 1);
   return {map_->tokens.subspan(here.token, next.token - here.token),
-          map_->spans.subspan(here.span, next.span - here.span)};
+          map_->spans.subspan(here.span, next.span - here.span), here.label};
 }
 
 std::int64_t Dataset::length(std::int64_t index) const {
@@ -157,6 +157,8 @@ std::int64_t Dataset::length(std::int64_t index) const {
 }
 
 std::int64_t Dataset::trained(std::int64_t index) const { return map_->entry(index).trained; }
+
+std::uint32_t Dataset::label(std::int64_t index) const { return map_->entry(index).label; }
 
 std::vector<std::uint32_t> Dataset::lengths() const {
   std::vector<std::uint32_t> lengths;

@@ -26,6 +26,7 @@ class Dataset {
   SampleView sample(std::int64_t index) const;
   std::int64_t length(std::int64_t index) const;   // tokens
   std::int64_t trained(std::int64_t index) const;  // tokens that are trained on
+  std::uint32_t label(std::int64_t index) const;
   const SampleCounts& counts() const { return counts_; }
   // For every sample.
   std::vector<std::uint32_t> lengths() const;

@@ -57,6 +57,7 @@ std::vector<std::uint32_t> shuffled_numbers(std::uint32_t count, std::uint64_t s
 EpochOrder EpochOrder::make(std::span<const std::uint32_t> lengths, const OrderSettings& settings, std::int64_t epoch) {
   if (lengths.size() > 0xffffffffU) throw std::length_error("more than 2^32 samples");
   const auto count = static_cast<std::uint32_t>(lengths.size());
+  if (settings.together > 1) return make_groups(count, settings, epoch);
   EpochOrder order;
   if (settings.shuffled) {
     order.samples_ = shuffled_numbers(count, settings.seed, epoch);
@@ -82,6 +83,20 @@ EpochOrder EpochOrder::make(std::span<const std::uint32_t> lengths, const OrderS
   std::vector<std::uint32_t> sorted(count);
   for (std::size_t i = 0; i < unit_of.size(); ++i) sorted[next[unit_of[i]]++] = order.samples_[i];
   order.samples_ = std::move(sorted);
+  return order;
+}
+
+EpochOrder EpochOrder::make_groups(std::uint32_t count, const OrderSettings& settings, std::int64_t epoch) {
+  const auto together = static_cast<std::uint32_t>(settings.together);
+  if (settings.packing || count % together != 0)
+    throw std::invalid_argument("samples that belong together are neither packed nor parted");
+  const OrderSettings alone{settings.seed, settings.shuffled, false, 0, 1};
+  const EpochOrder groups = make(std::vector<std::uint32_t>(count / together, 1), alone, epoch);
+  EpochOrder order;
+  for (const std::uint32_t group : groups.samples_) {
+    for (std::uint32_t i = 0; i < together; ++i) order.samples_.push_back(group * together + i);
+    order.ends_.push_back(order.samples_.size());
+  }
   return order;
 }
 

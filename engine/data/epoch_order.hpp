@@ -13,9 +13,11 @@ struct OrderSettings {
   bool shuffled = true;              // false: as they lie in the dataset
   bool packing = false;              // several samples side by side in a unit
   std::int64_t sequence_length = 0;  // tokens that a packed unit has at most
+  std::int64_t together = 1;         // so many consecutive samples are never parted, and make a unit; not with packing
 };
 
-// A unit is one sequence of a pass: one sample or, with packing, several, each with positions and attention of its own.
+// A unit is what a batch counts: one sample, those that belong together (the two of a pair) or, with packing, those that
+// fit into a sequence; each with positions and attention of its own.
 // Every sample is in exactly one unit of an epoch.
 class EpochOrder {
  public:
@@ -29,6 +31,8 @@ class EpochOrder {
   std::span<const std::uint32_t> unit(std::int64_t index) const;
 
  private:
+  static EpochOrder make_groups(std::uint32_t count, const OrderSettings& settings, std::int64_t epoch);
+
   std::vector<std::uint32_t> samples_;
   std::vector<std::uint64_t> ends_;  // of each unit, in samples_
 };

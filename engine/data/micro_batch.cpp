@@ -13,6 +13,7 @@ MicroBatch make_micro_batch(const Dataset& dataset, std::span<const Unit> units)
       batch.tokens.insert(batch.tokens.end(), read.begin(), read.end());
       batch.parts.push_back(static_cast<std::int64_t>(read.size()));
       batch.samples.push_back(number);
+      batch.labels.push_back(sample.label);
       for (const TokenSpan& span : sample.trained)
         for (std::uint32_t token = span.begin; token < span.end; ++token) {
           batch.trained_rows.push_back(first + token - 1);

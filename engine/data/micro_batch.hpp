@@ -15,6 +15,7 @@ struct MicroBatch {
   std::vector<std::int64_t> tokens;        // one a row
   std::vector<std::int64_t> parts;         // rows of each sample: each has positions from 0 and sees itself alone
   std::vector<std::int64_t> samples;       // their numbers in the data
+  std::vector<std::int64_t> labels;        // theirs (Sample::label)
   std::vector<std::int64_t> trained_rows;  // ascending: the rows whose next token is trained on
   std::vector<std::int64_t> targets;       // that token, one for each of trained_rows
 

@@ -14,6 +14,7 @@
 #include "system/sha256.hpp"
 #include "data/content_digest.hpp"
 #include "data/dataset.hpp"
+#include "data/judged_samples.hpp"
 #include "data/ordered_work.hpp"
 #include "data/sample_source.hpp"
 #include "data/token_file.hpp"
@@ -88,7 +89,10 @@ void remove_leftovers(const fs::path& place) {
 // Takes pieces in order: samples into the file, bad lines into a list.
 class PieceTaker {
  public:
-  PieceTaker(const SampleSource& source, TokenFileWriter& writer) : source_(source), writer_(writer) {}
+  PieceTaker(const DataRequest& request, const SampleSource& source, TokenFileWriter& writer)
+      : source_(source), writer_(writer) {
+    if (request.form == RowForm::judgements) judged_.emplace(request.sequence_length);
+  }
 
   Result<void> take(std::size_t piece, const Result<MadePiece>& made) {
     if (!made) return made.error();
@@ -106,15 +110,19 @@ class PieceTaker {
     told_.split += made->encoded.split;
     if (problems_.size() == most_bad_lines) return to_error(problems_);
     if (!problems_.empty()) return {};  // only to find the others
-    for (const Sample& sample : made->encoded.samples) {
-      if (auto added = writer_.add(sample); !added) return added;
-      ++samples_;
-    }
-    return {};
+    if (!judged_) return write(made->encoded.samples);
+    std::vector<Sample> ready;
+    for (const Sample& sample : made->encoded.samples) judged_->add(sample, ready);
+    return write(ready);
   }
 
   Result<SampleCounts> finish(const std::string& name) {
     if (!problems_.empty()) return to_error(problems_);
+    if (judged_) {
+      std::vector<Sample> last;
+      if (auto done = judged_->finish(last); !done) return done.error();
+      if (auto written = write(last); !written) return written.error();
+    }
     if (samples_ == 0)
       return Error{
           Error::Kind::bad_input,
@@ -125,11 +133,20 @@ class PieceTaker {
   }
 
  private:
+  Result<void> write(const std::vector<Sample>& samples) {
+    for (const Sample& sample : samples) {
+      if (auto added = writer_.add(sample); !added) return added;
+      ++samples_;
+    }
+    return {};
+  }
+
   const SampleSource& source_;
   TokenFileWriter& writer_;
   std::string name_;
   std::int64_t lines_before_ = 0;  // of the file, before this piece
   std::int64_t samples_ = 0;
+  std::optional<JudgedSamples> judged_;  // where answers are judged by themselves
   SampleCounts told_;
   std::vector<Problem> problems_;
 };
@@ -144,7 +161,7 @@ Result<SampleCounts> make_file(const Work& work, const Source& source, const fs:
   const SampleSource& samples = *source.samples;
   std::uint64_t done = 0, total = 0;
   for (std::size_t i = 0; i < samples.pieces(); ++i) total += samples.bytes_of(i);
-  PieceTaker taker(samples, *writer);
+  PieceTaker taker(work.request, samples, *writer);
   const auto taken = work_in_order(
       samples.pieces(), work.threads, [&](std::size_t piece) { return samples.make(piece, *encoder); },
       [&](std::size_t piece, const Result<MadePiece>& made) {
@@ -166,6 +183,7 @@ Result<PreparedFile> prepare(const Work& work, const Source& source) {
   const std::string key = fmt::format("token file {}\nsequence_length {}\ntext {}\n{}\n", sample_rules,
                                       work.request.sequence_length, work.text.identity(), source.key);
   digest.add(std::as_bytes(std::span(key)));
+  if (work.request.form != RowForm::examples) digest.add(std::as_bytes(std::span(name(work.request.form))));
   const fs::path place = work.folder / (digest.finish().substr(0, 40) + ".tokens");
   const auto lock = lock_for(work, place);
   if (!lock) return lock.error();
@@ -188,20 +206,21 @@ Result<Source> file_source(const Work& work, const std::string& path) {
                                         [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
   if (!digest) return digest.error();
   std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.request.train_on));
-  return Source{source_of_files(*files), std::move(key), path, *files};
+  return Source{source_of_files(*files, work.request.form), std::move(key), path, *files};
 }
 
-Result<Source> question_source(const ArithmeticSettings& settings, bool held_out) {
+Result<Source> question_source(const ArithmeticSettings& settings, bool held_out, RowForm form) {
   auto questions = arithmetic_questions(settings);
   if (!questions) return questions.error();
   const std::string key = fmt::format("arithmetic {} {} {} {} {}", settings.operations, settings.digits,
                                       settings.held_out, settings.seed, held_out ? "held out" : "training");
   return Source{
-      source_of_questions(std::move(held_out ? questions->held_out : questions->training)), key, arithmetic_name, {}};
+      source_of_questions(std::move(held_out ? questions->held_out : questions->training), form), key, arithmetic_name,
+      {}};
 }
 
 Result<Source> source_of(const Work& work, const std::string& path, bool held_out) {
-  if (path == arithmetic_name) return question_source(work.request.arithmetic, held_out);
+  if (path == arithmetic_name) return question_source(work.request.arithmetic, held_out, work.request.form);
   if (path.starts_with("builtin:"))
     return Error{Error::Kind::bad_input, fmt::format("{} is not known", path), "built in: builtin:arithmetic"};
   return file_source(work, path);

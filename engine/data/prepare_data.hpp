@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
 #include "data/arithmetic.hpp"
+#include "data/row_form.hpp"
 #include "data/sample.hpp"
 #include "spec/trained_answers.hpp"
 
@@ -23,6 +24,7 @@ struct DataRequest {
   ArithmeticSettings arithmetic;
   std::int64_t sequence_length = 1024;  // tokens of a sample at most
   spec::TrainedAnswers train_on = spec::TrainedAnswers::all;  // of a conversation
+  RowForm form = RowForm::examples;
 };
 
 struct PreparedFile {

@@ -19,6 +19,7 @@ struct TokenSpan {
 struct Sample {
   std::vector<std::int32_t> tokens;
   std::vector<TokenSpan> trained;
+  std::uint32_t label = 0;  // of an answer that is judged by itself: 1 where it is desired
 
   bool operator==(const Sample&) const = default;
 };
@@ -27,6 +28,7 @@ struct Sample {
 struct SampleView {
   std::span<const std::int32_t> tokens;
   std::span<const TokenSpan> trained;
+  std::uint32_t label = 0;
 };
 
 struct SampleCounts {

@@ -75,6 +75,104 @@ Result<void> SampleEncoder::encode(const TrainingRow& row, EncodedSamples& out) 
   return {};
 }
 
+Result<void> SampleEncoder::encode(const PreferenceRow& row, bool whole, EncodedSamples& out) const {
+  const auto* texts = std::get_if<PreferredText>(&row);
+  const auto* messages = std::get_if<PreferredMessages>(&row);
+  const auto tokens = texts ? tokens_of(texts->prompt, {texts->chosen, texts->rejected})
+                            : tokens_of(messages->prompt, {messages->chosen, messages->rejected});
+  if (!tokens) return tokens.error();
+  if (messages && tokens->answers[0] == tokens->answers[1])
+    return bad_input("the chat template writes \"chosen\" and \"rejected\" as the same text, so that neither is preferred",
+                     "remove the row");
+  if (messages) ++out.conversations;
+  if (!has_room(*tokens, out)) return {};
+  for (const Tokens& answer : tokens->answers) out.samples.push_back(sample_of(tokens->prompt, answer));
+  if (whole) out.samples[out.samples.size() - 2].trained.front().begin = 1;
+  return {};
+}
+
+Result<void> SampleEncoder::encode(const JudgedRow& row, EncodedSamples& out) const {
+  const auto* text = std::get_if<JudgedText>(&row);
+  const auto* messages = std::get_if<JudgedMessages>(&row);
+  const auto tokens =
+      text ? tokens_of(text->prompt, {text->answer}) : tokens_of(messages->prompt, {messages->answer});
+  if (!tokens) return tokens.error();
+  if (messages) ++out.conversations;
+  if (!has_room(*tokens, out)) return {};
+  Sample& sample = out.samples.emplace_back(sample_of(tokens->prompt, tokens->answers.front()));
+  sample.label = (text ? text->desired : messages->desired) ? 1 : 0;
+  return {};
+}
+
+bool SampleEncoder::has_room(const AnsweredPrompt& tokens, EncodedSamples& out) const {
+  if (tokens.prompt.size() >= longest_) {
+    ++out.dropped;
+    return false;
+  }
+  std::size_t longest = 0;
+  for (const Tokens& answer : tokens.answers) longest = std::max(longest, answer.size());
+  out.cut += tokens.prompt.size() + longest > longest_ ? 1 : 0;
+  return true;
+}
+
+Sample SampleEncoder::sample_of(const Tokens& prompt, const Tokens& answer) const {
+  Sample sample{prompt, {}};
+  sample.tokens.insert(sample.tokens.end(), answer.begin(), answer.end());
+  sample.tokens.resize(std::min(sample.tokens.size(), longest_));
+  sample.trained.push_back({count_of(prompt.size()), count_of(sample.tokens.size())});
+  return sample;
+}
+
+Result<SampleEncoder::AnsweredPrompt> SampleEncoder::tokens_of(const std::string& prompt,
+                                                               const std::vector<std::string>& answers) const {
+  auto before = text_->encode(prompt);
+  if (!before) return before.error();
+  if (before->empty())
+    return bad_input("the prompt has no tokens, and an answer continues at least one", "write what is answered");
+  AnsweredPrompt made{std::move(*before), {}};
+  for (const std::string& answer : answers) {
+    auto encoded = text_->encode_rendered(answer);
+    if (!encoded) return encoded.error();
+    add_end(*encoded);
+    made.answers.push_back(std::move(*encoded));
+  }
+  return made;
+}
+
+// The prompt is what the template writes of it, asking for an answer, as far as all whole conversations begin so: a
+// template may put more there than written answers begin with (an opened <think>).
+Result<SampleEncoder::AnsweredPrompt> SampleEncoder::tokens_of(
+    const chat::Conversation& prompt, const std::vector<nlohmann::ordered_json>& answers) const {
+  const auto asked = text_->render(prompt);
+  if (!asked) return asked.error();
+  std::vector<std::string> whole;
+  std::size_t shared = asked->text.size();
+  for (const auto& answer : answers) {
+    chat::Conversation conversation = prompt;
+    conversation.add_generation_prompt = false;
+    for (const auto& message : answer) conversation.messages.push_back(message);
+    auto rendered = text_->render(conversation);
+    if (!rendered) return rendered.error();
+    const auto parting = std::ranges::mismatch(asked->text, rendered->text).in1;
+    shared = std::min(shared, static_cast<std::size_t>(parting - asked->text.begin()));
+    whole.push_back(std::move(rendered->text));
+  }
+  while (shared > 0 && shared < asked->text.size() && (static_cast<unsigned char>(asked->text[shared]) & 0xC0) == 0x80)
+    --shared;
+  auto before = text_->encode_rendered(std::string_view(asked->text).substr(0, shared));
+  if (!before) return before.error();
+  AnsweredPrompt made{std::move(*before), {}};
+  for (const std::string& text : whole) {
+    auto encoded = text_->encode_rendered(std::string_view(text).substr(shared));
+    if (!encoded) return encoded.error();
+    if (encoded->empty() || made.prompt.empty())
+      return bad_input(fmt::format("the chat template writes nothing of {}", encoded->empty() ? "an answer" : "the prompt"),
+                       "check the messages: templates may leave some roles and parts out");
+    made.answers.push_back(std::move(*encoded));
+  }
+  return made;
+}
+
 Result<void> SampleEncoder::encode(const DocumentPart& part, EncodedSamples& out) const {
   auto tokens = part_tokens(part);
   if (!tokens) return tokens.error();

@@ -7,6 +7,7 @@
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
 #include "data/piece_reader.hpp"
+#include "data/preference_row.hpp"
 #include "data/sample.hpp"
 #include "data/training_row.hpp"
 #include "spec/trained_answers.hpp"
@@ -33,6 +34,11 @@ class SampleEncoder {
   // for each answer (Note [Answers without marks] in answered_text.hpp), and prompt and completion are one; each is cut
   // at its end.
   Result<void> encode(const TrainingRow& row, EncodedSamples& out) const;
+  // Appends two samples of one prompt, the chosen one first, or none where the prompt leaves no room. Prompt and answers
+  // are tokenised apart. whole: the chosen one's prompt is trained on as well.
+  Result<void> encode(const PreferenceRow& row, bool whole, EncodedSamples& out) const;
+  // Appends a sample, with the judgement as its label.
+  Result<void> encode(const JudgedRow& row, EncodedSamples& out) const;
   // Appends the samples of part of a document.
   Result<void> encode(const DocumentPart& part, EncodedSamples& out) const;
 
@@ -43,6 +49,17 @@ class SampleEncoder {
 
   Result<Tokens> part_tokens(const DocumentPart& part) const;
   Result<Sample> pair(const PairRow& row) const;
+  // A prompt, and answers to it.
+  struct AnsweredPrompt {
+    Tokens prompt;
+    std::vector<Tokens> answers;
+  };
+  Result<AnsweredPrompt> tokens_of(const std::string& prompt, const std::vector<std::string>& answers) const;
+  Result<AnsweredPrompt> tokens_of(const chat::Conversation& prompt,
+                                   const std::vector<nlohmann::ordered_json>& answers) const;
+  // False, and counted: the prompt leaves no room for an answer.
+  bool has_room(const AnsweredPrompt& tokens, EncodedSamples& out) const;
+  Sample sample_of(const Tokens& prompt, const Tokens& answer) const;
   Result<void> encode(const chat::Conversation& conversation, EncodedSamples& out) const;
   void add_end(Tokens& tokens) const;
   void add_text(const Tokens& tokens, EncodedSamples& out) const;

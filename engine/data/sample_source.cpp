@@ -6,12 +6,25 @@
 
 #include "base/text.hpp"
 #include "data/piece_reader.hpp"
+#include "data/preference_row.hpp"
 #include "data/training_row.hpp"
 
 namespace muster::data {
 namespace {
 
-Result<void> encode_line(std::string_view line, const SampleEncoder& encoder, EncodedSamples& out) {
+Result<void> encode_line(std::string_view line, RowForm form, const SampleEncoder& encoder, EncodedSamples& out) {
+  if (form == RowForm::judgements) {
+    const auto judged = parse_judgements(line);
+    if (!judged) return judged.error();
+    for (const JudgedRow& one : *judged)
+      if (auto encoded = encoder.encode(one, out); !encoded) return encoded;
+    return {};
+  }
+  if (form != RowForm::examples) {
+    const auto pair = parse_preference_row(line);
+    if (!pair) return pair.error();
+    return encoder.encode(*pair, form == RowForm::whole_preferences, out);
+  }
   const auto row = parse_training_row(line);
   if (!row) return row.error();
   return encoder.encode(*row, out);
@@ -26,7 +39,8 @@ Error is_a_list() {
 
 class FileSource final : public SampleSource {
  public:
-  explicit FileSource(std::vector<RowFile> files) : files_(std::move(files)), pieces_(pieces_of(files_)) {}
+  FileSource(std::vector<RowFile> files, RowForm form)
+      : files_(std::move(files)), pieces_(pieces_of(files_)), form_(form) {}
 
   std::size_t pieces() const override { return pieces_.size(); }
   std::uint64_t bytes_of(std::size_t piece) const override { return pieces_[piece].end - pieces_[piece].begin; }
@@ -36,8 +50,10 @@ class FileSource final : public SampleSource {
     const FilePiece& piece = pieces_[number];
     const auto file = RegularFile::open(files_[piece.file].path);
     if (!file) return file.error();
-    if (files_[piece.file].kind == RowFileKind::text) return make_text(*file, piece, encoder);
-    return make_rows(*file, piece, encoder);
+    if (files_[piece.file].kind != RowFileKind::text) return make_rows(*file, piece, encoder);
+    if (form_ == RowForm::examples) return make_text(*file, piece, encoder);
+    return bad_input(fmt::format("{} is one text, and preferences are rows", files_[piece.file].path.string()),
+                     R"(JSON lines of {"prompt", "chosen", "rejected"}, or of {"prompt", "completion", "label"} for kto)");
   }
 
  private:
@@ -56,7 +72,7 @@ class FileSource final : public SampleSource {
     return made;
   }
 
-  static Result<MadePiece> make_rows(const RegularFile& file, const FilePiece& piece, const SampleEncoder& encoder) {
+  Result<MadePiece> make_rows(const RegularFile& file, const FilePiece& piece, const SampleEncoder& encoder) const {
     const auto text = read_lines(file, piece);
     if (!text) return text.error();
     MadePiece made;
@@ -64,7 +80,7 @@ class FileSource final : public SampleSource {
       ++made.lines;
       if (trim(line).empty()) continue;
       const bool list = piece.begin == 0 && made.lines == 1 && trim(line).starts_with('[');
-      const Result<void> encoded = list ? Result<void>(is_a_list()) : encode_line(line, encoder, made.encoded);
+      const Result<void> encoded = list ? Result<void>(is_a_list()) : encode_line(line, form_, encoder, made.encoded);
       if (!encoded) made.bad.push_back({made.lines, encoded.error().what, encoded.error().remedy});
       if (list || made.bad.size() == most_bad_lines) break;
     }
@@ -73,11 +89,12 @@ class FileSource final : public SampleSource {
 
   std::vector<RowFile> files_;
   std::vector<FilePiece> pieces_;
+  RowForm form_;
 };
 
 class QuestionSource final : public SampleSource {
  public:
-  explicit QuestionSource(std::vector<Question> questions) : questions_(std::move(questions)) {}
+  QuestionSource(std::vector<Question> questions, RowForm form) : questions_(std::move(questions)), form_(form) {}
 
   std::size_t pieces() const override { return (questions_.size() + piece_size - 1) / piece_size; }
   std::uint64_t bytes_of(std::size_t piece) const override { return end_of(piece) - piece * piece_size; }
@@ -87,27 +104,37 @@ class QuestionSource final : public SampleSource {
     MadePiece made;
     for (std::size_t i = piece * piece_size; i < end_of(piece); ++i) {
       ++made.lines;
-      const TrainingRow row = PairRow{questions_[i].prompt, questions_[i].answer};
-      if (auto encoded = encoder.encode(row, made.encoded); !encoded) return encoded.error();
+      if (auto encoded = encode(questions_[i], encoder, made.encoded); !encoded) return encoded.error();
     }
     return made;
   }
 
  private:
+  Result<void> encode(const Question& question, const SampleEncoder& encoder, EncodedSamples& out) const {
+    if (form_ == RowForm::examples) return encoder.encode(PairRow{question.prompt, question.answer}, out);
+    if (form_ == RowForm::judgements) {
+      if (auto right = encoder.encode(JudgedText{question.prompt, question.answer, true}, out); !right) return right;
+      return encoder.encode(JudgedText{question.prompt, wrong_answer(question), false}, out);
+    }
+    const PreferredText row{question.prompt, question.answer, wrong_answer(question)};
+    return encoder.encode(row, form_ == RowForm::whole_preferences, out);
+  }
+
   static constexpr std::size_t piece_size = 4096;
   std::size_t end_of(std::size_t piece) const { return std::min((piece + 1) * piece_size, questions_.size()); }
 
   std::vector<Question> questions_;
+  RowForm form_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleSource> source_of_files(std::vector<RowFile> files) {
-  return std::make_unique<FileSource>(std::move(files));
+std::unique_ptr<SampleSource> source_of_files(std::vector<RowFile> files, RowForm form) {
+  return std::make_unique<FileSource>(std::move(files), form);
 }
 
-std::unique_ptr<SampleSource> source_of_questions(std::vector<Question> questions) {
-  return std::make_unique<QuestionSource>(std::move(questions));
+std::unique_ptr<SampleSource> source_of_questions(std::vector<Question> questions, RowForm form) {
+  return std::make_unique<QuestionSource>(std::move(questions), form);
 }
 
 }  // namespace muster::data

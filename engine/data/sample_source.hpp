@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "data/arithmetic.hpp"
 #include "data/row_files.hpp"
+#include "data/row_form.hpp"
 #include "data/sample_encoder.hpp"
 
 namespace muster::data {
@@ -38,7 +39,8 @@ class SampleSource {
   virtual std::string name_of(std::size_t piece) const = 0;
 };
 
-std::unique_ptr<SampleSource> source_of_files(std::vector<RowFile> files);
-std::unique_ptr<SampleSource> source_of_questions(std::vector<Question> questions);
+std::unique_ptr<SampleSource> source_of_files(std::vector<RowFile> files, RowForm form);
+// As preferences and judgements, a right answer is preferred to a wrong one (wrong_answer).
+std::unique_ptr<SampleSource> source_of_questions(std::vector<Question> questions, RowForm form);
 
 }  // namespace muster::data

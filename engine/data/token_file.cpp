@@ -133,8 +133,8 @@ struct TokenFileWriter::Parts {
   BlockBuffer tokens = {}, spans = {}, index = {};
   TokenFileFooter counts = {};
 
-  Result<void> add_index(std::uint32_t trained) {
-    const SampleIndex entry{counts.tokens, counts.spans, trained, 0};
+  Result<void> add_index(std::uint32_t trained, std::uint32_t label) {
+    const SampleIndex entry{counts.tokens, counts.spans, trained, label};
     return index.add(bytes_of(entry), [&](std::string_view block) { return index_spool.write(block); });
   }
 };
@@ -159,7 +159,7 @@ Result<void> TokenFileWriter::add(const Sample& sample) {
   Parts& parts = *parts_;
   std::uint32_t trained = 0;
   for (const TokenSpan& span : sample.trained) trained += span.end - span.begin;
-  if (auto added = parts.add_index(trained); !added) return added;
+  if (auto added = parts.add_index(trained, sample.label); !added) return added;
   const std::string_view tokens(reinterpret_cast<const char*>(sample.tokens.data()), sample.tokens.size() * 4);
   if (auto added = parts.tokens.add(tokens, [&](std::string_view block) { return parts.file.write(block); }); !added)
     return added;
@@ -182,7 +182,7 @@ Result<void> TokenFileWriter::add(const Sample& sample) {
 Result<SampleCounts> TokenFileWriter::commit(const SampleCounts& told) {
   Parts& parts = *parts_;
   TokenFileFooter& counts = parts.counts;
-  if (auto added = parts.add_index(0); !added) return added.error();
+  if (auto added = parts.add_index(0, 0); !added) return added.error();
   const auto to_file = [&](std::string_view block) { return parts.file.write(block); };
   Result<void> done = parts.tokens.flush(to_file);
   if (done && counts.tokens % 2 != 0) done = parts.file.write(std::string_view("\0\0\0\0", 4));

@@ -3,7 +3,7 @@
 //   start     magic, version                                            16 bytes
 //   tokens    int32 each, of all samples one after another; then zeros up to a multiple of 8
 //   spans     {uint32 begin, end} of each trained span, counted from its sample's first token
-//   index     {uint64 first token, first span; uint32 trained tokens, 0} of each sample, and one more after the last
+//   index     {uint64 first token, first span; uint32 trained tokens, label} of each sample, and one more after the last
 //   footer    counts, a checksum of each part and of itself             sizeof(TokenFileFooter)
 #pragma once
 
@@ -39,7 +39,7 @@ struct SampleIndex {
   std::uint64_t token = 0;
   std::uint64_t span = 0;
   std::uint32_t trained = 0;
-  std::uint32_t zero = 0;
+  std::uint32_t label = 0;
 };
 
 // A checksum over blocks, which several threads can make: each block's is folded into the sum in order.

@@ -4,12 +4,9 @@
 
 #include <chrono>
 
-#include "data/micro_batch.hpp"
-#include "train/abandon_pass.hpp"
 #include "train/exact_loss.hpp"
 #include "train/memory_use.hpp"
 #include "train/progress_sign.hpp"
-#include "train/supervised.hpp"
 
 namespace muster::train {
 namespace {
@@ -18,9 +15,11 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationContext place) {
+Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationContext place,
+                                    std::unique_ptr<Objective> objective) {
   Evaluation made(std::move(place));
   made.micro_batch_ = source.micro_batch;
+  made.together_ = source.together;
   if (source.data) {
     auto opened = data::Dataset::open(*source.data, data::Verification::structure);
     if (!opened) return opened.error();
@@ -30,8 +29,9 @@ Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationCo
                    fmt::format("the data for evaluation has token {}, and the model knows {}",
                                opened->counts().token_limit - 1, vocabulary),
                    "use the model's own tokenizer"};
+    made.totals_ = data::totals_of(*opened, source.together);
     made.dataset_.emplace(std::move(*opened));
-    made.passes_ = std::make_unique<ObjectivePass>(make_supervised(), made.place_.model, made.place_.ops, true);
+    made.passes_ = std::make_unique<ObjectivePass>(std::move(objective), made.place_.model, made.place_.ops, true);
   }
   if (source.questions) {
     auto read = read_questions(*source.questions, made.place_.text);
@@ -49,67 +49,65 @@ wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
   return {question.prompt, answer.text, question.answer};
 }
 
-bool Evaluation::measure_pass(const data::MicroBatch& batch, at::Tensor& sums) {
-  model::ParameterAccess& home = place_.model.home();
-  if (batch.trained_rows.empty()) {
-    stand_by(home, model::PassKind::measure, place_.ops.device);
-    return true;
-  }
-  try {
-    home.begin_pass(model::PassKind::measure);  // before anything can go wrong: what is left of it is known
-    sums.narrow(0, 0, loss_parts) += passes_->measure(batch);
-    return true;
-  } catch (const c10::OutOfMemoryError&) {
-    // First release what the pass held.
-  }
-  abandon_pass(home, place_.ops.device);
-  return false;
+std::optional<at::Tensor> Evaluation::visit(UnitPart part, const at::Tensor& sums, const PassMeasure& measure) {
+  const bool done = visit_dataset({*dataset_, together_, micro_batch_, "measuring the loss", part},
+                                  {place_.model, place_.ops.device, place_.ranks, place_.tell},
+                                  [&](const data::MicroBatch& batch) { sums.add_(measure(batch)); });
+  const at::Tensor all = at::cat({sums, at::full({1}, done ? 0 : 1, sums.options())});
+  place_.ranks.all_reduce(all);
+  const std::int64_t last = sums.numel();
+  const auto out_of_memory = all[last].item<std::int64_t>();
+  place_.ranks.check();
+  return out_of_memory == 0 ? std::optional(all.narrow(0, 0, last)) : std::nullopt;
 }
 
-at::Tensor Evaluation::measure_passes() {
-  at::Tensor sums = at::zeros({loss_parts + 2}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
-  const std::int64_t stride = place_.ranks.size() * micro_batch_;
-  ProgressSign sign(place_.tell, "measuring the loss",
-                    (dataset_->size() + place_.ranks.size() - 1) / place_.ranks.size());
-  std::int64_t done = 0, tokens = 0;
-  bool ran_out = false;
-  // As many passes as every other rank has.
-  for (std::int64_t all = 0; all < dataset_->size(); all += stride) {
-    const std::int64_t first = all + place_.ranks.rank() * micro_batch_;
-    std::vector<data::Unit> units;
-    for (std::int64_t i = first; i < std::min(first + micro_batch_, dataset_->size()) && !ran_out; ++i)
-      units.push_back({static_cast<std::uint32_t>(i)});
-    const data::MicroBatch batch = data::make_micro_batch(*dataset_, units);
-    if (!measure_pass(batch, sums)) ran_out = true;
-    tokens += std::ssize(batch.trained_rows);
-    done += std::ssize(units);
-    sign.give(done);
+std::optional<at::Tensor> Evaluation::visit_all() {
+  StepFacts facts{totals_, 0};
+  const bool scores_first = passes_->objective().scores_first();
+  if (scores_first) {
+    const at::Tensor none = passes_->no_sums().narrow(0, 0, loss_parts);
+    const auto scored = visit(UnitPart::second, none, [&](const auto& batch) { return passes_->score(batch, facts); });
+    if (!scored) return std::nullopt;
+    facts.scored_mean = loss_of(*scored).mean(totals_.units);
   }
-  sums[loss_parts] = tokens;
-  sums[loss_parts + 1] = static_cast<std::int64_t>(ran_out);
-  return sums;
+  return visit(scores_first ? UnitPart::first : UnitPart::whole, passes_->no_sums(),
+               [&](const auto& batch) { return passes_->measure(batch, facts); });
 }
 
 // Smaller passes change no bit of it.
-at::Tensor Evaluation::measure_loss() {
-  if (!dataset_)
-    return at::zeros({loss_parts + 1}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
+at::Tensor Evaluation::measure_sums() {
+  if (!dataset_) return at::empty({0}, at::TensorOptions().dtype(at::kLong).device(place_.ops.device));
   for (;;) {
-    const at::Tensor sums = measure_passes();
-    place_.ranks.all_reduce(sums);
-    const auto out_of_memory = sums[loss_parts + 1].item<std::int64_t>();
-    place_.ranks.check();
-    if (out_of_memory == 0) return sums.narrow(0, 0, loss_parts + 1);
+    if (const auto sums = visit_all()) return *sums;
     TORCH_CHECK_WITH(OutOfMemoryError, micro_batch_ > 1, "one sample of the evaluation at a time runs out of memory");
     micro_batch_ = (micro_batch_ + 1) / 2;
     release_cached_memory(place_.ops.device);
   }
 }
 
+// sums: on the host.
+void Evaluation::take_sums(const at::Tensor& sums, EvaluationResult& result) const {
+  if (!dataset_ || totals_.trained_tokens == 0) return;
+  const auto names = passes_->objective().metrics();
+  const std::int64_t normalizer = passes_->objective().normalizer(totals_);
+  result.all.tokens = totals_.trained_tokens;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const LossSum sum = loss_of(sums.narrow(0, static_cast<std::int64_t>(i) * loss_parts, loss_parts));
+    const double mean = sum.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : sum.mean(normalizer);
+    if (i == 0) {
+      result.bad = sum.bad;
+      result.all.loss = mean;
+      continue;
+    }
+    if (!result.all.metrics) result.all.metrics.emplace();
+    result.all.metrics->push_back({"eval_" + std::string(names[i]), mean});
+  }
+}
+
 EvaluationResult Evaluation::measure() {
   const auto began = Clock::now();
   EvaluationResult result;
-  const at::Tensor losses = measure_loss();
+  const at::Tensor sums = measure_sums();
   std::int64_t right = 0;
   if (questions_) {
     const auto ranks = static_cast<std::size_t>(place_.ranks.size());
@@ -119,17 +117,13 @@ EvaluationResult Evaluation::measure() {
     right =
         std::ranges::count_if(result.answers, [&](const GivenAnswer& answer) { return questions_->is_right(answer); });
   }
-  const at::Tensor all_right = at::full({1}, right, losses.options());
+  const at::Tensor all_right = at::full({1}, right, sums.options());
   place_.ranks.all_reduce(all_right);
-  const at::Tensor host = at::cat({losses, all_right}).cpu();
+  const at::Tensor host = at::cat({sums, all_right}).cpu();
   place_.ranks.check();
-  const LossSum loss = loss_of(host.narrow(0, 0, loss_parts));
-  result.bad = loss.bad;
-  result.all.tokens = host[loss_parts].item<std::int64_t>();
-  if (result.all.tokens > 0)
-    result.all.loss = loss.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : loss.mean(result.all.tokens);
+  take_sums(host, result);
   if (questions_) {
-    result.all.correct = host[loss_parts + 1].item<std::int64_t>();
+    result.all.correct = host[-1].item<std::int64_t>();
     result.all.questions = std::ssize(questions());
   }
   result.all.seconds = std::chrono::duration<double>(Clock::now() - began).count();

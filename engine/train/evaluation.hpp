@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
 #include "data/dataset.hpp"
+#include "train/dataset_visit.hpp"
 #include "train/objective_pass.hpp"
 #include "train/question_evaluation.hpp"
 #include "wire/event.hpp"
@@ -17,8 +18,9 @@ namespace muster::train {
 struct EvaluationSource {
   std::optional<std::string> data;       // prepared tokens, for the loss
   std::optional<std::string> questions;  // a file of them (read_questions), for exact match
-  std::int64_t micro_batch = 1;          // samples of a pass
+  std::int64_t micro_batch = 1;          // units of a pass
   std::int64_t question_batch = 64;      // questions that are answered at once
+  std::int64_t together = 1;             // samples of a unit
 };
 
 // What an evaluation has around it; all must outlive it.
@@ -38,30 +40,35 @@ struct EvaluationResult {
 
 class Evaluation {
  public:
-  // Refused: what does not fit the model.
-  static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place);
+  // objective: whose loss and metrics are measured on the data. Refused: what does not fit the model.
+  static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place,
+                                 std::unique_ptr<Objective> objective);
 
   // Neither data nor questions.
   bool empty() const { return !dataset_ && !questions_; }
   const std::vector<Question>& questions() const { return questions_->questions(); }
   wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
-  // Passes take this many samples from now on.
-  void take_at_once(std::int64_t samples) { micro_batch_ = samples; }
+  // Passes take this many units from now on.
+  void take_at_once(std::int64_t units) { micro_batch_ = units; }
   // Each rank measures its share. All ranks call it together.
   EvaluationResult measure();
 
  private:
   explicit Evaluation(EvaluationContext place) : place_(std::move(place)) {}
-  // Over all ranks: parts of the exact sum, followed by its tokens.
-  at::Tensor measure_loss();
-  // The same for this rank alone, followed by whether memory ran out.
-  at::Tensor measure_passes();
-  // Adds to the sums. False: memory ran out; what other ranks wait for is done.
-  bool measure_pass(const data::MicroBatch& batch, at::Tensor& sums);
+  // Over all ranks: parts of the exact sums of all metrics.
+  at::Tensor measure_sums();
+  using PassMeasure = std::function<at::Tensor(const data::MicroBatch&)>;
+  // Adds up what every pass over a part of the units gives, over all ranks. Absent: memory ran out on one of them.
+  std::optional<at::Tensor> visit(UnitPart part, const at::Tensor& sums, const PassMeasure& measure);
+  // The metrics of the whole dataset.
+  std::optional<at::Tensor> visit_all();
+  void take_sums(const at::Tensor& sums, EvaluationResult& result) const;
 
   EvaluationContext place_;
   std::int64_t micro_batch_ = 1;
+  std::int64_t together_ = 1;
   std::optional<data::Dataset> dataset_;
+  data::StepTotals totals_;  // of the dataset
   std::unique_ptr<ObjectivePass> passes_;
   std::optional<QuestionEvaluation> questions_;
 };

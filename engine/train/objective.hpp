@@ -12,10 +12,17 @@
 
 namespace muster::train {
 
+// What is known of a step, over all ranks, before anything is weighed.
+struct StepFacts {
+  data::StepTotals totals;
+  double scored_mean = 0;  // of Objective::score() over all units, where it scores first
+};
+
 // The trained rows of one micro-batch.
 struct TrainedRows {
   const data::MicroBatch& batch;
   at::Device device;
+  const StepFacts& step;  // that they belong to
   // ln of the probability of each row's target: float32 [trained rows] on the device.
   at::Tensor log_probabilities;
 };
@@ -27,11 +34,15 @@ class Objective {
   // Each is a sum over all rows of a step, divided by its normalizer. The first is the loss.
   virtual std::span<const std::string_view> metrics() const = 0;
   // The same number on every rank.
-  virtual std::int64_t normalizer(const data::LoadedStep& step) const = 0;
+  virtual std::int64_t normalizer(const data::StepTotals& totals) const = 0;
   // Probabilities are of the softmax of logits / temperature.
   virtual double temperature() const { return 1; }
   // Whether weights follow from log-probabilities: then these are computed first, by a second pass through the head.
   virtual bool weighs_by_probability() const { return false; }
+  // Whether the second samples of units are scored, before the first ones are weighed.
+  virtual bool scores_first() const { return false; }
+  // A float32 for each sequence, of rows of second samples.
+  virtual at::Tensor score(const TrainedRows&) const { return {}; }
   // −∂(normalizer · loss)/∂log-probability of each row: float32 [trained rows] on the device. Log-probabilities are
   // undefined unless weighs_by_probability().
   virtual at::Tensor weigh(const TrainedRows& rows) const = 0;

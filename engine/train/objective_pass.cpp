@@ -48,7 +48,7 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
   model::ModelTape tape;
   tape.recompute = options.recompute;
   const at::Tensor hidden = model_.forward(pass, tape, access);
-  TrainedRows rows{batch, ops_.device, {}};
+  TrainedRows rows{batch, ops_.device, options.step, {}};
   at::Tensor gradient;
   {
     const model::HeadGuard guard = model_.use_head(access);
@@ -62,12 +62,20 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
   return sums_of(rows);
 }
 
-at::Tensor ObjectivePass::measure(const data::MicroBatch& batch) {
+at::Tensor ObjectivePass::measure(const data::MicroBatch& batch, const StepFacts& step) {
+  return sums_of({batch, ops_.device, step, log_probabilities(batch)});
+}
+
+at::Tensor ObjectivePass::score(const data::MicroBatch& batch, const StepFacts& step) {
+  return exact_sum(objective_->score({batch, ops_.device, step, log_probabilities(batch)}));
+}
+
+at::Tensor ObjectivePass::log_probabilities(const data::MicroBatch& batch) {
   const model::Pass pass = model_.prepare(model_batch(batch), nullptr);
   const at::Tensor hidden = model_.forward(pass, model_.embed(pass));
   const model::HeadGuard guard = model_.use_head();
   HeadPass head(batch, hidden, model_, ops_, pinned_, objective_->temperature());
-  return sums_of({batch, ops_.device, head.log_probabilities()});
+  return head.log_probabilities();
 }
 
 }  // namespace muster::train

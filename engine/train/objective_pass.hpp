@@ -17,6 +17,7 @@ struct PassOptions {
   double gradient_scale = 1;  // of all weights
   model::Recompute recompute = model::Recompute::nothing;
   DropoutOptions dropout = {};
+  StepFacts step = {};
 };
 
 class ObjectivePass {
@@ -30,8 +31,12 @@ class ObjectivePass {
   at::Tensor no_sums() const;
   // Gradients go to access. The sums of the metrics (exact_loss.hpp).
   at::Tensor learn(const data::MicroBatch& batch, const PassOptions& options, model::ParameterAccess& access);
-  // Forward alone; the pass has begun.
-  at::Tensor measure(const data::MicroBatch& batch);
+  // Forward alone; the pass has begun. step: of everything that is measured.
+  at::Tensor measure(const data::MicroBatch& batch, const StepFacts& step);
+  // Likewise the exact sum of the objective's scores.
+  at::Tensor score(const data::MicroBatch& batch, const StepFacts& step);
+  // Likewise the log-probability of each trained row, the bits that training has.
+  at::Tensor log_probabilities(const data::MicroBatch& batch);
 
  private:
   at::Tensor sums_of(const TrainedRows& rows) const;

@@ -4,6 +4,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "train/kto.hpp"
+#include "train/preference_objective.hpp"
 #include "train/supervised.hpp"
 
 namespace muster::train {
@@ -11,17 +13,23 @@ namespace {
 
 struct ObjectiveRow {
   spec::Algorithm algorithm;
-  std::unique_ptr<Objective> (*make)();
+  std::unique_ptr<Objective> (*make)(const ObjectiveOptions&);
 };
 
-constexpr std::array objective_table{ObjectiveRow{spec::Algorithm::sft, make_supervised}};
+constexpr std::array objective_table{
+    ObjectiveRow{spec::Algorithm::sft, [](const ObjectiveOptions&) { return make_supervised(); }},
+    ObjectiveRow{spec::Algorithm::dpo, make_dpo},
+    ObjectiveRow{spec::Algorithm::simpo, make_simpo},
+    ObjectiveRow{spec::Algorithm::orpo, make_orpo},
+    ObjectiveRow{spec::Algorithm::kto, make_kto},
+};
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(spec::Algorithm algorithm) {
+std::unique_ptr<Objective> make_objective(spec::Algorithm algorithm, const ObjectiveOptions& options) {
   const auto found = std::ranges::find(objective_table, algorithm, &ObjectiveRow::algorithm);
   if (found == objective_table.end()) throw std::logic_error("an algorithm without an objective");
-  return found->make();
+  return found->make(options);
 }
 
 }  // namespace muster::train

@@ -1,12 +1,21 @@
 // The table of objectives.
 #pragma once
 
-#include "spec/values.hpp"
+#include <optional>
+#include <vector>
+
+#include "spec/preference_options.hpp"
 #include "train/objective.hpp"
 
 namespace muster::train {
 
+// What objectives are made from; each takes its own part.
+struct ObjectiveOptions {
+  std::optional<spec::PreferenceOptions> preferences = {};
+  std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none
+};
+
 // An algorithm that is not in the table is a bug of who plans: what this version lacks is refused there.
-std::unique_ptr<Objective> make_objective(spec::Algorithm algorithm);
+std::unique_ptr<Objective> make_objective(spec::Algorithm algorithm, const ObjectiveOptions& options);
 
 }  // namespace muster::train

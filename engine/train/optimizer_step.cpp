@@ -10,7 +10,6 @@
 #include "train/abandon_pass.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
-#include "train/objectives.hpp"
 
 namespace muster::train {
 namespace {
@@ -32,11 +31,12 @@ std::vector<double> means_of(const at::Tensor& sums, std::int64_t normalizer) {
 
 }  // namespace
 
-OptimizerStep::OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained)
+OptimizerStep::OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained,
+                             std::unique_ptr<Objective> objective)
     : task_(task),
       context_(context),
       trained_(trained),
-      passes_(make_objective(task.algorithm), trained.model(), trained.ops(), task.pinned),
+      passes_(std::move(objective), trained.model(), trained.ops(), task.pinned),
       pass_size_{task.micro_batch, task.recompute} {}
 
 // Each epoch leaves out others.
@@ -49,9 +49,8 @@ DropoutOptions OptimizerStep::dropout_of(const data::LoadedStep& loaded) const {
 at::Tensor OptimizerStep::run_passes(const data::LoadedStep& loaded, double loss_scale, PlainGradients* plain) {
   parallel::Strategy& strategy = trained_.strategy();
   strategy.begin_step();
-  ran_out_ = false;
-  const PassOptions options{loss_scale / static_cast<double>(objective().normalizer(loaded)),
-                            recompute_of(pass_size_.recompute), dropout_of(loaded)};
+  const PassOptions options{loss_scale / static_cast<double>(objective().normalizer(loaded.totals)),
+                            recompute_of(pass_size_.recompute), dropout_of(loaded), facts_};
   at::Tensor sums = passes_.no_sums();
   model::ParameterAccess& access = plain ? static_cast<model::ParameterAccess&>(*plain) : strategy;
   for (const data::MicroBatch& pass : loaded.passes) {
@@ -67,8 +66,12 @@ at::Tensor OptimizerStep::run_passes(const data::LoadedStep& loaded, double loss
 
 bool OptimizerStep::learn(const data::MicroBatch& pass, const PassOptions& options, model::ParameterAccess& access,
                           at::Tensor& sums) {
+  return finishes([&] { sums += passes_.learn(pass, options, access); }, access);
+}
+
+bool OptimizerStep::finishes(const std::function<void()>& pass, model::ParameterAccess& access) const {
   try {
-    sums += passes_.learn(pass, options, access);
+    pass();
     return true;
   } catch (const c10::OutOfMemoryError&) {
     // First release what the pass held.
@@ -77,8 +80,31 @@ bool OptimizerStep::learn(const data::MicroBatch& pass, const PassOptions& optio
   return false;
 }
 
+// A rank that runs out of memory takes part in what is left of the step all the same.
+double OptimizerStep::score_first(const data::LoadedStep& loaded) {
+  model::ParameterAccess& home = trained_.model().home();
+  at::Tensor sums = at::zeros({loss_parts}, at::TensorOptions().dtype(at::kLong).device(context_.device));
+  const auto score = [&](const data::MicroBatch& pass) {
+    home.begin_pass(model::PassKind::measure);
+    sums += passes_.score(pass, facts_);
+  };
+  for (const data::MicroBatch& pass : loaded.scored) {
+    if (ran_out_ || pass.trained_rows.empty())
+      stand_by(home, model::PassKind::measure, context_.device);
+    else
+      ran_out_ = !finishes([&] { score(pass); }, home);
+  }
+  context_.ranks.all_reduce(sums);
+  const LossSum sum = loss_of(sums);
+  context_.ranks.check();
+  return sum.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : sum.mean(loaded.totals.units);
+}
+
 // Sums of metrics, whether a rank leaves and whether one ran out of memory, in one exchange.
 StepOutcome OptimizerStep::compute(const data::LoadedStep& loaded, double loss_scale) {
+  ran_out_ = false;
+  facts_ = {loaded.totals, 0};
+  if (objective().scores_first()) facts_.scored_mean = score_first(loaded);
   const at::Tensor sums = run_passes(loaded, loss_scale, nullptr);
   const std::int64_t leaving = sums.numel(), short_of_memory = leaving + 1;
   at::Tensor shared = at::zeros({sums.numel() + 2}, sums.options());
@@ -94,7 +120,7 @@ StepOutcome OptimizerStep::compute(const data::LoadedStep& loaded, double loss_s
   context_.ranks.check();
   strategy.check_ranks();
   StepOutcome found;
-  found.metrics = means_of(host.narrow(0, 0, sums.numel()), objective().normalizer(loaded));
+  found.metrics = means_of(host.narrow(0, 0, sums.numel()), objective().normalizer(loaded.totals));
   found.leaves = host[leaving].item<std::int64_t>() > 0;
   found.ran_out = host[short_of_memory].item<std::int64_t>() > 0;
   found.norm = std::sqrt(squares) / loss_scale;

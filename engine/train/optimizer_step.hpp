@@ -2,6 +2,7 @@
 // computed again by smaller passes.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "optimizer/schedule.hpp"
@@ -29,7 +30,8 @@ struct StepOutcome {
 class OptimizerStep {
  public:
   // All must outlive it.
-  OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained);
+  OptimizerStep(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained,
+                std::unique_ptr<Objective> objective);
 
   const Objective& objective() const { return passes_.objective(); }
   const PassSize& pass_size() const { return pass_size_; }
@@ -44,9 +46,13 @@ class OptimizerStep {
   Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome, double loss_scale, std::int64_t step);
 
  private:
+  // Passes without gradients that come first; what follows from them for all ranks.
+  double score_first(const data::LoadedStep& loaded);
   // The sums of the metrics. With plain gradients, without the sums over ranks.
   at::Tensor run_passes(const data::LoadedStep& loaded, double loss_scale, PlainGradients* plain);
   DropoutOptions dropout_of(const data::LoadedStep& loaded) const;
+  // False: memory ran out, and the pass was abandoned.
+  bool finishes(const std::function<void()>& pass, model::ParameterAccess& access) const;
   // Adds to the sums. False: memory ran out, and the pass was abandoned.
   bool learn(const data::MicroBatch& pass, const PassOptions& options, model::ParameterAccess& access, at::Tensor& sums);
 
@@ -55,6 +61,7 @@ class OptimizerStep {
   TrainedModel& trained_;
   ObjectivePass passes_;
   PassSize pass_size_;
+  StepFacts facts_;       // of the present step
   bool ran_out_ = false;  // of memory, this rank, in the present step
 };
 

@@ -10,7 +10,7 @@ constexpr std::size_t steps_in_a_checkpoint = 512;  // whose numbers it holds
 }  // namespace
 
 void RunPosition::remember(const wire::StepRecord& done) {
-  last_steps.push_back({done, {}, {}});
+  last_steps.push_back({done});
   if (last_steps.size() > steps_in_a_checkpoint) last_steps.pop_front();
 }
 

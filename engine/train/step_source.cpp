@@ -11,9 +11,9 @@ class DatasetSteps final : public StepSource {
  public:
   DatasetSteps(data::Dataset dataset, const wire::TrainTask& task, std::uint64_t seed, int ranks, int rank)
       : dataset_(std::move(dataset)),
-        order_{seed, true, task.packing, task.sequence_length},
+        order_{seed, true, task.packing, task.sequence_length, spec::samples_together(task.algorithm)},
         batch_size_(task.batch_size),
-        threads_(static_cast<int>(task.loader_threads)),
+        settings_{static_cast<int>(task.loader_threads), read_ahead, task.algorithm == spec::Algorithm::kto},
         ranks_(ranks),
         rank_(rank) {}
 
@@ -22,15 +22,14 @@ class DatasetSteps final : public StepSource {
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
     data::BatchSchedule schedule(dataset_.lengths(), order_, batch_size_);
     schedule.seek(cursor);
-    loader_.emplace(dataset_, std::move(schedule), data::RankPlace{ranks_, rank_, micro_batch},
-                    data::LoaderSettings{threads_, read_ahead});
+    loader_.emplace(dataset_, std::move(schedule), data::RankPlace{ranks_, rank_, micro_batch}, settings_);
   }
 
  private:
   data::Dataset dataset_;
   data::OrderSettings order_;
   std::int64_t batch_size_;
-  int threads_;
+  data::LoaderSettings settings_;
   int ranks_, rank_;
   std::optional<data::BatchLoader> loader_;
 };

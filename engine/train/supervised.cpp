@@ -12,8 +12,8 @@ class Supervised final : public Objective {
     static constexpr std::array<std::string_view, 1> names{"loss"};
     return names;
   }
-  std::int64_t normalizer(const data::LoadedStep& step) const override {
-    return std::max<std::int64_t>(step.trained_tokens, 1);
+  std::int64_t normalizer(const data::StepTotals& totals) const override {
+    return std::max<std::int64_t>(totals.trained_tokens, 1);
   }
   at::Tensor weigh(const TrainedRows& rows) const override {
     return at::ones({std::ssize(rows.batch.trained_rows)}, at::TensorOptions().dtype(at::kFloat).device(rows.device));

@@ -1,5 +1,7 @@
 #include "train/trained_model.hpp"
 
+#include <utility>
+
 #include "checkpoint/adapters/adapted_source.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/tensor_source.hpp"
@@ -94,7 +96,7 @@ Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() c
 }
 
 Result<void> TrainedModel::fill_frozen(bool fresh) {
-  if (!task_.adapters) return {};
+  if (!task_.adapters || std::exchange(has_frozen_, true)) return {};
   std::unique_ptr<checkpoint::TensorSource> source;  // absent: this rank has no files
   if (transfer_.has_files()) {
     auto opened = open_weights();
@@ -136,7 +138,7 @@ Result<void> TrainedModel::read_weights() {
   if (!source) return source.error();
   if (!task_.adapters) return fill_from(reader_of(**source));
   std::vector<std::unique_ptr<checkpoint::TensorSource>> fresh;
-  fresh.push_back(model::make_fresh_adapters(model_.parameters(), std::move(fresh_magnitudes_), context_.seed));
+  fresh.push_back(model::make_fresh_adapters(model_.parameters(), fresh_magnitudes_, context_.seed));
   return fill_from(reader_of(*checkpoint::with_adapters(std::move(*source), std::move(fresh))));
 }
 

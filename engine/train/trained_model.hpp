@@ -21,7 +21,7 @@ class TrainedModel {
   static Result<std::unique_ptr<TrainedModel>> make(const wire::TrainTask& task, const TrainerContext& context);
 
   // From the checkpoint that was opened by the ranks that have files, else from the model's own files, or random ones.
-  // All ranks call it.
+  // May be called again, with other numbers. All ranks call it.
   Result<void> fill(const checkpoint::TrainingCheckpoint* resumed);
 
   const spec::ModelDescription& description() const { return description_; }
@@ -65,7 +65,8 @@ class TrainedModel {
   std::unique_ptr<optimizer::Optimizer> optimizer_;
   StateTensors state_;
   StateTransfer transfer_;
-  model::RowLengths fresh_magnitudes_;  // until they are given to the parameters
+  bool has_frozen_ = false;             // numbers of what is not trained
+  model::RowLengths fresh_magnitudes_;  // what magnitudes begin with
 };
 
 }  // namespace muster::train

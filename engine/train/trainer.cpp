@@ -9,8 +9,11 @@
 #include "train/evaluation.hpp"
 #include "train/export_weights.hpp"
 #include "train/memory_use.hpp"
+#include "train/objectives.hpp"
 #include "train/optimizer_step.hpp"
+#include "train/reference_scores.hpp"
 #include "train/step_source.hpp"
+#include "train/supervised.hpp"
 #include "train/task_agreement.hpp"
 
 namespace muster::train {
@@ -35,6 +38,10 @@ class Loop final : public Trainer {
 
  private:
   Result<void> check_data(const data::Dataset& dataset) const;
+  Result<std::unique_ptr<Objective>> make_training_objective(const data::Dataset& dataset);
+  Result<std::unique_ptr<Objective>> make_evaluation_objective();
+  // Read from its file, or computed by the weights that the run begins with, and kept there.
+  Result<SampleScores> reference_of(const data::Dataset& dataset, const std::optional<std::string>& file);
   Result<void> fill();
   double loss_scale() const { return scales_loss(task_) ? position_.scaler.scale() : 1; }
   // One step of the optimizer, unless memory ran out. Whether a rank was asked to leave.
@@ -75,13 +82,21 @@ Result<void> Loop::begin() {
   auto dataset = data::Dataset::open(task_.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   if (auto checked = check_data(*dataset); !checked) return checked;
+  auto objective = make_training_objective(*dataset);
+  if (!objective) return objective.error();
+  auto evaluated = make_evaluation_objective();
+  if (!evaluated) return evaluated.error();
   steps_ = make_dataset_steps(std::move(*dataset), task_, context_.seed, context_.ranks.size(), context_.ranks.rank());
-  optimizer_step_.emplace(task_, context_, *trained_);
+  optimizer_step_.emplace(task_, context_, *trained_, std::move(*objective));
   checkpoints_.emplace(task_, CheckpointPlace{context_.ranks.rank(), context_.tell}, trained_->state(),
                        trained_->transfer());
   auto evaluation =
-      Evaluation::make({task_.evaluation.data, task_.evaluation.questions, task_.micro_batch},
-                       {trained_->text(), trained_->model(), trained_->ops(), context_.ranks, context_.tell});
+      Evaluation::make({.data = task_.evaluation.data,
+                        .questions = task_.evaluation.questions,
+                        .micro_batch = task_.micro_batch,
+                        .together = spec::samples_together(task_.algorithm)},
+                       {trained_->text(), trained_->model(), trained_->ops(), context_.ranks, context_.tell},
+                       std::move(*evaluated));
   if (!evaluation) return evaluation.error();
   evaluation_.emplace(std::move(*evaluation));
   return fill();
@@ -93,6 +108,40 @@ Result<void> Loop::check_data(const data::Dataset& dataset) const {
   return Error{Error::Kind::bad_input,
                fmt::format("the data has token {}, and the model knows {}", limit - 1, vocabulary),
                "use the model's own tokenizer"};
+}
+
+Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dataset& dataset) {
+  auto reference = reference_of(dataset, task_.reference);
+  if (!reference) return reference.error();
+  return make_objective(task_.algorithm, {task_.preferences, std::move(*reference)});
+}
+
+Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
+  if (!task_.evaluation.data || !task_.evaluation.reference)
+    return make_objective(task_.algorithm, {task_.preferences, {}});
+  const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
+  if (!dataset) return dataset.error();
+  auto reference = reference_of(*dataset, task_.evaluation.reference);
+  if (!reference) return reference.error();
+  return make_objective(task_.algorithm, {task_.preferences, std::move(*reference)});
+}
+
+Result<SampleScores> Loop::reference_of(const data::Dataset& dataset, const std::optional<std::string>& file) {
+  if (!file) return SampleScores();
+  auto kept = read_sample_scores(*file, dataset.size());
+  const at::Tensor missing =
+      at::full({1}, kept ? 0 : 1, at::TensorOptions().dtype(at::kLong).device(context_.device));
+  context_.ranks.all_reduce(missing);
+  if (missing.item<std::int64_t>() == 0) return std::move(*kept);
+  if (auto filled = trained_->fill(nullptr); !filled) return filled.error();
+  ObjectivePass passes(make_supervised(), trained_->model(), trained_->ops(), task_.pinned);
+  SampleScores scores =
+      score_samples({dataset, spec::samples_together(task_.algorithm), task_.micro_batch, "scoring by the reference"},
+                    {trained_->model(), context_.device, context_.ranks, context_.tell}, passes);
+  trained_->strategy().check_ranks();
+  if (!kept)
+    if (auto written = write_sample_scores(*file, scores); !written) return written.error();
+  return scores;
 }
 
 Result<void> Loop::fill() {
@@ -176,7 +225,7 @@ void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome,
   wire::TrainStep told;
   told.step = position_.step;
   told.epoch =
-      static_cast<double>(loaded.begin.epoch) + static_cast<double>(loaded.begin.unit + loaded.units) /
+      static_cast<double>(loaded.begin.epoch) + static_cast<double>(loaded.begin.unit + loaded.totals.units) /
                                                     static_cast<double>(std::max<std::int64_t>(loaded.epoch_units, 1));
   told.loss = outcome.loss();
   told.learning_rate = rate;
@@ -188,7 +237,7 @@ void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome,
     if (!told.metrics) told.metrics.emplace();
     told.metrics->push_back({std::string(names[i]), outcome.metrics[i]});
   }
-  told.trained = loaded.trained_tokens;
+  told.trained = loaded.totals.trained_tokens;
   told.parts = time.parts;
   told.skipped = !outcome.finite;
   if (scales_loss(task_)) told.loss_scale = loss_scale;
@@ -227,6 +276,7 @@ Result<void> Loop::evaluate() {
   if (!position_.last_steps.empty() && position_.last_steps.back().step == position_.step) {
     if (std::isfinite(result.all.loss.value_or(0))) position_.last_steps.back().eval_loss = result.all.loss;
     position_.last_steps.back().exact_match = result.all.exact_match();
+    position_.last_steps.back().eval_metrics = result.all.metrics;
   }
   for (const GivenAnswer& answer : result.answers) {
     if (std::ssize(result.all.samples) == task_.evaluation.samples) break;

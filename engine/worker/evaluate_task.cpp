@@ -5,6 +5,7 @@
 
 #include "json/fields.hpp"
 #include "train/evaluation.hpp"
+#include "train/supervised.hpp"
 #include "worker/loaded_model.hpp"
 #include "worker/task.hpp"
 
@@ -32,7 +33,8 @@ Result<void> run_task(const wire::EvaluateTask& task, Job& job) {
   if (!ranks) return ranks.error();
   auto evaluation = train::Evaluation::make({task.data, task.questions, task.micro_batch, task.question_batch},
                                             {*(*loaded)->text, *(*loaded)->model, (*loaded)->ops, **ranks,
-                                             [&job](const wire::EventBody& event) { job.channel.tell(event); }});
+                                             [&job](const wire::EventBody& event) { job.channel.tell(event); }},
+                                            train::make_supervised());
   if (!evaluation) return evaluation.error();
   job.ready();
   const train::EvaluationResult result = evaluation->measure();

@@ -25,6 +25,8 @@ int weight_bits(const Workload& workload) {
   return workload.packed ? workload.packed->packing.bits() : 8 * width_of(workload.weights);
 }
 
+std::string_view unit_word(const Workload& workload) { return workload.together == 1 ? "sequence" : "pair"; }
+
 std::string_view weight_name(const Workload& workload) {
   if (!workload.packed) return name(workload.weights);
   return workload.packed->packing.bits() == 8 ? "int8" : "int4";
@@ -305,7 +307,8 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   // FSDP gathers its units in the type that is computed in; elsewhere wide weights are cast as they are used.
   const bool casts = workload.mixed_precision && !trains_here(workload) && !is_sharded(layout);
   request.types = {casts ? static_cast<int>(master_width) : compute, compute};
-  request.batch = workload.micro_batch * (workload.work == Work::training ? share.in_flight : 1);
+  request.batch = workload.micro_batch * (workload.work == Work::training ? workload.together * share.in_flight : 1);
+  request.weighed = workload.work == Work::training && workload.weighed;
   request.sequence = workload.work == Work::training
                          ? workload.sequence
                          : std::max<std::int64_t>(workload.sequence - workload.new_tokens, 1);

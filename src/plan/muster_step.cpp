@@ -20,6 +20,8 @@ constexpr std::int64_t cache_block = 64;
 constexpr std::int64_t pass_numbers = 4;
 // Numbers whose row norms are taken at once (engine/tensor/row_norms.cpp).
 constexpr std::int64_t most_measured = std::int64_t{1} << 20;
+// Numbers of each row that is weighed by its probability: that, once and as a whole, and the weight.
+constexpr std::int64_t numbers_of_weighed = 3;
 // Score tables of one sequence that attention by plain products has at once when it is differentiated.
 constexpr std::int64_t score_tables = 4;
 
@@ -69,7 +71,7 @@ class StepBytes {
   std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_head() ? 2 : 1); }
   // In addition to them: the gradient of the rows, and what is added to the head's sum.
   std::int64_t head() const {
-    return loss_rows() * request_.hidden * width_ +
+    return (request_.weighed ? tokens_ * numbers_of_weighed * float_width : 0) + loss_rows() * request_.hidden * width_ +
            (adds_head() ? request_.vocabulary * request_.hidden * float_width : 0);
   }
 

@@ -67,6 +67,7 @@ struct StepRequest {
   // For muster's engine:
   bool exact = false;
   bool on_cpu = false;
+  bool weighed = false;                // weights of rows follow from their probabilities: the head runs twice
   std::optional<Gathering> gathering;  // absent: all parameters are always present
   bool operator==(const StepRequest&) const = default;
 };

@@ -136,17 +136,18 @@ class TrainingPlanner {
       return refuse(fmt::format("{} layers cannot be shared out over {} GPUs", config.layers, world_), "fewer GPUs");
     if (!question_.batch) return std::nullopt;
     if (*question_.batch % ranks != 0)
-      return refuse(fmt::format("a batch of {} sequences cannot be shared evenly by {} ranks", *question_.batch, ranks),
+      return refuse(fmt::format("a batch of {} {}s cannot be shared evenly by {} ranks", *question_.batch,
+                                unit_word(question_.workload), ranks),
                     nearest_batches(*question_.batch, ranks));
     const std::int64_t per_rank = *question_.batch / ranks;
     if (question_.micro_batch && question_.accumulation && *question_.micro_batch * *question_.accumulation != per_rank)
-      return refuse(fmt::format("a batch of {} is not {} sequences × {} passes × {} ranks", *question_.batch,
-                                *question_.micro_batch, *question_.accumulation, ranks),
+      return refuse(fmt::format("a batch of {} is not {} {}s × {} passes × {} ranks", *question_.batch,
+                                *question_.micro_batch, unit_word(question_.workload), *question_.accumulation, ranks),
                     "leave one of the three out");
     for (const auto& given : {question_.micro_batch, question_.accumulation})
       if (given && per_rank % *given != 0)
-        return refuse(fmt::format("{} does not divide the {} sequences of a rank ({} of all / {} ranks)", *given,
-                                  per_rank, *question_.batch, ranks),
+        return refuse(fmt::format("{} does not divide the {} {}s of a rank ({} of all / {} ranks)", *given, per_rank,
+                                  unit_word(question_.workload), *question_.batch, ranks),
                       fmt::format("--batch {}", (per_rank / *given + 1) * *given * ranks));
     return std::nullopt;
   }
@@ -272,9 +273,9 @@ class TrainingPlanner {
                     plan.fits() || asked ? attempt.reason : "of the strategies, what comes nearest to fitting"));
     if (plan.layout.offload && plan.layout.on_cpu)
       plan.reasons.emplace_back("offload changes nothing here: the memory of CPU ranks is the host's already");
-    plan.reasons.push_back(fmt::format("batch: {} sequence{} × {} pass{} × {} rank{} = {} per optimizer step",
-                                       plan.workload.micro_batch, plan.workload.micro_batch == 1 ? "" : "s",
-                                       plan.workload.accumulation, plan.workload.accumulation == 1 ? "" : "es",
+    plan.reasons.push_back(fmt::format("batch: {} {}{} × {} pass{} × {} rank{} = {} per optimizer step",
+                                       plan.workload.micro_batch, unit_word(plan.workload),
+                                       plan.workload.micro_batch == 1 ? "" : "s", plan.workload.accumulation, plan.workload.accumulation == 1 ? "" : "es",
                                        data_ranks(plan.layout), data_ranks(plan.layout) == 1 ? "" : "s",
                                        plan.effective_batch));
     return plan;

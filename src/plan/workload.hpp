@@ -43,10 +43,14 @@ struct Workload {
   std::int64_t sequence = 1024;      // tokens per sequence; for inference: prompt and answer together
   std::int64_t new_tokens = 256;     // for inference: the answer's share of them; 0: scoring, logits of all positions
   bool expandable_segments = false;  // PyTorch's allocator may grow its segments
-  std::int64_t micro_batch = 1;      // sequences per device and pass
+  std::int64_t micro_batch = 1;      // units per device and pass: sequences, or what so many of them make together
+  std::int64_t together = 1;         // 2: pairs of answers
+  bool weighed = false;              // training: weights of tokens follow from the probabilities of answers
   std::int64_t accumulation = 1;     // passes per optimizer step
 };
 
+// What a batch counts: "sequence", "pair".
+std::string_view unit_word(const Workload& workload);
 // Bits of a weight that is packed, or of any where none are; scales not counted.
 int weight_bits(const Workload& workload);
 // "bfloat16", "int8", "int4"

@@ -50,7 +50,7 @@ std::string headline(const plan::Question& question, const plan::Plan& plan) {
   const std::string model = question.model->typical ? "a typical model" : model_name(question.model->name);
   std::string text = fmt::format("{}, {} parameters, {} in {}, {} of {}", model,
                                  short_count(plan.parameters), training ? "training" : "inference", types(work),
-                                 count_of(work.micro_batch, "sequence"), count_of(work.sequence, "token"));
+                                 count_of(work.micro_batch, plan::unit_word(work)), count_of(work.sequence, "token"));
   if (work.adapters) text += fmt::format(", LoRA rank {}", work.adapters->block.ranks.largest());
   if (work.recomputation == spec::Recomputation::full) text += ", activations recomputed";
   if (work.recomputation == spec::Recomputation::selective) text += ", norms and gates recomputed";

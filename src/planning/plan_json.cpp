@@ -77,6 +77,7 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
             {"offload", plan.layout.offload},
             {"world_size", plan.layout.world},
             {"sequence_length", work.sequence},
+            {"unit", plan::unit_word(work)},
             {"micro_batch", work.micro_batch},
             {"accumulation", work.accumulation},
             {"effective_batch", plan.effective_batch}};

@@ -315,6 +315,8 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   if (training)
     if (auto taken = take_adapters(question, spec.model); !taken) return taken.error();
   if (training) {
+    question.workload.together = spec::learns_from_pairs(spec.training.algorithm) ? 2 : 1;
+    question.workload.weighed = spec::learns_from_preferences(spec.training.algorithm);
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;
     question.accumulation = spec.training.gradient_accumulation_steps;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "spec/check_model.hpp"
@@ -54,6 +55,22 @@ std::int64_t gpus_asked_for(const DistributedSpec& distributed) {
   return distributed.num_gpus.value_or(1);
 }
 
+void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
+  if (!dpo.loss_weights.empty() && dpo.loss_weights.size() != dpo.loss_type.size())
+    report("dpo.loss_weights",
+           fmt::format("has {} weights, and dpo.loss_type {} types", dpo.loss_weights.size(), dpo.loss_type.size()),
+           "give each type a weight, or leave the weights out");
+  const auto smooths = [](PairLoss kind) {
+    return kind == PairLoss::sigmoid || kind == PairLoss::robust || kind == PairLoss::exo_pair;
+  };
+  if (dpo.label_smoothing > 0 && std::ranges::none_of(dpo.loss_type, smooths))
+    report("dpo.label_smoothing", fmt::format("is {}, and dpo.loss_type {} takes none", dpo.label_smoothing,
+                                              write(dpo.loss_type)),
+           "leave it out, or take sigmoid, robust or exo_pair");
+  if (dpo.label_smoothing == 0 && std::ranges::find(dpo.loss_type, PairLoss::exo_pair) != dpo.loss_type.end())
+    report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
+}
+
 }  // namespace
 
 void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
@@ -74,8 +91,8 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, generation, data, data_collection, algos, system, sweep] =
-      resolved.spec;
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, generation, data, data_collection, algos,
+               system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     problems.push_back({origin_of(resolved, key).where, key + " " + std::move(what), std::move(remedy)});
@@ -134,6 +151,8 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
   find_model_contradictions(schema, resolved, report);
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
+
+  find_preference_contradictions(dpo, report);
 
   // The number of ranks is not known when all visible GPUs are meant.
   const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();

@@ -100,6 +100,19 @@ Result<std::vector<std::int64_t>> read(const Node& node, const std::vector<std::
   return numbers;
 }
 
+Result<std::vector<double>> read(const Node& node, const std::vector<double>* type) {
+  const auto texts = read(node, static_cast<const std::vector<std::string>*>(nullptr));
+  if (!texts) return unexpected(node, accepted(type));
+  std::vector<double> numbers;
+  for (const std::string& text : *texts) {
+    const auto number = parse_number<double>(text);
+    if (!number || !std::isfinite(*number))
+      return Error{Error::Kind::bad_input, fmt::format("holds \"{}\"", text), "accepted: " + accepted(type)};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 Result<ExactTexts> read(const Node& node, const ExactTexts* type) {
   if (is_absent(node)) return ExactTexts{};
   if (is_scalar(node) && !node.text.empty()) return ExactTexts{{node.text}};
@@ -184,6 +197,8 @@ std::string write(const std::vector<std::string>& value) {
 
 std::string write(const std::vector<std::int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 
+std::string write(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+
 // Quoted throughout, so that no part of it is read as anything else.
 std::string write(const ExactTexts& value) {
   std::vector<std::string> items;
@@ -214,6 +229,7 @@ std::string accepted(const double*) { return "a number"; }
 std::string accepted(const std::string*) { return "text"; }
 std::string accepted(const std::vector<std::string>*) { return "a list, as in [a, b] or a,b"; }
 std::string accepted(const std::vector<std::int64_t>*) { return "a list of whole numbers from 0, as in [1, 2] or 1,2"; }
+std::string accepted(const std::vector<double>*) { return "a list of numbers, as in [1, 0.5] or 1,0.5"; }
 std::string accepted(const ExactTexts*) { return R"(a list of texts, as in ["\n\n", "User:"], or one text)"; }
 std::string accepted(const DeviceMap*) {
   return accepted(static_cast<const MapRule*>(nullptr)) + ", a GPU's number, or a table of module: device";

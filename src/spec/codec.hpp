@@ -20,6 +20,7 @@ Result<double> read(const Node& node, const double*);
 Result<std::string> read(const Node& node, const std::string*);
 Result<std::vector<std::string>> read(const Node& node, const std::vector<std::string>*);
 Result<std::vector<std::int64_t>> read(const Node& node, const std::vector<std::int64_t>*);
+Result<std::vector<double>> read(const Node& node, const std::vector<double>*);
 Result<ExactTexts> read(const Node& node, const ExactTexts*);
 Result<DeviceMap> read(const Node& node, const DeviceMap*);
 Result<DeviceLimits> read(const Node& node, const DeviceLimits*);
@@ -31,6 +32,7 @@ std::string write(double value);
 std::string write(const std::string& value);
 std::string write(const std::vector<std::string>& value);
 std::string write(const std::vector<std::int64_t>& value);
+std::string write(const std::vector<double>& value);
 std::string write(const ExactTexts& value);
 std::string write(const DeviceMap& value);
 std::string write(const DeviceLimits& value);
@@ -42,6 +44,7 @@ std::string accepted(const double*);
 std::string accepted(const std::string*);
 std::string accepted(const std::vector<std::string>*);
 std::string accepted(const std::vector<std::int64_t>*);
+std::string accepted(const std::vector<double>*);
 std::string accepted(const ExactTexts*);
 std::string accepted(const DeviceMap*);
 std::string accepted(const DeviceLimits*);
@@ -78,6 +81,34 @@ requires std::is_enum_v<Enum> std::string write(Enum value) {
   for (const auto& word : words(Enum{}))
     if (word.value == value) return std::string(word.text);
   return {};
+}
+
+// A list of words; one alone may stand without brackets.
+template <class Enum>
+requires std::is_enum_v<Enum> std::string accepted(const std::vector<Enum>*) {
+  return accepted(static_cast<const Enum*>(nullptr)) + "; several as in [a, b] or a,b";
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum> Result<std::vector<Enum>> read(const Node& node, const std::vector<Enum>* type) {
+  const auto texts = read(node, static_cast<const std::vector<std::string>*>(nullptr));
+  if (!texts || texts->empty()) return unexpected(node, accepted(type));
+  std::vector<Enum> values;
+  for (const std::string& text : *texts) {
+    const auto known = words(Enum{});
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& word) { return word.text == text; });
+    if (found == known.end())
+      return Error{Error::Kind::bad_input, "holds \"" + text + "\"", "accepted: " + accepted(type)};
+    values.push_back(found->value);
+  }
+  return values;
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum> std::string write(const std::vector<Enum>& values) {
+  std::vector<std::string> texts;
+  for (const Enum value : values) texts.push_back(write(value));
+  return write(texts);
 }
 
 template <class Value>

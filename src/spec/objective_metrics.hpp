@@ -8,7 +8,8 @@
 
 namespace muster::spec {
 
-// In the order of the columns. The engine's objective gives them in this order.
+// In the order of the columns. The engine's objective gives them in this order. Evaluations measure the same, in columns
+// that begin with "eval_".
 std::span<const std::string_view> metrics_beside_loss(Algorithm algorithm);
 
 }  // namespace muster::spec

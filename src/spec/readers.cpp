@@ -76,6 +76,11 @@ const std::vector<Row>& reader_table() {
       {"model.modules_to_save", plans_of_training},
 
       {"training.", {train}},
+      {"training.algorithm", plans_of_training},
+      {"dpo.", {train}},
+      {"simpo.", {train}},
+      {"orpo.", {train}},
+      {"kto.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},

@@ -9,6 +9,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
+#include "spec/preference_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
@@ -262,7 +263,6 @@ struct TrainingSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("algorithm", &TrainingSpec::algorithm, "what to train by")
-        .value_needs("dpo", Capability::reinforcement)
         .value_needs("grpo", Capability::reinforcement)
         .value_needs("ppo", Capability::reinforcement)
         .value_needs("pita", Capability::value_guidance)
@@ -272,7 +272,8 @@ struct TrainingSpec {
     field("total_timesteps", &TrainingSpec::total_timesteps, "environment steps of a reinforcement-learning run")
         .at_least(1)
         .needs(Capability::reinforcement);
-    field("batch_size", &TrainingSpec::batch_size, "sequences per optimizer step, over all ranks")
+    field("batch_size", &TrainingSpec::batch_size,
+          "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes")
         .in("sequences")
         .at_least(1);
     field("micro_batch_size", &TrainingSpec::micro_batch_size,
@@ -467,10 +468,17 @@ struct SweepSpec {
 };
 
 struct RunSpec {
+  // What training.algorithm minimises over preferences; absent: it does not learn from them.
+  std::optional<PreferenceOptions> preference_options() const;
+
   ExperimentSpec experiment;
   DistributedSpec distributed;
   ModelSpec model;
   TrainingSpec training;
+  DpoSpec dpo;
+  SimpoSpec simpo;
+  OrpoSpec orpo;
+  KtoSpec kto;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -484,6 +492,10 @@ struct RunSpec {
     visitor.section("distributed", &RunSpec::distributed, "GPUs, ranks and how the work is spread over them");
     visitor.section("model", &RunSpec::model, "the model and how it is loaded");
     visitor.section("training", &RunSpec::training, "the training loop");
+    visitor.section("dpo", &RunSpec::dpo, "direct preference optimisation, training.algorithm=dpo");
+    visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
+    visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
+    visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

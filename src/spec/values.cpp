@@ -40,8 +40,9 @@ std::vector<Word<Attention>> words(Attention) {
 }
 
 std::vector<Word<Algorithm>> words(Algorithm) {
-  return {{"sft", Algorithm::sft}, {"dpo", Algorithm::dpo},   {"grpo", Algorithm::grpo},
-          {"ppo", Algorithm::ppo}, {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
+  return {{"sft", Algorithm::sft},   {"dpo", Algorithm::dpo},   {"simpo", Algorithm::simpo},
+          {"orpo", Algorithm::orpo}, {"kto", Algorithm::kto},   {"grpo", Algorithm::grpo},
+          {"ppo", Algorithm::ppo},   {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
 }
 
 std::vector<Word<OptimizerKind>> words(OptimizerKind) {

@@ -135,6 +135,7 @@ struct Evaluated {
   std::int64_t step = 0;
   std::optional<double> loss;
   std::int64_t tokens = 0;  // with a loss
+  std::optional<std::vector<NamedNumber>> metrics;  // as StepRecord::metrics, named "eval_…"
   std::optional<std::int64_t> correct;
   std::optional<std::int64_t> questions;
   std::vector<AnsweredQuestion> samples;
@@ -152,6 +153,7 @@ struct Evaluated {
     visit("step", self.step);
     visit("loss", self.loss);
     visit("tokens", self.tokens);
+    visit("metrics", self.metrics);
     visit("correct", self.correct);
     visit("questions", self.questions);
     visit("samples", self.samples);

@@ -10,6 +10,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
+#include "spec/preference_options.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
 #include "wire/field_marks.hpp"
@@ -68,6 +69,7 @@ struct EvaluationOptions {
   std::optional<std::string> questions;  // JSON lines with prompt and answer, for exact match by generation
   std::optional<std::int64_t> every;     // steps; absent: only at the end
   std::int64_t samples = 3;              // answers that are shown
+  std::optional<std::string> reference;  // as TrainTask::reference, of this data
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -75,6 +77,7 @@ struct EvaluationOptions {
     visit("questions", self.questions, agreed_presence("the data for evaluation"));
     visit("every", self.every, agreed("training.eval_steps"));
     visit("samples", self.samples, own);
+    visit("reference", self.reference, own);
   }
   bool operator==(const EvaluationOptions&) const = default;
 };
@@ -96,6 +99,9 @@ struct TrainTask {
   std::optional<spec::WeightOptions> weights;    // absent: plain ones
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
+  std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
+  // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
+  std::optional<std::string> reference;
   std::string data;                              // prepared tokens
   bool packing = false;
   std::int64_t sequence_length = 1024;
@@ -133,6 +139,8 @@ struct TrainTask {
     visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
+    visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
+    visit("reference", self.reference, own);
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);
     visit("sequence_length", self.sequence_length, agreed("training.sequence_length"), of_identity);

@@ -1,7 +1,8 @@
 // Prepares data as it is told, one JSON object a line: data_driver.
 //   {"write_byte_tokenizer": "folder"}                                        answered with {}
 //   {"model": "folder" or "bytes", "data": "path", "cache": "folder", "sequence_length": 64, "threads": 2,
-//    "train_on": "all" or "last"}
+//    "train_on": "all" or "last", "form": "examples", "preferences",
+//    "whole preferences" or "judgements"}
 // The second is answered with {"samples": [{"tokens": […], "mask": [0, 1, …]}, …], "counts": {…}} or {"error": "…"}.
 // With "steps": 3, "batch_size": 4, "seed": 42, "packing": false also with the samples that these steps of a training
 // take: "batches": [[[0, 1], [2]], …], the units of each step.
@@ -39,10 +40,16 @@ json sample_json(const SampleView& sample) {
   return {{"tokens", std::vector<std::int32_t>(sample.tokens.begin(), sample.tokens.end())}, {"mask", mask}};
 }
 
+RowForm form_of(const json& order) {
+  for (const RowForm form : {RowForm::preferences, RowForm::whole_preferences, RowForm::judgements})
+    if (order.value("form", "") == name(form)) return form;
+  return RowForm::examples;
+}
+
 json batches_of(const Dataset& dataset, const json& order) {
   BatchSchedule schedule(dataset.lengths(),
                          {order.value("seed", std::uint64_t{42}), true, order.value("packing", false),
-                          order.value("sequence_length", std::int64_t{1024})},
+                          order.value("sequence_length", std::int64_t{1024}), samples_together(form_of(order))},
                          order.value("batch_size", std::int64_t{1}));
   json batches = json::array();
   for (int step = 0; step < order.value("steps", 0); ++step) batches.push_back(schedule.next().units);
@@ -57,6 +64,7 @@ json prepared(const json& order) {
   request.path = order.at("data");
   request.sequence_length = order.value("sequence_length", 1024);
   if (order.value("train_on", "all") == "last") request.train_on = spec::TrainedAnswers::last;
+  request.form = form_of(order);
   const auto done = prepare_data(request, *text, order.at("cache").get<std::string>(), order.value("threads", 2));
   if (!done) return error_of(done.error());
   const auto dataset = Dataset::open(done->training.path, Verification::everything);

@@ -36,7 +36,7 @@ std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
       {"attention", to_json(task.attention)},
       {"optimizer", to_json(task.optimizer.kind)},
       {"sharding", to_json(task.sharding)},
-      {"sequence_length", task.sequence_length},
+      {"sequence_length", task.sequence_length * plan.question.workload.together},
       {"recompute", to_json(plan.question.workload.recomputation)},
       {"ranks", plan.plan.ranks.size()},
       {"gpus", gpus.size()},

@@ -30,12 +30,24 @@ nlohmann::ordered_json fields_of(const Body& body) {
   return fields;
 }
 
+std::optional<double> metric_of(const wire::StepRecord& step, std::string_view name) {
+  if (!step.metrics) return std::nullopt;
+  const auto found = std::ranges::find(*step.metrics, name, &wire::NamedNumber::name);
+  return found == step.metrics->end() ? std::nullopt : std::optional(found->value);
+}
+
+void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, std::vector<store::Measured>& measured) {
+  if (!metrics) return;
+  for (const wire::NamedNumber& metric : *metrics) measured.push_back({metric.name, metric.value});
+}
+
 }  // namespace
 
 std::vector<std::string> train_columns(spec::Algorithm algorithm) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
+  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(fmt::format("eval_{}", metric));
   return names;
 }
 
@@ -67,6 +79,7 @@ std::vector<store::Measured> evaluation_of(const checkpoint::StepNumbers& step) 
   std::vector<store::Measured> measured;
   if (step.eval_loss) measured.push_back({"eval_loss", *step.eval_loss});
   if (step.exact_match) measured.push_back({"exact_match", *step.exact_match});
+  add_metrics(step.eval_metrics, measured);
   return measured;
 }
 
@@ -169,6 +182,8 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.step = step.step;
   progress.steps = plan_.task().steps;
   progress.loss = step.loss;
+  progress.preferred = metric_of(step, "rewards/accuracies");
+  progress.margin = metric_of(step, "rewards/margins");
   progress.learning_rate = step.learning_rate;
   progress.gradient_norm = step.gradient_norm.value_or(std::numeric_limits<double>::infinity());
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);
@@ -199,6 +214,7 @@ Result<void> TrainJob::take(const wire::Evaluated& evaluated, store::Moment time
   std::vector<store::Measured> measured;
   if (evaluated.loss) measured.push_back({"eval_loss", *evaluated.loss});
   if (const auto share = evaluated.exact_match()) measured.push_back({"exact_match", *share});
+  add_metrics(evaluated.metrics, measured);
   if (recorder_.last_step() == evaluated.step)
     if (auto written = recorder_.add_to_step(time, evaluated.step, measured); !written) return written;
   if (listener_.evaluated) listener_.evaluated(evaluated);

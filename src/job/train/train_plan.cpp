@@ -20,6 +20,7 @@
 #include "job/train/train_resume.hpp"
 #include "planning/plan_question.hpp"
 #include "planning/plan_report.hpp"
+#include "json/fields.hpp"
 #include "planning/remedy_words.hpp"
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
@@ -78,6 +79,9 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   request.arithmetic = arithmetic_settings(spec);
   request.sequence_length = longest;
   request.train_on = spec.data.train_on;
+  if (spec::learns_from_pairs(spec.training.algorithm)) request.form = data::RowForm::preferences;
+  if (spec.training.algorithm == spec::Algorithm::orpo) request.form = data::RowForm::whole_preferences;
+  if (spec.training.algorithm == spec::Algorithm::kto) request.form = data::RowForm::judgements;
   return request;
 }
 
@@ -147,7 +151,8 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
   if (question->devices.empty() && !sizes.pass && !sizes.passes) {
     const std::int64_t per_rank = std::max<std::int64_t>(sizes.all / chosen.ranks / question->hosts, 1);
-    std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / question->workload.sequence, 1, per_rank);
+    const std::int64_t rows = question->workload.sequence * question->workload.together;
+    std::int64_t pass = std::clamp<std::int64_t>(usual_rows_on_cpu / rows, 1, per_rank);
     while (per_rank % pass != 0) --pass;
     question->micro_batch = pass;
   }
@@ -163,7 +168,8 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
   const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
   if (!dataset) return dataset.error();
   data::BatchSchedule schedule(dataset->lengths(),
-                               {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest},
+                               {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest,
+                                spec::samples_together(spec.training.algorithm)},
                                batch);
   return schedule.steps_of(spec.training.num_epochs.value_or(1));
 }
@@ -188,6 +194,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.sharding = sharding_of(plan.layout);
   task.data = data.training.path.string();
   task.algorithm = training.algorithm;
+  task.preferences = spec.preference_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
   task.steps = steps;
@@ -230,10 +237,36 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
   return digest.finish();
 }
 
+// Where the scores of prepared data are kept that the weights give it which a run begins with: beside it, under a name that
+// follows from all that their bits follow from.
+std::string reference_file(const std::string& data, const wire::TrainTask& task, const spec::RunSpec& spec, bool on_gpu) {
+  constexpr int scoring_rules = 1;
+  std::string text = fmt::format("scores {}\n{}\n{} {} {} {}\n", scoring_rules, model_fingerprint(task.model).dump(),
+                                 word(task.compute), spec::write(task.attention), on_gpu, task.deterministic);
+  if (task.random_weights) text += fmt::format("random {}\n", spec.experiment.seed);
+  if (task.adapter) text += model_fingerprint(*task.adapter).dump() + "\n";
+  if (task.weights) text += print_fields(*task.weights) + "\n";
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return fmt::format("{}.{}.scores", data, digest.finish().substr(0, 20));
+}
+
+void name_reference(wire::TrainTask& task, const spec::RunSpec& spec, bool on_gpu) {
+  if (!spec::has_reference(task.algorithm) || task.preferences->reference_free) return;
+  task.reference = reference_file(task.data, task, spec, on_gpu);
+  if (task.evaluation.data) task.evaluation.reference = reference_file(*task.evaluation.data, task, spec, on_gpu);
+}
+
 // As spec.yaml has them: with the batch that is used.
 std::string settings_text(spec::ResolvedSpec settings, std::int64_t batch) {
   if (settings.spec.training.batch_size) settings.spec.training.batch_size = batch;
   return print_configuration(spec::Schema(), settings);
+}
+
+// What a user's rows give.
+std::string_view unit_of(spec::Algorithm algorithm) {
+  if (spec::learns_from_pairs(algorithm)) return "pair";
+  return algorithm == spec::Algorithm::kto ? "answer" : "sample";
 }
 
 // Which part of conversations is trained on, and how much that is.
@@ -251,17 +284,19 @@ std::string conversation_note(const data::SampleCounts& counts, spec::TrainedAns
   return note;
 }
 
-std::vector<std::string> data_notes(const data::PreparedData& data, spec::TrainedAnswers which) {
+std::vector<std::string> data_notes(const data::PreparedData& data, const spec::RunSpec& spec) {
   std::vector<std::string> notes;
   const data::SampleCounts& counts = data.training.counts;
-  if (counts.conversations > 0) notes.push_back(conversation_note(counts, which));
+  const std::int64_t together = spec::samples_together(spec.training.algorithm);
+  const std::string_view unit = unit_of(spec.training.algorithm);
+  if (together == 1 && counts.conversations > 0) notes.push_back(conversation_note(counts, spec.data.train_on));
   if (counts.cut > 0)
     notes.push_back(fmt::format("{} of {} {} longer than training.sequence_length and lost {} end", counts.cut,
-                                count_of(counts.samples, "sample"), counts.cut == 1 ? "is" : "are",
+                                count_of(counts.samples / together, unit), counts.cut == 1 ? "is" : "are",
                                 counts.cut == 1 ? "its" : "their"));
   if (counts.dropped > 0)
     notes.push_back(fmt::format("{} left out: no token to train on within training.sequence_length",
-                                count_of(counts.dropped, "sample")));
+                                count_of(counts.dropped, unit)));
   return notes;
 }
 
@@ -352,10 +387,12 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.weights = std::move(*weights);
   task.saving_ranks = devices->ranks;
   task.identity = identity_of(task, spec);
-  for (std::string& note : data_notes(plan.data, spec.data.train_on)) plan.notes.push_back(std::move(note));
+  name_reference(task, spec, !devices->gpus.empty());
+  for (std::string& note : data_notes(plan.data, spec)) plan.notes.push_back(std::move(note));
   if (spec.training.batch_size.value_or(sizes->all) != sizes->all)
-    plan.notes.push_back(fmt::format("the batch has {} sequences instead of {}, so that {} ranks can share it evenly",
-                                     sizes->all, *spec.training.batch_size, devices->ranks * hosts));
+    plan.notes.push_back(fmt::format("the batch has {} {}s instead of {}, so that {} ranks can share it evenly",
+                                     sizes->all, plan::unit_word(plan.question.workload), *spec.training.batch_size,
+                                     devices->ranks * hosts));
   if (!devices->gpus.empty() && !sizes->pass && !sizes->passes) begin_with_known_pass(KnownPasses(cache), plan, task);
   plan.job.name = "train";
   plan.job.ranks = devices->ranks;

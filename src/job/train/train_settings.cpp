@@ -16,6 +16,7 @@ class Settling {
   explicit Settling(spec::ResolvedSpec given) : resolved_(std::move(given)), spec_(resolved_.spec) {}
 
   Result<spec::ResolvedSpec> settle() {
+    take_defaults_of_preferences();
     take_builtin_job();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
@@ -36,6 +37,13 @@ class Settling {
     const auto found = resolved_.origins.find(key);
     problems_.push_back(
         {found == resolved_.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
+  }
+
+  // TRL's rate, and no dropout: the policy is compared with what its weights say.
+  void take_defaults_of_preferences() {
+    if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
+    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
   }
 
   // Two-digit addition, learnt from nothing in about two minutes.
@@ -67,8 +75,12 @@ class Settling {
       report("model.path", "no model is named", "-m MODEL: a folder, or a name that muster model list shows");
     if (!spec_.data.path)
       report("data.path", "no data is named",
-             "data.path=FILE: JSON lines with prompt and completion, messages, instruction and output, or text; or "
-             "builtin:arithmetic");
+             spec_.training.algorithm == spec::Algorithm::kto
+                 ? "data.path=FILE: JSON lines with prompt, completion and label; or builtin:arithmetic"
+             : spec::learns_from_pairs(spec_.training.algorithm)
+                 ? "data.path=FILE: JSON lines with prompt, chosen and rejected; or builtin:arithmetic"
+                 : "data.path=FILE: JSON lines with prompt and completion, messages, instruction and output, or text; or "
+                   "builtin:arithmetic");
     if (spec_.data.path && spec_.data.path->starts_with("builtin:") && *spec_.data.path != data::arithmetic_name)
       report("data.path", fmt::format("data.path is {}", *spec_.data.path), "what is built in is builtin:arithmetic");
     if (spec_.model.tokenizer)
@@ -86,6 +98,9 @@ class Settling {
   }
 
   void check_algorithm() {
+    if (spec_.training.packing && spec::learns_from_preferences(spec_.training.algorithm))
+      report("training.packing", "answers to one prompt stay together, and are not packed with others",
+             "leave training.packing out: sequences lie side by side without padding in any case");
     if (spec_.model.packing() && !spec_.model.use_lora && spec_.model.adapter_folders.empty())
       report(spec_.model.load_in_4bit ? "model.load_in_4bit" : "model.load_in_8bit",
              fmt::format("weights in {} bits stay as they are in training", spec_.model.load_in_4bit ? 4 : 8),

@@ -53,6 +53,8 @@ std::string step_line(const TrainProgress& progress) {
   if (progress.epoch) line += fmt::format("  epoch {:.2f}", *progress.epoch);
   line += fmt::format("  loss {}",
                       std::isfinite(progress.loss) ? runs::loss_words(progress.loss) : fmt::format("{}", progress.loss));
+  if (progress.preferred) line += fmt::format("  preferred {:.1f} %", *progress.preferred * 100);
+  if (progress.margin) line += fmt::format("  margin {:.3g}", *progress.margin);
   line += fmt::format("  lr {:.1e}  norm {}  {} tokens/s", progress.learning_rate, norm_words(progress.gradient_norm),
                       runs::counted(progress.tokens_per_second));
   if (progress.flop_utilization) line += fmt::format("  {:.1f} % MFU", *progress.flop_utilization * 100);

@@ -13,6 +13,8 @@ namespace muster::job {
 struct TrainProgress {
   std::int64_t step = 0, steps = 0;  // of how many; 0: unknown
   double loss = 0;
+  std::optional<double> preferred;  // of preferences: the share of pairs whose chosen answer has the higher reward
+  std::optional<double> margin;     // and by how much, on average
   double learning_rate = 0;
   double gradient_norm = 0;
   double tokens_per_second = 0;

@@ -38,6 +38,13 @@ def test_the_builtin_job_written_out_is_the_one_without_settings(muster, tmp_pat
     assert plan["parameters"] == 636160 and len(plan["ranks"]) == 2
 
 
+def test_preferences_over_the_builtin_sums_are_pairs(muster, tmp_path):
+    muster.environment["MUSTER_CACHE"] = str(tmp_path / "cache")
+    plan = plan_of(muster, "--config", "examples/dpo_arithmetic.yaml", "--device", "cpu")
+    assert plan["fits"] and plan["unit"] == "pair" and plan["effective_batch"] == 64
+    assert any("pairs × " in reason for reason in plan["reasons"])
+
+
 def test_smollm2_learns_from_conversations(muster, bare_model):
     model = bare_model(SMOLLM2)
     plan = plan_of(muster, "--config", "examples/smollm2_chat.yaml", f"model.path={model}", "model.init=random", "--device", "cpu")

@@ -27,6 +27,25 @@ TEST(Arithmetic, HasEveryTwoDigitAdditionOnceAndHoldsOutAThousand) {
   EXPECT_TRUE(all.contains("12+34="));
 }
 
+TEST(Arithmetic, AWrongAnswerHasOneOtherDigitAndIsANumber) {
+  const auto questions = arithmetic_questions({.operations = "+-*", .digits = 2}).value();
+  std::set<char> changed;
+  for (const Question& question : questions.training) {
+    const std::string wrong = wrong_answer(question);
+    ASSERT_EQ(wrong.size(), question.answer.size()) << question.prompt;
+    EXPECT_EQ(std::to_string(std::stoll(wrong)), wrong == "-0" ? "0" : wrong) << question.prompt;
+    int others = 0;
+    for (std::size_t i = 0; i < wrong.size(); ++i)
+      if (wrong[i] != question.answer[i]) {
+        ++others;
+        changed.insert(wrong[i]);
+      }
+    EXPECT_EQ(others, 1) << question.prompt << wrong;
+    EXPECT_EQ(wrong_answer(question), wrong);
+  }
+  EXPECT_EQ(changed, (std::set<char>{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}));
+}
+
 TEST(Arithmetic, AnswersAreRight) {
   const auto questions = arithmetic_questions({.operations = "+-*", .digits = 1}).value();
   for (const auto* list : {&questions.training, &questions.held_out})

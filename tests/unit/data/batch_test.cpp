@@ -131,7 +131,7 @@ TEST(BatchLoader, TrainsTheSameTokensForAnyNumberOfRanks) {
           BatchLoader loader(dataset, schedule_of(dataset, packing, 8), {ranks, rank, 1 + ranks % 2}, {});
           LoadedStep loaded;
           for (std::int64_t i = 0; i <= step; ++i) loaded = loader.next();
-          known = loaded.trained_tokens;
+          known = loaded.totals.trained_tokens;
           for (const MicroBatch& pass : loaded.passes) all.insert(all.end(), pass.targets.begin(), pass.targets.end());
         }
         EXPECT_EQ(known, static_cast<std::int64_t>(all.size()));

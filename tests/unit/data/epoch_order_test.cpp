@@ -34,6 +34,17 @@ TEST(EpochOrder, HasEverySampleOnceWhateverThePacking) {
       }
 }
 
+TEST(EpochOrder, KeepsSamplesTogetherThatBelongTogetherInTheOrderOfSoManySamples) {
+  const auto pairs = EpochOrder::make(std::vector<std::uint32_t>(200, 5), {.seed = 3, .together = 2}, 1);
+  const auto alone = EpochOrder::make(std::vector<std::uint32_t>(100, 5), {.seed = 3}, 1);
+  ASSERT_EQ(pairs.units(), 100);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(pairs.unit(i).size(), 2u);
+    EXPECT_EQ(pairs.unit(i)[0], 2 * alone.unit(i)[0]);
+    EXPECT_EQ(pairs.unit(i)[1], 2 * alone.unit(i)[0] + 1);
+  }
+}
+
 TEST(EpochOrder, FillsUnitsUpToTheSequenceLengthAndNearlyFull) {
   const auto lengths = some_lengths(5000, 200);
   const auto order = EpochOrder::make(lengths, {.seed = 1, .packing = true, .sequence_length = 512}, 0);

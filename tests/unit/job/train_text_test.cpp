@@ -47,6 +47,13 @@ TEST(StepLine, TellsSkippedStepsAndTheEpoch) {
   EXPECT_TRUE(contains(step_line(now), "epoch 1.50", "3 skipped", "2 h 2 min left"));
 }
 
+TEST(StepLine, TellsHowFarPreferencesAreLearnt) {
+  TrainProgress now = progress();
+  now.preferred = 0.8125;
+  now.margin = 0.41234;
+  EXPECT_TRUE(contains(step_line(now), "loss 0.8312  preferred 81.2 %  margin 0.412  lr"));
+}
+
 TEST(StepLine, ShowsNumbersOfAnySize) {
   TrainProgress now = progress();
   now.loss = 3.21e-5;

@@ -1,5 +1,6 @@
 // Loss and answers, over ranks of which one may run out of memory.
 #include "train/evaluation.hpp"
+#include "train/supervised.hpp"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +82,7 @@ Found measure(const EvaluationSource& source, bool sharded, const Memory& memory
           master.copy_(at::linspace(-0.3, 0.4, master.numel()).cos());
         }
         strategy->publish();
-        auto evaluation = Evaluation::make(source, {text, model, ops, *ranks[rank], {}}).value();
+        auto evaluation = Evaluation::make(source, {text, model, ops, *ranks[rank], {}}, make_supervised()).value();
         ScarceMemory::least = 256;  // sums that are kept from pass to pass are there
         if (rank == 1) {
           ScarceMemory::pieces_left = memory.pieces;

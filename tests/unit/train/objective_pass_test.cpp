@@ -31,7 +31,7 @@ class ChosenObjective final : public Objective {
     static constexpr std::array<std::string_view, 2> names{"loss", "chance"};
     return names;
   }
-  std::int64_t normalizer(const data::LoadedStep& step) const override { return step.units; }
+  std::int64_t normalizer(const data::StepTotals& totals) const override { return totals.units; }
   double temperature() const override { return temperature_; }
   bool weighs_by_probability() const override { return by_probability_; }
   at::Tensor weigh(const TrainedRows& rows) const override {
@@ -96,7 +96,7 @@ class ObjectivePasses : public ::testing::Test {
     ObjectivePass passes(std::move(objective), model_, ops_, false);
     at::Tensor sums = passes.no_sums();
     sums += passes.learn(batch, {scale}, access);
-    EXPECT_TRUE(at::equal(passes.measure(batch), sums));  // forward alone gives the same bits
+    EXPECT_TRUE(at::equal(passes.measure(batch, {}), sums));  // forward alone gives the same bits
     return {sums, access.all()};
   }
   static std::unique_ptr<Objective> chosen(bool by_probability, ChosenObjective::Weigh weigh, double temperature = 1) {
@@ -145,7 +145,7 @@ TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
       data::MicroBatch one = batch;
       one.trained_rows = {batch.trained_rows[i]};
       one.targets = {batch.targets[i]};
-      const double l = -loss_of(passes.measure(one).narrow(0, 0, loss_parts)).value;
+      const double l = -loss_of(passes.measure(one, {}).narrow(0, 0, loss_parts)).value;
       sum += -l + 2 * std::exp(l) - std::exp(2 * l) / 2;
     }
     return sum;
@@ -166,8 +166,10 @@ TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
 }
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
-  for (const spec::Algorithm algorithm : {spec::Algorithm::sft}) {
-    const auto names = make_objective(algorithm)->metrics();
+  using enum spec::Algorithm;
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto}) {
+    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), {}});
+    const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");
     EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));
   }
