@@ -3,7 +3,7 @@
 
 #include "model/causal_model.hpp"
 #include "train/exact_loss.hpp"
-#include "train/objective.hpp"
+#include "train/objectives/objective.hpp"
 
 namespace muster::train {
 

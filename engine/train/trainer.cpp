@@ -9,11 +9,11 @@
 #include "train/evaluation.hpp"
 #include "train/export_weights.hpp"
 #include "train/memory_use.hpp"
-#include "train/objectives.hpp"
+#include "train/objectives/objectives.hpp"
 #include "train/optimizer_step.hpp"
-#include "train/reference_scores.hpp"
+#include "train/objectives/reference_scores.hpp"
 #include "train/step_source.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 #include "train/task_agreement.hpp"
 
 namespace muster::train {

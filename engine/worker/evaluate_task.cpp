@@ -5,7 +5,7 @@
 
 #include "json/fields.hpp"
 #include "train/evaluation.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 #include "worker/loaded_model.hpp"
 #include "worker/task.hpp"
 

@@ -8,7 +8,7 @@ namespace muster::plan {
 namespace {
 
 constexpr std::int64_t float_width = 4;
-// Rows whose logits are alive at once while the loss is computed (engine/train/supervised.cpp).
+// Rows whose logits are alive at once while the loss is computed (engine/train/objectives/supervised.cpp).
 constexpr std::int64_t loss_rows_on_gpu = 2048;
 constexpr std::int64_t loss_rows_on_cpu = 256;
 // In the engine's generator: rows that are read in one step, rows whose logits are alive at once while texts are

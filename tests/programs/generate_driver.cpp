@@ -25,7 +25,7 @@
 #include "tensor/element_types.hpp"
 #include "train/exact_loss.hpp"
 #include "train/objective_pass.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Loss and answers, over ranks of which one may run out of memory.
 #include "train/evaluation.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 
 #include <gtest/gtest.h>
 

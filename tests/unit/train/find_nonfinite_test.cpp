@@ -9,7 +9,7 @@
 #include "small_model.hpp"
 #include "tensor/device_ops.hpp"
 #include "train/objective_pass.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 
 namespace muster::train {
 namespace {

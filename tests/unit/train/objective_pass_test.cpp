@@ -12,8 +12,8 @@
 #include "small_model.hpp"
 #include "spec/objective_metrics.hpp"
 #include "tensor/device_ops.hpp"
-#include "train/objectives.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/objectives.hpp"
+#include "train/objectives/supervised.hpp"
 
 namespace muster::train {
 namespace {

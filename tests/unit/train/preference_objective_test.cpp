@@ -1,10 +1,10 @@
-#include "train/preference_objective.hpp"
+#include "train/objectives/preference_objective.hpp"
 
 #include <gtest/gtest.h>
 
 #include "system/files.hpp"
 #include "testing/scratch_folder.hpp"
-#include "train/reference_scores.hpp"
+#include "train/objectives/reference_scores.hpp"
 
 namespace muster::train {
 namespace {

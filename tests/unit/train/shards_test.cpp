@@ -16,7 +16,7 @@
 #include "tensor/device_ops.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/objective_pass.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 
 namespace muster::train {
 namespace {

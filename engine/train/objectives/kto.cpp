@@ -1,11 +1,11 @@
-#include "train/kto.hpp"
+#include "train/objectives/kto.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "spec/objective_metrics.hpp"
-#include "train/sequence_rows.hpp"
+#include "train/objectives/sequence_rows.hpp"
 
 namespace muster::train {
 namespace {

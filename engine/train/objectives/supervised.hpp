@@ -1,7 +1,7 @@
 // Supervised training: the mean cross-entropy of the trained tokens.
 #pragma once
 
-#include "train/objective.hpp"
+#include "train/objectives/objective.hpp"
 
 namespace muster::train {
 

@@ -1,4 +1,4 @@
-#include "train/supervised.hpp"
+#include "train/objectives/supervised.hpp"
 
 #include <algorithm>
 #include <array>

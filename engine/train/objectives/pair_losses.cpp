@@ -1,4 +1,4 @@
-#include "train/pair_losses.hpp"
+#include "train/objectives/pair_losses.hpp"
 
 #include <algorithm>
 #include <cmath>

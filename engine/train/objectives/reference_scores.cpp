@@ -1,4 +1,4 @@
-#include "train/reference_scores.hpp"
+#include "train/objectives/reference_scores.hpp"
 
 #include <bit>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "base/checksum.hpp"
 #include "system/files.hpp"
 #include "train/memory_use.hpp"
-#include "train/sequence_rows.hpp"
+#include "train/objectives/sequence_rows.hpp"
 
 namespace muster::train {
 namespace {

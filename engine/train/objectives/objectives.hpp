@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "spec/preference_options.hpp"
-#include "train/objective.hpp"
+#include "train/objectives/objective.hpp"
 
 namespace muster::train {
 

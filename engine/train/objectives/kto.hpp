@@ -2,7 +2,7 @@
 // prompt with another's answer, by which is measured how far the policy has moved from the reference.
 #pragma once
 
-#include "train/objectives.hpp"
+#include "train/objectives/objectives.hpp"
 
 namespace muster::train {
 

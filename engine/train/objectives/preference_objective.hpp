@@ -1,7 +1,7 @@
 // Training by preferences: DPO, SimPO and ORPO. A unit of the data is a pair of samples, the chosen one first.
 #pragma once
 
-#include "train/objectives.hpp"
+#include "train/objectives/objectives.hpp"
 
 namespace muster::train {
 

@@ -1,12 +1,12 @@
-#include "train/preference_objective.hpp"
+#include "train/objectives/preference_objective.hpp"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
 #include "spec/objective_metrics.hpp"
-#include "train/pair_losses.hpp"
-#include "train/sequence_rows.hpp"
+#include "train/objectives/pair_losses.hpp"
+#include "train/objectives/sequence_rows.hpp"
 
 namespace muster::train {
 namespace {

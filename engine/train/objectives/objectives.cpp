@@ -1,12 +1,12 @@
-#include "train/objectives.hpp"
+#include "train/objectives/objectives.hpp"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
-#include "train/kto.hpp"
-#include "train/preference_objective.hpp"
-#include "train/supervised.hpp"
+#include "train/objectives/kto.hpp"
+#include "train/objectives/preference_objective.hpp"
+#include "train/objectives/supervised.hpp"
 
 namespace muster::train {
 namespace {

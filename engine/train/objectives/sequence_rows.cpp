@@ -1,4 +1,4 @@
-#include "train/sequence_rows.hpp"
+#include "train/objectives/sequence_rows.hpp"
 
 namespace muster::train {
 
