@@ -49,7 +49,7 @@ def alone(request, classroom, rows, held_out):
 
 
 def algorithm_of(run):
-    return next(line.split()[-1] for line in (run.folder / "spec.yaml").read_text().splitlines() if line.strip().startswith("algorithm:"))
+    return next(line.split()[1] for line in (run.folder / "spec.yaml").read_text().splitlines() if line.strip().startswith("algorithm:"))
 
 
 @pytest.mark.parametrize("ranks, pass_size, words", LAYOUTS)
