@@ -126,8 +126,8 @@ inline void contend(const Contention& contention, Board& board, std::uint32_t se
       hold(*lease, board, self, chance);
     else if (lease.error().kind == Error::Kind::refused)
       ++board.refusals;
-    else
-      ++board.errors;
+    else if (board.errors++ == 0)
+      ::dprintf(STDERR_FILENO, "%s\n", lease.error().what.c_str());  // the first says what is wrong
     if (!lease) ::usleep(static_cast<useconds_t>(5000 + chance() % 20000));
   }
 }

@@ -362,13 +362,14 @@ class Fuzzer {
     ++counts_.resumed;
     for (const checkpoint::LogicalTensor& tensor : opened->tensors())
       for (const std::string& state : tensor.states) {
-        std::vector<float> whole(static_cast<std::size_t>(tensor.dimensions.elements()));
-        if (!opened->read(tensor.name, state, 0, whole))
+        // All bytes that were written are 1, wherever damage points.
+        std::vector<std::byte> whole(static_cast<std::size_t>(checkpoint::byte_count(tensor, state)));
+        if (!opened->read(tensor.name, state, 0, std::span(whole)))
           throw std::logic_error("what was verified cannot be read: " + tensor.name);
-        if (std::ranges::any_of(whole, [](float number) { return number != 1.0F; }))
+        if (std::ranges::any_of(whole, [](std::byte byte) { return byte != std::byte{1}; }))
           throw std::logic_error("another number than was written: " + tensor.name);
-        whole.resize(below(20));
-        static_cast<void>(opened->read(tensor.name, state, static_cast<std::int64_t>(below(20)) - 1, whole));
+        whole.resize(below(20) * static_cast<std::size_t>(spec::bytes_per_element(checkpoint::form_of(state).type)));
+        static_cast<void>(opened->read(tensor.name, state, static_cast<std::int64_t>(below(20)) - 1, std::span(whole)));
       }
   }
 
