@@ -76,7 +76,7 @@ TEST(PreferenceObjective, OfALikelihoodAloneWeighsEveryTokenOfTheStepAlike) {
   const StepFacts step{{2, 10, 4, 0}, 0};
   const at::Tensor weights = objective->weigh({batch, at::kCPU, step, some_log_probabilities(batch)});
   const auto normalizer = static_cast<double>(objective->normalizer(step.totals));
-  for (const std::int64_t row : {0, 1, 2, 5}) EXPECT_FLOAT_EQ(weights[row].item<float>() / normalizer, 0.25);
+  for (const std::int64_t row : {0, 1, 2, 5}) EXPECT_DOUBLE_EQ(weights[row].item<double>() / normalizer, 0.25);
   EXPECT_EQ(weights[3].item<float>(), 0);
 }
 

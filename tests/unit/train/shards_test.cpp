@@ -186,7 +186,7 @@ class Rank {
       if (pass.trained_rows.empty())
         strategy_->idle_pass(model::PassKind::measure);
       else
-        sum += passes_->measure(pass);
+        sum += passes_->measure(pass, {});
     all_.all_reduce(sum);
     for (int i = 0; i < 3; ++i) outcome.loss.push_back(sum[i].item<std::int64_t>());
   }
