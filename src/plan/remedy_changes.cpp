@@ -278,7 +278,13 @@ void add_packing(Family& family, const Question& question, std::string_view of_w
     if (!packed) return;
     add_possible(family, question,
                  {fmt::format("hold the {} in {} bits", of_what, bits), settings_of_packing(question, bits),
-                  [packed = std::move(*packed)](Question& tried) { tried.workload.packed = packed; }, cost++,
+                  [packed = std::move(*packed)](Question& tried) {
+                    tried.workload.packed = packed;
+                    // Where a type is asked for in few bits, transformers computes in bfloat16.
+                    if (!is_own(tried) && tried.workload.work == Work::inference)
+                      tried.workload.weights = WeightType::bfloat16;
+                  },
+                  cost++,
                   unless_available(Capability::quantized_loading)});
   }
 }

@@ -90,7 +90,8 @@ def test_the_plan_is_told_in_words(train):
 
 REFUSED = [
     (4, 80, ["--strategy", "ddp"], "--strategy fsdp"),
-    (2, 64, [], "distributed.fsdp_cpu_offload=true"),
+    (2, 64, [], "training.optimizer=adamw_8bit"),
+    (2, 40, [], "distributed.fsdp_cpu_offload=true"),
     (1, 80, [], "distributed.fsdp_cpu_offload=true"),
     (4, 48, ["training.micro_batch_size=2", "training.sequence_length=8192"], "training.gradient_checkpointing="),
     (4, 150, ["--strategy", "ddp", "--dtype", "float32"], "training.mixed_precision=bf16"),

@@ -30,3 +30,7 @@ gptq_files = importlib.import_module("gptqmodel.utils.model_dequant")
 AwqGemmLinear = importlib.import_module("awq.modules.linear.gemm").WQLinear_GEMM
 AwqGemvLinear = importlib.import_module("awq.modules.linear.gemv").WQLinear_GEMV
 dequantize_gemm = importlib.import_module("awq.utils.packing_utils").dequantize_gemm
+# Other packages of the process, which ask for these by name, must not find them.
+for name in list(sys.modules):
+    if name.split(".")[0] in ("gptqmodel", "awq", "pcre"):
+        del sys.modules[name]
