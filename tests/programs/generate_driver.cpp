@@ -162,14 +162,14 @@ json lessons(const json& asked, model::CausalModel& model, tensor::DeviceOps& op
       data::MicroBatch one = batch;
       one.trained_rows = {batch.trained_rows[next]};
       one.targets = {batch.targets[next]};
-      each.push_back(train::loss_of(passes.measure(one)).value);
+      each.push_back(train::loss_of(passes.measure(one, {})).value);
     }
     losses.push_back(std::move(each));
   }
   Unwanted access;
   return {{"losses", losses},
           {"learnt", train::loss_of(passes.learn(batch, {}, access)).value},
-          {"measured", train::loss_of(passes.measure(batch)).value}};
+          {"measured", train::loss_of(passes.measure(batch, {})).value}};
 }
 
 }  // namespace
