@@ -33,6 +33,7 @@ class Plan:
     offload: bool
     world_size: int
     sequence_length: int
+    unit: str  # what batches are counted in: "sequence", "pair"
     micro_batch: int
     accumulation: int
     effective_batch: int

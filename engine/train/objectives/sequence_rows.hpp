@@ -9,7 +9,7 @@
 
 namespace muster::train {
 
-// Of one sequence, by their numbers among the trained rows of the pass.
+// The rows of one sequence, by their numbers among the trained rows of the pass.
 struct RowRange {
   std::int64_t first = 0;
   std::int64_t count = 0;

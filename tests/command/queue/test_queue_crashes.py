@@ -145,7 +145,7 @@ def test_a_damaged_request_is_put_aside_and_the_rest_goes_on(queue):
 def test_no_two_share_a_gpu_while_jobs_and_conductors_are_killed(queue):
     """A job locks a file of its own and one for each GPU, with all it starts: who finds one locked (status 1) tells."""
     (queue.folder / "trouble").touch()
-    command = ("exec 9>job-$MUSTER_JOB; flock -n 9; test $? != 1 || echo job $MUSTER_JOB >> trouble; set -- $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); "
+    command = ("exec 9>job-$MUSTER_JOB; flock -n 9; test $? != 1 || echo job $MUSTER_JOB >> trouble; set -- ${CUDA_VISIBLE_DEVICES%,*} ${CUDA_VISIBLE_DEVICES#*,}; "
                "exec 8>gpu-$1; flock -n 8; test $? != 1 || echo gpu $1 >> trouble; exec 7>gpu-$2; flock -n 7; test $? != 1 || echo gpu $2 >> trouble; "
                "setsid sleep 0.3 & sleep 0.0$((MUSTER_JOB % 7)); echo $MUSTER_JOB >> done")
     with Killer(lambda: conductors(queue) + processes_of_jobs(queue)) as killer:

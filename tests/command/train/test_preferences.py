@@ -58,7 +58,7 @@ def test_every_layout_gives_the_same_bits(classroom, rows, held_out, alone, rank
     train_runs.assert_same_bits(alone, run)
     assert table_of(run) == table_of(alone)
     assert len({row["rewards/margins"] for row in table_of(run)}) > 4
-    assert algorithm_of(alone) != "kto" or len({row["kl"] for row in table_of(run)}) > 3
+    assert len({row["loss"] for row in table_of(run)}) > 3
 
 
 def test_evaluations_measure_what_steps_do(classroom, rows, held_out, alone):
