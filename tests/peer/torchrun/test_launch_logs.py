@@ -18,14 +18,26 @@ def assert_equal_trees(pair) -> None:
             assert of_muster[name] == content, name
 
 
-def whole_lines(text: str) -> str:
-    """A line that torchrun reads while it is being written is shown in two parts, with the rank before both."""
-    return re.sub(r"(?<=000|111)\[\w+\]:(?=000|111)", "", text)
+def whole_lines(shown: str, expected: str) -> str:
+    """A long line that torchrun reads while it is being written is shown in two parts, with the rank's prefix before both."""
+    for prefix in set(re.findall(r"^(.*)long (?=000|111)", expected, re.MULTILINE)) - {""}:
+        shown = re.sub(r"(?<=000|111)" + re.escape(prefix) + "(?=[01])", "", shown)
+    return shown
 
 
 def assert_equal_consoles(pair) -> None:
-    assert lines_of_ranks(pair.muster.output) == lines_of_ranks(whole_lines(pair.torchrun.output))
-    assert lines_of_ranks(pair.muster.errors) == lines_of_ranks(whole_lines(pair.torchrun.errors))
+    for of_muster, of_torchrun in [(pair.muster.output, pair.torchrun.output), (pair.muster.errors, pair.torchrun.errors)]:
+        assert lines_of_ranks(of_muster) == lines_of_ranks(whole_lines(of_torchrun, of_muster))
+
+
+@pytest.mark.parametrize("prefix", ["[default{}]:", "[trainer0/{0}/{0}] ", "{} $ ${{unknown}} $: ", "plain "])
+def test_a_line_shown_in_two_parts_is_one(prefix):
+    def lines(of_rank):
+        return "".join(prefix.format(rank) + "long " + of_rank(rank) + "\n" for rank in "01")
+
+    expected = lines(lambda rank: rank * 90)
+    assert whole_lines(lines(lambda rank: rank * 40 + prefix.format(rank) + rank * 50), expected) == expected
+    assert whole_lines(expected, expected) == expected
 
 
 @pytest.mark.parametrize(
