@@ -14,6 +14,7 @@
 #include "cli/preparation_line.hpp"
 #include "cli/status_line.hpp"
 #include "cli/terminal.hpp"
+#include "job/train/halfway_model.hpp"
 #include "job/train/prompt_to_try.hpp"
 #include "job/train/train.hpp"
 #include "store/metrics_table.hpp"
@@ -160,6 +161,8 @@ std::string sample_words(const job::TrainPlan& plan) {
   const spec::Algorithm algorithm = plan.task().algorithm;
   const std::int64_t count = plan.data.training.counts.samples / spec::samples_together(algorithm);
   if (spec::learns_from_pairs(algorithm)) return count_of(count, "pair");
+  if (spec::samples_answers(algorithm))
+    return fmt::format("{}, {} a round", count_of(count, "prompt"), count_of(plan.task().policy->answers, "answer"));
   return count_of(count, algorithm == spec::Algorithm::kto ? "answer" : "sample");
 }
 
@@ -178,6 +181,12 @@ int run_train(const TrainCommand& given) {
   job::TrainRequest request{std::move(*settled), given.dry_run ? host::Purpose::plan : host::Purpose::compute};
   host::Host host = open_host(*given.inventory);
   StatusLine line;
+  ::signal(SIGPIPE, SIG_IGN);
+  TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
+                                          : std::max<std::int64_t>(request.settings.spec.training.logging_steps, 1));
+  const auto made = job::make_halfway_model(host, request.settings.spec, data::cache_folder_from_environment(),
+                                            screen.listener());
+  if (!made) return report(made.error());
   const auto plan = job::plan_training(host, request, show_preparation(line));
   line.clear();
   if (!plan) return report(plan.error());
@@ -194,9 +203,6 @@ int run_train(const TrainCommand& given) {
                    sample_words(*plan), count_of(task.steps, "step"),
                    count_of(task.batch_size, plan::unit_word(plan->plan.workload)), task.micro_batch,
                    count_of((task.batch_size + of_pass - 1) / of_pass, "pass", "passes"), count_of(ranks, "rank")));
-  ::signal(SIGPIPE, SIG_IGN);
-  TrainScreen screen(line, line.visible() ? std::numeric_limits<std::int64_t>::max()
-                                          : std::max<std::int64_t>(request.settings.spec.training.logging_steps, 1));
   const auto summary = job::train(host, request, *plan, screen.listener());
   line.clear();
   if (!summary) return report(summary.error());

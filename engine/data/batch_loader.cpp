@@ -24,7 +24,9 @@ LoadedStep load(const Dataset& dataset, const StepUnits& step, const RankPlace& 
   loaded.begin = step.begin;
   loaded.end = step.end;
   loaded.totals = totals_of(step, dataset);
-  loaded.epoch_units = step.epoch_units;
+  loaded.epochs = static_cast<double>(step.begin.epoch) +
+                  static_cast<double>(step.begin.unit + loaded.totals.units) /
+                      static_cast<double>(std::max<std::int64_t>(step.epoch_units, 1));
   loaded.rows = computed_rows(step, dataset);
   for (const auto& units : share(step.units, place)) {
     loaded.passes.push_back(make_micro_batch(dataset, second_apart ? samples_of(units, 0) : units));

@@ -15,10 +15,11 @@ struct LoadedStep {
   BatchCursor begin;
   BatchCursor end;                 // what a checkpoint after this step keeps
   StepTotals totals;               // of all ranks together
-  std::int64_t epoch_units = 0;    // of the whole epoch
+  double epochs = 0;               // that have been seen after it
   std::int64_t rows = 0;           // that all ranks compute together
   std::vector<MicroBatch> passes;  // as many as every other rank has, some possibly empty
   std::vector<MicroBatch> scored;  // passes without gradients that come first, likewise
+  bool is_fresh = false;           // answers were drawn by the weights that are there now
 
   bool operator==(const LoadedStep&) const = default;
 };

@@ -15,6 +15,8 @@ namespace muster::data {
 struct BatchCursor {
   std::int64_t epoch = 0;
   std::int64_t unit = 0;
+  std::int64_t round = 0;   // of answers that are sampled: the unit is the first of its prompts
+  std::int64_t update = 0;  // the next one that is made with them
 
   bool operator==(const BatchCursor&) const = default;
 };
@@ -69,6 +71,7 @@ struct StepTotals {
   std::int64_t units = 0;
   std::int64_t trained_tokens = 0;
   std::int64_t first_tokens = 0;  // of them, in the first sample of each unit: of pairs the chosen ones
+  std::int64_t weighed_tokens = 0;  // of sampled answers those that anything is learnt from
   std::int64_t labelled = 0;      // units whose first sample has a label: of answers judged alone the desired ones
 
   bool operator==(const StepTotals&) const = default;

@@ -60,10 +60,56 @@ Result<RowQuestion> asked_question(std::string_view line, const chat::ModelText&
   return ask(std::move(conversation), answer->get<std::string>(), text);
 }
 
-using Reader = Result<RowQuestion> (*)(std::string_view line, const chat::ModelText& text);
+constexpr std::string_view prompt_row = R"({"prompt": "12+34=", "answer": "46"})";
 
-Result<void> read_into(std::vector<RowQuestion>& questions, const std::filesystem::path& path,
-                       const chat::ModelText& text, Reader read) {
+std::optional<std::string> answer_of(const nlohmann::ordered_json& row) {
+  for (const char* key : {"answer", "solution", "completion"}) {
+    const auto found = row.find(key);
+    if (found == row.end() || found->is_null()) continue;
+    return found->is_string() ? found->get<std::string>() : found->dump();
+  }
+  return std::nullopt;
+}
+
+Result<RowPrompt> row_prompt(std::string_view line, const chat::ModelText& text) {
+  const auto row = parse_ordered_json_object(line, "the row");
+  if (!row) return row.error();
+  RowPrompt found;
+  found.row = row->dump();
+  found.answer = answer_of(*row);
+  const nlohmann::ordered_json* asked = nullptr;
+  for (const char* key : {"prompt", "question", "messages"})
+    if (const auto place = row->find(key); place != row->end() && asked == nullptr) asked = &*place;
+  if (asked != nullptr && asked->is_string()) {
+    found.prompt = asked->get<std::string>();
+    if (trim(found.prompt).empty()) return bad_input("its prompt is empty", std::string(prompt_row));
+    return found;
+  }
+  if (asked == nullptr || !asked->is_array() || asked->empty())
+    return bad_input("it has no \"prompt\" or \"question\", a text or messages, and no \"messages\"",
+                     std::string(prompt_row));
+  chat::Conversation conversation;
+  conversation.messages = *asked;
+  const nlohmann::ordered_json& last = conversation.messages.back();
+  if (last.is_object() && last.value("role", "") == "assistant") {
+    if (!found.answer && last.contains("content") && last["content"].is_string())
+      found.answer = last["content"].get<std::string>();
+    conversation.messages.erase(conversation.messages.size() - 1);
+  }
+  if (conversation.messages.empty())
+    return bad_input("its messages ask nothing", R"([{"role": "user", "content": "…"}])");
+  if (const auto tools = row->find("tools"); tools != row->end()) conversation.tools = *tools;
+  auto question = ask(std::move(conversation), "", text);
+  if (!question) return question.error();
+  found.prompt = std::move(question->prompt);
+  found.rendered = true;
+  return found;
+}
+
+// read: from a line to a row. Up to ten rows that are refused are told at once.
+template <class Row>
+Result<void> read_into(std::vector<Row>& rows, const std::filesystem::path& path, const chat::ModelText& text,
+                       Result<Row> (*read)(std::string_view line, const chat::ModelText& text)) {
   const auto content = read_file(path);
   if (!content) return content.error();
   std::vector<Problem> problems;
@@ -71,11 +117,14 @@ Result<void> read_into(std::vector<RowQuestion>& questions, const std::filesyste
   for (const std::string_view line : lines_of(*content)) {
     ++number;
     if (trim(line).empty()) continue;
-    auto question = read(line, text);
-    if (question)
-      questions.push_back(std::move(*question));
+    auto row = read(line, text);
+    const std::string where = fmt::format("{}:{}", path.string(), number);
+    if constexpr (requires(Row one) { one.where; })
+      if (row) row->where = where;
+    if (row)
+      rows.push_back(std::move(*row));
     else
-      problems.push_back({fmt::format("{}:{}", path.string(), number), question.error().what, question.error().remedy});
+      problems.push_back({where, row.error().what, row.error().remedy});
     if (problems.size() == most_problems) break;
   }
   if (!problems.empty()) return to_error(problems);
@@ -95,6 +144,20 @@ Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& 
     if (auto read = read_into(questions, file.path, text, row_question); !read) return read.error();
   }
   return questions;
+}
+
+Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path, const chat::ModelText& text) {
+  const auto files = find_row_files(path);
+  if (!files) return files.error();
+  std::vector<RowPrompt> prompts;
+  for (const RowFile& file : *files) {
+    if (file.kind == RowFileKind::text)
+      return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()), std::string(prompt_row));
+    if (auto read = read_into(prompts, file.path, text, row_prompt); !read) return read.error();
+  }
+  if (prompts.empty())
+    return bad_input(fmt::format("{} has no rows to answer", path.string()), std::string(prompt_row));
+  return prompts;
 }
 
 Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,21 @@ Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& 
 
 // A file of JSON lines with "prompt" or "messages", and "answer".
 Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text);
+
+// What a model is to answer whose answers are then judged.
+struct RowPrompt {
+  std::string prompt;
+  bool rendered = false;              // as RowQuestion::rendered
+  std::optional<std::string> answer;  // the right one, where the row says
+  std::string row;                    // all of it: one JSON object
+  std::string where;                  // "data.jsonl:12"
+
+  bool operator==(const RowPrompt&) const = default;
+};
+
+// A file or folder of rows with "prompt" or "question", a text or messages, or "messages", perhaps with "answer", "solution"
+// or "completion"; of messages, a last one of the assistant's is the answer. Refused with file and line: rows that ask nothing.
+Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path, const chat::ModelText& text);
 
 // The most tokens to wait for: twice those of the right answer, which may be tokenised differently, and two more, so
 // that a longer answer is seen to be wrong.

@@ -46,7 +46,7 @@ Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationCo
 
 wire::AnsweredQuestion Evaluation::answered(const GivenAnswer& answer) const {
   const Question& question = questions()[answer.question];
-  return {question.prompt, answer.text, question.answer};
+  return {question.prompt, answer.text, *question.answer};
 }
 
 std::optional<at::Tensor> Evaluation::visit(UnitPart part, const at::Tensor& sums, const PassMeasure& measure) {

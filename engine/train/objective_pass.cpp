@@ -53,7 +53,7 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
   {
     const model::HeadGuard guard = model_.use_head(access);
     HeadPass head(batch, hidden, model_, ops_, pinned_, objective_->temperature());
-    if (objective_->weighs_by_probability()) rows.log_probabilities = head.log_probabilities();
+    if (objective_->weighs_by_probability(options.step)) rows.log_probabilities = head.log_probabilities();
     HeadPass::Backward found = head.backward(objective_->weigh(rows) * options.gradient_scale, access);
     rows.log_probabilities = std::move(found.log_probabilities);
     gradient = model_.final_norm_backward(tape, found.normed_gradient, access);

@@ -103,7 +103,7 @@ double OptimizerStep::score_first(const data::LoadedStep& loaded) {
 // Sums of metrics, whether a rank leaves and whether one ran out of memory, in one exchange.
 StepOutcome OptimizerStep::compute(const data::LoadedStep& loaded, double loss_scale) {
   ran_out_ = false;
-  facts_ = {loaded.totals, 0};
+  facts_ = {loaded.totals, 0, loaded.is_fresh};
   if (objective().scores_first()) facts_.scored_mean = score_first(loaded);
   const at::Tensor sums = run_passes(loaded, loss_scale, nullptr);
   const std::int64_t leaving = sums.numel(), short_of_memory = leaving + 1;

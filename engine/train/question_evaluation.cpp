@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "data/row_questions.hpp"
 #include "json/json_text.hpp"
-#include "train/memory_use.hpp"
 
 namespace muster::train {
 namespace {
@@ -18,14 +17,6 @@ namespace {
 Error bad_row(const std::filesystem::path& path, std::size_t line, const std::string& what) {
   return {Error::Kind::bad_input, fmt::format("{}:{}: {}", path.string(), line, what),
           R"(a row of questions is {"prompt": "12+34=", "answer": "46"})"};
-}
-
-// Without those that were drawn from logits that are not numbers.
-std::vector<std::int32_t> known_tokens(const generate::Completion& given) {
-  std::vector<std::int32_t> known;
-  for (std::size_t i = 0; i < given.tokens.size(); ++i)
-    if (!std::isnan(given.log_probabilities[i])) known.push_back(given.tokens[i]);
-  return known;
 }
 
 }  // namespace
@@ -44,17 +35,27 @@ Result<std::vector<Question>> read_questions(const std::filesystem::path& path, 
     const auto row = parse_json_object(line, path.string());
     if (!row) return bad_row(path, number, row.error().what);
     const auto prompt = row->find("prompt"), answer = row->find("answer");
-    if (prompt == row->end() || answer == row->end() || !prompt->is_string() || !answer->is_string())
-      return bad_row(path, number, "it lacks a text \"prompt\" or \"answer\"");
+    if (prompt == row->end() || !prompt->is_string() || (answer != row->end() && !answer->is_string()))
+      return bad_row(path, number, "it lacks a text \"prompt\", or its \"answer\" is no text");
     const bool rendered = row->contains("rendered") && row->at("rendered") == true;
     auto tokens = rendered ? text.encode_rendered(prompt->get<std::string>()) : text.encode(prompt->get<std::string>());
     if (!tokens) return bad_row(path, number, tokens.error().what);
-    const auto right = text.encode_rendered(answer->get<std::string>());
+    Question& question = questions.emplace_back(prompt->get<std::string>(), std::nullopt, std::move(*tokens));
+    if (row->contains("row")) question.row = row->at("row").dump();
+    if (answer == row->end()) continue;
+    question.answer = answer->get<std::string>();
+    const auto right = text.encode_rendered(*question.answer);
     if (!right) return bad_row(path, number, right.error().what);
-    questions.push_back({prompt->get<std::string>(), answer->get<std::string>(), std::move(*tokens),
-                         data::most_answer_tokens(std::ssize(*right))});
+    question.most_tokens = data::most_answer_tokens(std::ssize(*right));
   }
   return questions;
+}
+
+std::string text_of(const generate::Completion& given, const chat::ModelText& text) {
+  std::vector<std::int32_t> known;
+  for (std::size_t i = 0; i < given.tokens.size(); ++i)
+    if (!std::isnan(given.log_probabilities[i])) known.push_back(given.tokens[i]);
+  return text.tokenizer().decode(known, true);
 }
 
 Result<QuestionEvaluation> QuestionEvaluation::make(std::vector<Question> questions, const chat::ModelText& text,
@@ -65,6 +66,9 @@ Result<QuestionEvaluation> QuestionEvaluation::make(std::vector<Question> questi
   std::int64_t number = 0;
   for (Question& question : made.questions_) {
     ++number;
+    if (!question.answer)
+      return Error{Error::Kind::bad_input, fmt::format("question {} has no right answer", number),
+                   R"({"prompt": "12+34=", "answer": "46"})"};
     const std::int64_t room = positions - std::ssize(question.tokens);
     if (room < question.most_tokens / 2 || question.tokens.empty())
       return Error{Error::Kind::bad_input,
@@ -78,40 +82,22 @@ Result<QuestionEvaluation> QuestionEvaluation::make(std::vector<Question> questi
 }
 
 bool QuestionEvaluation::is_right(const GivenAnswer& answer) const {
-  return trim(answer.text) == trim(questions_[answer.question].answer);
-}
-
-QuestionEvaluation::Answers QuestionEvaluation::generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
-                                                                 const std::function<void(std::int64_t done)>& done) {
-  generate::SamplerOptions options;
-  options.longest = longest_;
-  options.rules.temperature = 0;
-  options.generator.end_tokens = text_.end_tokens();
-  options.generator.most_sequences = most_sequences_;
-  options.pace = [&pace](const std::function<void()>& pass) { pace.pass(pass); };
-  std::vector<generate::Request> requests;
-  const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
-  for (std::size_t i = first; i < questions_.size(); i += stride)
-    requests.push_back({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
-  return generate::Sampler(model_, ops_, std::move(options)).complete(requests, done);
+  return trim(answer.text) == trim(*questions_[answer.question].answer);
 }
 
 std::vector<GivenAnswer> QuestionEvaluation::answer(communicate::Communicator& ranks,
                                                     const std::function<void(std::int64_t done)>& done) {
-  Answers completions;
-  const auto answered = [&] {
-    LockstepPasses pace(model_.home(), ranks, ops_.device);
-    return pace.run([&] { completions = generate_answers(pace, ranks, done); });
-  };
-  while (!answered()) {
-    TORCH_CHECK_WITH(OutOfMemoryError, most_sequences_ > 1,
-                     "one question of the evaluation at a time runs out of memory");
-    most_sequences_ = (most_sequences_ + 1) / 2;
-    release_cached_memory(ops_.device);
-  }
+  generate::SamplerOptions options;
+  options.longest = longest_;
+  options.rules.temperature = 0;
+  options.generator.end_tokens = text_.end_tokens();
+  std::vector<generate::Request> requests;
+  const auto first = static_cast<std::size_t>(ranks.rank()), stride = static_cast<std::size_t>(ranks.size());
+  for (std::size_t i = first; i < questions_.size(); i += stride)
+    requests.push_back({questions_[i].tokens, {{static_cast<std::int64_t>(i), 0, questions_[i].most_tokens}}});
   std::vector<GivenAnswer> answers;
-  for (const generate::Completion& given : completions)
-    answers.push_back({static_cast<std::size_t>(given.index), text_.tokenizer().decode(known_tokens(given), true)});
+  for (const generate::Completion& given : sampler_.complete(requests, options, ranks, done))
+    answers.push_back({static_cast<std::size_t>(given.index), text_of(given, text_)});
   return answers;
 }
 

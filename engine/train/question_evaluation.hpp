@@ -5,28 +5,31 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
 #include "communicate/communicator.hpp"
-#include "generate/sampler.hpp"
 #include "model/causal_model.hpp"
-#include "train/lockstep_passes.hpp"
+#include "train/lockstep_sampler.hpp"
 
 namespace muster::train {
 
 struct Question {
   std::string prompt;
-  std::string answer;
-  std::vector<std::int32_t> tokens;  // of the prompt
-  std::int64_t most_tokens = 0;      // that an answer to it may have
+  std::optional<std::string> answer;  // the right one
+  std::vector<std::int32_t> tokens;   // of the prompt
+  std::int64_t most_tokens = 0;       // that an answer to it may have
+  std::string row = {};               // of the data, as the text of one JSON object; may be empty
 };
 
-// JSON lines with prompt and answer. "rendered": true says that the prompt is what a chat template wrote, to which the
-// tokenizer adds nothing.
+// JSON lines with prompt and perhaps answer and row. "rendered": true says that the prompt is what a chat template wrote,
+// to which the tokenizer adds nothing.
 Result<std::vector<Question>> read_questions(const std::filesystem::path& path, const chat::ModelText& text);
+// What the model said: without tokens that were drawn from logits that are not numbers, and special ones.
+std::string text_of(const generate::Completion& given, const chat::ModelText& text);
 
 struct GivenAnswer {
   std::size_t question = 0;
@@ -52,19 +55,11 @@ class QuestionEvaluation {
                      tensor::DeviceOps& ops, std::int64_t most_sequences)
       : questions_(std::move(questions)),
         text_(text),
-        model_(model),
-        ops_(ops),
-        most_sequences_(most_sequences) {}
-
-  using Answers = std::vector<generate::Completion>;
-  Answers generate_answers(LockstepPasses& pace, communicate::Communicator& ranks,
-                           const std::function<void(std::int64_t)>& done);
+        sampler_(model, ops, most_sequences, "question of the evaluation") {}
 
   std::vector<Question> questions_;
   const chat::ModelText& text_;
-  model::CausalModel& model_;
-  tensor::DeviceOps& ops_;
-  std::int64_t most_sequences_;
+  LockstepSampler sampler_;
   std::int64_t longest_ = 0;  // prompt and answer together
 };
 

@@ -1,11 +1,20 @@
 #include "train/run_position.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "json/fields.hpp"
 
 namespace muster::train {
 namespace {
 
 constexpr std::size_t steps_in_a_checkpoint = 512;  // whose numbers it holds
+
+// 0 where there is none.
+std::int64_t number_of(const checkpoint::TrainingState& saved, std::string_view name) {
+  const auto found = std::ranges::find(saved.more, name, &checkpoint::NamedNumber::name);
+  return found == saved.more.end() ? 0 : static_cast<std::int64_t>(found->value);
+}
 
 }  // namespace
 
@@ -17,10 +26,9 @@ void RunPosition::remember(const wire::StepRecord& done) {
 RunPosition position_of(const checkpoint::TrainingState& saved, const wire::TrainTask& task) {
   RunPosition position;
   position.step = position.updates = saved.step;
-  position.cursor = {saved.cursor.epoch, saved.cursor.unit};
+  position.cursor = {saved.cursor.epoch, saved.cursor.unit, number_of(saved, "round"), number_of(saved, "update")};
   position.last_steps.assign(saved.last_steps.begin(), saved.last_steps.end());
-  for (const checkpoint::NamedNumber& number : saved.more)
-    if (number.name == "skipped") position.updates -= static_cast<std::int64_t>(number.value);
+  position.updates -= number_of(saved, "skipped");
   // The evaluation of the last step is repeated: a run that is finished shows what it has learnt.
   const checkpoint::StepNumbers* last = saved.last_steps.empty() ? nullptr : &saved.last_steps.back();
   if (last && last->step == saved.step && saved.step < task.steps && (last->eval_loss || last->exact_match))
@@ -45,6 +53,10 @@ checkpoint::TrainingState state_of(const RunPosition& position, const wire::Trai
   state.settings_hash = task.identity;
   state.muster_version = MUSTER_VERSION;
   state.more = {{"skipped", static_cast<double>(position.step - position.updates)}};
+  if (task.policy) {
+    state.more.push_back({"round", static_cast<double>(position.cursor.round)});
+    state.more.push_back({"update", static_cast<double>(position.cursor.update)});
+  }
   state.last_steps = {position.last_steps.begin(), position.last_steps.end()};
   return state;
 }
@@ -54,7 +66,7 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   constexpr std::int64_t never = -1;
   at::Tensor whole =
       at::tensor({position.step, position.updates, position.cursor.epoch, position.cursor.unit, scaler.clean_steps,
-                  scaler.skipped, position.evaluated.value_or(never)},
+                  scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update},
                  at::TensorOptions().dtype(at::kLong))
           .to(device);
   // A power of two, which float32 holds exactly.
@@ -65,7 +77,7 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   const auto* number = host.const_data_ptr<std::int64_t>();
   position.step = number[0];
   position.updates = number[1];
-  position.cursor = {number[2], number[3]};
+  position.cursor = {number[2], number[3], number[7], number[8]};
   position.scaler = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
   position.evaluated = number[6] == never ? std::nullopt : std::optional(number[6]);
 }

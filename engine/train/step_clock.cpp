@@ -9,9 +9,11 @@ void StepClock::begin() { began_ = Clock::now(); }
 void StepClock::loading() { last_ = Clock::now(); }
 
 // A step that is computed again, because memory ran out, counts all the time that it took.
-void StepClock::loaded() {
+void StepClock::loaded(std::optional<double> sampling, std::optional<double> judging) {
   const auto now = Clock::now();
-  parts_.loading += seconds(last_, now);
+  parts_.loading += std::max(seconds(last_, now) - sampling.value_or(0) - judging.value_or(0), 0.0);
+  if (sampling) parts_.sampling = parts_.sampling.value_or(0) + *sampling;
+  if (judging) parts_.judging = parts_.judging.value_or(0) + *judging;
   last_ = now;
 }
 
@@ -42,7 +44,9 @@ StepClock::Told StepClock::tell() {
   const auto now = Clock::now();
   Told told{seconds(began_, now), std::exchange(parts_, {})};
   wire::StepParts& parts = told.parts;
-  parts.host = std::max(told.seconds - parts.loading - parts.compute - parts.exposed - parts.update, 0.0);
+  parts.host = std::max(told.seconds - parts.loading - parts.sampling.value_or(0) - parts.judging.value_or(0) -
+                            parts.compute - parts.exposed - parts.update,
+                        0.0);
   began_ = now;
   return told;
 }

@@ -16,7 +16,8 @@ class StepClock {
   // The moments of a step, in their order.
   void begin();    // the run begins
   void loading();  // the batch is waited for
-  void loaded();   // it is here
+  // It is here. Of the time since: what its answers took, where any were sampled.
+  void loaded(std::optional<double> sampling, std::optional<double> judging);
   // The gradients' norm is known, so that the device has done everything that was ordered.
   void computed(const parallel::CommunicationTime& communication);
   void updating();  // the optimizer is ordered from here on

@@ -2,18 +2,31 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "base/result.hpp"
 #include "data/batch_loader.hpp"
+#include "wire/step_record.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {
+
+// What a step is made of, and what is known of that before it is computed.
+struct SourcedStep {
+  data::LoadedStep loaded;
+  std::vector<wire::NamedNumber> metrics = {};  // spec::metrics_of_round
+  std::optional<double> sampling = {};          // seconds for new answers
+  std::optional<double> judging = {};
+};
 
 class StepSource {
  public:
   virtual ~StepSource() = default;
 
-  // The next step's; waits until they are there. LoadedStep::end is where the one after it begins.
-  virtual data::LoadedStep next() = 0;
+  // The next step's; waits until they are there. LoadedStep::end is where the one after it begins. An Error is every
+  // rank's.
+  virtual Result<SourcedStep> next() = 0;
   // Continues from there, with this many units in a pass of a rank.
   virtual void seek(data::BatchCursor cursor, std::int64_t micro_batch) = 0;
 };

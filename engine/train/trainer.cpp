@@ -12,6 +12,7 @@
 #include "train/objectives/objectives.hpp"
 #include "train/optimizer_step.hpp"
 #include "train/objectives/reference_scores.hpp"
+#include "train/rollouts/rollout_steps.hpp"
 #include "train/step_source.hpp"
 #include "train/objectives/supervised.hpp"
 #include "train/task_agreement.hpp"
@@ -37,6 +38,9 @@ class Loop final : public Trainer {
   Result<Ending> run() override;
 
  private:
+  // Where steps come from, and what is minimised over them.
+  Result<std::unique_ptr<Objective>> open_dataset();
+  Result<std::unique_ptr<Objective>> open_prompts();
   Result<void> check_data(const data::Dataset& dataset) const;
   Result<std::unique_ptr<Objective>> make_training_objective(const data::Dataset& dataset);
   Result<std::unique_ptr<Objective>> make_evaluation_objective();
@@ -58,7 +62,7 @@ class Loop final : public Trainer {
   Result<void> finish();
   // For the ranks of the first copy together; the first one writes.
   Result<void> export_model();
-  void tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate, double loss_scale);
+  void tell_step(const SourcedStep& sourced, const StepOutcome& outcome, double rate, double loss_scale);
   void tell_memory(bool now);
 
   TrainTask task_;
@@ -79,14 +83,10 @@ Result<void> Loop::begin() {
   auto trained = TrainedModel::make(task_, context_);
   if (!trained) return trained.error();
   trained_ = std::move(*trained);
-  auto dataset = data::Dataset::open(task_.data, data::Verification::structure);
-  if (!dataset) return dataset.error();
-  if (auto checked = check_data(*dataset); !checked) return checked;
-  auto objective = make_training_objective(*dataset);
+  auto objective = task_.policy ? open_prompts() : open_dataset();
   if (!objective) return objective.error();
   auto evaluated = make_evaluation_objective();
   if (!evaluated) return evaluated.error();
-  steps_ = make_dataset_steps(std::move(*dataset), task_, context_.seed, context_.ranks.size(), context_.ranks.rank());
   optimizer_step_.emplace(task_, context_, *trained_, std::move(*objective));
   checkpoints_.emplace(task_, CheckpointPlace{context_.ranks.rank(), context_.tell}, trained_->state(),
                        trained_->transfer());
@@ -102,6 +102,23 @@ Result<void> Loop::begin() {
   return fill();
 }
 
+Result<std::unique_ptr<Objective>> Loop::open_dataset() {
+  auto dataset = data::Dataset::open(task_.data, data::Verification::structure);
+  if (!dataset) return dataset.error();
+  if (auto checked = check_data(*dataset); !checked) return checked.error();
+  auto objective = make_training_objective(*dataset);
+  if (!objective) return objective.error();
+  steps_ = make_dataset_steps(std::move(*dataset), task_, context_.seed, context_.ranks.size(), context_.ranks.rank());
+  return objective;
+}
+
+Result<std::unique_ptr<Objective>> Loop::open_prompts() {
+  auto steps = make_rollout_steps(task_, context_, *trained_);
+  if (!steps) return steps.error();
+  steps_ = std::move(*steps);
+  return make_objective(task_.algorithm, {.policy = task_.policy});
+}
+
 Result<void> Loop::check_data(const data::Dataset& dataset) const {
   const std::int64_t limit = dataset.counts().token_limit, vocabulary = trained_->model().config().vocabulary;
   if (limit <= vocabulary) return {};
@@ -113,17 +130,17 @@ Result<void> Loop::check_data(const data::Dataset& dataset) const {
 Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dataset& dataset) {
   auto reference = reference_of(dataset, task_.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {task_.preferences, std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
 }
 
 Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
   if (!task_.evaluation.data || !task_.evaluation.reference)
-    return make_objective(task_.algorithm, {task_.preferences, {}});
+    return make_objective(task_.algorithm, {.preferences = task_.preferences, .policy = task_.policy});
   const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto reference = reference_of(*dataset, task_.evaluation.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {task_.preferences, std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
 }
 
 Result<SampleScores> Loop::reference_of(const data::Dataset& dataset, const std::optional<std::string>& file) {
@@ -183,8 +200,10 @@ Result<Ending> Loop::run() {
 
 Result<bool> Loop::step() {
   clock_.loading();
-  const data::LoadedStep loaded = steps_->next();
-  clock_.loaded();
+  const Result<SourcedStep> sourced = steps_->next();
+  if (!sourced) return sourced.error();
+  const data::LoadedStep& loaded = sourced->loaded;
+  clock_.loaded(sourced->sampling, sourced->judging);
   const double scale = loss_scale();
   const StepOutcome found = optimizer_step_->compute(loaded, scale);
   clock_.computed(trained_->strategy().take_communication_time());
@@ -198,7 +217,7 @@ Result<bool> Loop::step() {
   update(found, rate);
   ++position_.step;
   position_.cursor = loaded.end;
-  tell_step(loaded, found, rate, scale);
+  tell_step(*sourced, found, rate, scale);
   if (scales_loss(task_)) position_.scaler.update(found.finite);
   if (auto done = after_step(found.leaves); !done) return done.error();
   return found.leaves;
@@ -220,19 +239,19 @@ Result<void> Loop::shrink() {
   return {};
 }
 
-void Loop::tell_step(const data::LoadedStep& loaded, const StepOutcome& outcome, double rate, double loss_scale) {
+void Loop::tell_step(const SourcedStep& sourced, const StepOutcome& outcome, double rate, double loss_scale) {
+  const data::LoadedStep& loaded = sourced.loaded;
   const StepClock::Told time = clock_.tell();
   wire::TrainStep told;
   told.step = position_.step;
-  told.epoch =
-      static_cast<double>(loaded.begin.epoch) + static_cast<double>(loaded.begin.unit + loaded.totals.units) /
-                                                    static_cast<double>(std::max<std::int64_t>(loaded.epoch_units, 1));
+  told.epoch = loaded.epochs;
   told.loss = outcome.loss();
   told.learning_rate = rate;
   if (std::isfinite(outcome.norm)) told.gradient_norm = outcome.norm;
   told.tokens = loaded.rows;
   told.seconds = time.seconds;
   const auto names = optimizer_step_->objective().metrics();
+  if (!sourced.metrics.empty()) told.metrics = sourced.metrics;
   for (std::size_t i = 1; i < names.size(); ++i) {
     if (!told.metrics) told.metrics.emplace();
     told.metrics->push_back({std::string(names[i]), outcome.metrics[i]});

@@ -7,6 +7,20 @@
 #include "system/sha256.hpp"
 
 namespace muster::job {
+namespace {
+
+Result<std::filesystem::path> keep_lines(const std::string& lines, const std::filesystem::path& cache) {
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(lines)));
+  std::error_code ignored;
+  std::filesystem::create_directories(cache / "questions", ignored);
+  const std::filesystem::path path = cache / "questions" / (digest.finish() + ".jsonl");
+  if (!std::filesystem::exists(path, ignored))
+    if (auto written = write_file_atomically(path, lines); !written) return written.error();
+  return path;
+}
+
+}  // namespace
 
 Result<std::vector<data::RowQuestion>> held_out_questions(const spec::RunSpec& spec) {
   const auto made = data::arithmetic_questions(arithmetic_settings(spec));
@@ -24,14 +38,20 @@ Result<std::filesystem::path> keep_questions(const std::vector<data::RowQuestion
     if (question.rendered) row["rendered"] = true;
     lines += row.dump() + "\n";
   }
-  Sha256 digest;
-  digest.add(std::as_bytes(std::span(lines)));
-  std::error_code ignored;
-  std::filesystem::create_directories(cache / "questions", ignored);
-  const std::filesystem::path path = cache / "questions" / (digest.finish() + ".jsonl");
-  if (!std::filesystem::exists(path, ignored))
-    if (auto written = write_file_atomically(path, lines); !written) return written.error();
-  return path;
+  return keep_lines(lines, cache);
+}
+
+Result<std::filesystem::path> keep_prompts(const std::vector<data::RowPrompt>& prompts,
+                                           const std::filesystem::path& cache) {
+  std::string lines;
+  for (const data::RowPrompt& prompt : prompts) {
+    nlohmann::ordered_json row{{"prompt", prompt.prompt}};
+    if (prompt.answer) row["answer"] = *prompt.answer;
+    if (prompt.rendered) row["rendered"] = true;
+    if (!prompt.row.empty()) row["row"] = nlohmann::ordered_json::parse(prompt.row, nullptr, false);
+    lines += row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  return keep_lines(lines, cache);
 }
 
 }  // namespace muster::job

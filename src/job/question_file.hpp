@@ -17,4 +17,7 @@ Result<std::vector<data::RowQuestion>> held_out_questions(const spec::RunSpec& s
 Result<std::filesystem::path> keep_questions(const std::vector<data::RowQuestion>& questions,
                                              const std::filesystem::path& cache);
 
+// The same of prompts, with their rows.
+Result<std::filesystem::path> keep_prompts(const std::vector<data::RowPrompt>& prompts, const std::filesystem::path& cache);
+
 }  // namespace muster::job

@@ -20,6 +20,8 @@ void add(wire::StepParts& sum, const wire::StepParts& more) {
   sum.update += more.update;
   sum.host += more.host;
   sum.communication += more.communication;
+  if (more.sampling) sum.sampling = sum.sampling.value_or(0) + *more.sampling;
+  if (more.judging) sum.judging = sum.judging.value_or(0) + *more.judging;
 }
 
 }  // namespace
@@ -50,6 +52,9 @@ std::string profile_text(const StepProfile& profile) {
                          std::pair{parts.host, "on the rest"}};
   std::string text = fmt::format("of the last {} step{}, {:.3g} s each: ", profile.steps, profile.steps == 1 ? "" : "s",
                                  profile.seconds / static_cast<double>(profile.steps));
+  if (parts.sampling)
+    text += fmt::format("{:.1f} % sampling answers, {:.1f} % judging them, ", 100 * *parts.sampling / profile.seconds,
+                        100 * parts.judging.value_or(0) / profile.seconds);
   for (const auto& [seconds, words] : named)
     text += fmt::format("{:.1f} % {}, ", 100 * seconds / profile.seconds, words);
   return text +

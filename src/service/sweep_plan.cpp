@@ -68,8 +68,10 @@ Result<Source> source_of(const SweepRequest& request, const sweep::SweepFolder& 
 // What muster train measures is known beforehand; what an evaluation prints is not.
 Result<void> check_own_metric(const sweep::SweepSpec& spec) {
   std::vector<std::string> known{"final_loss"};
+  spec::RewardOptions every_reward;
+  for (const auto& [word, function] : spec::words(spec::RewardFunction())) every_reward.functions.push_back(function);
   for (const auto& [word, algorithm] : spec::words(spec::Algorithm()))
-    for (const std::string& column : job::train_columns(algorithm))
+    for (const std::string& column : job::train_columns(algorithm, every_reward))
       if (std::ranges::find(known, column) == known.end()) known.push_back(column);
   if (!spec.evaluate.empty() || std::ranges::find(known, spec.metric) != known.end()) return {};
   const auto meant = nearest(spec.metric, known);

@@ -66,6 +66,12 @@ constexpr std::array alias_table{
     Alias{"bf16", "training.bf16"},
     Alias{"dataloader_num_workers", "training.dataloader_num_workers"},
     Alias{"dataloader_pin_memory", "training.dataloader_pin_memory"},
+    Alias{"grpo.group_size", "grpo.num_generations"},
+    Alias{"grpo.num_grpo_epochs", "grpo.num_iterations"},
+    Alias{"grpo.clip_range", "grpo.epsilon"},
+    Alias{"grpo.reward_normalization", "grpo.scale_rewards"},
+    Alias{"grpo.temperature", "generation.temperature"},
+    Alias{"training.episodes_per_iteration", "training.num_rollouts_per_iteration"},
     Alias{"trainer.total_timesteps", "training.total_timesteps"},
     Alias{"use_parallel_execution", "system.use_parallel_execution"},
 };

@@ -9,7 +9,8 @@ namespace muster::spec {
 enum class Capability {
   training,
   generation,
-  reinforcement,
+  critics,
+  environments,
   value_guidance,
   quantized_loading,
   low_rank_adapters,

@@ -71,6 +71,33 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
 }
 
+void find_policy_contradictions(const RunSpec& spec, const auto& report) {
+  const GrpoSpec& grpo = spec.grpo;
+  if (grpo.importance_sampling_level == RatioLevel::product)
+    report("grpo.importance_sampling_level", "is product, which is rloo's", "take token or sequence");
+  if (grpo.loss_type == PolicyLoss::luspo && grpo.importance_sampling_level != RatioLevel::sequence)
+    report("grpo.loss_type", "is luspo, which compares whole sequences", "grpo.importance_sampling_level=sequence");
+  if ((grpo.loss_type == PolicyLoss::cispo || grpo.loss_type == PolicyLoss::sapo) &&
+      grpo.importance_sampling_level != RatioLevel::token)
+    report("grpo.loss_type", fmt::format("is {}, which compares tokens", write(grpo.loss_type)),
+           "grpo.importance_sampling_level=token");
+  const auto policy = spec.policy_options();
+  if (!policy) return;
+  if (policy->answers % policy->group != 0)
+    report("training.num_rollouts_per_iteration",
+           fmt::format("is {}, and every prompt gets {} answers", policy->answers, policy->group),
+           fmt::format("take a multiple of {}, as {}", policy->group,
+                       (policy->answers + policy->group - 1) / policy->group * policy->group));
+  if (policy->temperature == 0)
+    report("generation.temperature", "is 0, and answers to one prompt would all be the same", "generation.temperature=1");
+  if (spec.generation.repetition_penalty != 1)
+    report("generation.repetition_penalty", "changes what a token's probability is from place to place",
+           "leave it out; reward.functions=repetition makes repetition dearer");
+  if (!spec.generation.stop.texts.empty())
+    report("generation.stop", "ends answers by texts, and a policy learns to end them by a token",
+           "leave it out, or name the token in generation.stop_tokens");
+}
+
 }  // namespace
 
 void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
@@ -91,7 +118,7 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, generation, data, data_collection, algos,
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, generation, data, data_collection, algos,
                system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
@@ -153,6 +180,7 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
   find_preference_contradictions(dpo, report);
+  find_policy_contradictions(resolved.spec, report);
 
   // The number of ranks is not known when all visible GPUs are meant.
   const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();

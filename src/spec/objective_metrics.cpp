@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "spec/policy_options.hpp"
+
 namespace muster::spec {
 namespace {
 
@@ -12,6 +14,22 @@ constexpr std::array<std::string_view, 9> of_pairs{
 
 constexpr std::array<std::string_view, 6> of_judgements{
     "rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected", "kl"};
+
+// TRL's names.
+constexpr std::array<std::string_view, 4> of_policies{"clip_ratio/low_mean", "clip_ratio/high_mean",
+                                                      "clip_ratio/region_mean",
+                                                      "sampling/sampling_logp_difference/mean"};
+
+constexpr std::array<std::string_view, 10> of_rounds{"reward",
+                                                     "reward_std",
+                                                     "frac_reward_zero_std",
+                                                     "completions/mean_length",
+                                                     "completions/min_length",
+                                                     "completions/max_length",
+                                                     "completions/mean_terminated_length",
+                                                     "completions/clipped_ratio",
+                                                     "num_tokens",
+                                                     "unjudged"};
 
 }  // namespace
 
@@ -24,14 +42,20 @@ std::span<const std::string_view> metrics_beside_loss(Algorithm algorithm) {
       return of_pairs;
     case Algorithm::kto:
       return of_judgements;
-    case Algorithm::sft:
     case Algorithm::grpo:
+    case Algorithm::rloo:
+      return of_policies;
+    case Algorithm::sft:
     case Algorithm::ppo:
     case Algorithm::pita:
     case Algorithm::qsharp:
       break;
   }
   return {};
+}
+
+std::span<const std::string_view> metrics_of_round(Algorithm algorithm) {
+  return samples_answers(algorithm) ? std::span<const std::string_view>(of_rounds) : std::span<const std::string_view>();
 }
 
 }  // namespace muster::spec

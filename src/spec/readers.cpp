@@ -81,6 +81,8 @@ const std::vector<Row>& reader_table() {
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
+      {"grpo.", {train}},
+      {"rloo.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
@@ -152,6 +154,12 @@ bool passes_over(Command command, std::string_view key) {
   return (command == plan_training && reads(train, key)) || (command == plan_inference && reads(generate, key));
 }
 
+// Training by a model's own answers draws them as muster generate does.
+bool draws_by(std::string_view key, const RunSpec& spec) {
+  return key.starts_with("generation.") && key != "generation.samples" && key != "generation.sequence_length" &&
+         samples_answers(spec.training.algorithm);
+}
+
 // Whole sections by their name, single keys otherwise; the first few of many.
 std::string in_words(const Schema& schema, Command command, const std::vector<std::string>& keys) {
   constexpr std::size_t most = 6;
@@ -196,7 +204,7 @@ std::vector<Problem> find_unread(const Schema& schema, Command command, Resolved
   std::vector<Problem> problems;
   std::vector<std::string> left;
   for (const auto& [key, origin] : resolved.origins) {
-    if (reads(command, key)) continue;
+    if (reads(command, key) || (command == train && draws_by(key, resolved.spec))) continue;
     const Field& field = *schema.find(key);
     const bool typed = origin.kind == Origin::Kind::command_line;
     if (typed && !passes_over(command, key))

@@ -9,6 +9,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
+#include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
@@ -226,11 +227,15 @@ struct ModelSpec {
   }
 };
 
+// Prompts of a round of sampling, where nothing is said.
+inline constexpr std::int64_t usual_prompts_of_round = 16;
+
 struct TrainingSpec {
   Algorithm algorithm = Algorithm::sft;
   std::optional<std::int64_t> max_steps;
   std::optional<std::int64_t> num_epochs;
   std::optional<std::int64_t> total_timesteps;
+  std::optional<std::int64_t> num_rollouts_per_iteration;
   std::optional<std::int64_t> batch_size;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation_steps;
@@ -263,17 +268,21 @@ struct TrainingSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("algorithm", &TrainingSpec::algorithm, "what to train by")
-        .value_needs("grpo", Capability::reinforcement)
-        .value_needs("ppo", Capability::reinforcement)
+        .value_needs("ppo", Capability::critics)
         .value_needs("pita", Capability::value_guidance)
         .value_needs("qsharp", Capability::value_guidance);
     field("max_steps", &TrainingSpec::max_steps, "optimizer steps; not set: as num_epochs says").at_least(1);
     field("num_epochs", &TrainingSpec::num_epochs, "passes over the data").at_least(1);
     field("total_timesteps", &TrainingSpec::total_timesteps, "environment steps of a reinforcement-learning run")
         .at_least(1)
-        .needs(Capability::reinforcement);
+        .needs(Capability::environments);
+    field("num_rollouts_per_iteration", &TrainingSpec::num_rollouts_per_iteration,
+          "answers that are sampled in a round, all prompts together; not set: those to 16 prompts")
+        .in("answers")
+        .at_least(2);
     field("batch_size", &TrainingSpec::batch_size,
-          "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes")
+          "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes; of sampled answers "
+          "all of a round, where it is not set")
         .in("sequences")
         .at_least(1);
     field("micro_batch_size", &TrainingSpec::micro_batch_size,
@@ -470,6 +479,8 @@ struct SweepSpec {
 struct RunSpec {
   // What training.algorithm minimises over preferences; absent: it does not learn from them.
   std::optional<PreferenceOptions> preference_options() const;
+  // How training.algorithm learns from answers that the model samples; absent: it does not.
+  std::optional<PolicyOptions> policy_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
@@ -479,6 +490,8 @@ struct RunSpec {
   SimpoSpec simpo;
   OrpoSpec orpo;
   KtoSpec kto;
+  GrpoSpec grpo;
+  RlooSpec rloo;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -496,6 +509,8 @@ struct RunSpec {
     visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
     visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
     visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
+    visitor.section("grpo", &RunSpec::grpo, "answers compared within groups, training.algorithm=grpo");
+    visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

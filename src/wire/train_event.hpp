@@ -20,6 +20,9 @@ struct StepParts {
   double update = 0;         // the optimizer; on a GPU, of the step before, which runs while this one begins
   double host = 0;           // everything else: checkpoints, evaluations, reporting
   double communication = 0;  // exchanging, most of it during the computing
+  // Of the answers that are then trained on; absent: none were sampled for this step.
+  std::optional<double> sampling;
+  std::optional<double> judging;
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -29,6 +32,8 @@ struct StepParts {
     visit("update", self.update);
     visit("host", self.host);
     visit("communication", self.communication);
+    visit("sampling", self.sampling);
+    visit("judging", self.judging);
   }
   bool operator==(const StepParts&) const = default;
 };

@@ -10,7 +10,9 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
+#include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
+#include "spec/reward_options.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
 #include "wire/field_marks.hpp"
@@ -100,6 +102,9 @@ struct TrainTask {
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
+  std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
+  std::optional<spec::RewardOptions> reward;  // how they are judged
+  std::int64_t sampled_at_once = 64;          // answers that a rank writes side by side
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
   std::optional<std::string> reference;
   std::string data;                              // prepared tokens
@@ -140,6 +145,9 @@ struct TrainTask {
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
+    visit("policy", self.policy, agreed("grpo, rloo or generation"), of_identity_if_there);
+    visit("reward", self.reward, agreed("reward"), of_identity_if_there);
+    visit("sampled_at_once", self.sampled_at_once, own);
     visit("reference", self.reference, own);
     visit("data", self.data, agreed_file_name("data"));
     visit("packing", self.packing, agreed("training.packing"), of_identity);

@@ -21,7 +21,7 @@ class Kto final : public Objective {
   std::int64_t normalizer(const data::StepTotals& totals) const override {
     return std::max<std::int64_t>(totals.units, 1);
   }
-  bool weighs_by_probability() const override { return true; }
+  bool weighs_by_probability(const StepFacts&) const override { return true; }
   bool scores_first() const override { return true; }
 
   // How much likelier a sequence is than by the reference: their mean is an estimate of the divergence.

@@ -16,6 +16,7 @@ namespace muster::train {
 struct StepFacts {
   data::StepTotals totals;
   double scored_mean = 0;  // of Objective::score() over all units, where it scores first
+  bool is_fresh = false;   // answers were drawn by the weights that are there now
 };
 
 // The trained rows of one micro-batch.
@@ -38,7 +39,7 @@ class Objective {
   // Probabilities are of the softmax of logits / temperature.
   virtual double temperature() const { return 1; }
   // Whether weights follow from log-probabilities: then these are computed first, by a second pass through the head.
-  virtual bool weighs_by_probability() const { return false; }
+  virtual bool weighs_by_probability(const StepFacts&) const { return false; }
   // Whether the second samples of units are scored, before the first ones are weighed.
   virtual bool scores_first() const { return false; }
   // A float32 for each sequence, of rows of second samples.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "train/objectives/kto.hpp"
+#include "train/objectives/policy_objective.hpp"
 #include "train/objectives/preference_objective.hpp"
 #include "train/objectives/supervised.hpp"
 
@@ -22,6 +23,8 @@ constexpr std::array objective_table{
     ObjectiveRow{spec::Algorithm::simpo, make_simpo},
     ObjectiveRow{spec::Algorithm::orpo, make_orpo},
     ObjectiveRow{spec::Algorithm::kto, make_kto},
+    ObjectiveRow{spec::Algorithm::grpo, make_policy},
+    ObjectiveRow{spec::Algorithm::rloo, make_policy},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
 #include "train/objectives/objective.hpp"
 
@@ -12,6 +13,7 @@ namespace muster::train {
 // What objectives are made from; each takes its own part.
 struct ObjectiveOptions {
   std::optional<spec::PreferenceOptions> preferences = {};
+  std::optional<spec::PolicyOptions> policy = {};
   std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none
 };
 

@@ -45,7 +45,7 @@ class PreferenceObjective : public Objective {
   std::int64_t normalizer(const data::StepTotals& totals) const override {
     return std::max<std::int64_t>(totals.units, 1);
   }
-  bool weighs_by_probability() const override { return true; }
+  bool weighs_by_probability(const StepFacts&) const override { return true; }
 
   at::Tensor weigh(const TrainedRows& rows) const override {
     at::Tensor weights = at::zeros({std::ssize(rows.batch.trained_rows)}, at::kFloat);

@@ -38,6 +38,15 @@ std::int64_t bytes_in_checkpoint(spec::OptimizerKind kind, std::int64_t elements
   return 3 * width * elements;
 }
 
+// Of the answers of all rounds, were all of them as long as they may be.
+std::int64_t rollout_bytes(const wire::TrainTask& task) {
+  if (!task.policy) return 0;
+  constexpr std::int64_t bytes_of_answer = 400, bytes_of_token = 32;  // its texts and numbers; a token's id and probability
+  const std::int64_t updates = (task.policy->answers + task.batch_size - 1) / task.batch_size * task.policy->iterations;
+  const std::int64_t rounds = (task.steps + updates - 1) / updates;
+  return rounds * task.policy->answers * (bytes_of_answer + task.policy->most_tokens * bytes_of_token);
+}
+
 // Checkpoints that a run writes from beginning to end.
 std::int64_t saves_of(const wire::TrainTask& task) {
   const std::int64_t regular = task.save_every ? task.steps / *task.save_every : 0;
@@ -124,7 +133,7 @@ DiskNeed disk_need(const wire::TrainTask& task, ByteCount checkpoint, ByteCount 
   need.most = std::min(saves, task.keep ? *task.keep + 1 : saves);
   need.model = model;
   need.model_is_adapter = task.adapters.has_value();
-  need.records = {record_bytes_of_run + task.steps * record_bytes_of_step};
+  need.records = {record_bytes_of_run + task.steps * record_bytes_of_step + rollout_bytes(task)};
   return need;
 }
 

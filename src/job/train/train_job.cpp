@@ -43,10 +43,15 @@ void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, s
 
 }  // namespace
 
-std::vector<std::string> train_columns(spec::Algorithm algorithm) {
+std::vector<std::string> train_columns(spec::Algorithm algorithm, const std::optional<spec::RewardOptions>& reward) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
+  for (const std::string_view metric : spec::metrics_of_round(algorithm)) names.emplace_back(metric);
+  if (reward && spec::samples_answers(algorithm))
+    for (const spec::RewardFunction function : reward->functions)
+      for (const char* number : {"mean", "std"}) names.push_back(fmt::format("rewards/{}/{}", spec::write(function), number));
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
+  if (spec::samples_answers(algorithm)) return names;  // evaluated by exact match alone
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(fmt::format("eval_{}", metric));
   return names;
 }
@@ -182,6 +187,8 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.step = step.step;
   progress.steps = plan_.task().steps;
   progress.loss = step.loss;
+  progress.reward = metric_of(step, "reward");
+  progress.answer_tokens = metric_of(step, "completions/mean_length");
   progress.preferred = metric_of(step, "rewards/accuracies");
   progress.margin = metric_of(step, "rewards/margins");
   progress.learning_rate = step.learning_rate;

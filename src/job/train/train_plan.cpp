@@ -15,7 +15,9 @@
 #include "job/model_forms.hpp"
 #include "job/model_fingerprint.hpp"
 #include "job/question_file.hpp"
+#include "job/train/halfway_model.hpp"
 #include "job/train/micro_batch_cache.hpp"
+#include "job/train/prompt_data.hpp"
 #include "job/train/train.hpp"
 #include "job/train/train_resume.hpp"
 #include "planning/plan_question.hpp"
@@ -43,7 +45,7 @@ constexpr std::chrono::milliseconds longest_disk_patience = std::chrono::minutes
 constexpr std::int64_t usual_batch = 8;  // sequences per optimizer step and rank, by default
 
 bool is_builtin_job(const spec::RunSpec& spec) {
-  return is_builtin_model(*spec.model.path) && spec.data.path == data::arithmetic_name;
+  return (is_builtin_model(*spec.model.path) || *spec.model.path == halfway_model_name) && spec.data.path == data::arithmetic_name;
 }
 
 // The type that is computed in.
@@ -108,9 +110,15 @@ std::int64_t shared_evenly(std::int64_t batch, std::int64_t ranks) {
   return std::max<std::int64_t>((batch + ranks / 2) / ranks, 1) * ranks;
 }
 
-// is_given: the user named training.batch_size. A job's own batch size follows the number of ranks.
-Result<BatchSizes> batch_sizes(const spec::TrainingSpec& training, bool is_given, std::int64_t ranks) {
+// is_given: the user named training.batch_size. A job's own batch size follows the number of ranks; of sampled answers it
+// is a whole round, whatever they are.
+Result<BatchSizes> batch_sizes(const spec::RunSpec& spec, bool is_given, std::int64_t ranks) {
+  const spec::TrainingSpec& training = spec.training;
   BatchSizes sizes{0, training.micro_batch_size, training.gradient_accumulation_steps};
+  if (const auto policy = spec.policy_options(); policy && !(sizes.pass && sizes.passes)) {
+    sizes.all = training.batch_size.value_or(policy->answers);
+    return sizes;
+  }
   const bool both = sizes.pass && sizes.passes;
   const std::int64_t product = sizes.pass.value_or(usual_batch) * sizes.passes.value_or(1) * ranks;
   sizes.all = training.batch_size.value_or(product);
@@ -145,7 +153,9 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   auto question = ask(host, std::move(request), chosen);
   if (!question) return question.error();
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
-  question->batch = sizes.all;
+  // Of sampled answers those that nothing is learnt from are left out, and ranks share what is there.
+  const std::int64_t sharing = chosen.ranks * question->hosts;
+  question->batch = spec::samples_answers(question->workload.algorithm) ? (sizes.all + sharing - 1) / sharing * sharing : sizes.all;
   question->micro_batch = sizes.pass;
   question->accumulation = sizes.passes;
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);
@@ -165,6 +175,8 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
   if (spec.training.max_steps && spec.training.num_epochs)
     return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
   if (spec.training.max_steps) return *spec.training.max_steps;
+  if (const auto policy = spec.policy_options())
+    return policy_steps(*policy, data.training.counts.samples, batch, spec.training.num_epochs.value_or(1));
   const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
   if (!dataset) return dataset.error();
   data::BatchSchedule schedule(dataset->lengths(),
@@ -172,6 +184,12 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
                                 spec::samples_together(spec.training.algorithm)},
                                batch);
   return schedule.steps_of(spec.training.num_epochs.value_or(1));
+}
+
+// Answers that a rank writes side by side.
+std::int64_t sampled_at_once(const spec::RunSpec& spec, const spec::PolicyOptions& policy, std::int64_t ranks) {
+  constexpr std::int64_t usual_most = 256;
+  return spec.generation.batch_size.value_or(std::clamp<std::int64_t>((policy.answers + ranks - 1) / ranks, 1, usual_most));
 }
 
 wire::ShardingOptions sharding_of(const plan::Layout& layout) {
@@ -195,6 +213,8 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.data = data.training.path.string();
   task.algorithm = training.algorithm;
   task.preferences = spec.preference_options();
+  task.policy = spec.policy_options();
+  if (task.policy) task.reward = spec.reward_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
   task.steps = steps;
@@ -333,10 +353,11 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   const std::filesystem::path cache = data::cache_folder_from_environment();
   Result<std::filesystem::path> model = std::filesystem::path(*spec.model.path);
   if (is_builtin_model(*spec.model.path)) model = builtin_model_folder(cache, *spec.model.path);
+  if (*spec.model.path == halfway_model_name) model = halfway_model_folder(cache);
   if (!model) return model.error();
   const std::int64_t hosts = spec.distributed.num_nodes;
   const bool batch_is_given = request.settings.origins.contains("training.batch_size");
-  const auto sizes = batch_sizes(spec.training, batch_is_given, devices->ranks * hosts);
+  const auto sizes = batch_sizes(spec, batch_is_given, devices->ranks * hosts);
   if (!sizes) return sizes.error();
 
   TrainPlan plan;
@@ -373,9 +394,17 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   const auto text = chat::read_model_text(model->string(), spec::model_search_from_environment());
   if (!text) return text.error();
   const std::int64_t longest = plan.question.workload.sequence;
-  auto data = data::prepare_data(data_request_of(spec, longest), *text, cache, allotted_cores(), progress);
-  if (!data) return data.error();
-  plan.data = std::move(*data);
+  std::optional<std::filesystem::path> eval_questions;
+  if (spec::samples_answers(spec.training.algorithm)) {
+    auto data = prepare_prompts(spec, *text, cache, longest);
+    if (!data) return data.error();
+    plan.data.training = std::move(data->prompts);
+    eval_questions = std::move(data->questions);
+  } else {
+    auto data = data::prepare_data(data_request_of(spec, longest), *text, cache, allotted_cores(), progress);
+    if (!data) return data.error();
+    plan.data = std::move(*data);
+  }
   const auto steps = step_count(spec, plan.data, sizes->all, longest);
   if (!steps) return steps.error();
 
@@ -386,6 +415,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
   task.saving_ranks = devices->ranks;
+  if (task.policy) task.sampled_at_once = sampled_at_once(spec, *task.policy, devices->ranks * hosts);
   task.identity = identity_of(task, spec);
   name_reference(task, spec, !devices->gpus.empty());
   for (std::string& note : data_notes(plan.data, spec)) plan.notes.push_back(std::move(note));
@@ -430,7 +460,9 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   if (const auto questions = write_questions(spec, cache); !questions)
     return questions.error();
   else if (*questions)
-    std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = (*questions)->string();
+    eval_questions = *questions;
+  if (eval_questions)
+    std::get<wire::TrainTask>(plan.job.assignment.task).evaluation.questions = eval_questions->string();
   // The run's folder is host 0's.
   if (spec.distributed.node_rank > 0) return plan;
   if (auto found = find_run_to_resume(request.settings, plan); !found) return found.error();

@@ -5,6 +5,7 @@
 
 #include "data/prepare_data.hpp"
 #include "job/builtin_model.hpp"
+#include "spec/codec.hpp"
 #include "job/model_forms.hpp"
 #include "job/train/train.hpp"
 
@@ -17,7 +18,11 @@ class Settling {
 
   Result<spec::ResolvedSpec> settle() {
     take_defaults_of_preferences();
-    take_builtin_job();
+    take_defaults_of_policies();
+    if (spec::samples_answers(spec_.training.algorithm))
+      take_builtin_rounds();
+    else
+      take_builtin_job();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
@@ -44,6 +49,38 @@ class Settling {
     if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
     otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+  }
+
+  void take_defaults_of_policies() {
+    if (!spec::samples_answers(spec_.training.algorithm)) return;
+    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+  }
+
+  // Two-digit addition, by a model that was stopped half-way and gets most of it right.
+  void take_builtin_rounds() {
+    const std::string arithmetic = data::arithmetic_name;
+    if (!spec_.model.path && !spec_.data.path) spec_.data.path = arithmetic;
+    if (!spec_.model.path && spec_.data.path == arithmetic) spec_.model.path = halfway_model_name;
+    if (spec_.data.path != arithmetic || spec_.model.path != halfway_model_name) return;
+    auto& training = spec_.training;
+    otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
+    otherwise("reward.functions", spec_.reward.functions, {spec::RewardFunction::exact});
+    if (!is_given("training.num_epochs"))
+      otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
+    otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
+    otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
+    otherwise("training.num_rollouts_per_iteration", training.num_rollouts_per_iteration,
+              std::optional<std::int64_t>(2048));
+    otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);
+    otherwise<std::int64_t>("generation.max_new_tokens", spec_.generation.max_new_tokens, 2 * spec_.data.digits + 2);
+    otherwise("training.learning_rate", training.learning_rate, 4e-4);
+    otherwise("training.adam_beta2", training.adam_beta2, 0.99);
+    otherwise("training.weight_decay", training.weight_decay, 0.0);
+    otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 10);
+    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(100));
+    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(50));
+    otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 
   // Two-digit addition, learnt from nothing in about two minutes.
@@ -79,6 +116,8 @@ class Settling {
                  ? "data.path=FILE: JSON lines with prompt, completion and label; or builtin:arithmetic"
              : spec::learns_from_pairs(spec_.training.algorithm)
                  ? "data.path=FILE: JSON lines with prompt, chosen and rejected; or builtin:arithmetic"
+             : spec::samples_answers(spec_.training.algorithm)
+                 ? "data.path=FILE: JSON lines with prompt, or messages, and perhaps answer; or builtin:arithmetic"
                  : "data.path=FILE: JSON lines with prompt and completion, messages, instruction and output, or text; or "
                    "builtin:arithmetic");
     if (spec_.data.path && spec_.data.path->starts_with("builtin:") && *spec_.data.path != data::arithmetic_name)
@@ -97,7 +136,26 @@ class Settling {
            "leave the device map out: --strategy fsdp shards a model that does not fit one GPU");
   }
 
+  void check_rewards() {
+    const auto policy = spec_.policy_options();
+    if (!policy) return;
+    if (spec_.training.packing)
+      report("training.packing", "sampled answers are not packed with others",
+             "leave training.packing out: sequences lie side by side without padding in any case");
+    if (!spec_.reward_options())
+      report("reward.functions", fmt::format("nothing says what an answer is worth, and {} learns from that",
+                                             spec::write(spec_.training.algorithm)),
+             "reward.functions=[exact] compares with the row's answer; [math] as mathematics; [program] asks a program of "
+             "yours (docs/rewards.md)");
+    if (spec_.training.batch_size.value_or(1) > policy->answers)
+      report("training.batch_size",
+             fmt::format("a step has {} answers, and a round {}", *spec_.training.batch_size, policy->answers),
+             fmt::format("training.num_rollouts_per_iteration={} samples more of them, or take a smaller batch",
+                         (*spec_.training.batch_size + policy->group - 1) / policy->group * policy->group));
+  }
+
   void check_algorithm() {
+    check_rewards();
     if (spec_.training.packing && spec::learns_from_preferences(spec_.training.algorithm))
       report("training.packing", "answers to one prompt stay together, and are not packed with others",
              "leave training.packing out: sequences lie side by side without padding in any case");

@@ -51,6 +51,8 @@ std::string step_line(const TrainProgress& progress) {
   std::string line = progress.steps > 0 ? fmt::format("step {}/{}", progress.step, progress.steps)
                                         : fmt::format("step {}", progress.step);
   if (progress.epoch) line += fmt::format("  epoch {:.2f}", *progress.epoch);
+  if (progress.reward) line += fmt::format("  reward {:.3f}", *progress.reward);
+  if (progress.answer_tokens) line += fmt::format("  length {:.1f}", *progress.answer_tokens);
   line += fmt::format("  loss {}",
                       std::isfinite(progress.loss) ? runs::loss_words(progress.loss) : fmt::format("{}", progress.loss));
   if (progress.preferred) line += fmt::format("  preferred {:.1f} %", *progress.preferred * 100);

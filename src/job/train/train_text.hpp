@@ -13,6 +13,8 @@ namespace muster::job {
 struct TrainProgress {
   std::int64_t step = 0, steps = 0;  // of how many; 0: unknown
   double loss = 0;
+  std::optional<double> reward;         // of sampled answers, the mean
+  std::optional<double> answer_tokens;  // theirs
   std::optional<double> preferred;  // of preferences: the share of pairs whose chosen answer has the higher reward
   std::optional<double> margin;     // and by how much, on average
   double learning_rate = 0;

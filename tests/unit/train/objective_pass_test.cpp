@@ -33,7 +33,7 @@ class ChosenObjective final : public Objective {
   }
   std::int64_t normalizer(const data::StepTotals& totals) const override { return totals.units; }
   double temperature() const override { return temperature_; }
-  bool weighs_by_probability() const override { return by_probability_; }
+  bool weighs_by_probability(const StepFacts&) const override { return by_probability_; }
   at::Tensor weigh(const TrainedRows& rows) const override {
     EXPECT_EQ(rows.log_probabilities.defined(), by_probability_);
     return weigh_(rows);

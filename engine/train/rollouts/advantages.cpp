@@ -1,0 +1,105 @@
+#include "train/rollouts/advantages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "spec/objective_metrics.hpp"
+
+namespace muster::train {
+namespace {
+
+struct Spread {
+  std::int64_t count = 0;
+  double mean = 0;
+  double deviation = 0;  // of a sample: divided by one less than the count
+};
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread found{std::ssize(values)};
+  if (values.empty()) return found;
+  for (const double value : values) found.mean += value;
+  found.mean /= static_cast<double>(values.size());
+  if (values.size() < 2) return found;
+  double squares = 0;
+  for (const double value : values) squares += (value - found.mean) * (value - found.mean);
+  found.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  return found;
+}
+
+std::vector<double> rewards_of(std::span<const Rollout> answers) {
+  std::vector<double> rewards;
+  for (const Rollout& answer : answers)
+    if (answer.reward) rewards.push_back(*answer.reward);
+  return rewards;
+}
+
+bool all_equal(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
+}
+
+}  // namespace
+
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options) {
+  const double of_all = spread_of(rewards_of(answers)).deviation;
+  for (std::size_t begin = 0; begin < answers.size(); begin += static_cast<std::size_t>(options.group)) {
+    const std::span group(answers.data() + begin, static_cast<std::size_t>(options.group));
+    const std::vector<double> rewards = rewards_of(group);
+    const Spread spread = spread_of(rewards);
+    // Equal rewards have a mean that may differ from them by a rounding.
+    const bool tells_nothing = spread.count < 2 || all_equal(rewards);
+    double scale = 1;
+    if (options.leave_one_out && spread.count > 1)
+      scale = static_cast<double>(spread.count) / static_cast<double>(spread.count - 1);
+    if (options.scale == spec::RewardScale::group) scale /= spread.deviation + options.scale_floor;
+    if (options.scale == spec::RewardScale::batch) scale /= of_all + options.scale_floor;
+    for (Rollout& answer : group)
+      answer.advantage = answer.reward && !tells_nothing ? (*answer.reward - spread.mean) * scale : 0;
+  }
+}
+
+std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
+                                          const std::vector<std::string_view>& functions) {
+  std::vector<double> lengths, ended_lengths;
+  std::int64_t tokens = prompt_tokens;
+  for (const Rollout& answer : round.answers) {
+    lengths.push_back(static_cast<double>(answer.length()));
+    if (answer.ended) ended_lengths.push_back(lengths.back());
+    tokens += answer.length();
+  }
+  const std::vector<double> rewards = rewards_of(round.answers);
+  double equal_groups = 0, groups = 0;
+  for (std::size_t begin = 0; begin < round.answers.size(); begin += static_cast<std::size_t>(group)) {
+    const auto of_group = rewards_of(std::span(round.answers).subspan(begin, static_cast<std::size_t>(group)));
+    ++groups;
+    if (of_group.empty() || all_equal(of_group)) ++equal_groups;
+  }
+  const auto count = static_cast<double>(round.answers.size());
+  const Spread reward = spread_of(rewards);
+  const std::vector<double> values{reward.mean,
+                                   reward.deviation,
+                                   equal_groups / std::max(groups, 1.0),
+                                   spread_of(lengths).mean,
+                                   lengths.empty() ? 0 : std::ranges::min(lengths),
+                                   lengths.empty() ? 0 : std::ranges::max(lengths),
+                                   spread_of(ended_lengths).mean,
+                                   1 - static_cast<double>(ended_lengths.size()) / std::max(count, 1.0),
+                                   static_cast<double>(tokens),
+                                   count - static_cast<double>(rewards.size())};
+  const auto names = spec::metrics_of_round(spec::Algorithm::grpo);
+  std::vector<wire::NamedNumber> metrics;
+  for (std::size_t i = 0; i < names.size(); ++i) metrics.push_back({std::string(names[i]), values[i]});
+  for (std::size_t part = 0; part < functions.size(); ++part) {
+    std::vector<double> of_function;
+    for (const Rollout& answer : round.answers)
+      if (part < answer.parts.size() && answer.parts[part]) of_function.push_back(*answer.parts[part]);
+    const Spread spread = spread_of(of_function);
+    metrics.push_back({fmt::format("rewards/{}/mean", functions[part]), spread.mean});
+    metrics.push_back({fmt::format("rewards/{}/std", functions[part]), spread.deviation});
+  }
+  return metrics;
+}
+
+}  // namespace muster::train

@@ -1,0 +1,22 @@
+// How much more each answer of a round earned than the others to its prompt, and what is reported of the round.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/policy_options.hpp"
+#include "train/rollouts/rollout.hpp"
+#include "wire/step_record.hpp"
+
+namespace muster::train {
+
+// In double and in the order of the answers: the same on every rank. Groups lie one after another. An answer without a
+// reward has no part in any mean.
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options);
+
+// spec::metrics_of_round, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
+std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
+                                          const std::vector<std::string_view>& functions);
+
+}  // namespace muster::train

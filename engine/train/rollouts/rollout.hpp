@@ -1,0 +1,34 @@
+// What a model answered while it was trained, and what that was worth.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster::train {
+
+// One answer.
+struct Rollout {
+  std::int64_t prompt = 0;  // its number in the data
+  std::int64_t sample = 0;  // which of the answers to it
+  std::vector<std::int32_t> tokens;
+  std::vector<float> log_probabilities;  // that they were drawn by
+  bool ended = false;                    // with an end token, which is its last one
+  std::optional<double> reward;
+  std::vector<std::optional<double>> parts;  // of the reward, by function
+  double advantage = 0;                      // over the other answers to the prompt; 0 where there is no reward
+
+  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  bool operator==(const Rollout&) const = default;
+};
+
+// All answers that are sampled with the same weights: prompts in the order of the data's epoch, each with its group.
+struct Round {
+  std::int64_t number = 0;  // from 0
+  std::vector<Rollout> answers;
+
+  bool operator==(const Round&) const = default;
+};
+
+}  // namespace muster::train

@@ -1,0 +1,106 @@
+#include "train/rollouts/rollout_log.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/checksum.hpp"
+#include "json/json_text.hpp"
+#include "system/files.hpp"
+
+namespace muster::train {
+namespace {
+
+using Line = nlohmann::ordered_json;
+
+std::string line_of(const Line& line) {
+  return line.dump(-1, ' ', false, Line::error_handler_t::replace) + "\n";
+}
+
+Line number_or_null(const std::optional<double>& number) { return number ? Line(*number) : Line(nullptr); }
+
+std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
+  Line parts = Line::object(), values = Line::array();
+  for (std::size_t i = 0; i < rollout.parts.size(); ++i)
+    parts[std::string(texts.functions.at(i))] = number_or_null(rollout.parts[i]);
+  for (const float value : rollout.log_probabilities) values.push_back(static_cast<double>(value));
+  return line_of({{"prompt", rollout.prompt},
+                  {"sample", rollout.sample},
+                  {"question", texts.question(rollout)},
+                  {"answer", texts.answer(rollout)},
+                  {"reward", number_or_null(rollout.reward)},
+                  {"parts", std::move(parts)},
+                  {"advantage", rollout.advantage},
+                  {"ended", rollout.ended},
+                  {"tokens", rollout.tokens},
+                  {"log_probabilities", std::move(values)}});
+}
+
+std::optional<double> optional_number(const Line& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+Rollout rollout_of(const Line& line) {
+  Rollout rollout;
+  rollout.prompt = line.at("prompt").get<std::int64_t>();
+  rollout.sample = line.at("sample").get<std::int64_t>();
+  rollout.reward = optional_number(line.at("reward"));
+  for (const auto& [name, value] : line.at("parts").items()) rollout.parts.push_back(optional_number(value));
+  rollout.advantage = line.at("advantage").get<double>();
+  rollout.ended = line.at("ended").get<bool>();
+  rollout.tokens = line.at("tokens").get<std::vector<std::int32_t>>();
+  for (const Line& value : line.at("log_probabilities"))
+    rollout.log_probabilities.push_back(static_cast<float>(value.get<double>()));
+  return rollout;
+}
+
+Error damaged(const std::filesystem::path& path) {
+  return {Error::Kind::bad_input, fmt::format("{} is not what was written there: it is damaged or cut off", path.string()),
+          "resume from a checkpoint at the beginning of a round (muster runs show lists them), or train anew"};
+}
+
+std::string checksum_words(std::string_view text) {
+  return fmt::format("{:016x}", checksum(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+std::filesystem::path rollout_log_path(const std::filesystem::path& run_folder, std::int64_t round) {
+  return run_folder / "rollouts" / fmt::format("round-{:06}.jsonl", round + 1);
+}
+
+Result<void> write_rollouts(const std::filesystem::path& path, const Round& round, const RolloutTexts& texts) {
+  std::string lines;
+  for (const Rollout& rollout : round.answers) lines += answer_line(rollout, texts);
+  const Line first{{"round", round.number + 1}, {"answers", round.answers.size()}, {"checksum", checksum_words(lines)}};
+  std::error_code failed;
+  std::filesystem::create_directories(path.parent_path(), failed);
+  return write_file_atomically(path, line_of(first) + lines);
+}
+
+Result<Round> read_rollouts(const std::filesystem::path& path) {
+  const auto text = read_file(path);
+  if (!text)
+    return Error{Error::Kind::bad_input,
+                 fmt::format("the answers that the run goes on with cannot be read: {}", text.error().what),
+                 "put the file back, or resume from a checkpoint at the beginning of a round"};
+  const std::size_t end = text->find('\n');
+  if (end == std::string::npos) return damaged(path);
+  const auto first = parse_ordered_json_object(std::string_view(*text).substr(0, end), path.string());
+  const std::string_view lines = std::string_view(*text).substr(end + 1);
+  if (!first || first->value("checksum", Line()) != checksum_words(lines)) return damaged(path);
+  try {
+    Round round{first->at("round").get<std::int64_t>() - 1, {}};
+    for (std::size_t begin = 0; begin < lines.size();) {
+      const std::size_t stop = lines.find('\n', begin);
+      round.answers.push_back(rollout_of(Line::parse(lines.substr(begin, stop - begin))));
+      begin = stop + 1;
+    }
+    return round;
+  } catch (const nlohmann::json::exception&) {
+    return damaged(path);
+  }
+}
+
+}  // namespace muster::train

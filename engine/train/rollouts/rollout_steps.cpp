@@ -1,0 +1,275 @@
+#include "train/rollouts/rollout_steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/bit_mix.hpp"
+#include "data/batch_schedule.hpp"
+#include "reward/judge.hpp"
+#include "train/lockstep_sampler.hpp"
+#include "train/progress_sign.hpp"
+#include "train/question_evaluation.hpp"
+#include "train/rollouts/advantages.hpp"
+#include "train/rollouts/answer_passes.hpp"
+#include "train/rollouts/rollout_exchange.hpp"
+#include "train/rollouts/rollout_log.hpp"
+
+namespace muster::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point moment) {
+  return std::chrono::duration<double>(Clock::now() - moment).count();
+}
+
+// The prompts of a run, as they are sampled from, judged and trained on.
+struct Prompts {
+  std::vector<Question> questions;
+  std::vector<reward::Question> judged;
+  std::vector<std::vector<std::int32_t>> tokens;
+};
+
+class RolloutSteps final : public StepSource {
+ public:
+  RolloutSteps(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained, Prompts prompts,
+               reward::Judge judge)
+      : task_(task),
+        policy_(*task.policy),
+        context_(context),
+        text_(trained.text()),
+        prompts_(std::move(prompts)),
+        judge_(std::move(judge)),
+        sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
+        schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
+                  policy_.answers / policy_.group) {
+    for (const Question& question : prompts_.questions)
+      longest_ = std::max(longest_, std::ssize(question.tokens) + question.most_tokens);
+  }
+
+  Result<SourcedStep> next() override {
+    SourcedStep step;
+    if (!round_ || round_->number != cursor_.round)
+      if (auto begun = begin_round(step); !begun) return begun.error();
+    fill(step.loaded);
+    step.metrics = metrics_;
+    cursor_ = step.loaded.end;
+    return step;
+  }
+
+  void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
+    cursor_ = cursor;
+    micro_batch_ = micro_batch;
+  }
+
+ private:
+  Result<void> begin_round(SourcedStep& step);
+  // What was written down for this round and is still what its weights would draw; absent: nothing.
+  Result<std::optional<Round>> kept_round();
+  Result<std::vector<Rollout>> sample(SourcedStep& step);
+  Result<void> judge(std::vector<Rollout>& answers);
+  Result<void> keep() const;
+  void fill(data::LoadedStep& step) const;
+  std::uint64_t seed_of_round() const {
+    return mix_bits(context_.seed + static_cast<std::uint64_t>(cursor_.round + 1) * golden_step);
+  }
+  std::string answer_text(const Rollout& rollout) const;
+
+  const wire::TrainTask& task_;
+  const spec::PolicyOptions& policy_;
+  const TrainerContext& context_;
+  const chat::ModelText& text_;
+  Prompts prompts_;
+  reward::Judge judge_;
+  LockstepSampler sampler_;
+  data::BatchSchedule schedule_;
+  std::int64_t longest_ = 0;  // prompt and answer together
+  std::int64_t micro_batch_ = 1;
+  data::BatchCursor cursor_;
+  data::StepUnits taken_;  // the prompts of the round
+  std::optional<Round> round_;
+  std::vector<wire::NamedNumber> metrics_;
+};
+
+// Special tokens that end an answer are left out anyway; others that the user named end it before themselves.
+std::string RolloutSteps::answer_text(const Rollout& rollout) const {
+  std::vector<std::int32_t> tokens = rollout.tokens;
+  if (rollout.ended && std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
+    tokens.pop_back();
+  return text_.tokenizer().decode(tokens, true);
+}
+
+Result<void> RolloutSteps::begin_round(SourcedStep& step) {
+  schedule_.seek({cursor_.epoch, cursor_.unit});
+  taken_ = schedule_.next();
+  round_.reset();
+  auto kept = kept_round();
+  if (!kept) return kept.error();
+  Round round{cursor_.round, {}};
+  if (*kept) {
+    round = std::move(**kept);
+  } else {
+    auto sampled = sample(step);
+    if (!sampled) return sampled.error();
+    round.answers = std::move(*sampled);
+  }
+  give_advantages(round.answers, policy_);
+  std::int64_t prompt_tokens = 0;
+  for (const Rollout& answer : round.answers)
+    prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
+  metrics_ = metrics_of(round, policy_.group, prompt_tokens, judge_.names());
+  round_ = std::move(round);
+  if (*kept) return {};
+  return agree_on_failure(context_.ranks.rank() == 0 ? keep() : Result<void>(), context_.ranks, context_.device);
+}
+
+// Rank 0 alone is sure to have the run's folder.
+Result<std::optional<Round>> RolloutSteps::kept_round() {
+  const bool is_inside = cursor_.update > 0;
+  const auto path = rollout_log_path(task_.run_folder, cursor_.round);
+  std::error_code ignored;
+  Round found{cursor_.round, {}};
+  Result<void> read;
+  if (context_.ranks.rank() == 0 && (is_inside || (task_.exact && std::filesystem::exists(path, ignored)))) {
+    auto opened = read_rollouts(path);
+    if (opened)
+      found = std::move(*opened);
+    else if (is_inside)
+      read = opened.error();
+  }
+  if (auto agreed = agree_on_failure(read, context_.ranks, context_.device); !agreed) return agreed.error();
+  found.answers = rollouts_of_first_rank(found.answers, context_.ranks, context_.device);
+  found.number = cursor_.round;
+  if (found.answers.empty() && !is_inside) return std::optional<Round>();
+  std::size_t next = 0;
+  bool fits = found.answers.size() == taken_.units.size() * static_cast<std::size_t>(policy_.group);
+  for (const data::Unit& unit : taken_.units)
+    for (std::int64_t i = 0; fits && i < policy_.group; ++i, ++next)
+      fits = found.answers[next].prompt == unit.front() && found.answers[next].sample == i;
+  if (fits) return std::optional(std::move(found));
+  if (!is_inside) return std::optional<Round>();
+  return Error{Error::Kind::bad_input, fmt::format("{} has answers to other prompts than this round's", path.string()),
+               "put the run's own file back, or resume from a checkpoint at the beginning of a round"};
+}
+
+Result<std::vector<Rollout>> RolloutSteps::sample(SourcedStep& step) {
+  const auto began = Clock::now();
+  generate::SamplerOptions options;
+  options.longest = longest_;
+  options.rules = {.temperature = policy_.temperature,
+                   .top_k = policy_.top_k,
+                   .top_p = policy_.top_p,
+                   .min_p = policy_.min_p,
+                   .log_probabilities = true};
+  options.generator.seed = seed_of_round();
+  options.generator.end_tokens = text_.end_tokens();
+  for (const std::int64_t token : policy_.stop_tokens)
+    options.generator.end_tokens.push_back(static_cast<std::int32_t>(token));
+  std::vector<generate::Request> requests;
+  const auto ranks = static_cast<std::size_t>(context_.ranks.size());
+  for (auto place = static_cast<std::size_t>(context_.ranks.rank()); place < taken_.units.size(); place += ranks) {
+    const std::uint32_t prompt = taken_.units[place].front();
+    const Question& question = prompts_.questions[prompt];
+    generate::Request& request = requests.emplace_back(generate::Request{question.tokens, {}});
+    for (std::int64_t i = 0; i < policy_.group; ++i) request.branches.push_back({prompt, i, question.most_tokens});
+  }
+  ProgressSign sign(context_.tell, "sampling answers", std::ssize(requests) * policy_.group);
+  std::vector<Rollout> own;
+  Result<void> judged;
+  for (generate::Completion& given :
+       sampler_.complete(requests, options, context_.ranks, [&](std::int64_t done) { sign.give(done); })) {
+    if (std::ranges::any_of(given.log_probabilities, [](float value) { return std::isnan(value); }))
+      judged = Error{Error::Kind::refused,
+                     fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
+                                 cursor_.round + 1, given.index + 1),
+                     "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
+    own.push_back({given.index, given.sample, std::move(given.tokens), std::move(given.log_probabilities),
+                   given.finish == generate::Finish::stop, std::nullopt, {}, 0});
+  }
+  step.sampling = seconds_since(began);
+  const auto began_judging = Clock::now();
+  if (judged) judged = judge(own);
+  if (auto agreed = agree_on_failure(judged, context_.ranks, context_.device); !agreed) return agreed.error();
+  std::vector<Rollout> all = gather_rollouts(own, context_.ranks, context_.device);
+  step.judging = seconds_since(began_judging);
+  std::vector<std::size_t> places(prompts_.questions.size());
+  for (std::size_t place = 0; place < taken_.units.size(); ++place) places[taken_.units[place].front()] = place;
+  std::ranges::sort(all, {}, [&](const Rollout& rollout) {
+    return std::pair(places[static_cast<std::size_t>(rollout.prompt)], rollout.sample);
+  });
+  return all;
+}
+
+Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
+  std::vector<reward::Answered> asked;
+  for (const Rollout& rollout : answers) {
+    const auto prompt = static_cast<std::size_t>(rollout.prompt);
+    asked.push_back({&prompts_.judged[prompt], answer_text(rollout), rollout.length(), rollout.ended,
+                     prompts_.questions[prompt].most_tokens});
+  }
+  const auto judged = judge_.judge(asked);
+  if (!judged) return judged.error();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    answers[i].reward = (*judged)[i].reward;
+    answers[i].parts = (*judged)[i].parts;
+  }
+  return {};
+}
+
+Result<void> RolloutSteps::keep() const {
+  const RolloutTexts texts{
+      [&](const Rollout& rollout) { return prompts_.questions[static_cast<std::size_t>(rollout.prompt)].prompt; },
+      [&](const Rollout& rollout) { return answer_text(rollout); }, judge_.names()};
+  return write_rollouts(rollout_log_path(task_.run_folder, round_->number), *round_, texts);
+}
+
+void RolloutSteps::fill(data::LoadedStep& step) const {
+  const auto count = static_cast<std::uint32_t>(round_->answers.size());
+  const std::int64_t batches = (count + task_.batch_size - 1) / task_.batch_size;
+  const std::int64_t updates = batches * policy_.iterations;
+  const std::int64_t iteration = cursor_.update / batches, batch = cursor_.update % batches;
+  const std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(), iteration);
+  const auto first = static_cast<std::size_t>(batch * task_.batch_size);
+  const std::size_t size = std::min(order.size() - first, static_cast<std::size_t>(task_.batch_size));
+  step.begin = cursor_;
+  step.end = cursor_;
+  ++step.end.update;
+  if (step.end.update == updates) step.end = {taken_.end.epoch, taken_.end.unit, cursor_.round + 1, 0};
+  const double done = static_cast<double>(cursor_.update + 1) / static_cast<double>(updates);
+  step.epochs = static_cast<double>(taken_.begin.epoch) +
+                (static_cast<double>(taken_.begin.unit) + done * static_cast<double>(taken_.units.size())) /
+                    static_cast<double>(std::max<std::int64_t>(taken_.epoch_units, 1));
+  step.is_fresh = cursor_.update == 0;
+  fill_passes(step, {round_->answers, std::span(order).subspan(first, size), prompts_.tokens, policy_.masks_cut},
+              {context_.ranks.size(), context_.ranks.rank(), micro_batch_});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& task, const TrainerContext& context,
+                                                       TrainedModel& trained) {
+  auto read = read_questions(task.data, trained.text());
+  if (!read) return read.error();
+  auto judge = reward::make_judge(*task.reward);
+  if (!judge) return judge.error();
+  const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
+  Prompts prompts;
+  for (Question& question : *read) {
+    const std::int64_t room = longest - std::ssize(question.tokens);
+    if (room < 1 || question.tokens.empty())
+      return Error{Error::Kind::bad_input,
+                   fmt::format("prompt {} has {} tokens, and prompt and answer together may have {}",
+                               prompts.questions.size() + 1, std::ssize(question.tokens), longest),
+                   "shorten it, or raise training.sequence_length"};
+    question.most_tokens = std::min(room, task.policy->most_tokens);
+    prompts.judged.push_back({question.prompt, question.answer, question.row});
+    prompts.tokens.push_back(question.tokens);
+    prompts.questions.push_back(std::move(question));
+  }
+  return std::unique_ptr<StepSource>(
+      std::make_unique<RolloutSteps>(task, context, trained, std::move(prompts), std::move(*judge)));
+}
+
+}  // namespace muster::train

@@ -1,0 +1,21 @@
+// Steps over answers that the model samples while it is trained.
+//
+// Note [Rounds]
+// A round takes the next prompts of the data's order, samples a group of answers to each with the weights as they are, and
+// judges them: each rank its share of the prompts, so that a prompt is read once. Then every rank has all answers, from
+// which advantages, batches and metrics follow in the same way everywhere, whatever the number of ranks. What was judged is
+// written down before anything is trained on it. So a run is its checkpoints and these files: resumed at the beginning of a
+// round it samples the same answers again (where sums are exact it reads them), in the middle of one it reads them.
+#pragma once
+
+#include "train/step_source.hpp"
+#include "train/trained_model.hpp"
+
+namespace muster::train {
+
+// task.data is a file of questions. All must outlive it. Refused: prompts that leave no room for an answer, a judge that
+// cannot be made.
+Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& task, const TrainerContext& context,
+                                                       TrainedModel& trained);
+
+}  // namespace muster::train

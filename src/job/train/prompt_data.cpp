@@ -1,0 +1,104 @@
+#include "job/train/prompt_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "data/row_questions.hpp"
+#include "job/arithmetic_data.hpp"
+#include "job/question_file.hpp"
+#include "spec/codec.hpp"
+
+namespace muster::job {
+namespace {
+
+constexpr std::size_t most_problems = 10;
+
+Result<std::vector<data::RowPrompt>> read_prompts(const spec::RunSpec& spec, const chat::ModelText& text) {
+  if (*spec.data.path != data::arithmetic_name) return data::prompts_of_rows(*spec.data.path, text);
+  const auto made = data::arithmetic_questions(arithmetic_settings(spec));
+  if (!made) return made.error();
+  std::vector<data::RowPrompt> prompts;
+  for (const auto& [prompt, answer] : made->training) prompts.push_back({prompt, false, answer, "", ""});
+  return prompts;
+}
+
+bool compares(spec::RewardFunction function) {
+  using enum spec::RewardFunction;
+  return function == exact || function == contains || function == numeric || function == math || function == digits;
+}
+
+Result<void> check_answers(const std::vector<data::RowPrompt>& prompts, const spec::RewardOptions& reward) {
+  const auto judges_by_answer = std::ranges::find_if(reward.functions, compares);
+  if (judges_by_answer == reward.functions.end()) return {};
+  std::vector<Problem> problems;
+  for (const data::RowPrompt& prompt : prompts)
+    if (!prompt.answer && problems.size() < most_problems)
+      problems.push_back({prompt.where, fmt::format("it has no right answer, and reward.functions={} compares with it",
+                                                    spec::write(*judges_by_answer)),
+                          R"({"prompt": "12+34=", "answer": "46"})"});
+  return problems.empty() ? Result<void>() : to_error(problems);
+}
+
+Result<data::SampleCounts> count(const std::vector<data::RowPrompt>& prompts, const chat::ModelText& text,
+                                 std::int64_t longest) {
+  data::SampleCounts counts;
+  std::vector<Problem> problems;
+  for (const data::RowPrompt& prompt : prompts) {
+    const auto tokens = prompt.rendered ? text.encode_rendered(prompt.prompt) : text.encode(prompt.prompt);
+    if (!tokens) return tokens.error();
+    ++counts.samples;
+    counts.tokens += std::ssize(*tokens);
+    counts.longest = std::max(counts.longest, std::ssize(*tokens));
+    if (std::ssize(*tokens) >= longest && problems.size() < most_problems)
+      problems.push_back({prompt.where,
+                          fmt::format("its prompt has {} tokens, and prompt and answer together may have {}",
+                                      std::ssize(*tokens), longest),
+                          "shorten it, or raise training.sequence_length as far as the model allows"});
+  }
+  if (!problems.empty()) return to_error(problems);
+  return counts;
+}
+
+Result<std::optional<std::filesystem::path>> keep_evaluation(const spec::RunSpec& spec, const chat::ModelText& text,
+                                                             const std::filesystem::path& cache) {
+  if (!spec.data.eval_path) return std::optional<std::filesystem::path>();
+  auto prompts = data::prompts_of_rows(*spec.data.eval_path, text);
+  if (!prompts) return prompts.error();
+  for (data::RowPrompt& prompt : *prompts) {
+    if (!prompt.answer)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{}: it has no right answer, and data.eval_path is evaluated by exact match", prompt.where),
+                   "add \"answer\" to its rows, or leave data.eval_path out"};
+    prompt.row.clear();
+  }
+  auto path = keep_prompts(*prompts, cache);
+  if (!path) return path.error();
+  return std::optional(std::move(*path));
+}
+
+}  // namespace
+
+Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const chat::ModelText& text,
+                                   const std::filesystem::path& cache, std::int64_t longest) {
+  const auto prompts = read_prompts(spec, text);
+  if (!prompts) return prompts.error();
+  if (auto checked = check_answers(*prompts, *spec.reward_options()); !checked) return checked.error();
+  auto counts = count(*prompts, text, longest);
+  if (!counts) return counts.error();
+  auto path = keep_prompts(*prompts, cache);
+  if (!path) return path.error();
+  auto questions = keep_evaluation(spec, text, cache);
+  if (!questions) return questions.error();
+  return PromptData{{std::move(*path), *counts, false}, std::move(*questions)};
+}
+
+std::int64_t policy_steps(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
+                          std::int64_t epochs) {
+  const std::int64_t of_round = policy.answers / policy.group;  // prompts
+  const auto updates = [&](std::int64_t asked) { return (asked * policy.group + batch - 1) / batch * policy.iterations; };
+  return epochs * (prompts / of_round * updates(of_round) + updates(prompts % of_round));
+}
+
+}  // namespace muster::job

@@ -1,0 +1,28 @@
+// The data of a training by rewards: prompts that the model answers, and questions for evaluation.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/result.hpp"
+#include "chat/model_text.hpp"
+#include "data/prepare_data.hpp"
+#include "spec/run_spec.hpp"
+
+namespace muster::job {
+
+struct PromptData {
+  data::PreparedFile prompts;                      // a file of questions, which ranks read
+  std::optional<std::filesystem::path> questions;  // from data.eval_path, answered for exact match
+};
+
+// longest: tokens of prompt and answer together. Refused: rows that ask nothing, that leave no room for an answer, or that
+// lack the right answer where it is what answers are judged by.
+Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const chat::ModelText& text,
+                                   const std::filesystem::path& cache, std::int64_t longest);
+
+// Optimizer steps of so many passes over the prompts. batch: answers of a step.
+std::int64_t policy_steps(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
+                          std::int64_t epochs);
+
+}  // namespace muster::job

@@ -1,0 +1,18 @@
+#include "spec/policy_options.hpp"
+
+namespace muster::spec {
+
+std::vector<Word<PolicyLoss>> words(PolicyLoss) {
+  return {{"dapo", PolicyLoss::dapo},   {"grpo", PolicyLoss::grpo},   {"dr_grpo", PolicyLoss::dr_grpo},
+          {"luspo", PolicyLoss::luspo}, {"cispo", PolicyLoss::cispo}, {"sapo", PolicyLoss::sapo}};
+}
+
+std::vector<Word<RatioLevel>> words(RatioLevel) {
+  return {{"token", RatioLevel::token}, {"sequence", RatioLevel::sequence}, {"product", RatioLevel::product}};
+}
+
+std::vector<Word<RewardScale>> words(RewardScale) {
+  return {{"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
+}
+
+}  // namespace muster::spec

@@ -1,0 +1,71 @@
+// The settings of algorithms that learn from the rewards of a model's own answers.
+#pragma once
+
+#include <optional>
+
+#include "spec/policy_options.hpp"
+
+namespace muster::spec {
+
+struct GrpoSpec {
+  std::int64_t num_generations = 8;
+  std::int64_t num_iterations = 1;
+  PolicyLoss loss_type = PolicyLoss::dapo;
+  RatioLevel importance_sampling_level = RatioLevel::token;
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high;
+  std::optional<double> delta;
+  double sapo_temperature_pos = 1.0;
+  double sapo_temperature_neg = 1.05;
+  RewardScale scale_rewards = RewardScale::group;
+  bool normalize_rewards = true;
+  double scale_epsilon = 1e-4;
+  bool mask_truncated_completions = false;
+
+  template <class Visitor>
+  static void describe(Visitor& field) {
+    field("num_generations", &GrpoSpec::num_generations, "answers to each prompt, which are compared with each other")
+        .at_least(2);
+    field("num_iterations", &GrpoSpec::num_iterations, "how often the answers of a round are trained on").at_least(1);
+    field("loss_type", &GrpoSpec::loss_type,
+          "what a token counts: dapo and cispo the same in all answers of a step, grpo and sapo the same in its own "
+          "answer, dr_grpo the same always, luspo more in longer answers");
+    field("importance_sampling_level", &GrpoSpec::importance_sampling_level,
+          "whose probability is compared with what it was drawn by: a token's, or the whole sequence's (GSPO)");
+    field("epsilon", &GrpoSpec::epsilon, "how far a probability may fall before an answer no longer counts").at_least(0);
+    field("epsilon_high", &GrpoSpec::epsilon_high,
+          "how far it may rise; not set: as far as it may fall. Of cispo the largest ratio, usually 5")
+        .at_least(0);
+    field("delta", &GrpoSpec::delta, "ratio above which an answer with a negative advantage no longer counts").above(1);
+    field("sapo_temperature_pos", &GrpoSpec::sapo_temperature_pos, "of sapo: sharpness of the gate for what is rewarded")
+        .above(0);
+    field("sapo_temperature_neg", &GrpoSpec::sapo_temperature_neg, "of sapo: the same for what is not").above(0);
+    field("scale_rewards", &GrpoSpec::scale_rewards,
+          "what differences of rewards are divided by: the deviation within the group, within the whole round, or nothing");
+    field("normalize_rewards", &GrpoSpec::normalize_rewards, "false: the same as scale_rewards: none");
+    field("scale_epsilon", &GrpoSpec::scale_epsilon, "is added to that deviation").above(0);
+    field("mask_truncated_completions", &GrpoSpec::mask_truncated_completions,
+          "answers that came to no end within max_new_tokens are not trained on");
+  }
+};
+
+struct RlooSpec {
+  std::int64_t num_generations = 2;
+  std::int64_t num_iterations = 1;
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high;
+  bool mask_truncated_completions = false;
+
+  template <class Visitor>
+  static void describe(Visitor& field) {
+    field("num_generations", &RlooSpec::num_generations, "answers to each prompt, each compared with the others")
+        .at_least(2);
+    field("num_iterations", &RlooSpec::num_iterations, "how often the answers of a round are trained on").at_least(1);
+    field("epsilon", &RlooSpec::epsilon, "how far an answer's probability may fall before it no longer counts").at_least(0);
+    field("epsilon_high", &RlooSpec::epsilon_high, "how far it may rise; not set: as far as it may fall").at_least(0);
+    field("mask_truncated_completions", &RlooSpec::mask_truncated_completions,
+          "answers that came to no end within max_new_tokens are not trained on");
+  }
+};
+
+}  // namespace muster::spec
