@@ -8,6 +8,7 @@
 #include "cli/terminal.hpp"
 #include "runs/run_comparison.hpp"
 #include "runs/run_details.hpp"
+#include "runs/run_samples.hpp"
 #include "runs/runs.hpp"
 #include "spec/run_spec.hpp"
 #include "spec/schema.hpp"
@@ -26,7 +27,11 @@ struct RunsOptions {
   std::string output = usual_output();
   bool json = false;
   std::string first, second;
+  std::optional<std::size_t> samples;  // prompts whose answers are shown
+  std::optional<std::int64_t> round;
 };
+
+constexpr std::size_t usual_samples = 5;
 
 store::TextPlotForm plot_form() { return {output_width(), 12, output_is_unicode(), output_has_colour()}; }
 
@@ -42,6 +47,14 @@ int list(const RunsOptions& options) {
 int show(const RunsOptions& options) {
   const auto run = store::find_run(options.output, options.first);
   if (!run) return report(run.error());
+  if (options.samples || options.round) {
+    const auto samples = runs::read_samples(*run, options.round);
+    if (!samples) return report(samples.error());
+    const std::size_t prompts = options.samples.value_or(0) == 0 ? usual_samples : *options.samples;
+    options.json ? show_json(runs::samples_json(*samples, prompts) + "\n")
+                 : cli::show(runs::samples_text(*samples, prompts));
+    return 0;
+  }
   const runs::RunDetails details = runs::describe_run(*run);
   options.json ? show_json(runs::run_json(details) + "\n") : cli::show(runs::run_text(details, plot_form()));
   return 0;
@@ -81,6 +94,12 @@ void add_runs_command(CLI::App& program, Action& action) {
       command->add_subcommand("show", "settings, plan, metrics, loss curve, checkpoints and last error of a run");
   add_common(*show_command, *options);
   add_run(*show_command, "NAME", options->first);
+  show_command
+      ->add_option("--samples", options->samples, "instead: what the model answered, of the first N prompts of a round (5)")
+      ->expected(0, 1)
+      ->default_str("0")
+      ->type_name("N");
+  show_command->add_option("--round", options->round, "of which round; otherwise of the newest")->type_name("N");
   CLI::App* compare_command = command->add_subcommand(
       "compare", "settings that differ, final metrics, both loss curves, and the first step at which they differ");
   add_common(*compare_command, *options);

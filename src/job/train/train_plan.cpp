@@ -135,6 +135,7 @@ Result<BatchSizes> batch_sizes(const spec::RunSpec& spec, bool is_given, std::in
 Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings, const host::ChosenDevices& chosen,
                                         const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
+  const bool samples = spec::samples_answers(settings.training.algorithm);
   settings.model.path = model.string();
   if (settings.model.use_lora || !settings.model.adapter_folders.empty()) {
     // Frozen weights are held in the type that is computed in.
@@ -155,7 +156,7 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
   // Of sampled answers those that nothing is learnt from are left out, and ranks share what is there.
   const std::int64_t sharing = chosen.ranks * question->hosts;
-  question->batch = spec::samples_answers(question->workload.algorithm) ? (sizes.all + sharing - 1) / sharing * sharing : sizes.all;
+  question->batch = samples ? (sizes.all + sharing - 1) / sharing * sharing : sizes.all;
   question->micro_batch = sizes.pass;
   question->accumulation = sizes.passes;
   question->workload.sequence = std::min(question->workload.sequence, question->model->config.positions);

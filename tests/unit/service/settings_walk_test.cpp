@@ -40,6 +40,7 @@ struct Sample {
   Words beside = {};
 };
 const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
+const Words by_rewards{"training.algorithm=grpo", "reward.functions=[exact]", "training.batch_size=null"}, by_leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]", "training.batch_size=null"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -81,6 +82,25 @@ const std::vector<Sample> samples{
     {"simpo.beta", "2", {"training.algorithm=simpo"}},
     {"simpo.gamma", "1", {"training.algorithm=simpo"}},
     {"orpo.beta", "0.5", {"training.algorithm=orpo"}},
+    {"training.num_rollouts_per_iteration", "64", by_rewards},
+    {"grpo.num_generations", "4", by_rewards},
+    {"grpo.num_iterations", "2", by_rewards},
+    {"grpo.loss_type", "grpo", by_rewards},
+    {"grpo.importance_sampling_level", "sequence", by_rewards},
+    {"grpo.epsilon", "0.3", by_rewards},
+    {"grpo.epsilon_high", "0.3", by_rewards},
+    {"grpo.delta", "2", by_rewards},
+    {"grpo.sapo_temperature_pos", "2", by_rewards},
+    {"grpo.sapo_temperature_neg", "2", by_rewards},
+    {"grpo.scale_rewards", "batch", by_rewards},
+    {"grpo.normalize_rewards", "false", by_rewards},
+    {"grpo.scale_epsilon", "0.5", by_rewards},
+    {"grpo.mask_truncated_completions", "true", by_rewards},
+    {"rloo.num_generations", "4", by_leave_one_out},
+    {"rloo.num_iterations", "2", by_leave_one_out},
+    {"rloo.epsilon", "0.3", by_leave_one_out},
+    {"rloo.epsilon_high", "0.3", by_leave_one_out},
+    {"rloo.mask_truncated_completions", "true", by_leave_one_out},
     {"kto.beta", "0.5", {"training.algorithm=kto"}},
     {"kto.desirable_weight", "0.5", {"training.algorithm=kto"}},
     {"kto.undesirable_weight", "0.5", {"training.algorithm=kto"}},

@@ -1,0 +1,219 @@
+"""Training by rewards: the same bits however it is laid out, killed or not; what is refused; what is shown."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import train_runs
+
+SETTINGS = {"algorithm": "grpo", "max_steps": 6, "learning_rate": 5e-3, "deterministic": "true", "sequence_length": 64,
+            "num_rollouts_per_iteration": 16, "batch_size": 8, "micro_batch_size": 3, "generation.max_new_tokens": 8,
+            "grpo.num_generations": 4, "grpo.num_iterations": 2, "reward.functions": "digits,length", "reward.length_margin": 4}
+FSDP = {"distributed.strategy": "fsdp"}
+# Ranks, answers of a pass, answers written side by side, where the state is.
+LAYOUTS = [(1, 8, 3, {}), (2, 3, 2, {}), (3, 1, 16, {}), (4, 2, 1, {}), (2, 2, 4, FSDP), (3, 4, 2, FSDP),
+           (4, 1, 3, FSDP | {"distributed.fsdp_sharding_strategy": "hybrid_shard", "distributed.fsdp_group_size": 2})]
+
+
+@pytest.fixture(scope="module")
+def rows(classroom):
+    """A round takes 4 of 6 prompts; the second one of each epoch is smaller."""
+    return classroom.data([{"prompt": row["prompt"], "answer": row["completion"]} for row in train_runs.pairs(6, seed=4)])
+
+
+def train(classroom, rows, ranks=1, **settings):
+    return classroom.train(classroom.model("llama-tied"), rows, ranks, **SETTINGS | settings)
+
+
+def table_of(run):
+    """metrics.csv without what is time."""
+    with open(run.folder / "metrics.csv", newline="") as file:
+        return [{name: value for name, value in row.items() if "second" not in name} for row in csv.DictReader(file)]
+
+
+def rollouts_of(run):
+    return {path.name: path.read_text() for path in sorted((run.folder / "rollouts").iterdir())}
+
+
+def assert_same_run(one, other):
+    train_runs.assert_same_bits(one, other)
+    assert table_of(one) == table_of(other)
+    assert rollouts_of(one) == rollouts_of(other)
+
+
+@pytest.fixture(scope="module")
+def alone(classroom, rows):
+    return train(classroom, rows)
+
+
+@pytest.mark.parametrize("ranks, pass_size, at_once, words", LAYOUTS)
+def test_every_layout_gives_the_same_answers_and_bits(classroom, rows, alone, ranks, pass_size, at_once, words):
+    run = train(classroom, rows, ranks, micro_batch_size=pass_size, **{"generation.batch_size": at_once} | words)
+    assert_same_run(alone, run)
+    assert len({row["loss"] for row in table_of(run)}) > 3
+    assert len({row["reward"] for row in table_of(run)}) > 1
+
+
+def test_answers_are_written_down_with_what_they_earned(classroom, rows, alone):
+    table, files = table_of(alone), rollouts_of(alone)
+    assert list(files) == ["round-000001.jsonl", "round-000002.jsonl"]
+    first, *answers = map(json.loads, files["round-000001.jsonl"].splitlines())
+    assert first["round"] == 1 and first["answers"] == len(answers) == 16
+    assert [answer["sample"] for answer in answers] == [0, 1, 2, 3] * 4
+    rewards = [answer["reward"] for answer in answers]
+    assert float(table[0]["reward"]) == pytest.approx(sum(rewards) / 16)
+    for answer in answers:
+        assert answer["reward"] == pytest.approx(answer["parts"]["digits"] + answer["parts"]["length"])
+        assert len(answer["tokens"]) == len(answer["log_probabilities"]) <= 8
+        assert answer["ended"] or len(answer["tokens"]) == 8
+    for begin in range(0, 16, 4):
+        assert sum(answer["advantage"] for answer in answers[begin:begin + 4]) == pytest.approx(0, abs=1e-9)
+
+
+def cut_back(run, step):
+    """As if the run had been killed after this checkpoint."""
+    for folder in (run.folder / "checkpoints").iterdir():
+        if folder.name.startswith("step-") and int(folder.name[5:]) > step:
+            shutil.rmtree(folder)
+    (run.folder / "result.json").unlink()
+
+
+@pytest.mark.parametrize("step, gone", [(2, []), (4, ["round-000002.jsonl"])])
+def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(classroom, rows, alone, step, gone):
+    """In the middle of the first round, and at its end, when the answers of the second are gone."""
+    begun = train(classroom, rows, 2, save_steps=2)
+    cut_back(begun, step)
+    for name in gone:
+        (begun.folder / "rollouts" / name).unlink()
+    settings = SETTINGS | FSDP | {"save_steps": 2, "experiment.resume": begun.folder}
+    gone_on = classroom.start(classroom.model("llama-tied"), rows, 3, **settings)
+    assert gone_on.code == 0 and f"resuming after step {step}" in gone_on.text, gone_on.text
+    assert_same_run(alone, begun)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_answers_that_are_damaged_are_not_trained_on(classroom, rows, alone, damage):
+    begun = train(classroom, rows, save_steps=2)
+    cut_back(begun, 2)
+    path = begun.folder / "rollouts/round-000001.jsonl"
+    text = path.read_text()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_text(text[:-200] if damage == "cut" else text.replace('"ended":true', '"ended":false', 1))
+    run = classroom.start(classroom.model("llama-tied"), rows, **SETTINGS | {"save_steps": 2, "experiment.resume": begun.folder})
+    assert run.code != 0 and str(path) in run.text and "checkpoint at the beginning of a round" in run.text, run.text
+
+
+def test_a_run_killed_at_any_moment_goes_on_as_if_nothing_had_happened(classroom, rows, alone):
+    output = classroom.folder / "killed"
+    words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in (SETTINGS | {"save_steps": 1}).items()]
+    command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}",
+               f"experiment.output={output}", *words]
+    kills = 0
+    for attempt in range(30):
+        ranks, wait = 1 + attempt % 3, 0.4 + 0.13 * attempt
+        more = ["--resume"] if output.exists() and any(output.iterdir()) else []
+        running = subprocess.Popen([*command, f"distributed.ranks={ranks}", *more], env=classroom.environment, cwd=classroom.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True)
+        try:
+            _, text = running.communicate(timeout=wait)
+            assert running.returncode == 0, text
+            break
+        except subprocess.TimeoutExpired:
+            os.kill(running.pid, signal.SIGKILL)
+            running.communicate(timeout=60)
+            kills += 1
+    (folder,) = output.iterdir()
+    assert kills >= 3
+    assert_same_run(alone, train_runs.Run(0, "", folder))
+
+
+def test_a_program_judges_and_sees_the_row(classroom, tmp_path):
+    judge = tmp_path / "judge.py"
+    judge.write_text("import json, sys\n"
+                     "for line in sys.stdin:\n"
+                     "    asked = json.loads(line)\n"
+                     "    reward = asked['row']['level'] * len(asked['completion']) if asked['row']['level'] else None\n"
+                     "    print(json.dumps({'id': asked['id'], 'reward': reward}), flush=True)\n")
+    data = classroom.data([{"prompt": row["prompt"], "level": i} for i, row in enumerate(train_runs.pairs(4, seed=4))])
+    words = {"reward.functions": "program", "reward.program": f"{sys.executable} {judge}", "max_steps": 1}
+    run = train(classroom, data, 2, **words)
+    answers = [json.loads(line) for line in rollouts_of(run)["round-000001.jsonl"].splitlines()[1:]]
+    assert float(table_of(run)[0]["unjudged"]) == 4
+    for answer in answers:
+        level = answer["prompt"]
+        assert answer["reward"] == (level * len(answer["answer"]) if level else None)
+        assert level or answer["advantage"] == 0
+
+
+def test_a_program_that_fails_ends_the_run_and_is_named(classroom, rows, tmp_path):
+    judge = tmp_path / "judge.sh"
+    judge.write_text("echo nonsense\ncat > /dev/null\n")
+    words = SETTINGS | {"reward.functions": "program", "reward.program": f"sh {judge}", "distributed.max_restarts": 0}
+    run = classroom.start(classroom.model("llama-tied"), rows, 2, **words)
+    assert run.code != 0 and "nonsense" in run.text, run.text
+
+
+def test_rounds_are_evaluated_by_exact_match(classroom, rows):
+    run = train(classroom, rows, 2, eval_steps=3, **{"data.eval_path": rows})
+    assert [row["exact_match"] != "" for row in table_of(run)] == [False, False, True, False, False, True]
+
+
+def test_answers_that_all_earn_the_same_teach_nothing(classroom, rows):
+    run = train(classroom, rows, max_steps=2, **{"reward.functions": "exact"})
+    assert [float(row["frac_reward_zero_std"]) for row in table_of(run)] == [1, 1]
+    assert [float(row["gradient_norm"]) for row in table_of(run)] == [0, 0]
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"reward.functions": "[]"}, "reward.functions=[exact]"),
+    ({"num_rollouts_per_iteration": 15}, "as 16"),
+    ({"batch_size": 32}, "a step has 32 answers, and a round 16"),
+    ({"generation.temperature": 0}, "generation.temperature is 0"),
+    ({"generation.repetition_penalty": 1.2}, "generation.repetition_penalty"),
+    ({"grpo.num_generations": 1}, "grpo.num_generations"),
+    ({"grpo.loss_type": "luspo"}, "grpo.importance_sampling_level=sequence"),
+    ({"grpo.loss_type": "bnpo"}, "bnpo"),
+    ({"packing": "true"}, "training.packing"),
+    ({"sequence_length": 5}, "training.sequence_length"),
+    ({"algorithm": "ppo"}, "a critic"),
+])
+def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, words):
+    run = classroom.start(classroom.model("llama-tied"), rows, 2, **SETTINGS | settings)
+    assert run.code in (2, 3) and words in run.text, run.text
+    assert not run.folder.joinpath("metrics.csv").exists()
+
+
+@pytest.mark.parametrize("row, words", [
+    ({"text": "a"}, "no \"prompt\" or \"question\""),
+    ({"prompt": " "}, "its prompt is empty"),
+    ({"prompt": "a"}, "it has no right answer, and reward.functions=digits compares with it"),
+])
+def test_a_bad_row_is_refused_with_its_file_and_line(classroom, row, words):
+    data = classroom.data([{"prompt": "a", "answer": "b"}, {"question": "c", "solution": "d"}, row])
+    run = classroom.start(classroom.model("llama-tied"), data, **SETTINGS)
+    assert run.code == 2 and f"{data}:3: " in run.text and words in run.text, run.text
+
+
+def test_the_example_learns_from_rewards(classroom):
+    """Cut short: the model it begins with is made, gets most sums right, and then more of them."""
+    output = classroom.folder / "example"
+    command = [str(train_runs.PROGRAM), "train", "--config", str(train_runs.ROOT / "examples/grpo_arithmetic.yaml"), "--device", "cpu",
+               "--ranks", "2", "training.max_steps=25", "training.num_rollouts_per_iteration=1024", f"experiment.output={output}"]
+    done = subprocess.run(command, env=classroom.environment, cwd=classroom.folder, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "made first, once" in done.stderr and "reward 0." in done.stderr
+    (folder,) = output.iterdir()
+    table = table_of(train_runs.Run(0, done.stderr, folder))
+    rewards = [float(row["reward"]) for row in table]
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.05
+    assert float(table[-1]["exact_match"]) > 0.7
