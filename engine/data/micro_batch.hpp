@@ -22,6 +22,8 @@ struct MicroBatch {
   std::vector<double> advantages;          // one for each of parts
   std::vector<std::int64_t> copies;        // answers that each of parts stands for: they are all the same
   std::vector<float> sampled;              // log-probabilities that targets were drawn by
+  std::vector<float> reference;            // and those of the reference, where there is one
+  bool without_adapters = false;           // computed as if the model had none
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
   bool operator==(const MicroBatch&) const = default;

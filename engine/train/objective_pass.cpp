@@ -9,7 +9,10 @@ namespace {
 model::Batch model_batch(const data::MicroBatch& batch) {
   model::Batch made;
   made.tokens = batch.tokens;
-  for (const std::int64_t rows : batch.parts) made.parts.push_back({rows, 0, rows});
+  for (const std::int64_t rows : batch.parts) {
+    model::SequencePart& part = made.parts.emplace_back(model::SequencePart{rows, 0, rows});
+    if (batch.without_adapters) part.adapter = -1;
+  }
   return made;
 }
 

@@ -50,7 +50,7 @@ std::string strategy_words(const Layout& layout) {
 std::string_view name(Component component) {
   constexpr std::array<std::string_view, component_count> names{
       "weights",   "quantization",    "buffers", "master_weights", "gradients", "optimizer",
-      "adapters",  "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
+      "adapters",  "reference", "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
       "workspace", "allocator_slack", "nccl",    "cuda_context"};
   return names[static_cast<std::size_t>(component)];
 }
@@ -362,6 +362,9 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   }
   memory[Component::buffers] = weight.buffer_bytes;
   const std::int64_t adapters = divided(share.adapters, parts * shards);
+  if (workload.reference)
+    memory[Component::reference] =
+        workload.packed ? share.parameter_bytes : share.parameters * compute_width(workload);
   if (!training) {
     memory[Component::adapters] = adapters * compute_width(workload);
     return;

@@ -21,6 +21,7 @@ enum class Component {
   gradients,
   optimizer,
   adapters,  // their weights, gradients and optimizer
+  reference,  // weights of what a policy is held to
   activations,
   logits,
   kv_cache,
@@ -32,7 +33,7 @@ enum class Component {
   nccl,
   context,
 };
-inline constexpr std::size_t component_count = 16;
+inline constexpr std::size_t component_count = 17;
 std::string_view name(Component component);  // "kv_cache"
 // Whether PyTorch's allocator counts it: max_memory_allocated.
 constexpr bool is_allocated(Component component) { return component < Component::slack; }

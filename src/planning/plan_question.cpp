@@ -17,6 +17,12 @@ namespace {
 
 using plan::WeightType;
 
+// Of adapters that are trained from nothing the reference is the model without them.
+bool has_reference_copy(const spec::RunSpec& spec) {
+  const auto policy = spec.policy_options();
+  return policy && policy->beta > 0 && (!spec.model.use_lora || !spec.model.adapter_folders.empty());
+}
+
 bool asks_for_mixed(const spec::TrainingSpec& training) {
   using spec::MixedPrecision;
   return training.bf16 || training.fp16 || training.mixed_precision == MixedPrecision::bfloat16 ||
@@ -315,8 +321,10 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   if (training)
     if (auto taken = take_adapters(question, spec.model); !taken) return taken.error();
   if (training) {
+    question.workload.reference = has_reference_copy(spec);
     question.workload.together = spec::learns_from_pairs(spec.training.algorithm) ? 2 : 1;
-    question.workload.weighed = spec::learns_from_preferences(spec.training.algorithm);
+    question.workload.weighed =
+        spec::learns_from_preferences(spec.training.algorithm) || spec::samples_answers(spec.training.algorithm);
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;
     question.accumulation = spec.training.gradient_accumulation_steps;

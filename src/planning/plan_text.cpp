@@ -31,7 +31,8 @@ const std::vector<BarPart>& bar_parts() {
   static const std::vector<BarPart> parts{
       {"█",
        "model",
-       {Component::weights, Component::quantization, Component::buffers, Component::master, Component::adapters}},
+       {Component::weights, Component::quantization, Component::buffers, Component::master, Component::adapters,
+        Component::reference}},
       {"▓",
        "gradients and optimizer",
        {Component::gradients, Component::optimizer, Component::buckets, Component::gathered}},

@@ -81,6 +81,10 @@ void find_policy_contradictions(const RunSpec& spec, const auto& report) {
       grpo.importance_sampling_level != RatioLevel::token)
     report("grpo.loss_type", fmt::format("is {}, which compares tokens", write(grpo.loss_type)),
            "grpo.importance_sampling_level=token");
+  if (grpo.beta > 0 && grpo.importance_sampling_level != RatioLevel::token)
+    report("grpo.beta", fmt::format("is {}, and compares tokens, where grpo.importance_sampling_level compares sequences",
+                                    grpo.beta),
+           "grpo.beta=0, or grpo.importance_sampling_level=token");
   const auto policy = spec.policy_options();
   if (!policy) return;
   if (policy->answers % policy->group != 0)

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 6> of_judgements{
     "rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected", "kl"};
 
 // TRL's names.
-constexpr std::array<std::string_view, 4> of_policies{"clip_ratio/low_mean", "clip_ratio/high_mean",
+constexpr std::array<std::string_view, 5> of_policies{"kl", "clip_ratio/low_mean", "clip_ratio/high_mean",
                                                       "clip_ratio/region_mean",
                                                       "sampling/sampling_logp_difference/mean"};
 

@@ -37,6 +37,7 @@ struct PolicyOptions {
   RewardScale scale = RewardScale::group;
   double scale_floor = 1e-4;   // is added to what rewards are divided by
   bool leave_one_out = false;  // an answer is compared with the others of its group, itself left out
+  double beta = 0;             // how much the policy is held to the reference; 0: there is none
   bool masks_cut = false;      // answers without an end are not trained on
   std::int64_t most_tokens = 256;
   double temperature = 1;
@@ -60,6 +61,7 @@ struct PolicyOptions {
     visit("scale", self.scale);
     visit("scale_floor", self.scale_floor);
     visit("leave_one_out", self.leave_one_out);
+    visit("beta", self.beta);
     visit("masks_cut", self.masks_cut);
     visit("most_tokens", self.most_tokens);
     visit("temperature", self.temperature);

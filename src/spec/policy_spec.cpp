@@ -12,6 +12,7 @@ PolicyOptions common_options(const Section& section, const TrainingSpec& trainin
   options.iterations = section.num_iterations;
   options.clip_low = section.epsilon;
   options.clip_high = section.epsilon_high.value_or(section.epsilon);
+  options.beta = section.beta;
   options.masks_cut = section.mask_truncated_completions;
   options.most_tokens = generation.max_new_tokens;
   options.temperature = generation.temperature;

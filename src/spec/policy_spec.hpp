@@ -15,6 +15,7 @@ struct GrpoSpec {
   double epsilon = 0.2;
   std::optional<double> epsilon_high;
   std::optional<double> delta;
+  double beta = 0;
   double sapo_temperature_pos = 1.0;
   double sapo_temperature_neg = 1.05;
   RewardScale scale_rewards = RewardScale::group;
@@ -37,6 +38,7 @@ struct GrpoSpec {
           "how far it may rise; not set: as far as it may fall. Of cispo the largest ratio, usually 5")
         .at_least(0);
     field("delta", &GrpoSpec::delta, "ratio above which an answer with a negative advantage no longer counts").above(1);
+    field("beta", &GrpoSpec::beta, "how much the policy is held to what it began as; 0: not at all").at_least(0);
     field("sapo_temperature_pos", &GrpoSpec::sapo_temperature_pos, "of sapo: sharpness of the gate for what is rewarded")
         .above(0);
     field("sapo_temperature_neg", &GrpoSpec::sapo_temperature_neg, "of sapo: the same for what is not").above(0);
@@ -54,6 +56,7 @@ struct RlooSpec {
   std::int64_t num_iterations = 1;
   double epsilon = 0.2;
   std::optional<double> epsilon_high;
+  double beta = 0.05;
   bool mask_truncated_completions = false;
 
   template <class Visitor>
@@ -63,6 +66,9 @@ struct RlooSpec {
     field("num_iterations", &RlooSpec::num_iterations, "how often the answers of a round are trained on").at_least(1);
     field("epsilon", &RlooSpec::epsilon, "how far an answer's probability may fall before it no longer counts").at_least(0);
     field("epsilon_high", &RlooSpec::epsilon_high, "how far it may rise; not set: as far as it may fall").at_least(0);
+    field("beta", &RlooSpec::beta,
+          "what rewards lose for answers that are likelier than by what the policy began as; 0: nothing")
+        .at_least(0);
     field("mask_truncated_completions", &RlooSpec::mask_truncated_completions,
           "answers that came to no end within max_new_tokens are not trained on");
   }

@@ -44,6 +44,14 @@ PolicyTerm policy_term(const spec::PolicyOptions& options, double advantage, dou
   return clipped_term(options, advantage, ratio);
 }
 
+double hold_to_reference(PolicyTerm& term, double beta, double log_ratio, double log_probability, double reference) {
+  const double ratio = std::exp(log_ratio), away = reference - log_probability;
+  const double divergence = ratio * (std::expm1(away) - away);
+  term.loss += beta * divergence;
+  term.slope -= beta * ratio * away;
+  return divergence;
+}
+
 double share_of_token(const spec::PolicyOptions& options, std::int64_t answer_tokens) {
   const bool by_answer = options.loss == spec::PolicyLoss::grpo || options.loss == spec::PolicyLoss::sapo;
   return by_answer ? 1 / static_cast<double>(std::max<std::int64_t>(answer_tokens, 1)) : 1;

@@ -16,7 +16,7 @@
 namespace muster::train {
 namespace {
 
-constexpr std::size_t columns = 5;  // the loss, and spec::metrics_beside_loss
+constexpr std::size_t columns = 6;  // the loss, and spec::metrics_beside_loss
 
 class Policy final : public Objective {
  public:
@@ -39,7 +39,7 @@ class Policy final : public Objective {
   at::Tensor weigh(const TrainedRows& rows) const override {
     at::Tensor weights = at::empty({std::ssize(rows.batch.trained_rows)}, at::kFloat);
     auto* weight = weights.mutable_data_ptr<float>();
-    visit(rows, [&](const Answer& answer, std::int64_t row, const PolicyTerm& term, double) {
+    visit(rows, [&](const Answer& answer, std::int64_t row, const PolicyTerm& term, const Measured&) {
       const double length = options_.level == spec::RatioLevel::product ? static_cast<double>(answer.rows.count) : 1;
       weight[row] = static_cast<float>(-term.slope * answer.share * length * answer.copies);
     });
@@ -51,12 +51,12 @@ class Policy final : public Objective {
     at::Tensor terms = at::zeros({static_cast<std::int64_t>(columns), count}, at::kFloat);
     auto* number = terms.mutable_data_ptr<float>();
     const Divisors divisors = divisors_of(rows.step.totals);
-    visit(rows, [&](const Answer& answer, std::int64_t row, const PolicyTerm& term, double log_ratio) {
+    visit(rows, [&](const Answer& answer, std::int64_t row, const PolicyTerm& term, const Measured& measured) {
       const double clips = options_.level == spec::RatioLevel::token ? divisors.tokens
                                                                      : divisors.answers / answer.tokens();
       const std::array<double, columns> found{
-          term.loss * answer.share, term.clipped_low ? clips : 0, term.clipped_high ? clips : 0,
-          term.clipped_low || term.clipped_high ? clips : 0, std::abs(log_ratio) * divisors.weighed};
+          term.loss * answer.share, measured.divergence * divisors.tokens, term.clipped_low ? clips : 0, term.clipped_high ? clips : 0,
+          term.clipped_low || term.clipped_high ? clips : 0, std::abs(measured.log_ratio) * divisors.weighed};
       for (std::size_t column = 0; column < columns; ++column)
         number[static_cast<std::int64_t>(column) * count + row] = static_cast<float>(found[column] * answer.copies);
     });
@@ -85,8 +85,12 @@ class Policy final : public Objective {
     return {part(totals.trained_tokens), part(totals.units), part(totals.weighed_tokens)};
   }
 
-  using TokenVisit = std::function<void(const Answer&, std::int64_t row, const PolicyTerm&, double log_ratio)>;
-  // log_ratio: of the token alone, whatever the level.
+  // Of a token, whatever the level.
+  struct Measured {
+    double log_ratio = 0;
+    double divergence = 0;  // from the reference
+  };
+  using TokenVisit = std::function<void(const Answer&, std::int64_t row, const PolicyTerm&, const Measured&)>;
   void visit(const TrainedRows& rows, const TokenVisit& token) const {
     const at::Tensor host = rows.log_probabilities.defined() ? rows.log_probabilities.cpu() : at::Tensor();
     const float* now = host.defined() ? host.const_data_ptr<float>() : nullptr;
@@ -105,7 +109,16 @@ class Policy final : public Objective {
       for (std::int64_t row = answer.rows.first; row < answer.rows.first + answer.rows.count; ++row) {
         const double own = probability(row) - drawn(row);
         const double ratio = options_.level == spec::RatioLevel::token ? own : whole;
-        token(answer, row, policy_term(options_, answer.advantage, rows.step.is_fresh ? 0 : ratio, probability(row)), own);
+        const double log_ratio = rows.step.is_fresh ? 0 : ratio;
+        PolicyTerm term = policy_term(options_, answer.advantage, log_ratio, probability(row));
+        Measured measured{own, 0};
+        if (!rows.batch.reference.empty()) {
+          const auto reference = static_cast<double>(rows.batch.reference[static_cast<std::size_t>(row)]);
+          measured.divergence =
+              options_.leave_one_out ? drawn(row) - reference
+                                     : hold_to_reference(term, options_.beta, log_ratio, probability(row), reference);
+        }
+        token(answer, row, term, measured);
       }
     }
   }

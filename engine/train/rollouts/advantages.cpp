@@ -36,6 +36,23 @@ std::vector<double> rewards_of(std::span<const Rollout> answers) {
   return rewards;
 }
 
+// Less what the answer is likelier than by the reference, where rewards and not losses hold the policy to it.
+double penalized(const Rollout& answer, const spec::PolicyOptions& options) {
+  double reward = *answer.reward;
+  if (!options.leave_one_out) return reward;
+  double divergence = 0;
+  for (std::size_t i = 0; i < answer.reference.size(); ++i)
+    divergence += static_cast<double>(answer.log_probabilities[i]) - static_cast<double>(answer.reference[i]);
+  return reward - options.beta * divergence;
+}
+
+std::vector<double> penalized_rewards(std::span<const Rollout> answers, const spec::PolicyOptions& options) {
+  std::vector<double> rewards;
+  for (const Rollout& answer : answers)
+    if (answer.reward) rewards.push_back(penalized(answer, options));
+  return rewards;
+}
+
 bool all_equal(const std::vector<double>& values) {
   return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
 }
@@ -43,10 +60,10 @@ bool all_equal(const std::vector<double>& values) {
 }  // namespace
 
 void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options) {
-  const double of_all = spread_of(rewards_of(answers)).deviation;
+  const double of_all = spread_of(penalized_rewards(answers, options)).deviation;
   for (std::size_t begin = 0; begin < answers.size(); begin += static_cast<std::size_t>(options.group)) {
     const std::span group(answers.data() + begin, static_cast<std::size_t>(options.group));
-    const std::vector<double> rewards = rewards_of(group);
+    const std::vector<double> rewards = penalized_rewards(group, options);
     const Spread spread = spread_of(rewards);
     // Equal rewards have a mean that may differ from them by a rounding.
     const bool tells_nothing = spread.count < 2 || all_equal(rewards);
@@ -56,7 +73,7 @@ void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& o
     if (options.scale == spec::RewardScale::group) scale /= spread.deviation + options.scale_floor;
     if (options.scale == spec::RewardScale::batch) scale /= of_all + options.scale_floor;
     for (Rollout& answer : group)
-      answer.advantage = answer.reward && !tells_nothing ? (*answer.reward - spread.mean) * scale : 0;
+      answer.advantage = answer.reward && !tells_nothing ? (penalized(answer, options) - spread.mean) * scale : 0;
   }
 }
 

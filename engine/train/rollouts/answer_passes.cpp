@@ -21,7 +21,7 @@ std::vector<Distinct> distinct_answers(const AnswerBatch& batch, data::StepTotal
     ++totals.units;
     if (batch.masks_cut && !answer.ended) continue;
     totals.trained_tokens += answer.length();
-    if (answer.advantage == 0) continue;
+    if (answer.advantage == 0 && answer.reference.empty()) continue;
     totals.weighed_tokens += answer.length();
     const auto [place, is_new] = places.try_emplace(
         Key{answer.prompt, answer.tokens, answer.log_probabilities, answer.advantage}, distinct.size());
@@ -33,8 +33,10 @@ std::vector<Distinct> distinct_answers(const AnswerBatch& batch, data::StepTotal
   return distinct;
 }
 
-void add_answer(data::MicroBatch& pass, const Distinct& distinct, const std::vector<std::int32_t>& prompt) {
-  const Rollout& answer = *distinct.answer;
+}  // namespace
+
+void add_answer(data::MicroBatch& pass, const Rollout& answer, std::int64_t copies,
+                const std::vector<std::int32_t>& prompt) {
   const std::int64_t first = pass.rows();
   pass.tokens.insert(pass.tokens.end(), prompt.begin(), prompt.end());
   pass.tokens.insert(pass.tokens.end(), answer.tokens.begin(), answer.tokens.end() - 1);
@@ -42,15 +44,14 @@ void add_answer(data::MicroBatch& pass, const Distinct& distinct, const std::vec
   pass.samples.push_back(answer.prompt);
   pass.labels.push_back(0);
   pass.advantages.push_back(answer.advantage);
-  pass.copies.push_back(distinct.copies);
+  pass.copies.push_back(copies);
   for (std::int64_t i = 0; i < answer.length(); ++i) {
     pass.trained_rows.push_back(first + std::ssize(prompt) - 1 + i);
     pass.targets.push_back(answer.tokens[static_cast<std::size_t>(i)]);
   }
   pass.sampled.insert(pass.sampled.end(), answer.log_probabilities.begin(), answer.log_probabilities.end());
+  pass.reference.insert(pass.reference.end(), answer.reference.begin(), answer.reference.end());
 }
-
-}  // namespace
 
 void fill_passes(data::LoadedStep& step, const AnswerBatch& batch, const data::RankPlace& place) {
   const std::vector<Distinct> distinct = distinct_answers(batch, step.totals);
@@ -64,7 +65,10 @@ void fill_passes(data::LoadedStep& step, const AnswerBatch& batch, const data::R
   }
   for (const std::vector<data::Unit>& shared : data::share(units, place)) {
     data::MicroBatch& pass = step.passes.emplace_back();
-    for (const data::Unit& unit : shared) add_answer(pass, distinct[unit.front()], prompt_of(distinct[unit.front()]));
+    for (const data::Unit& unit : shared) {
+      const Distinct& one = distinct[unit.front()];
+      add_answer(pass, *one.answer, one.copies, prompt_of(one));
+    }
   }
   if (step.passes.empty()) step.passes.emplace_back();  // nothing is learnt; every rank takes part in the exchanges
 }

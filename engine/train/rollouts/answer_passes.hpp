@@ -18,6 +18,10 @@ struct AnswerBatch {
   bool masks_cut = false;                                    // answers without an end count for nothing
 };
 
+// Its prompt and tokens as one more sequence of the pass; copies: answers like it.
+void add_answer(data::MicroBatch& pass, const Rollout& answer, std::int64_t copies,
+                const std::vector<std::int32_t>& prompt);
+
 // passes, rows and totals. Answers that nothing is learnt from are in no pass, though they count in the totals; equal ones
 // are computed once. What is computed follows from the answers alone, not from ranks.
 void fill_passes(data::LoadedStep& step, const AnswerBatch& batch, const data::RankPlace& place);

@@ -12,11 +12,12 @@ namespace muster::train {
 struct Rollout {
   std::int64_t prompt = 0;  // its number in the data
   std::int64_t sample = 0;  // which of the answers to it
-  std::vector<std::int32_t> tokens;
-  std::vector<float> log_probabilities;  // that they were drawn by
-  bool ended = false;                    // with an end token, which is its last one
-  std::optional<double> reward;
-  std::vector<std::optional<double>> parts;  // of the reward, by function
+  std::vector<std::int32_t> tokens = {};
+  std::vector<float> log_probabilities = {};  // that they were drawn by
+  std::vector<float> reference = {};          // that the reference gives them; empty: there is none
+  bool ended = false;                         // with an end token, which is its last one
+  std::optional<double> reward = {};
+  std::vector<std::optional<double>> parts = {};  // of the reward, by function
   double advantage = 0;                      // over the other answers to the prompt; 0 where there is no reward
 
   std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }

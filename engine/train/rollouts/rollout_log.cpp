@@ -20,12 +20,24 @@ std::string line_of(const Line& line) {
 
 Line number_or_null(const std::optional<double>& number) { return number ? Line(*number) : Line(nullptr); }
 
+// A float32 is the same number as a double, and reads back as what it was.
+Line as_doubles(const std::vector<float>& values) {
+  Line list = Line::array();
+  for (const float value : values) list.push_back(static_cast<double>(value));
+  return list;
+}
+
+std::vector<float> as_floats(const Line& list) {
+  std::vector<float> values;
+  for (const Line& value : list) values.push_back(static_cast<float>(value.get<double>()));
+  return values;
+}
+
 std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
-  Line parts = Line::object(), values = Line::array();
+  Line parts = Line::object();
   for (std::size_t i = 0; i < rollout.parts.size(); ++i)
     parts[std::string(texts.functions.at(i))] = number_or_null(rollout.parts[i]);
-  for (const float value : rollout.log_probabilities) values.push_back(static_cast<double>(value));
-  return line_of({{"prompt", rollout.prompt},
+  Line line{{"prompt", rollout.prompt},
                   {"sample", rollout.sample},
                   {"question", texts.question(rollout)},
                   {"answer", texts.answer(rollout)},
@@ -34,7 +46,9 @@ std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
                   {"advantage", rollout.advantage},
                   {"ended", rollout.ended},
                   {"tokens", rollout.tokens},
-                  {"log_probabilities", std::move(values)}});
+                  {"log_probabilities", as_doubles(rollout.log_probabilities)}};
+  if (!rollout.reference.empty()) line["reference"] = as_doubles(rollout.reference);
+  return line_of(line);
 }
 
 std::optional<double> optional_number(const Line& value) {
@@ -50,8 +64,8 @@ Rollout rollout_of(const Line& line) {
   rollout.advantage = line.at("advantage").get<double>();
   rollout.ended = line.at("ended").get<bool>();
   rollout.tokens = line.at("tokens").get<std::vector<std::int32_t>>();
-  for (const Line& value : line.at("log_probabilities"))
-    rollout.log_probabilities.push_back(static_cast<float>(value.get<double>()));
+  rollout.log_probabilities = as_floats(line.at("log_probabilities"));
+  if (line.contains("reference")) rollout.reference = as_floats(line.at("reference"));
   return rollout;
 }
 

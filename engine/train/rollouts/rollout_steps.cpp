@@ -13,6 +13,7 @@
 #include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
+#include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/rollout_exchange.hpp"
 #include "train/rollouts/rollout_log.hpp"
 
@@ -35,13 +36,14 @@ struct Prompts {
 class RolloutSteps final : public StepSource {
  public:
   RolloutSteps(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained, Prompts prompts,
-               reward::Judge judge)
+               reward::Judge judge, std::unique_ptr<ReferenceModel> reference)
       : task_(task),
         policy_(*task.policy),
         context_(context),
         text_(trained.text()),
         prompts_(std::move(prompts)),
         judge_(std::move(judge)),
+        reference_(std::move(reference)),
         sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
         schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
                   policy_.answers / policy_.group) {
@@ -83,6 +85,7 @@ class RolloutSteps final : public StepSource {
   const chat::ModelText& text_;
   Prompts prompts_;
   reward::Judge judge_;
+  std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
   LockstepSampler sampler_;
   data::BatchSchedule schedule_;
   std::int64_t longest_ = 0;  // prompt and answer together
@@ -185,9 +188,13 @@ Result<std::vector<Rollout>> RolloutSteps::sample(SourcedStep& step) {
                      fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
                                  cursor_.round + 1, given.index + 1),
                      "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
-    own.push_back({given.index, given.sample, std::move(given.tokens), std::move(given.log_probabilities),
-                   given.finish == generate::Finish::stop, std::nullopt, {}, 0});
+    own.push_back({.prompt = given.index,
+                   .sample = given.sample,
+                   .tokens = std::move(given.tokens),
+                   .log_probabilities = std::move(given.log_probabilities),
+                   .ended = given.finish == generate::Finish::stop});
   }
+  if (reference_) reference_->score(own, prompts_.tokens);
   step.sampling = seconds_since(began);
   const auto began_judging = Clock::now();
   if (judged) judged = judge(own);
@@ -268,8 +275,14 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
     prompts.tokens.push_back(question.tokens);
     prompts.questions.push_back(std::move(question));
   }
-  return std::unique_ptr<StepSource>(
-      std::make_unique<RolloutSteps>(task, context, trained, std::move(prompts), std::move(*judge)));
+  std::unique_ptr<ReferenceModel> reference;
+  if (task.policy->beta > 0) {
+    auto made = ReferenceModel::make(task, context, trained);
+    if (!made) return made.error();
+    reference = std::move(*made);
+  }
+  return std::unique_ptr<StepSource>(std::make_unique<RolloutSteps>(
+      task, context, trained, std::move(prompts), std::move(*judge), std::move(reference)));
 }
 
 }  // namespace muster::train

@@ -187,10 +187,22 @@ Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedD
   return schedule.steps_of(spec.training.num_epochs.value_or(1));
 }
 
-// Answers that a rank writes side by side.
-std::int64_t sampled_at_once(const spec::RunSpec& spec, const spec::PolicyOptions& policy, std::int64_t ranks) {
+// Answers that a rank writes side by side: no more than what their keys and values have room for where activations are
+// during training, and what the device has left.
+std::int64_t sampled_at_once(const spec::RunSpec& spec, const TrainPlan& plan, std::int64_t ranks) {
+  if (spec.generation.batch_size) return *spec.generation.batch_size;
   constexpr std::int64_t usual_most = 256;
-  return spec.generation.batch_size.value_or(std::clamp<std::int64_t>((policy.answers + ranks - 1) / ranks, 1, usual_most));
+  const std::int64_t own = (plan.task().policy->answers + ranks - 1) / ranks;
+  const spec::ModelConfig& config = plan.question.model->config;
+  const std::int64_t width = plan.task().compute == spec::ElementType::float32 ? 4 : 2;
+  const std::int64_t of_answer = 2 * config.layers * config.kv_heads * config.head_size * width *
+                                 std::min(plan.task().sequence_length, config.positions);
+  std::int64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const plan::RankPlan& rank : plan.plan.ranks)
+    if (rank.gpu && rank.limit_is_known())
+      room = std::min(room, rank.limit - rank.memory.total() + rank.memory[plan::Component::activations] +
+                                rank.memory[plan::Component::logits]);
+  return std::clamp<std::int64_t>(std::min(own, room / std::max<std::int64_t>(of_answer, 1)), 1, usual_most);
 }
 
 wire::ShardingOptions sharding_of(const plan::Layout& layout) {
@@ -416,7 +428,6 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
   task.saving_ranks = devices->ranks;
-  if (task.policy) task.sampled_at_once = sampled_at_once(spec, *task.policy, devices->ranks * hosts);
   task.identity = identity_of(task, spec);
   name_reference(task, spec, !devices->gpus.empty());
   for (std::string& note : data_notes(plan.data, spec)) plan.notes.push_back(std::move(note));
@@ -442,6 +453,9 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
           ? std::chrono::milliseconds(std::chrono::seconds(*spec.distributed.watchdog_seconds))
           : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
+  if (plan.task().policy)
+    std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once =
+        sampled_at_once(spec, plan, devices->ranks * hosts);
   std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
       std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
   if (!devices->gpus.empty()) {

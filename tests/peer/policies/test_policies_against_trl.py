@@ -28,6 +28,8 @@ GRPO = {
     "cispo, twice": (dict(loss_type="cispo", num_iterations=2, epsilon_high=1.02), dict(loss_type="cispo", num_iterations=2, epsilon_high=1.02), 2),
     "sapo, twice": (dict(loss_type="sapo", num_iterations=2), dict(loss_type="sapo", num_iterations=2), 2),
 }
+# With another reference than the model, which is what a resumed adapter or a second round has: TRL reads it from the model's folder.
+HELD = {"dapo": dict(loss_type="dapo"), "grpo, twice": dict(loss_type="grpo", num_iterations=2, epsilon=0.02)}
 CLIPS = ["clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"]
 
 
@@ -76,10 +78,34 @@ def test_grpo_gives_the_weights_of_trl(classroom, rows, tmp_path, name):
 
 def test_rloo_gives_the_weights_of_trl(classroom, rows, tmp_path):
     trl = pytest.importorskip("trl")
-    run = train(classroom, rows, "rloo", 2, **{"rloo.num_generations": 4, "rloo.num_iterations": 2, "rloo.epsilon": 0.05})
+    run = train(classroom, rows, "rloo", 2, **{"rloo.num_generations": 4, "rloo.num_iterations": 2, "rloo.epsilon": 0.05, "rloo.beta": 0})
     oracle, logged = trl_policies.train(trl.RLOOTrainer, trl.RLOOConfig, classroom.model("llama"), trl_policies.answers_of(run), tmp_path,
                                         2, RATE, temperature=0.9, max_completion_length=9, beta=0.0, num_iterations=2, epsilon=0.05)
     assert_alike(classroom, run, oracle, logged, ["reward"])
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_grpo_held_to_its_beginning_gives_the_weights_of_trl(classroom, rows, tmp_path, name):
+    """Two updates: in the first one nothing holds, as policy and reference are the same."""
+    trl = pytest.importorskip("trl")
+    settings = dict(HELD[name], num_iterations=2)
+    run = train(classroom, rows, "grpo", 2, **{"grpo.num_generations": 4, "grpo.beta": 0.7} | {f"grpo.{key}": value for key, value in settings.items()})
+    oracle, logged = trl_policies.train(trl.GRPOTrainer, trl.GRPOConfig, classroom.model("llama"), trl_policies.answers_of(run), tmp_path, 2, RATE,
+                                        temperature=0.9, max_completion_length=9, beta=0.7, **settings)
+    assert_alike(classroom, run, oracle, logged, ["reward", "kl"])
+    assert float(run.column("kl")[0]) == 0 < float(run.column("kl")[1])
+
+
+def test_rloo_pays_for_leaving_its_beginning(classroom, rows, tmp_path):
+    """In the second round, when the policy has moved: against the formula, over the answers that were written down."""
+    run = train(classroom, rows, "rloo", 2, **{"rloo.num_generations": 4, "rloo.beta": 0.3})
+    answers = trl_policies.answers_of(run, 2)
+    assert any(answer["reference"] != answer["log_probabilities"] for answer in answers)
+    for begin in range(0, len(answers), 4):
+        group = answers[begin:begin + 4]
+        earned = [answer["reward"] - 0.3 * (sum(answer["log_probabilities"]) - sum(answer["reference"])) for answer in group]
+        for i, answer in enumerate(group):
+            assert answer["advantage"] == pytest.approx(earned[i] - (sum(earned) - earned[i]) / 3, abs=1e-9)
 
 
 def test_what_was_sampled_has_the_probabilities_that_training_computes(classroom, rows):

@@ -89,6 +89,8 @@ const std::vector<Sample> samples{
     {"grpo.importance_sampling_level", "sequence", by_rewards},
     {"grpo.epsilon", "0.3", by_rewards},
     {"grpo.epsilon_high", "0.3", by_rewards},
+    {"grpo.beta", "0.5", by_rewards},
+    {"rloo.beta", "0.5", by_leave_one_out},
     {"grpo.delta", "2", by_rewards},
     {"grpo.sapo_temperature_pos", "2", by_rewards},
     {"grpo.sapo_temperature_neg", "2", by_rewards},

@@ -167,8 +167,8 @@ TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
-  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto}) {
-    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), {}});
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, grpo, rloo}) {
+    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), {}});
     const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");
     EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));

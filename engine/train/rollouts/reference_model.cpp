@@ -1,0 +1,84 @@
+#include "train/rollouts/reference_model.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/adapters/adapted_source.hpp"
+#include "checkpoint/adapters/adapter_folder.hpp"
+#include "model/random_source.hpp"
+#include "tensor/element_types.hpp"
+#include "train/lockstep_passes.hpp"
+#include "train/memory_use.hpp"
+#include "train/objective_pass.hpp"
+#include "train/objectives/policy_objective.hpp"
+#include "train/rollouts/answer_passes.hpp"
+
+namespace muster::train {
+
+Result<std::unique_ptr<ReferenceModel>> ReferenceModel::make(const wire::TrainTask& task, const TrainerContext& context,
+                                                             TrainedModel& trained) {
+  std::unique_ptr<ReferenceModel> made(new ReferenceModel(task, context, trained));
+  if (!task.adapters || task.adapter)
+    if (auto loaded = made->load_copy(); !loaded) return loaded.error();
+  return made;
+}
+
+Result<void> ReferenceModel::load_copy() {
+  const spec::ModelSearch search = spec::model_search_from_environment();
+  auto description = spec::read_model(task_.model, search, std::nullopt);
+  if (!description) return description.error();
+  auto weights = task_.random_weights ? Result(model::make_random_source(description->config, context_.seed))
+                                      : checkpoint::open_checkpoint(task_.model, search);
+  if (!weights) return weights.error();
+  auto forms = model::forms_of_weights(description->shape, **weights, task_.weights);
+  if (!forms) return forms.error();
+  if (task_.adapter) {
+    auto adapter = checkpoint::open_adapter(*task_.adapter, description->shape);
+    if (!adapter) return adapter.error();
+    if (auto added = model::add_adapter(*forms, description->shape, adapter->config.options); !added) return added.error();
+    *description = spec::beside_adapters(std::move(*description), adapter->config.options);
+    std::vector<std::unique_ptr<checkpoint::TensorSource>> beside;
+    beside.push_back(std::move(adapter->tensors));
+    *weights = checkpoint::with_adapters(std::move(*weights), std::move(beside));
+  }
+  model::LoadOptions options;
+  options.type = tensor::to_torch(task_.compute);
+  options.threads = std::max(1, context_.threads);
+  options.forms = std::move(*forms);
+  auto loaded = model::CausalModel::load(description->config, **weights, trained_.ops(), options);
+  if (!loaded) return loaded.error();
+  copy_.emplace(std::move(*loaded));
+  return {};
+}
+
+void ReferenceModel::score(std::vector<Rollout>& answers, const std::vector<std::vector<std::int32_t>>& prompts) {
+  const auto scored = [&] {
+    LockstepPasses pace(model().home(), context_.ranks, context_.device);
+    return pace.run([&] {
+      for (std::size_t first = 0; first < answers.size(); first += static_cast<std::size_t>(at_once_))
+        pace.pass([&] { score_some(answers, first, prompts); });
+    });
+  };
+  while (!scored()) {
+    TORCH_CHECK_WITH(OutOfMemoryError, at_once_ > 1, "one answer at a time of the reference runs out of memory");
+    at_once_ = (at_once_ + 1) / 2;
+    release_cached_memory(context_.device);
+  }
+}
+
+void ReferenceModel::score_some(std::vector<Rollout>& answers, std::size_t first,
+                                const std::vector<std::vector<std::int32_t>>& prompts) {
+  ObjectivePass passes(make_policy({.policy = task_.policy}), model(), trained_.ops(), task_.pinned);
+  const std::size_t count = std::min(answers.size() - first, static_cast<std::size_t>(at_once_));
+  data::MicroBatch batch;
+  for (std::size_t i = first; i < first + count; ++i)
+    add_answer(batch, answers[i], 1, prompts[static_cast<std::size_t>(answers[i].prompt)]);
+  batch.without_adapters = !copy_;
+  const at::Tensor host = passes.log_probabilities(batch).cpu();
+  const auto* number = host.const_data_ptr<float>();
+  for (std::size_t i = first; i < first + count; ++i) {
+    answers[i].reference.assign(number, number + answers[i].length());
+    number += answers[i].length();
+  }
+}
+
+}  // namespace muster::train
