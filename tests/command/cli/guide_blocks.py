@@ -73,7 +73,7 @@ BLOCKS: dict[str, Block] = {
     ),  # fmt: skip
     "0 distributed PPO": refused(
         "train", "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", gpus=8,
-        says=("training.algorithm: ppo needs reinforcement learning, which this version of muster does not have yet",),
+        says=("training.algorithm: ppo needs training with a critic, which this version of muster does not have yet",),
     ),  # fmt: skip
     # Guide 1: one model over several GPUs.
     "1 how many GPUs": Block(("gpus", "--json"), gpus=4, says=('"visible"',)),
@@ -169,7 +169,7 @@ BLOCKS: dict[str, Block] = {
     "4 too many": refused("sweep-multi", "my_sweep", "4", "4", "8", "--dry-run", gpus=8, exit_code=3, says=("16",)),
     "4 with more settings": refused(
         "sweep-multi", "my_sweep", "2", "4", "8", "trainer.total_timesteps=1000000", "--dry-run", gpus=8,
-        says=("training.total_timesteps: 1000000 needs reinforcement learning",),
+        says=("training.total_timesteps: 1000000 needs environments",),
     ),  # fmt: skip
 }
 
