@@ -16,8 +16,10 @@ _FORMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 
 
-def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]]], folder: Path, name: str) -> str:
-    """The path of a dataset: itself where it is one, else a file in folder, named after its content."""
+def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]]], folder: Path, name: str, whole: bool = False) -> str:
+    """The path of a dataset: itself where it is one, else a file in folder, named after its content.
+
+    whole: rows are prompts for answers that are judged, and keep all their columns."""
     if isinstance(dataset, (str, os.PathLike)):
         return os.fspath(dataset)
     folder.mkdir(parents=True, exist_ok=True)
@@ -27,7 +29,7 @@ def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]
     try:
         with part.open("w", encoding="utf-8") as file:
             for number, row in enumerate(dataset):
-                line = json.dumps(_row(row, number), ensure_ascii=False) + "\n"
+                line = json.dumps(_prompt(row, number) if whole else _row(row, number), ensure_ascii=False) + "\n"
                 digest.update(line.encode())
                 file.write(line)
                 rows += 1
@@ -38,6 +40,12 @@ def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]
     finally:
         part.unlink(missing_ok=True)
     return str(path)
+
+
+def _prompt(row: Any, number: int) -> dict[str, Any]:
+    if not isinstance(row, Mapping) or not any(row.get(key) for key in ("prompt", "question", "messages")):
+        raise ValueError(f"row {number} of the dataset asks nothing: {row!r}\n  try: {{'prompt': …}}")
+    return dict(row)
 
 
 def _row(row: Any, number: int) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import csv
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -12,6 +13,7 @@ from . import _native
 from ._main_rank import by_main_rank
 from ._program import find_program, run_program
 from ._rank_facts import rank_from
+from ._rewards import RewardFunction, RewardServer
 from ._training_arguments import checkpointing_word, flat_to_tree, settings_of, whole_minutes
 from ._training_rows import data_path
 from .multi_gpu import MultiGPUConfig
@@ -172,6 +174,10 @@ class DistributedTrainer:
     In a script that torchrun, muster launch or srun started, rank 0 starts it, with as many ranks as were launched, and
     the others wait for its end. `args` is a dict, a dataclass, or an object such as transformers' TrainingArguments and
     trl's SFTConfig; a key with a point, as in {"training.deterministic": True}, is any setting of muster's.
+
+    rewards: functions that judge what the model answers while it is trained (training.algorithm "grpo" or "rloo"), in
+    this process: f(prompts, completions, **columns of the dataset), lists of one length, gives a number for each, or
+    None where it cannot tell. reward_weights: one for each function.
     """
 
     def __init__(
@@ -182,7 +188,11 @@ class DistributedTrainer:
         eval_dataset: Optional[Dataset] = None,
         args: Any = None,
         multi_gpu_config: Optional[MultiGPUConfig] = None,
+        rewards: Optional[Sequence[RewardFunction]] = None,
+        reward_weights: Optional[Sequence[float]] = None,
     ) -> None:
+        self.rewards = rewards
+        self.reward_weights = reward_weights
         self.model = model if isinstance(model, LanguageModel) else LanguageModel(model, {"model.path": model})
         if tokenizer is not None and getattr(tokenizer, "name_or_path", tokenizer) != self.model.path:
             raise ValueError(
@@ -248,7 +258,7 @@ class DistributedTrainer:
         program = find_program()
         settings = dict(self._settings)
         output = Path(settings.setdefault("experiment.output", "runs"))
-        settings["data.path"] = data_path(self.train_dataset, output / "data", "train_dataset")
+        settings["data.path"] = data_path(self.train_dataset, output / "data", "train_dataset", self.rewards is not None)
         if self.eval_dataset is not None:
             settings["data.eval_path"] = data_path(self.eval_dataset, output / "data", "eval_dataset")
         if resume:
@@ -258,8 +268,13 @@ class DistributedTrainer:
             settings.setdefault("distributed.ranks", launched.world_size)
         output.mkdir(parents=True, exist_ok=True)
         file = output / "settings.json"
-        file.write_text(json.dumps(flat_to_tree(settings), indent=2) + "\n")
-        code, text = run_program([program, "train", "--config", str(file), "--json"], launched.launched)
+        with nullcontext() if self.rewards is None else RewardServer(self.rewards, self.reward_weights) as judge:
+            if judge is not None:
+                settings = {"training.algorithm": "grpo"} | settings | judge.settings()
+            file.write_text(json.dumps(flat_to_tree(settings), indent=2) + "\n")
+            code, text = run_program([program, "train", "--config", str(file), "--json"], launched.launched)
+        if judge is not None and judge.failure is not None:
+            raise judge.failure
         if code in _FAILURES:
             raise _FAILURES[code](f"muster train ended with exit code {code}\n  try: what it printed on standard error")
         return {"result": json.loads(text.splitlines()[-1]), "exit_code": code}

@@ -377,3 +377,59 @@ def test_before_training_no_gpu_holds_anything_of_the_trainer(machine, capsys):
     }
     made.print_memory_stats()
     assert capsys.readouterr().out.splitlines()[1] == "GPU 1: 0.00 GiB allocated, 0.00 GiB cached, 0.00 GiB at most"
+
+
+def judged(muster_home, rewards, **changes):
+    args = {"training.max_steps": 2, "training.num_rollouts_per_iteration": 16, "grpo.num_generations": 4,
+            "generation.max_new_tokens": 4, "training.sequence_length": 32, "model.init": "random", "distributed.ranks": 2,
+            "distributed.device": "cpu", "experiment.output": str(muster_home / "runs")}
+    return DistributedTrainer("builtin:llama-0.2m", train_dataset=[{"prompt": f"{a}+{a}=", "sum": 2 * a} for a in range(8)],
+                              args=args, rewards=rewards, **changes)
+
+
+@pytest.fixture
+def real(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUSTER_PROGRAM", str(REAL))
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_functions_of_the_caller_judge_what_the_model_answers(real):
+    seen = []
+
+    def length(prompts, completions, sum):
+        seen.extend(zip(prompts, completions, sum))
+        return [float(len(completion)) for completion in completions]
+
+    def unsure(completions, **columns):
+        return [None if columns["sum"][i] == 6 else 1.0 for i in range(len(completions))]
+
+    output = judged(real, [length, unsure], reward_weights=[1, 0.5]).train()
+    assert output.exit_code == 0 and len(seen) == 32
+    assert {f"{a}+{a}=" for a in range(8)} >= {prompt for prompt, _, _ in seen}
+    assert all(prompt == f"{value // 2}+{value // 2}=" for prompt, _, value in seen)
+    lines = (output.folder / "rollouts/round-000001.jsonl").read_text().splitlines()[1:]
+    for answer in map(json.loads, lines):
+        known = 0 if answer["question"] == "3+3=" else 0.5
+        assert answer["reward"] == len(answer["answer"]) + known
+    assert output.history()[0]["reward"] is not None
+
+
+def test_a_function_that_raises_ends_the_run_and_is_raised(real):
+    def broken(completions, **columns):
+        raise LookupError("no such key")
+
+    with pytest.raises(LookupError, match="no such key"):
+        judged(real, [broken]).train()
+
+
+@pytest.mark.parametrize("rewards, words", [([], "no list of functions"), ([3], "no list of functions")])
+def test_rewards_that_are_no_functions_are_refused(real, rewards, words):
+    with pytest.raises(TypeError, match=words):
+        judged(real, rewards).train()
+
+
+def test_one_weight_for_each_function(real):
+    with pytest.raises(ValueError, match="2 weights, and rewards 1 functions"):
+        judged(real, [len], reward_weights=[1, 2]).train()

@@ -1,0 +1,110 @@
+"""Rewards by functions of the caller: a program that muster train starts hands what it is asked to this process."""
+
+import inspect
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+RewardFunction = Callable[..., Sequence[Optional[float]]]
+_OWN = {"prompt", "completion", "answer", "row", "id", "tokens", "finish", "left"}
+
+
+class RewardServer:
+    """Answers for as long as it is open. Functions are called one at a time, from threads of its own."""
+
+    def __init__(self, functions: Iterable[RewardFunction], weights: Optional[Sequence[float]] = None) -> None:
+        self._functions = list(functions)
+        self._weights = [1.0] * len(self._functions) if weights is None else [float(weight) for weight in weights]
+        if not self._functions or not all(map(callable, self._functions)):
+            raise TypeError("rewards is no list of functions\n  try: rewards=[f], f(prompts, completions, **columns)")
+        if len(self._weights) != len(self._functions):
+            raise ValueError(
+                f"reward_weights has {len(self._weights)} weights, and rewards {len(self._functions)} functions\n"
+                "  try: one weight for each function"
+            )
+        self.failure: Optional[BaseException] = None  # of a function
+        self._one_at_a_time = threading.Lock()
+        self._folder = tempfile.TemporaryDirectory(prefix="muster-rewards-")
+        self._path = os.path.join(self._folder.name, "socket")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self._path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def settings(self) -> dict[str, Any]:
+        """What makes muster train ask this server."""
+        relay = str(Path(__file__).with_name("_reward_relay.py"))
+        return {"reward.functions": ["program"], "reward.program": [sys.executable, relay, self._path]}
+
+    def close(self) -> None:
+        self._listener.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> "RewardServer":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rw", encoding="utf-8", newline="\n") as stream:
+            batch: list[dict[str, Any]] = []
+            try:
+                for line in stream:
+                    batch.append(json.loads(line))
+                    if batch[-1]["left"] > 0:
+                        continue
+                    for asked, reward in zip(batch, self._judge(batch)):
+                        stream.write(json.dumps({"id": asked["id"], "reward": reward}) + "\n")
+                    stream.flush()
+                    batch = []
+            except (BrokenPipeError, ConnectionResetError):
+                return  # the run has ended
+            except Exception as failure:  # of a function: train() raises it
+                self.failure = self.failure or failure
+
+    def _judge(self, batch: list[dict[str, Any]]) -> list[Optional[float]]:
+        columns: dict[str, list[Any]] = {}
+        for name in sorted({name for asked in batch for name in asked["row"] or {}} - _OWN):
+            columns[name] = [(asked["row"] or {}).get(name) for asked in batch]
+        given = {
+            "prompts": [asked["prompt"] for asked in batch],
+            "completions": [asked["completion"] for asked in batch],
+            "answer": [asked["answer"] for asked in batch],
+            **columns,
+        }
+        with self._one_at_a_time:
+            found = [self._call(function, given, len(batch)) for function in self._functions]
+        rewards: list[Optional[float]] = []
+        for parts in zip(*found):
+            known = [weight * part for weight, part in zip(self._weights, parts) if part is not None]
+            rewards.append(sum(known) if known else None)
+        return rewards
+
+    @staticmethod
+    def _call(function: RewardFunction, given: dict[str, list[Any]], count: int) -> list[Optional[float]]:
+        parameters = inspect.signature(function).parameters.values()
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        names = {parameter.name for parameter in parameters}
+        rewards = list(function(**{name: values for name, values in given.items() if takes_all or name in names}))
+        label = getattr(function, "__name__", repr(function))
+        if len(rewards) != count:
+            raise ValueError(f"{label} gave {len(rewards)} rewards for {count} completions\n  try: one for each, or None")
+        for reward in rewards:
+            if reward is not None and not abs(float(reward)) < float("inf"):
+                raise ValueError(f"{label} gave {reward!r}\n  try: a number, or None where there is none")
+        return [None if reward is None else float(reward) for reward in rewards]
