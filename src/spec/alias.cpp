@@ -73,6 +73,9 @@ constexpr std::array alias_table{
     Alias{"grpo.temperature", "generation.temperature"},
     Alias{"training.episodes_per_iteration", "training.num_rollouts_per_iteration"},
     Alias{"trainer.total_timesteps", "training.total_timesteps"},
+    Alias{"reward_scale", "reward.scale"},
+    Alias{"reward_bias", "reward.bias"},
+    Alias{"reward_clip", "reward.clip"},
     Alias{"use_parallel_execution", "system.use_parallel_execution"},
 };
 

@@ -83,6 +83,7 @@ const std::vector<Row>& reader_table() {
       {"kto.", {train}},
       {"grpo.", {train}},
       {"rloo.", {train}},
+      {"reward.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
@@ -101,6 +102,7 @@ const std::vector<Row>& reader_table() {
 
       {"data.", {train, evaluate}},
       {"data_collection.", {run}},
+      {"data_collection.reward_batch_size", {train, run}},
       {"algos.", {run}},
 
       {"system.", {train}},

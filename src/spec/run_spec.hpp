@@ -11,6 +11,7 @@
 #include "spec/capability.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
+#include "spec/reward_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
@@ -404,10 +405,9 @@ struct DataCollectionSpec {
     field("samples_per_example", &DataCollectionSpec::samples_per_example, "answers collected per example")
         .at_least(1)
         .needs(Capability::experiments);
-    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "texts the reward model scores at once")
+    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "answers that reward.program is asked about at once")
         .in("texts")
-        .at_least(1)
-        .needs(Capability::experiments);
+        .at_least(1);
   }
 };
 
@@ -481,6 +481,8 @@ struct RunSpec {
   std::optional<PreferenceOptions> preference_options() const;
   // How training.algorithm learns from answers that the model samples; absent: it does not.
   std::optional<PolicyOptions> policy_options() const;
+  // How sampled answers are judged; absent: reward.functions is not set.
+  std::optional<RewardOptions> reward_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
@@ -492,6 +494,7 @@ struct RunSpec {
   KtoSpec kto;
   GrpoSpec grpo;
   RlooSpec rloo;
+  RewardSpec reward;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -511,6 +514,7 @@ struct RunSpec {
     visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
     visitor.section("grpo", &RunSpec::grpo, "answers compared within groups, training.algorithm=grpo");
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
+    visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

@@ -65,7 +65,8 @@ class Settling {
     if (spec_.data.path != arithmetic || spec_.model.path != halfway_model_name) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
-    otherwise("reward.functions", spec_.reward.functions, {spec::RewardFunction::exact});
+    otherwise("reward.functions", spec_.reward.functions,
+              std::optional(std::vector{spec::RewardFunction::exact}));
     if (!is_given("training.num_epochs"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
