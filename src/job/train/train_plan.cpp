@@ -155,7 +155,7 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   if (!question) return question.error();
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
   // Of sampled answers those that nothing is learnt from are left out, and ranks share what is there.
-  const std::int64_t sharing = chosen.ranks * question->hosts;
+  const std::int64_t sharing = chosen.ranks * question->hosts * sizes.pass.value_or(1) * sizes.passes.value_or(1);
   question->batch = samples ? (sizes.all + sharing - 1) / sharing * sharing : sizes.all;
   question->micro_batch = sizes.pass;
   question->accumulation = sizes.passes;

@@ -14,7 +14,9 @@ import train_runs
 
 SETTINGS = {"algorithm": "grpo", "max_steps": 6, "learning_rate": 5e-3, "deterministic": "true", "sequence_length": 64,
             "num_rollouts_per_iteration": 16, "batch_size": 8, "micro_batch_size": 3, "generation.max_new_tokens": 8,
-            "grpo.num_generations": 4, "grpo.num_iterations": 2, "reward.functions": "digits,length", "reward.length_margin": 4}
+            "grpo.num_generations": 4, "grpo.num_iterations": 2, "reward.functions": "format,repetition,exact",
+            "reward.format": "a|e|i", "reward.format_match": "search", "reward.weights": "1,0.5,1"}
+UNSET = {"reward.format": "null", "reward.format_match": "whole", "reward.weights": "[]"}  # for other functions
 FSDP = {"distributed.strategy": "fsdp"}
 # Ranks, answers of a pass, answers written side by side, where the state is.
 LAYOUTS = [(1, 8, 3, {}), (2, 3, 2, {}), (3, 1, 16, {}), (4, 2, 1, {}), (2, 2, 4, FSDP), (3, 4, 2, FSDP),
@@ -69,7 +71,7 @@ def test_answers_are_written_down_with_what_they_earned(classroom, rows, alone):
     rewards = [answer["reward"] for answer in answers]
     assert float(table[0]["reward"]) == pytest.approx(sum(rewards) / 16)
     for answer in answers:
-        assert answer["reward"] == pytest.approx(answer["parts"]["digits"] + answer["parts"]["length"])
+        assert answer["reward"] == pytest.approx(answer["parts"]["format"] + 0.5 * answer["parts"]["repetition"] + answer["parts"]["exact"])
         assert len(answer["tokens"]) == len(answer["log_probabilities"]) <= 8
         assert answer["ended"] or len(answer["tokens"]) == 8
     for begin in range(0, 16, 4):
@@ -144,7 +146,7 @@ def test_a_program_judges_and_sees_the_row(classroom, tmp_path):
                      "    reward = asked['row']['level'] * len(asked['completion']) if asked['row']['level'] else None\n"
                      "    print(json.dumps({'id': asked['id'], 'reward': reward}), flush=True)\n")
     data = classroom.data([{"prompt": row["prompt"], "level": i} for i, row in enumerate(train_runs.pairs(4, seed=4))])
-    words = {"reward.functions": "program", "reward.program": f"{sys.executable} {judge}", "max_steps": 1}
+    words = UNSET | {"reward.functions": "program", "reward.program": f"{sys.executable} {judge}", "max_steps": 1}
     run = train(classroom, data, 2, **words)
     answers = [json.loads(line) for line in rollouts_of(run)["round-000001.jsonl"].splitlines()[1:]]
     assert float(table_of(run)[0]["unjudged"]) == 4
@@ -157,7 +159,7 @@ def test_a_program_judges_and_sees_the_row(classroom, tmp_path):
 def test_a_program_that_fails_ends_the_run_and_is_named(classroom, rows, tmp_path):
     judge = tmp_path / "judge.sh"
     judge.write_text("echo nonsense\ncat > /dev/null\n")
-    words = SETTINGS | {"reward.functions": "program", "reward.program": f"sh {judge}", "distributed.max_restarts": 0}
+    words = SETTINGS | UNSET | {"reward.functions": "program", "reward.program": f"sh {judge}", "distributed.max_restarts": 0}
     run = classroom.start(classroom.model("llama-tied"), rows, 2, **words)
     assert run.code != 0 and "nonsense" in run.text, run.text
 
@@ -168,13 +170,13 @@ def test_rounds_are_evaluated_by_exact_match(classroom, rows):
 
 
 def test_answers_that_all_earn_the_same_teach_nothing(classroom, rows):
-    run = train(classroom, rows, max_steps=2, **{"reward.functions": "exact"})
+    run = train(classroom, rows, max_steps=2, **UNSET | {"reward.functions": "exact"})
     assert [float(row["frac_reward_zero_std"]) for row in table_of(run)] == [1, 1]
     assert [float(row["gradient_norm"]) for row in table_of(run)] == [0, 0]
 
 
 @pytest.mark.parametrize("settings, words", [
-    ({"reward.functions": "[]"}, "reward.functions=[exact]"),
+    (UNSET | {"reward.functions": "null"}, "reward.functions=[exact]"),
     ({"num_rollouts_per_iteration": 15}, "as 16"),
     ({"batch_size": 32}, "a step has 32 answers, and a round 16"),
     ({"generation.temperature": 0}, "generation.temperature is 0"),
@@ -184,7 +186,7 @@ def test_answers_that_all_earn_the_same_teach_nothing(classroom, rows):
     ({"grpo.loss_type": "bnpo"}, "bnpo"),
     ({"packing": "true"}, "training.packing"),
     ({"sequence_length": 5}, "training.sequence_length"),
-    ({"algorithm": "ppo"}, "a critic"),
+    ({"algorithm": "sft"}, "generation.max_new_tokens is not read by muster train"),
 ])
 def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, words):
     run = classroom.start(classroom.model("llama-tied"), rows, 2, **SETTINGS | settings)
@@ -195,7 +197,7 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, wor
 @pytest.mark.parametrize("row, words", [
     ({"text": "a"}, "no \"prompt\" or \"question\""),
     ({"prompt": " "}, "its prompt is empty"),
-    ({"prompt": "a"}, "it has no right answer, and reward.functions=digits compares with it"),
+    ({"prompt": "a"}, "it has no right answer, and reward.functions=exact compares with it"),
 ])
 def test_a_bad_row_is_refused_with_its_file_and_line(classroom, row, words):
     data = classroom.data([{"prompt": "a", "answer": "b"}, {"question": "c", "solution": "d"}, row])

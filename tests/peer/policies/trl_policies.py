@@ -26,13 +26,15 @@ def tokenizer_of(model):
     return tokenizer
 
 
-def train(trainer_class, config_class, model, answers, folder, steps, rate, **settings):
-    """Updates with the answers of one round. Returns the trained model and what was logged of each step."""
+def train(trainer_class, config_class, model, answers, folder, steps, rate, stop=None, **settings):
+    """Updates with the answers of one round, which stop ends. Returns the trained model and what was logged of each step."""
     groups = {}
     for answer in answers:
         groups.setdefault(answer["question"], []).append(answer)
     size = len(next(iter(groups.values())))
     tokenizer = tokenizer_of(model)
+    if stop is not None:
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(stop)
 
     def take(prompts):
         return [groups[prompt][i % size] for i, prompt in enumerate(prompts)]
