@@ -15,9 +15,9 @@ using nlohmann::json;
 json answer(const Sandbox& sandbox, const Interpreter& interpreter, const json& order) {
   Limits limits;
   limits.cpu_time = std::chrono::seconds(order.at("seconds").get<int>());
-  const auto verdict =
-      judge_python(sandbox, interpreter, {order.at("program"), order.at("tests"), order.at("entry_point"), order.at("given")},
-                   limits);
+  const auto text = [&](const char* key) { return order.at(key).get<std::string>(); };
+  const auto verdict = judge_python(sandbox, interpreter,
+                                    {text("program"), text("tests"), text("entry_point"), text("given")}, limits);
   if (!verdict) return {{"error", to_string(verdict.error())}};
   return {{"verdict", to_string(verdict->kind)},
           {"passed", verdict->passed},
