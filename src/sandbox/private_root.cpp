@@ -18,6 +18,7 @@ namespace muster::sandbox {
 namespace {
 
 constexpr unsigned plain_mount = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr unsigned device_mount = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
 
 struct MountOption {
   const char* key;
@@ -76,8 +77,7 @@ int open_visible(std::span<const VisiblePath> visible, std::span<int> trees) {
     trees[i] = ::open_tree(AT_FDCWD, visible[i].path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (trees[i] < 0) return errno;
     mount_attr change{};
-    change.attr_set = MOUNT_ATTR_NOSUID;
-    change.attr_set |= visible[i].is_device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV;
+    change.attr_set = visible[i].is_device ? device_mount : plain_mount | MOUNT_ATTR_RDONLY;
     if (::mount_setattr(trees[i], "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof change) != 0) return errno;
   }
   return 0;

@@ -149,9 +149,9 @@ Result<Interpreter> find_interpreter(const std::string& name) {
                                  asked->errors.empty() ? "" : ", " + asked->errors.substr(0, 200)),
                      "name a Python 3.10 or newer");
   Interpreter interpreter{places->executable, {}};
-  for (const std::string& folder : {places->prefix, places->base_prefix, places->library})
+  for (const std::filesystem::path folder : {places->prefix, places->base_prefix, places->library})
     if (folder != "/" && std::ranges::find(interpreter.folders, folder) == interpreter.folders.end())
-      interpreter.folders.emplace_back(folder);
+      interpreter.folders.push_back(folder);
   return interpreter;
 }
 

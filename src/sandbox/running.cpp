@@ -75,8 +75,9 @@ void Running::kill_if_due() {
 std::optional<Report> Running::report() {
   Report report{};
   ssize_t size = 0;
+  // A keeper that has ended without having read what it was told gives this error once, before its report.
   do size = ::recv(control_.number(), &report, sizeof report, 0);
-  while (size < 0 && errno == EINTR);
+  while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size != sizeof report) return std::nullopt;
   return report;
 }

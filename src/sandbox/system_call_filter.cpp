@@ -51,6 +51,12 @@ constexpr std::uint32_t never_on_the_host[] = {
     SYS_socket, SYS_connect, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_open,
     SYS_pidfd_send_signal, SYS_setpriority, SYS_ioprio_set};
 
+// Granted for the calling process alone.
+constexpr std::uint32_t of_one_process[] = {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam,
+                                            SYS_sched_setattr};
+
+constexpr std::uint32_t io_uring[] = {425, 426, 427};
+
 class FilterWriter {
  public:
   FilterWriter() {
@@ -110,8 +116,7 @@ void deny_what_touches_the_host(FilterWriter& filter, bool truncation_is_open) {
   filter.deny_unless(SYS_socketpair, 1, 0xf, SOCK_STREAM);
   filter.deny_unless_own_pid(SYS_kill, 0);
   filter.deny_unless_own_pid(SYS_tgkill, 0);
-  for (const std::uint32_t call : {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
-    filter.deny_unless(call, 0, every_bit, 0);
+  for (const std::uint32_t call : of_one_process) filter.deny_unless(call, 0, every_bit, 0);
   filter.deny_if(SYS_prctl, 0, every_bit, PR_SET_PDEATHSIG);  // it is to die with its keeper
   if (!truncation_is_open) return;
   filter.deny(437, ENOSYS);  // openat2 has its flags in memory
@@ -127,7 +132,7 @@ void deny_what_touches_the_host(FilterWriter& filter, bool truncation_is_open) {
 SystemCallFilter make_filter(const FilterOptions& options) {
   FilterWriter filter;
   for (const std::uint32_t call : never) filter.deny(call);
-  for (const std::uint32_t call : {425, 426, 427}) filter.deny(call, ENOSYS);  // io_uring
+  for (const std::uint32_t call : io_uring) filter.deny(call, ENOSYS);
   filter.deny(435, ENOSYS);  // clone3 has its flags in memory; the C library then calls clone
   filter.deny_unless(SYS_prlimit64, 0, every_bit, 0);
   filter.deny_unless(SYS_socketpair, 0, every_bit, AF_UNIX);

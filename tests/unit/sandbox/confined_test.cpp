@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "sandbox_fixture.hpp"
 #include "system/files.hpp"
 #include "system/file_descriptor.hpp"
@@ -76,7 +78,7 @@ TEST_P(Escape, ReachesNoSocketInTheFilesOfTheHost) {
   const FileDescriptor server = listening(AF_UNIX, reinterpret_cast<sockaddr*>(&address), sizeof address);
   ::chmod(path.c_str(), 0777);
   const Outcome outcome = run("import socket\n" + tried(fmt::format("socket.socket(socket.AF_UNIX).connect('{}')", path)) +
-                              tried("socket.socketpair()[0].send(b'x')"));
+                              tried("[one.send(b'x') for one, other in [socket.socketpair()]][0]"));
   EXPECT_EQ(outcome.output, has_namespaces() ? "FileNotFoundError\n1\n" : "PermissionError\n1\n") << outcome.errors;
   EXPECT_EQ(::accept(server.number(), nullptr, nullptr), -1);
 }

@@ -159,7 +159,7 @@ TEST_P(Exhaustion, EndsWhenTheOneWhoWaitsIsGone) {
   auto [until, ours] = pipe();
   Order order = python("import time; time.sleep(1000)");
   order.until = std::move(until);
-  std::thread later([end = std::move(ours)]() mutable {
+  std::jthread later([end = std::move(ours)]() mutable {
     std::this_thread::sleep_for(milliseconds(200));
     FileDescriptor(std::move(end));
   });
@@ -198,9 +198,11 @@ TEST(Grants, AreWhatASandboxIsOpenedWith) {
   const Grants grants = probe();
   const auto sandbox = Sandbox::open();
   EXPECT_EQ(bool(sandbox), grants.namespaces || grants.landlock);
-  if (sandbox) EXPECT_EQ(sandbox->isolation(), grants.namespaces ? Isolation::namespaces : Isolation::landlock);
+  if (sandbox) {
+    EXPECT_EQ(sandbox->isolation(), grants.namespaces ? Isolation::namespaces : Isolation::landlock);
+  }
   for (const auto* grant : {&grants.namespaces, &grants.landlock})
-    if (!*grant) EXPECT_FALSE(grant->error().remedy.empty());
+    EXPECT_TRUE(*grant || !grant->error().remedy.empty());
 }
 
 TEST(Grants, OfLandlockDoNotExtendToSeveralProcesses) {
