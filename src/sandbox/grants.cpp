@@ -36,7 +36,7 @@ Result<Sandbox> Sandbox::open(Isolation isolation) {
   Order trial;
   trial.command = {"/bin/sh", "-c", ":"};
   const auto outcome = sandbox.run(std::move(trial), {});
-  const std::string remedy = isolation == Isolation::namespaces ? how_to_grant() : "use namespaces";
+  const std::string remedy = how_to_grant();
   if (!outcome) return Error{Error::Kind::refused, outcome.error().what, remedy};
   if (outcome->end.exit_code != 0)
     return Error{Error::Kind::refused,

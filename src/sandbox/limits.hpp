@@ -26,6 +26,7 @@ std::string_view to_string(LimitKind limit);  // "time on the CPU"
 struct Outcome {
   ProcessEnd end;
   std::optional<LimitKind> exceeded;  // it was ended for this
+  bool called_off = false;            // it was ended because Order::until had
   std::string output;                 // cut at the limit
   std::string errors;
   std::chrono::milliseconds cpu_time{0};

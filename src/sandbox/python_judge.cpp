@@ -103,7 +103,8 @@ VerdictKind kind_of(const Finding& finding, const Outcome& program, const Outcom
   const auto exceeded = program.exceeded ? program.exceeded : tests.exceeded;
   if (exceeded) return exceeded == LimitKind::output ? VerdictKind::output : VerdictKind::timeout;
   // The kernel kills where the machine's memory ends.
-  return program.end.signal == SIGKILL && finding.failure == "ended" ? VerdictKind::memory : VerdictKind::error;
+  const bool was_killed = program.end.signal == SIGKILL && !program.called_off;
+  return was_killed && finding.failure == "ended" ? VerdictKind::memory : VerdictKind::error;
 }
 
 Verdict to_verdict(const Finding& finding, const Outcome& program, const Outcome& tests) {
@@ -111,11 +112,10 @@ Verdict to_verdict(const Finding& finding, const Outcome& program, const Outcome
   verdict.kind = kind_of(finding, program, tests);
   verdict.passed = finding.passed.value_or(0);
   verdict.total = std::max(finding.total.value_or(1), 1);
-  if (verdict.kind == VerdictKind::error)
-    verdict.detail = finding.failure == "ended" || !finding.failure
-                         ? fmt::format("{} ({})", finding.detail.value_or("the tests did not end"),
-                                       describe(program.end, Limits{}.wall_time))
-                         : finding.detail.value_or("");
+  if (verdict.kind != VerdictKind::error) return verdict;
+  verdict.detail = finding.detail.value_or("the tests did not end");
+  if (finding.failure != "error" && !program.called_off)
+    verdict.detail += fmt::format(" ({})", describe(program.end, Limits{}.wall_time));
   return verdict;
 }
 

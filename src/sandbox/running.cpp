@@ -107,30 +107,34 @@ void Output::take_rest() {
 
 Watched watch(Running& running, Output& output, const FileDescriptor& until, const Limits& limits) {
   const Clock::time_point deadline = Clock::now() + limits.wall_time;
-  std::optional<LimitKind> exceeded;
-  bool stopping = false;
-  const auto stop_for = [&](std::optional<LimitKind> reason) {
-    if (!stopping) exceeded = reason;
-    stopping = true;
-    running.stop();
-  };
+  Watched watched;
+  const auto is_stopping = [&] { return watched.exceeded || watched.called_off; };
   while (true) {
     std::array<pollfd, 4> waiting{pollfd{running.control(), POLLIN, 0}, pollfd{output.number(0), POLLIN, 0},
                                   pollfd{output.number(1), POLLIN, 0},
-                                  pollfd{stopping ? -1 : until.number(), POLLIN, 0}};
+                                  pollfd{is_stopping() ? -1 : until.number(), POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    ::poll(waiting.data(), waiting.size(), stopping ? 50 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    const auto longest = is_stopping() ? 50 : std::clamp<std::int64_t>(left, 0, 60'000);
+    ::poll(waiting.data(), waiting.size(), static_cast<int>(longest));
     for (const std::size_t stream : {0U, 1U})
       if (waiting[1 + stream].revents != 0) output.take(stream);
-    if (output.is_over()) stop_for(LimitKind::output);
-    if (waiting[3].revents != 0) stop_for(std::nullopt);
-    if (Clock::now() >= deadline) stop_for(LimitKind::wall_time);
+    if (!is_stopping()) {
+      if (output.is_over())
+        watched.exceeded = LimitKind::output;
+      else if (Clock::now() >= deadline)
+        watched.exceeded = LimitKind::wall_time;
+      watched.called_off = !watched.exceeded && waiting[3].revents != 0;
+      if (is_stopping()) running.stop();
+    }
     running.kill_if_due();
-    if (waiting[0].revents != 0) return {running.report(), exceeded};
+    if (waiting[0].revents == 0) continue;
+    watched.report = running.report();
+    return watched;
   }
 }
 
-Outcome to_outcome(const Report& report, Output output, std::optional<LimitKind> exceeded, const Limits& limits) {
+Outcome to_outcome(const Watched& watched, Output output, const Limits& limits) {
+  const Report& report = watched.report.value();
   Outcome outcome;
   if (WIFSIGNALED(report.value))
     outcome.end.signal = WTERMSIG(report.value);
@@ -138,11 +142,12 @@ Outcome to_outcome(const Report& report, Output output, std::optional<LimitKind>
     outcome.end.exit_code = WEXITSTATUS(report.value);
   outcome.cpu_time = std::chrono::milliseconds(report.cpu_milliseconds);
   outcome.peak_memory = {report.peak_kibibytes << 10};
-  outcome.exceeded = exceeded;
-  if (!exceeded && output.is_over()) outcome.exceeded = LimitKind::output;
+  outcome.exceeded = watched.exceeded;
+  outcome.called_off = watched.called_off;
+  if (!outcome.exceeded && output.is_over()) outcome.exceeded = LimitKind::output;
   const bool for_cpu_time =
       outcome.end.signal == SIGXCPU || (outcome.end.signal == SIGKILL && outcome.cpu_time >= limits.cpu_time);
-  if (!outcome.exceeded && for_cpu_time) outcome.exceeded = LimitKind::cpu_time;
+  if (!outcome.exceeded && !outcome.called_off && for_cpu_time) outcome.exceeded = LimitKind::cpu_time;
   outcome.output = std::move(output.text[0]);
   outcome.errors = std::move(output.text[1]);
   return outcome;

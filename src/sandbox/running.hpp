@@ -65,13 +65,14 @@ class Output {
 struct Watched {
   std::optional<Report> report;
   std::optional<LimitKind> exceeded;
+  bool called_off = false;
 };
 
 // Until the program has ended by itself, at a limit, or because until became readable.
 Watched watch(Running& running, Output& output, const FileDescriptor& until, const Limits& limits);
 
 // Of a report that the program has ended.
-Outcome to_outcome(const Report& report, Output output, std::optional<LimitKind> exceeded, const Limits& limits);
+Outcome to_outcome(const Watched& watched, Output output, const Limits& limits);
 // Of another one.
 Error to_error(const Report& report, const std::string& program);
 

@@ -208,7 +208,7 @@ Result<Outcome> Sandbox::run(Order order, const Limits& limits) const {
   running.wait();
   output.take_rest();
   if (watched.report->step != Step::ended) return to_error(*watched.report, order.command.front());
-  return to_outcome(*watched.report, std::move(output), watched.exceeded, limits);
+  return to_outcome(watched, std::move(output), limits);
 }
 
 }  // namespace muster::sandbox

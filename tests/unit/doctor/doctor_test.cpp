@@ -40,8 +40,8 @@ TEST(Doctor, GivesEachCheckANameOfItsOwn) {
   const auto checks = examine(healthy());
   for (const Check& check : checks) names.insert(check.name);
   EXPECT_EQ(names, (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock",
-                                          "memory", "disk", "ports", "open files", "instruction sets", "workers",
-                                          "collectives", "generation"}));
+                                          "memory", "disk", "ports", "open files", "instruction sets", "sandbox",
+                                          "workers", "collectives", "generation"}));
   EXPECT_EQ(names.size(), checks.size());
 }
 

@@ -167,6 +167,7 @@ TEST_P(Exhaustion, EndsWhenTheOneWhoWaitsIsGone) {
   later.join();
   EXPECT_EQ(outcome.end.signal, SIGKILL);
   EXPECT_FALSE(outcome.exceeded);
+  EXPECT_TRUE(outcome.called_off);
 }
 
 TEST_P(Exhaustion, RunsManyAtATime) {

@@ -145,12 +145,19 @@ TEST_P(Judge, DoesNotPassAProgramThatForges) {
       "def g(x): return 2 * x",
       "",
   };
+  Limits limits;
+  limits.cpu_time = std::chrono::seconds(2);
   for (const std::string& program : forgeries) {
-    const auto verdict = try_judge({program, check_double, "f", ""});
+    const auto verdict = try_judge({program, check_double, "f", ""}, limits);
     ASSERT_TRUE(verdict) << program << "\n" << to_string(verdict.error());
     EXPECT_NE(verdict->kind, VerdictKind::passed) << program;
     EXPECT_LT(verdict->passed, verdict->total) << program;
   }
+}
+
+TEST_P(Judge, TellsHowAProgramEndedBeforeItsTests) {
+  EXPECT_EQ(text_of(judge_double("import os; os._exit(3)")), "error 0/3 it ended before its tests did (exit code 3)");
+  EXPECT_EQ(judge_double("import os; os.close(3)").kind, VerdictKind::error);
 }
 
 TEST_P(Judge, FailsATestThatNeedsAPlainValueAndGetsAnObject) {
