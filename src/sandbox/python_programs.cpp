@@ -99,7 +99,7 @@ def say(**facts):
     verdict.flush()
 
 class Gone(BaseException):
-    """The program has ended, or says what is no answer."""
+    """The program has ended, or what it says cannot be read."""
 
 class Fault(BaseException):
     """These tests cannot be run here, whatever the program does."""

@@ -71,9 +71,9 @@ struct Watched {
 // Until the program has ended by itself, at a limit, or because until became readable.
 Watched watch(Running& running, Output& output, const FileDescriptor& until, const Limits& limits);
 
-// Of a report that the program has ended.
+// For a report that the program has ended.
 Outcome to_outcome(const Watched& watched, Output output, const Limits& limits);
-// Of another one.
+// For any other one.
 Error to_error(const Report& report, const std::string& program);
 
 }  // namespace muster::sandbox

@@ -22,7 +22,7 @@ constexpr std::uint32_t architecture = AUDIT_ARCH_AARCH64;
 #error "the sandbox knows the system calls of x86-64 and of 64-bit ARM"
 #endif
 
-// Of Linux 6.1. A later call might do what an earlier one is denied for; libraries go on without those they miss.
+// The last one of Linux 6.1. A later call might do what an earlier one is denied for; libraries go on without those they miss.
 constexpr std::uint32_t last_known_call = 450;
 
 constexpr std::uint32_t every_bit = 0xffffffff;

@@ -8,7 +8,7 @@
 
 namespace muster::sandbox {
 
-// Of those that proc shows.
+// Processes that proc does not show are not counted.
 std::uint64_t tasks_of(uid_t user, const std::filesystem::path& proc = "/proc");
 
 }  // namespace muster::sandbox
