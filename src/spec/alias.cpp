@@ -67,6 +67,9 @@ constexpr std::array alias_table{
     Alias{"dataloader_num_workers", "training.dataloader_num_workers"},
     Alias{"dataloader_pin_memory", "training.dataloader_pin_memory"},
     Alias{"trainer.total_timesteps", "training.total_timesteps"},
+    Alias{"reward_scale", "reward.scale"},
+    Alias{"reward_bias", "reward.bias"},
+    Alias{"reward_clip", "reward.clip"},
     Alias{"use_parallel_execution", "system.use_parallel_execution"},
 };
 

@@ -7,6 +7,7 @@
 
 #include "spec/check_model.hpp"
 #include "spec/codec.hpp"
+#include "spec/model/adapters/path_pattern.hpp"
 
 namespace muster::spec {
 namespace {
@@ -71,6 +72,54 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
 }
 
+// Settings of a function that is not asked for change nothing, and one without what it needs cannot judge.
+void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const auto& report) {
+  const RewardSpec& reward = spec.reward;
+  const std::vector<RewardFunction> functions = reward.functions.value_or(std::vector<RewardFunction>());
+  struct Needed {
+    RewardFunction function;
+    std::vector<std::string> keys;
+  };
+  const std::vector<Needed> settings{
+      {RewardFunction::format, {"reward.format", "reward.format_match"}},
+      {RewardFunction::length, {"reward.length_margin"}},
+      {RewardFunction::repetition, {"reward.repetition_words"}},
+      {RewardFunction::program, {"reward.program", "reward.program_seconds", "reward.program_restarts"}},
+  };
+  const auto asked = [&](RewardFunction function) {
+    return std::ranges::find(functions, function) != functions.end();
+  };
+  for (const auto& [function, keys] : settings)
+    for (const std::string& key : keys) {
+      const Field& field = *schema.find(key);
+      if (!asked(function) && field.write(spec) != field.fallback)
+        report(key, fmt::format("is set, and reward.functions has no {}", write(function)),
+               fmt::format("add {} to reward.functions, or leave it out", write(function)));
+    }
+  if (asked(RewardFunction::format) && !reward.format)
+    report("reward.functions", "has format, and reward.format is not set",
+           R"(give the regular expression, as in reward.format='(?s)<think>.*</think>.*')");
+  if (asked(RewardFunction::program) && reward.program.texts.empty())
+    report("reward.functions", "has program, and reward.program is not set",
+           "give the command that judges, as in reward.program='python3 judge.py'");
+  if (reward.format)
+    if (const auto pattern = PathPattern::compile(*reward.format); !pattern)
+      report("reward.format", "cannot be read: " + pattern.error().what, "write a regular expression of PCRE2");
+
+  std::set<RewardFunction> named;
+  for (const RewardFunction function : functions)
+    if (!named.insert(function).second)
+      report("reward.functions", fmt::format("names {} twice", write(function)),
+             "name it once; reward.weights says what it counts");
+  if (reward.weights.empty()) return;
+  if (reward.weights.size() != functions.size())
+    report("reward.weights",
+           fmt::format("has {} weights, and reward.functions {} functions", reward.weights.size(), functions.size()),
+           "give each function a weight, or leave the weights out");
+  if (std::ranges::all_of(reward.weights, [](double weight) { return weight == 0; }))
+    report("reward.weights", "are all 0: no answer would be better than another", "give one of the functions a weight");
+}
+
 }  // namespace
 
 void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
@@ -91,8 +140,8 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, generation, data, data_collection, algos,
-               system, sweep] = resolved.spec;
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, reward, generation, data, data_collection,
+               algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     problems.push_back({origin_of(resolved, key).where, key + " " + std::move(what), std::move(remedy)});
@@ -153,6 +202,7 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
   find_preference_contradictions(dpo, report);
+  find_reward_contradictions(schema, resolved.spec, report);
 
   // The number of ranks is not known when all visible GPUs are meant.
   const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();

@@ -81,6 +81,7 @@ const std::vector<Row>& reader_table() {
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
+      {"reward.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
@@ -99,6 +100,7 @@ const std::vector<Row>& reader_table() {
 
       {"data.", {train, evaluate}},
       {"data_collection.", {run}},
+      {"data_collection.reward_batch_size", {train, run}},
       {"algos.", {run}},
 
       {"system.", {train}},

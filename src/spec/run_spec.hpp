@@ -10,6 +10,7 @@
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
 #include "spec/preference_spec.hpp"
+#include "spec/reward_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
@@ -395,10 +396,10 @@ struct DataCollectionSpec {
     field("samples_per_example", &DataCollectionSpec::samples_per_example, "answers collected per example")
         .at_least(1)
         .needs(Capability::experiments);
-    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "texts the reward model scores at once")
+    field("reward_batch_size", &DataCollectionSpec::reward_batch_size, "answers that reward.program is asked about at once")
         .in("texts")
         .at_least(1)
-        .needs(Capability::experiments);
+        .needs(Capability::reinforcement);
   }
 };
 
@@ -470,6 +471,8 @@ struct SweepSpec {
 struct RunSpec {
   // What training.algorithm minimises over preferences; absent: it does not learn from them.
   std::optional<PreferenceOptions> preference_options() const;
+  // How sampled answers are judged; absent: reward.functions is not set.
+  std::optional<RewardOptions> reward_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
@@ -479,6 +482,7 @@ struct RunSpec {
   SimpoSpec simpo;
   OrpoSpec orpo;
   KtoSpec kto;
+  RewardSpec reward;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -496,6 +500,7 @@ struct RunSpec {
     visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
     visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
     visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
+    visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

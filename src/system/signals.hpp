@@ -22,6 +22,32 @@ class BlockedSignals {
   sigset_t before_;
 };
 
+// While it lives, writing where nobody reads is an error and nothing more.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    const timespec at_once = {};
+    if (!was_pending_)
+      while (::sigtimedwait(&pipe_, nullptr, &at_once) > 0) {
+      }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
+
 // Safe in the fork of a process with threads.
 inline void give_every_signal_its_default_effect() {
   struct sigaction standard = {};

@@ -40,6 +40,7 @@ struct Sample {
   Words beside = {};
 };
 const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
+const Words rewards{"reward.functions=[exact]"}, reward_program{"reward.functions=[program]", "reward.program=true"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -84,6 +85,20 @@ const std::vector<Sample> samples{
     {"kto.beta", "0.5", {"training.algorithm=kto"}},
     {"kto.desirable_weight", "0.5", {"training.algorithm=kto"}},
     {"kto.undesirable_weight", "0.5", {"training.algorithm=kto"}},
+    {"reward.functions", "[digits]", rewards},
+    {"reward.weights", "[0.5]", rewards},
+    {"reward.unknown", "zero", rewards},
+    {"reward.format", "b+", {"reward.functions=[format]", "reward.format=a+"}},
+    {"reward.format_match", "search", {"reward.functions=[format]", "reward.format=a+"}},
+    {"reward.length_margin", "7", {"reward.functions=[length]"}},
+    {"reward.repetition_words", "2", {"reward.functions=[repetition]"}},
+    {"reward.program", "cat", reward_program},
+    {"reward.program_seconds", "2", reward_program},
+    {"reward.program_restarts", "1", reward_program},
+    {"reward.scale", "2", rewards},
+    {"reward.bias", "1", rewards},
+    {"reward.clip", "1", rewards},
+    {"data_collection.reward_batch_size", "8", reward_program},
     {"training.num_epochs", "2"},
     {"training.batch_size", "48"},
     {"training.fp16", "true", {"training.mixed_precision=no"}},
