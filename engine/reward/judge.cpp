@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <stdexcept>
 
 #include "reward/answer_parts.hpp"
 #include "reward/program_part.hpp"

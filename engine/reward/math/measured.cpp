@@ -9,6 +9,8 @@
 #include <numbers>
 #include <string_view>
 
+#include "reward/math/name_bits.hpp"
+
 namespace muster::reward::math {
 namespace {
 
@@ -97,12 +99,9 @@ long double factorial_of(std::optional<std::int64_t> whole) {
 
 // Between 0.3 and 2.3; negative for some names at the later points.
 long double value_of_name(std::string_view name, int point) {
-  std::uint64_t hash = 14695981039346656037ULL + static_cast<std::uint64_t>(point) * 0x9E3779B97F4A7C15ULL;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  hash = (hash ^ (hash >> 31)) * 0xBF58476D1CE4E5B9ULL;
-  hash ^= hash >> 29;
-  const long double size = 0.3L + 2.0L * static_cast<long double>(hash % 1009) / 1009;
-  return point >= 4 && (hash >> 20) % 4 != 0 ? -size : size;
+  const std::uint64_t bits = name_bits(name, static_cast<std::uint64_t>(point));
+  const long double size = 0.3L + 2.0L * static_cast<long double>(bits % 1009) / 1009;
+  return point >= 4 && (bits >> 20) % 4 != 0 ? -size : size;
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 #include <cstdint>
 
 #include "base/text.hpp"
+#include "reward/math/name_bits.hpp"
 
 namespace muster::reward::math {
 namespace {
 
 constexpr std::int64_t largest_factorial = 1000;
+__extension__ using Wide = unsigned __int128;
 
 // A prime field, with a value for every name.
 class PrimeField {
@@ -52,7 +54,7 @@ class PrimeField {
  private:
   Value plus(Value a, Value b) const { return (a + b) % prime_; }
   Value minus(Value a) const { return (prime_ - a) % prime_; }
-  Value times(Value a, Value b) const { return static_cast<Value>(static_cast<unsigned __int128>(a) * b % prime_); }
+  Value times(Value a, Value b) const { return static_cast<Value>(static_cast<Wide>(a) * b % prime_); }
 
   Value to_the(Value base, std::uint64_t exponent) const {
     Value result = 1;
@@ -95,12 +97,7 @@ class PrimeField {
     return scale ? std::optional(times(digits, *scale)) : std::nullopt;
   }
 
-  Value of_name(std::string_view name) const {
-    std::uint64_t hash = 14695981039346656037ULL ^ point_;
-    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    hash = (hash ^ (hash >> 29)) * 0xBF58476D1CE4E5B9ULL;
-    return (hash ^ (hash >> 32)) % prime_;
-  }
+  Value of_name(std::string_view name) const { return name_bits(name, point_) % prime_; }
 
   std::uint64_t prime_, point_;
 };
@@ -136,7 +133,7 @@ std::optional<bool> equal_residues(const Expression& a, const Expression& b) {
   bool left_seen = false, right_seen = false, both_seen = false;
   for (const std::uint64_t prime : primes)
     for (std::uint64_t point = 1; point <= 3; ++point) {
-      const PrimeField field(prime, point * 0x9E3779B97F4A7C15ULL);
+      const PrimeField field(prime, point);
       const auto left = field.evaluate(a), right = field.evaluate(b);
       left_seen |= left.has_value();
       right_seen |= right.has_value();
