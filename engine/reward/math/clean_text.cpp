@@ -66,8 +66,13 @@ std::string clean(std::string_view text) {
 
 std::string folded(std::string_view text) {
   std::string kept;
-  for (const char c : text)
-    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') kept += c;
+  bool blank = false;
+  for (const char c : text) {
+    const bool is_blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    if (!is_blank && blank && !kept.empty() && is_digit(kept.back()) && is_digit(c)) kept += ' ';  // 1 1/2 is not 11/2
+    if (!is_blank) kept += c;
+    blank = is_blank;
+  }
   return kept.size() > 1 && std::ranges::all_of(kept, is_letter) ? to_lower(kept) : kept;
 }
 

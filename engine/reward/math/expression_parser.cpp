@@ -51,7 +51,8 @@ class ExpressionParser {
 
   Expression sum() {
     if (++depth_ > deepest_expression) return fail(Unreadable::unsupported);
-    Expression total = signed_product();
+    take("+");
+    Expression total = product();
     while (is("+") || is("-")) {
       const bool minus = tokens_[at_++].is("-");
       Expression term = product();
@@ -61,24 +62,21 @@ class ExpressionParser {
     return total;
   }
 
-  Expression signed_product() {
-    if (take("-")) return make(Operation::negate, product());
-    take("+");
-    return product();
-  }
-
-  // 2x/3y is ((2x)/3)·y: what stands side by side binds no closer than the signs.
+  // 1/2x is half of x to some and a half over x to others, and so is 1\frac{1}{2}x.
   Expression product() {
-    Expression result = factor();
+    Expression result = signed_factor();
+    bool divided = false;
     while (next() != nullptr) {
-      if (take("*"))
+      if (begins_factor() && (divided || at_ == mixed_end_)) return fail(Unreadable::unsupported);
+      if (begins_factor() || take("*")) {
         result = make(Operation::multiply, std::move(result), signed_factor());
-      else if (take("/"))
+        divided = false;
+      } else if (take("/")) {
         result = make(Operation::divide, std::move(result), signed_factor());
-      else if (begins_factor())
-        result = make(Operation::multiply, std::move(result), factor());
-      else
+        divided = true;
+      } else {
         break;
+      }
     }
     return result;
   }
@@ -195,13 +193,14 @@ class ExpressionParser {
       ++at_;
       Expression above = argument();
       Expression below = argument();
+      mixed_end_ = at_;
       return make(Operation::add, std::move(whole), make(Operation::divide, std::move(above), std::move(below)));
     }
     const bool slash = at_ + 2 < tokens_.size() && is(Token::Kind::number) && next()->after_blank &&
                        tokens_[at_ + 1].is("/") && tokens_[at_ + 2].kind == Token::Kind::number;
     if (!slash) return whole;
     Expression above = number(next()->text), below = number(tokens_[at_ + 2].text);
-    at_ += 3;
+    mixed_end_ = at_ += 3;
     return make(Operation::add, std::move(whole), make(Operation::divide, std::move(above), std::move(below)));
   }
 
@@ -209,7 +208,7 @@ class ExpressionParser {
   bool is_simple_fraction() const {
     for (std::size_t i = at_ + 1, parts = 0; i < tokens_.size() && parts < 4; ++i) {
       if (tokens_[i].kind == Token::Kind::number) {
-        parts += tokens_[i].text.size() > 1 && !tokens_[i - 1].is("{") ? 4 : 2;
+        parts += tokens_[i].text.size() > 1 && !tokens_[i - 1].is("{") ? 4u : 2u;
         if (parts >= 4) return true;
       } else if (!tokens_[i].is("{") && !tokens_[i].is("}")) {
         return false;
@@ -271,6 +270,7 @@ class ExpressionParser {
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
+  std::size_t mixed_end_ = 0;  // behind the last mixed number
   int depth_ = 0;
   bool in_bars_ = false;
   std::optional<Unreadable> wrong_;

@@ -105,7 +105,7 @@ Parsed parse_matrix(Tokens tokens, int depth) {
   Form form{.kind = Form::Kind::matrix};
   for (const Tokens row : split_outside(tokens.subspan(1, tokens.size() - 2), [](const Token& t) { return t.is("\\\\"); }).parts) {
     if (row.empty()) continue;
-    Parsed cells = with_parts({.kind = Form::Kind::group}, split_outside(row, [](const Token& t) { return t.is("&"); }).parts, depth);
+    Parsed cells = with_parts({.kind = Form::Kind::group, .open = "(", .close = ")"}, split_outside(row, [](const Token& t) { return t.is("&"); }).parts, depth);
     if (const auto* why = std::get_if<Unreadable>(&cells)) return *why;
     form.items.push_back(std::move(std::get<Form>(cells)));
   }

@@ -18,7 +18,7 @@ struct Form {
     group,     // items, in brackets or bare
     several,   // items joined by \cup
     relation,  // items with signs between them
-    matrix,    // items are rows, which are bare groups
+    matrix,    // items are rows, which are groups
   };
   Kind kind = Kind::value;
   Expression value = {};

@@ -92,6 +92,11 @@ std::optional<Measured> real_power(const Measured& base, const Measured& exponen
                                   std::abs(y * std::log(x)) * rounding));
 }
 
+std::optional<Measured> exponential(const Measured& a) {
+  const Number value = std::exp(a.value);
+  return measured(value, std::abs(value) * (a.error + std::abs(a.value) * rounding));
+}
+
 long double factorial_of(std::optional<std::int64_t> whole) {
   return whole && *whole >= 0 && *whole <= 1000 ? std::tgamma(static_cast<long double>(*whole) + 1)
                                                 : std::numeric_limits<long double>::quiet_NaN();
@@ -157,6 +162,7 @@ std::optional<Measured> measure(const Expression& expression, int point) {
     default:
       break;
   }
+  if (expression.operation == power && operands[0].operation == euler) return exponential(*b);
   const bool square = expression.operation == root ? std::abs(b->value - 2.0L) <= b->error
                                                    : std::abs(b->value - 0.5L) <= b->error;
   if (square) return square_root(*a);

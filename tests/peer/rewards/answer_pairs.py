@@ -81,7 +81,7 @@ def product(a, b):
 
 
 def polynomials(rng):
-    name = rng.choice("xynt")
+    name = rng.choice("xyna")
     a, b = ([rng.choice([1, 1, 2, 3, -1]), rng.choice([-5, -3, -1, 1, 2, 4])] for _ in range(2))
     whole = product(a, b)
     wrong = list(whole)
@@ -132,7 +132,7 @@ def tuples(rng):
 
     def written(of):
         # A space after the comma: (1,234) could be one number.
-        inside = ", ".join(latex_fraction(v, rng).replace(",", "").replace("{}", "") for v in of)
+        inside = ", ".join(latex_fraction(v, rng).replace("{,}", "").replace(",", "") for v in of)
         return rng.choice([f"({inside})", rf"\left({inside}\right)"])
     return written(values), [written(values), written(swapped), written(wrong), written(values[:1] * 4)]
 
@@ -176,13 +176,15 @@ def plus_minus(rng):
 
 def equations(rng):
     name, value = rng.choice("xyz"), rational(rng)
-    return f"{name} = {latex_fraction(value, rng)}", [latex_fraction(value, rng), f"{name} = {latex_fraction(value, rng)}", f"{name} = {latex_fraction(value + 1, rng)}",
-                                                      latex_fraction(value + 1, rng)]
+
+    def written(of):
+        return latex_fraction(of, rng).replace("{,}", "").replace(",", "")
+    return f"{name} = {written(value)}", [written(value), f"{name} = {written(value)}", f"{name} = {written(value + 1)}", written(value + 1)]
 
 
 def bare_values(rng):
     name, value = rng.choice("xyz"), rational(rng)
-    return latex_fraction(value, rng), [f"{name} = {latex_fraction(value, rng)}", f"{name} = {latex_fraction(value + 1, rng)}"]
+    return latex_fraction(value, rng), [f"{name} = {latex_fraction(other, rng)}".replace("{,}", "").replace(",", "") for other in (value, value + 1)]
 
 
 def rational_functions(rng):

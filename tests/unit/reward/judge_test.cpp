@@ -74,7 +74,7 @@ TEST(RewardFormat, MatchesTheWholeAnswerOrSomePartOfIt) {
 }
 
 TEST(RewardFormat, IsUnknownWhereTheExpressionWouldTakeTooLong) {
-  const spec::RewardOptions options{.functions = {format}, .format = "(a+)+b"};
+  const spec::RewardOptions options{.functions = {format}, .format = "(a+)+(b|c)"};
   EXPECT_EQ(parts_of(options, {{std::string(40, 'a')}}), (Values{std::nullopt}));
 }
 

@@ -55,7 +55,8 @@ TEST(MathCheck, ComparesExpressionsByWhatTheyMean) {
 TEST(MathCheck, SaysUnknownWhereItCannotTell) {
   expect_all(Verdict::unknown,
              {{"10", "\\int_0^{10} dx"}, {"\\log 100", "2"}, {"101_2", "5"}, {"x > 3", "(3, \\infty)"}, {"\\sqrt{x^2}", "x"},
-              {"\\sqrt[3]{-8}", "-2"}, {"(1,2)", "\\{1,2\\}"}, {"262537412640768744", "e^{\\pi\\sqrt{163}}"}});
+              {"\\sqrt[3]{-8}", "-2"}, {"(1,2)", "\\{1,2\\}"}, {"\\frac{x}{2}", "1/2x"},
+              {"\\frac{3\\pi}{2}", "1\\frac{1}{2}\\pi"}, {"262537412640768744", "e^{\\pi\\sqrt{163}}"}});
 }
 
 TEST(MathCheck, KeepsTheOrderOfTuplesAndNoneOfSets) {
