@@ -38,6 +38,7 @@ Check check_disk(const HostFacts& facts);
 Check check_ports(const HostFacts& facts);
 Check check_open_files(const HostFacts& facts);
 Check check_instruction_sets(const HostFacts& facts);
+Check check_sandbox(const HostFacts& facts);
 
 // worker_check.cpp
 Check check_workers(const HostFacts& facts);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array checks{check_driver,       check_nvml,        check_inventory,  check_mask,
                             check_device_order, check_leases,      check_clock,      check_memory,
                             check_disk,         check_ports,       check_open_files, check_instruction_sets,
-                            check_workers,      check_collectives, check_generation};
+                            check_sandbox,      check_workers,     check_collectives, check_generation};
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "gpu/snapshot.hpp"
 #include "host/host_memory.hpp"
 #include "lease/lease.hpp"
+#include "sandbox/sandbox.hpp"
 #include "system/instruction_sets.hpp"
 #include "wire/collective_check.hpp"
 
@@ -101,6 +102,7 @@ struct HostFacts {
   OpenFilesFacts open_files;
   std::vector<InstructionSetReport> instruction_sets;
   std::optional<std::string> onednn_maximum;  // ONEDNN_MAX_CPU_ISA
+  sandbox::Grants sandbox;
   std::vector<WorkerFacts> workers;
   std::vector<CollectiveFacts> collectives;            // empty: not tried
   std::optional<Result<GenerationReport>> generation;  // absent: not tried

@@ -8,6 +8,7 @@
 #include "doctor/machine_probe.hpp"
 #include "doctor/network_probe.hpp"
 #include "doctor/worker_probe.hpp"
+#include "sandbox/sandbox.hpp"
 #include "system/environment.hpp"
 
 namespace muster::doctor {
@@ -66,6 +67,7 @@ HostFacts probe_host(const host::HostSources& sources, const ProbeSettings& sett
   facts.folders.push_back(probe_folder("temporary folder", settings.temporary_folder));
   facts.open_files = probe_open_files();
   facts.onednn_maximum = environment_variable("ONEDNN_MAX_CPU_ISA");
+  facts.sandbox = sandbox::probe();
   facts.clock = clock.finish(settings.proc);
   if (settings.collectives) {
     facts.collectives = probe_collectives(sources);

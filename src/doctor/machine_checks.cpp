@@ -200,4 +200,19 @@ Check check_instruction_sets(const HostFacts& facts) {
   return verdict.take();
 }
 
+Check check_sandbox(const HostFacts& facts) {
+  const sandbox::Grants& grants = facts.sandbox;
+  Verdict verdict("sandbox");
+  if (grants.namespaces)
+    verdict.pass("programs that nobody trusts get namespaces of their own");
+  else if (grants.landlock)
+    verdict.pass(fmt::format("programs that nobody trusts are confined by Landlock, without /tmp and child processes; {}",
+                             grants.namespaces.error().what));
+  else
+    verdict.warn(fmt::format("rewards that run code are refused: {}; {}", grants.namespaces.error().what,
+                             grants.landlock.error().what),
+                 grants.namespaces.error().remedy);
+  return verdict.take();
+}
+
 }  // namespace muster::doctor

@@ -38,7 +38,7 @@ template <class Value>
 std::optional<double> as_number(const Value& value) {
   if constexpr (std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, double>)
     return static_cast<double>(value);
-  else if constexpr (std::is_same_v<Value, std::optional<std::int64_t>>)
+  else if constexpr (std::is_same_v<Value, std::optional<std::int64_t>> || std::is_same_v<Value, std::optional<double>>)
     return value ? std::optional<double>(static_cast<double>(*value)) : std::nullopt;
   else
     return std::nullopt;

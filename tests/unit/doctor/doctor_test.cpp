@@ -40,8 +40,8 @@ TEST(Doctor, GivesEachCheckANameOfItsOwn) {
   const auto checks = examine(healthy());
   for (const Check& check : checks) names.insert(check.name);
   EXPECT_EQ(names, (std::set<std::string>{"driver", "nvml", "inventory", "mask", "device order", "leases", "clock",
-                                          "memory", "disk", "ports", "open files", "instruction sets", "workers",
-                                          "collectives", "generation"}));
+                                          "memory", "disk", "ports", "open files", "instruction sets", "sandbox",
+                                          "workers", "collectives", "generation"}));
   EXPECT_EQ(names.size(), checks.size());
 }
 
@@ -130,6 +130,12 @@ const std::array injections{
               "jumped 3 s back", "timedatectl"},
     Injection{"ClockNotSynchronised", [](HostFacts& facts) { facts.clock.synchronised = false; }, "clock", warning,
               "not synchronised", "timedatectl"},
+    Injection{"NoSandbox",
+              [](HostFacts& facts) {
+                facts.sandbox.namespaces = Error{Error::Kind::refused, "not permitted", "sudo sysctl -w this"};
+                facts.sandbox.landlock = Error{Error::Kind::refused, "no Landlock", "another kernel"};
+              },
+              "sandbox", warning, "not permitted; no Landlock", "sudo sysctl -w this"},
     Injection{"LittleMemory", [](HostFacts& facts) { facts.memory.available = mebibytes(1500); }, "memory", warning,
               "1.5 GiB available", "ps aux"},
     Injection{"HardlyAnyMemory", [](HostFacts& facts) { facts.memory.available = mebibytes(511); }, "memory", failure,
@@ -214,6 +220,14 @@ TEST_P(DoctorNotices, OneChangedFact) {
 
 INSTANTIATE_TEST_SUITE_P(Facts, DoctorNotices, ::testing::ValuesIn(injections),
                          [](const auto& one) { return std::string(one.param.what); });
+
+TEST(Doctor, IsContentWithLandlockAndSaysWhatItLacks) {
+  HostFacts facts = healthy();
+  facts.sandbox.namespaces = Error{Error::Kind::refused, "namespaces are not permitted", "a remedy"};
+  const Check check = judge(facts, "sandbox");
+  EXPECT_EQ(check.outcome, CheckOutcome::pass);
+  EXPECT_TRUE(has(check.finding, "Landlock, without /tmp and child processes; namespaces are not permitted"));
+}
 
 TEST(Doctor, CapsBelowBf16WhenThatTrapsToo) {
   HostFacts facts = healthy();
