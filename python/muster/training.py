@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,6 +263,8 @@ class DistributedTrainer:
         code, text = run_program([program, "train", "--config", str(file), "--json"], launched.launched)
         if code in _FAILURES:
             raise _FAILURES[code](f"muster train ended with exit code {code}\n  try: what it printed on standard error")
+        if code < 0:
+            raise RuntimeError(f"muster train was killed by {signal.Signals(-code).name}\n  try: resume_from_checkpoint=True")
         return {"result": json.loads(text.splitlines()[-1]), "exit_code": code}
 
     def _events(self) -> list[dict[str, Any]]:
