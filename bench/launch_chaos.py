@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Random kills of launchers, ranks and what ranks started: does anything survive, and is the right one blamed?
 
-    python3 bench/launch_chaos.py [--program build/engine/apps/cli/muster] [--rounds 1000] [--seed 1]
+    python3 bench/launch_chaos.py [--program build/engine/apps/cli/muster] [--rounds 1000] [--seed 1] [--patience 2]
 
 Each round starts a launch on leased GPUs of an inventory file, with ranks that have children and a daemon, and then kills, stops
-or interrupts something. Afterwards: no process of the round is left after two seconds, no GPU is leased, and the cause that
+or interrupts something. Afterwards: no process of the round is left after --patience seconds, no GPU is leased, and the cause that
 muster names is the one that was killed first. Prints one JSON line, and one for each violation.
 """
 
@@ -214,20 +214,20 @@ EVENTS = [
 ]
 
 
-def violations_of(run: Round, event, chance: random.Random) -> list[str]:
+def violations_of(run: Round, event, chance: random.Random, patience: float) -> list[str]:
     expected = event(run, run.ranks(), chance)
     try:
-        code = run.launcher.wait(timeout=30)
+        code = run.launcher.wait(timeout=30 + patience)
     except subprocess.TimeoutExpired:
-        return ["the launcher did not end within 30 s"]
+        return ["the launcher does not end"]
     found = []
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + patience
     survivors = run.survivors()
     while survivors and time.monotonic() < deadline:
         time.sleep(0.02)
         survivors = run.survivors()
     if survivors:
-        found.append(f"processes left after 2 s: {survivors}")
+        found.append(f"processes left after {patience:g} s: {survivors}")
     if run.leases():
         found.append(f"GPUs still leased: {run.leases()}")
     if code == 0:
@@ -249,7 +249,7 @@ def clean_up(run: Round) -> None:
     run.errors.close()
 
 
-def run_rounds(program: str, rounds: int, seed: int):
+def run_rounds(program: str, rounds: int, seed: int, patience: float = 2):
     """(how often each event came, violations)"""
     chance = random.Random(seed)
     counts = collections.Counter()
@@ -260,7 +260,7 @@ def run_rounds(program: str, rounds: int, seed: int):
         with tempfile.TemporaryDirectory(prefix="muster-chaos-") as folder:
             run = Round(program, pathlib.Path(folder), f"{os.getpid()}-{seed}-{number}", chance.randint(2, 4), chance.choice([0, 1]))
             try:
-                found = violations_of(run, event, chance)
+                found = violations_of(run, event, chance, patience)
                 violations += [{"round": number, "event": event.__name__, "what": what, "said": (run.folder / "errors").read_text()[-2000:]} for what in found]
             finally:
                 clean_up(run)
@@ -272,9 +272,10 @@ def main() -> int:
     parser.add_argument("--program", default=str(ROOT / "build/engine/apps/cli/muster"))
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=2, help="seconds that what is left has to end")
     arguments = parser.parse_args()
     began = time.monotonic()
-    counts, violations = run_rounds(arguments.program, arguments.rounds, arguments.seed)
+    counts, violations = run_rounds(arguments.program, arguments.rounds, arguments.seed, arguments.patience)
     for violation in violations:
         print(json.dumps(violation))
     summary = {"benchmark": "launch_chaos", "rounds": arguments.rounds, "seed": arguments.seed, "violations": len(violations)}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import IO, Optional
+from typing import IO, Any, Optional
 
 # What launchers tell a rank. The program starts ranks of its own, and tells them itself.
 _OF_A_LAUNCHER = (
@@ -60,49 +60,68 @@ def run_program(words: list[str], launched: bool) -> tuple[int, str]:
             for name, value in environment.items()
             if name not in _OF_A_LAUNCHER and not name.startswith("TORCHELASTIC_")
         }
-    errors = _own_errors()
-    child = subprocess.Popen(
-        words,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if errors is None else errors,
-        text=True,
-        start_new_session=True,  # signals of the terminal come once, from here
-        preexec_fn=_end_with_parent,
-    )
-    output: list[str] = []
-    readers = [threading.Thread(target=lambda: output.append(child.stdout.read()), daemon=True)]
-    if errors is None:
-        readers.append(threading.Thread(target=_show, args=(child.stderr,), daemon=True))
-    for reader in readers:
-        reader.start()
-    interrupted = _wait(child)
-    for reader in readers:
-        reader.join()
-    if interrupted:
+    with _Relay() as relay:
+        errors = _own_errors()
+        child = subprocess.Popen(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if errors is None else errors,
+            text=True,
+            start_new_session=True,  # signals of the terminal come once, from here
+            preexec_fn=_end_with_parent,
+        )
+        relay.send_to(child)
+        output: list[str] = []
+        readers = [threading.Thread(target=lambda: output.append(child.stdout.read()), daemon=True)]
+        if errors is None:
+            readers.append(threading.Thread(target=_show, args=(child.stderr,), daemon=True))
+        for reader in readers:
+            reader.start()
+        child.wait()
+        for reader in readers:
+            reader.join()
+    if relay.interrupted:
         raise KeyboardInterrupt
     return child.returncode, "".join(output)
 
 
-def _wait(child: "subprocess.Popen[str]") -> bool:
-    """Whether this process was interrupted meanwhile."""
-    interrupted = False
-    before = None
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if in_main_thread:
-        before = signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number))
-    try:
-        while True:
-            try:
-                child.wait()
-                return interrupted
-            except KeyboardInterrupt:
-                interrupted = True
-                child.send_signal(signal.SIGINT)
-    finally:
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, before)
+class _Relay:
+    """Passes Ctrl-C and SIGTERM on to the program, also those that come while it is being started.
+
+    Without it such an early one would end this process alone, and the program would not be waited for. Signals that are
+    ignored stay so; in another thread than the main one, handlers cannot be set, and signals do not come there.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._child: Optional["subprocess.Popen[str]"] = None
+        self._early: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Relay":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def send_to(self, child: "subprocess.Popen[str]") -> None:
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def _take(self, number: int, _: object) -> None:
+        self.interrupted |= number == signal.SIGINT
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
 
 
 def _own_errors() -> Optional[IO[str]]:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -277,6 +278,8 @@ class DistributedTrainer:
             raise judge.failure
         if code in _FAILURES:
             raise _FAILURES[code](f"muster train ended with exit code {code}\n  try: what it printed on standard error")
+        if code < 0:
+            raise RuntimeError(f"muster train was killed by {signal.Signals(-code).name}\n  try: resume_from_checkpoint=True")
         return {"result": json.loads(text.splitlines()[-1]), "exit_code": code}
 
     def _events(self) -> list[dict[str, Any]]:

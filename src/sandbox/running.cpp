@@ -143,11 +143,12 @@ Outcome to_outcome(const Watched& watched, Output output, const Limits& limits) 
   outcome.cpu_time = std::chrono::milliseconds(report.cpu_milliseconds);
   outcome.peak_memory = {report.peak_kibibytes << 10};
   outcome.exceeded = watched.exceeded;
-  outcome.called_off = watched.called_off;
+  // Otherwise it was faster, and ended by itself.
+  outcome.called_off = watched.called_off && outcome.end.signal == SIGKILL;
   if (!outcome.exceeded && output.is_over()) outcome.exceeded = LimitKind::output;
   const bool for_cpu_time =
       outcome.end.signal == SIGXCPU || (outcome.end.signal == SIGKILL && outcome.cpu_time >= limits.cpu_time);
-  if (!outcome.exceeded && !outcome.called_off && for_cpu_time) outcome.exceeded = LimitKind::cpu_time;
+  if (!outcome.exceeded && for_cpu_time) outcome.exceeded = LimitKind::cpu_time;
   outcome.output = std::move(output.text[0]);
   outcome.errors = std::move(output.text[1]);
   return outcome;

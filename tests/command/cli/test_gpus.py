@@ -118,7 +118,7 @@ def test_watch_shows_again_and_stops_when_told(eight):
         if process.stdout.readline().startswith("Available GPUs: 8"):
             seen += 1
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert eight("gpus", "--watch=1ms").returncode == 2
 
@@ -194,7 +194,7 @@ class TestHold:
         assert eight("gpus", "hold", "-n", "8", "--share", "--", "true").returncode == 0
         holder.kill()
         holder.wait()
-        assert eight("gpus", "hold", "-n", "8", "--wait=10s", "--", "true").returncode == 0
+        assert eight("gpus", "hold", "-n", "8", "--wait=60s", "--", "true").returncode == 0
 
     def test_waits_for_its_turn(self, eight):
         holder = eight.start("gpus", "hold", "-n", "8", "--", "sh", "-c", "echo ready; exec sleep 600")

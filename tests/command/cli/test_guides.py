@@ -6,6 +6,7 @@ import shutil
 import socket
 
 import pytest
+from free_port import free_port
 from guide_blocks import BLOCKS, LAUNCHES
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "unit/spec/fixtures/guides"
@@ -60,12 +61,6 @@ def test_a_block_of_the_guides_does_what_it_says_or_is_refused_for_what_is_missi
 def test_every_file_of_the_guides_is_among_the_blocks():
     named = {word for block in BLOCKS.values() for word in block.words if word.startswith("{blocks}/")}
     assert named == {f"{{blocks}}/{file.name}" for file in FIXTURES.iterdir()}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("name", LAUNCHES)

@@ -2,9 +2,10 @@
 
 SCRIPT is a JSON object: "answer" (reverse, fail, leave), "at" (the index it does that at), "order" (as-given, backwards),
 "dropped", "pause" (seconds for each answer), "record" (a file that gets the assignment and every request), "refuse" (by these
-ranks), "wants", "die" ({rank: number of answers after which it is killed}), "deadly" (an index that kills whoever takes it),
-"slow" ({rank: seconds before it is ready}), "stuck" ({index: seconds it takes}), "memory" (peak bytes to tell), "errors" ({index: why it has
-no answer}).
+ranks), "wants", "die" ({rank: number of answers after which it is killed}), "deadly" (an index that kills whoever takes it,
+once out.jsonl has the rows before it), "late" ({rank: number of requests that were taken before it is ready}), "together" (number of
+requests that are taken before anybody answers), "stuck" (indices without an end), "memory" (peak bytes to tell), "errors" ({index: why
+it has no answer}), "holds" (a file without which no word follows the first).
 """
 
 import json
@@ -57,6 +58,22 @@ def record(what: object) -> None:
             file.write(json.dumps(what) + "\n")
 
 
+def wait_until(condition) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def lines_with(file: str, what: str) -> int:
+    with open(file) as lines:
+        return sum(what in line for line in lines)
+
+
+def wait_until_taken(count: int) -> None:
+    """So many requests, by all ranks together."""
+    if count:
+        wait_until(lambda: lines_with(script["record"], '"order": "request"') >= count)
+
+
 def fail(kind: str, what: str, code: int) -> None:
     tell("failed", kind=kind, what=what, remedy="another model", consequence=False)
     sys.exit(code)
@@ -70,7 +87,7 @@ print("the script begins", file=sys.stderr)
 if rank in script.get("refuse", []):
     fail("bad_input", "no such attention on this device", 2)
 tell("progress", what="loading", done=1, total=2)
-time.sleep(script.get("slow", {}).get(str(rank), 0))
+wait_until_taken(script.get("late", {}).get(str(rank), 0))
 tell("ready", device="cpu")
 if "memory" in script:
     tell("progress", what="memory", done=script["memory"], total=2 * script["memory"])
@@ -89,7 +106,9 @@ def reply(request: dict) -> None:
     if script.get("answer") == "leave" and request["index"] == script.get("at", 0):
         print("out of words", file=sys.stderr)
         os._exit(9)
-    time.sleep(script.get("stuck", {}).get(str(request["index"]), script.get("pause", 0)))
+    wait_until_taken(script.get("together", 0))
+    wait_until(lambda: request["index"] not in script.get("stuck", []))
+    time.sleep(script.get("pause", 0))
     dropped = script.get("dropped", {}).get(str(request["index"]), 0)
     common = {"prompt_tokens": len(text), "dropped_tokens": dropped}
     if task["score"]:
@@ -109,6 +128,7 @@ def reply(request: dict) -> None:
                     tell("token", index=request["index"], sample=sample, text=piece)
                     answer += piece
                     time.sleep(script.get("pause", 0))
+                    wait_until(lambda: "holds" not in script or os.path.exists(script["holds"]))
                     if is_cancelled(request["index"]):
                         finish = "cancelled"
                         break
@@ -143,6 +163,7 @@ while not ended:
         coming -= 1
         taken.append(order)
         if order["index"] == script.get("deadly"):
+            wait_until(lambda: os.path.exists("out.jsonl") and lines_with("out.jsonl", "\n") >= order["index"])
             os.kill(os.getpid(), signal.SIGKILL)
         if script.get("order", "as-given") == "as-given":
             reply(taken[-1])

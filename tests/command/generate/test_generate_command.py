@@ -175,7 +175,7 @@ class TestInterruptedRuns:
 
     def test_by_a_reader_that_is_gone_say_so(self, scripted):
         scripted.script(pause=0.05)
-        process = scripted.start(*BARE, "-p", scripted.prompts("p.txt", *("ab" * 100 for _ in range(50))))
+        process = scripted.start(*BARE, "-p", scripted.prompts("p.txt", *("ab" * 100 for _ in range(1000))))
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()

@@ -66,9 +66,10 @@ def all_workers(generate: Generate, process: subprocess.Popen, ranks: int) -> di
 
 
 def wait_for_rows(file: pathlib.Path, process: subprocess.Popen, count: int) -> None:
+    """Or for the end of the process."""
     deadline = time.monotonic() + 60
-    while not (file.exists() and file.read_bytes().count(b"\n") >= count):
-        assert time.monotonic() < deadline and process.poll() is None
+    while not (file.exists() and file.read_bytes().count(b"\n") >= count) and process.poll() is None:
+        assert time.monotonic() < deadline
         time.sleep(0.001)
 
 
@@ -79,8 +80,8 @@ class TestTheOutput:
         assert result.returncode == 0, result.stderr
         assert (generate.folder / "out.jsonl").read_bytes() == undisturbed
 
-    def with_a_rank_killed(self, generate: Generate, output: str, ranks: int, batch: int, killed: int) -> dict:
-        """The summary of a run that lost a rank on the way."""
+    def with_a_rank_killed(self, generate: Generate, output: str, ranks: int, batch: int, killed: int, pause: float) -> dict:
+        """The summary of a run that lost a rank on the way; pause: seconds that the ranks get to ask for prompts."""
         words = ("-p", "-", "-o", output, "--ranks", str(ranks), "--batch-size", str(batch), "--json")
         process = generate.start(*WORDS, *words, stdin=subprocess.PIPE)
         workers = all_workers(generate, process, ranks)
@@ -88,13 +89,13 @@ class TestTheOutput:
         process.stdin.write("".join(rows[:40]))
         process.stdin.flush()
         wait_for_rows(generate.folder / output, process, 6)
-        time.sleep(0.3)
+        time.sleep(pause)
         # Stopped, it gets the prompts that it has asked for and answers none; so it dies with them.
         os.kill(workers[killed], signal.SIGSTOP)
         process.stdin.write("".join(rows[40:]))
         process.stdin.close()
         process.stdin = None
-        time.sleep(0.1)
+        time.sleep(pause / 3)
         os.kill(workers[killed], signal.SIGKILL)
         out, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
@@ -103,7 +104,7 @@ class TestTheOutput:
     @pytest.mark.parametrize(("ranks", "batch", "killed"), [(2, 4, 0), (3, 1, 2), (4, 16, 1)])
     def test_does_not_depend_on_a_rank_that_is_killed_in_the_middle(self, generate, undisturbed, ranks, batch, killed):
         for attempt in range(5):  # a rank that was slow to start had asked for nothing when it was killed
-            summary = self.with_a_rank_killed(generate, f"killed-{attempt}.jsonl", ranks, batch, killed)
+            summary = self.with_a_rank_killed(generate, f"killed-{attempt}.jsonl", ranks, batch, killed, pause=0.3 * 2**attempt)
             assert summary["lost_ranks"] == 1
             assert (generate.folder / f"killed-{attempt}.jsonl").read_bytes() == undisturbed
             if summary["redone_prompts"] > 0:

@@ -5,13 +5,13 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
 
+from free_port import free_port
 from host_network import Host, Network
 from roll_call import PATIENCE, RollCall
 
@@ -142,7 +142,7 @@ class Cluster:
         return found
 
     def nothing_is_left(self) -> bool:
-        return eventually(lambda: not self.processes(), patience=15)
+        return eventually(lambda: not self.processes())
 
     def close(self) -> None:
         """Ends whatever a failed test left. pytest shows what is printed where the test has failed."""
@@ -158,9 +158,3 @@ class Cluster:
                     agent.process.wait(0.05)
         self.roll.close()
         shutil.rmtree(self.folder)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

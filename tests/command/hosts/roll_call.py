@@ -5,7 +5,7 @@ import pathlib
 import socket
 import time
 
-PATIENCE = 60.0  # seconds for what must happen, on however busy a machine
+PATIENCE = 120.0  # seconds for what must happen, on however busy a machine
 
 
 class Rank:

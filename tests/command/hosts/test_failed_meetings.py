@@ -4,7 +4,8 @@ import signal
 import subprocess
 import sys
 
-from cluster import Cluster, free_port
+from cluster import Cluster
+from free_port import free_port
 from roll_call import end_well, places
 
 LISTEN = (
@@ -16,11 +17,11 @@ LISTEN = (
 
 
 def test_a_leader_says_who_is_here_and_who_is_missing_when_the_time_is_over(cluster: Cluster):
-    agents = [cluster.start_static(2, 4), cluster.start_static(0, 4, "--rdzv-conf", "join_timeout=3")]
+    agents = [cluster.start_static(2, 4), cluster.start_static(0, 4, "--rdzv-conf", "join_timeout=8")]
     assert [agent.exit_code() for agent in agents] == [1, 1]
     zero, two = cluster.hosts[0].name, cluster.hosts[2].name
     for agent in agents:
-        assert "not enough hosts after 3 s" in agent.errors
+        assert "not enough hosts after 8 s" in agent.errors
         assert f"2 of 4 hosts are here: {zero} (node rank 0) and {two} (node rank 2)" in agent.errors
         assert "missing: node ranks 1 and 3" in agent.errors
     assert cluster.roll.nobody_else_came()
@@ -113,7 +114,7 @@ def test_an_unknown_host_at_the_endpoint_is_named(cluster: Cluster):
 def test_a_host_beyond_the_maximum_waits_for_a_place_and_gives_up_after_the_join_timeout(cluster: Cluster):
     agents = [cluster.start_dynamic(host, "1:2", conf="last_call_timeout=3600") for host in (0, 1)]
     ranks = cluster.roll.next_ranks(2)
-    third = cluster.start_dynamic(2, "1:2", conf="join_timeout=3")
+    third = cluster.start_dynamic(2, "1:2", conf="join_timeout=8")
     assert third.exit_code() == 1
     assert f"no place for {cluster.hosts[2].name}: all 2 hosts of the run are here" in third.errors
     assert "no place in the run" in third.errors

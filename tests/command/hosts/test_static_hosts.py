@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from cluster import SLOW_AGENT, Cluster, eventually, free_port
+from cluster import SLOW_AGENT, Cluster, eventually
+from free_port import free_port
 from roll_call import end_well, places, share_one_store, values
 
 

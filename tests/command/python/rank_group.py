@@ -6,18 +6,11 @@ They are forked from one process that has imported torch, which takes seconds, o
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 PATIENCE = 240  # seconds after which a rank counts as hanging; far more than any of them takes
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def launcher_environment(rank: int, size: int, port: int) -> dict[str, str]:

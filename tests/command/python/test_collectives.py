@@ -6,7 +6,8 @@ import signal
 import socket
 
 import pytest
-from rank_group import RankGroup, free_port, launcher_environment
+from free_port import free_port
+from rank_group import RankGroup, launcher_environment
 
 import muster
 from muster import _slurm
@@ -175,7 +176,7 @@ wait_at_gate()
 
 STOPPED = """
 wait_at_gate()
-assert muster.init_distributed(timeout_minutes=0.1)
+assert muster.init_distributed(timeout_minutes=0.2)
 rank = muster.get_rank()
 muster.all_reduce_scalar(1.0)
 if rank == 2:
@@ -184,7 +185,7 @@ report(failure=caught(lambda: muster.all_reduce_sum(torch.ones(3))))
 muster.cleanup_distributed()
 
 wait_at_gate()
-assert muster.init_distributed(timeout_minutes=0.1)
+assert muster.init_distributed(timeout_minutes=0.2)
 def stop_inside():
     with muster._roll_call.current_roll_call().operation("a test"):
         if rank == 1:
@@ -259,7 +260,7 @@ def test_tasks_of_srun_meet_without_an_address_and_notice_at_once_that_one_has_e
 ABSENT = """
 wait_at_gate()
 # Rank 1 would wait far longer: it learns from rank 0, which serves the store, and which ends right after.
-failure = caught(lambda: muster.init_distributed(timeout_minutes=0.1 if muster.is_main_process() else 30))
+failure = caught(lambda: muster.init_distributed(timeout_minutes=0.2 if muster.is_main_process() else 30))
 report(failure=failure, initialised=torch.distributed.is_initialized())
 os._exit(0)
 """

@@ -301,6 +301,34 @@ def test_a_signal_reaches_the_program_once_and_its_end_is_waited_for(fake, numbe
         assert output.split() == ["3", str(128 + number)]
 
 
+# The signal comes before this process knows that the program runs.
+EARLY = """
+import os, signal, subprocess, time
+popen = subprocess.Popen
+def started_and_signalled(*words, **options):
+    child = popen(*words, **options)
+    while not os.path.exists("started"):
+        time.sleep(0.01)
+    signal.raise_signal(int(os.environ["NUMBER"]))
+    return child
+subprocess.Popen = started_and_signalled
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_program_is_being_started_reaches_it_too(fake, number):
+    child = python(EARLY + SCRIPT, env={**os.environ, "HANG": "1", "NUMBER": str(int(number))})
+    output, errors = child.communicate(timeout=120)
+    assert (fake / "signals").read_text() == f"{int(number)}\n", errors
+    assert "KeyboardInterrupt" in errors if number == signal.SIGINT else output.split() == ["3", str(128 + number)]
+
+
+def test_a_program_that_is_killed_is_an_exception(fake):
+    (fake / "fake-muster").write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(RuntimeError, match="killed by SIGKILL"):
+        trainer().train()
+
+
 def test_of_launched_ranks_the_first_starts_the_program_and_all_get_its_result(fake):
     (fake / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "WORLD_SIZE": "3"}

@@ -1,56 +1,31 @@
 """A queue of its own for every test, on eight GPUs of an inventory file, and the built program that works on it."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
-import subprocess
-import time
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
-
-
-def until(condition, seconds: float = 60):
-    """The first true value of condition(); an AssertionError when there is none for so long."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError("it did not happen")
+from muster_commands import Commands
+from waiting import until
 
 
-class Queue:
+class Queue(Commands):
     until = staticmethod(until)
-    program = PROGRAM
 
     def __init__(self, folder: pathlib.Path):
-        self.folder = folder
-        self.state = folder / "state/queue"
         inventory = folder / "gpus.yaml"
         inventory.write_text("gpus:\n  - {count: 8, name: GPU of a test, memory_total: 80GiB}\n")
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "CUDA_"))},
-            "MUSTER_STATE": str(folder / "state"),
-            "MUSTER_LEASE_DIR": str(folder / "leases"),
-            "MUSTER_GPUS": str(inventory),
-            "MUSTER_QUEUE_IDLE": "500ms",
-            "MUSTER_QUEUE_GRACE": "500ms",
-        }
-
-    def run(self, *words, text: str = "", status: int | None = 0) -> subprocess.CompletedProcess:
-        done = subprocess.run([str(PROGRAM), *map(str, words)], input=text, env=self.environment, cwd=self.folder,
-                              capture_output=True, text=True, timeout=120)
-        assert status is None or done.returncode == status, done.stdout + done.stderr
-        return done
-
-    def submit(self, *command, options=(), text: str = "") -> list[str]:
-        tail = ["--", *command] if command else []
-        return self.run("submit", *options, *tail, text=text).stdout.split()
+        super().__init__(
+            folder,
+            MUSTER_STATE=str(folder / "state"),
+            MUSTER_LEASE_DIR=str(folder / "leases"),
+            MUSTER_GPUS=str(inventory),
+            MUSTER_QUEUE_IDLE="500ms",
+            MUSTER_QUEUE_GRACE="500ms",
+        )
+        self.state = folder / "state/queue"
 
     def jobs(self) -> dict[str, dict]:
         return {job["id"]: job for job in json.loads(self.run("queue", "--all", "--json").stdout)["jobs"]}
@@ -71,10 +46,15 @@ class Queue:
         return None
 
     def kill_conductor(self) -> int:
+        """There must be one: a job that runs keeps it, or patience."""
         pid = until(self.conductor)
         os.kill(pid, signal.SIGKILL)
         until(lambda: self.conductor() != pid)
         return pid
+
+    def keep_conductors(self):
+        """Those that are started from now on stay when there is nothing to do."""
+        self.environment["MUSTER_QUEUE_IDLE"] = "1h"
 
 
 @pytest.fixture
@@ -87,5 +67,6 @@ def queue(tmp_path: pathlib.Path):
         made.run("stop", *open_jobs, status=None)
         made.run("wait", *open_jobs, status=None)
     if pid := made.conductor():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it had nothing to do any more
+            os.kill(pid, signal.SIGKILL)
     until(lambda: made.conductor() is None)

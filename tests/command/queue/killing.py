@@ -8,17 +8,18 @@ import threading
 
 
 class Killer:
-    """Kills what find() names, again and again, while a with-block runs."""
+    """Kills what find() names, again and again, while a with-block runs; at most so often, for a busy machine to come to an end."""
 
-    def __init__(self, find):
+    def __init__(self, find, most: int = 60):
         self.find = find
+        self.most = most
         self.chance = random.Random(1)
         self.ended = threading.Event()
         self.killed = 0
         self.thread = threading.Thread(target=self.run)
 
     def run(self):
-        while not self.ended.wait(self.chance.uniform(0.01, 0.15)):
+        while self.killed < self.most and not self.ended.wait(self.chance.uniform(0.01, 0.15)):
             pids = self.find()
             if pids:
                 try:

@@ -7,7 +7,13 @@ import subprocess
 import sys
 import time
 
+import pytest
 from killing import Killer, conductors, processes_of_jobs
+
+
+@pytest.fixture(autouse=True)
+def patient_conductors(queue):
+    queue.keep_conductors()
 
 
 def starts(queue) -> list[str]:
@@ -35,7 +41,7 @@ def test_an_end_that_nobody_saw_counts(queue):
 
 
 def test_a_submission_without_a_conductor_waits_for_one(queue):
-    (first,) = queue.submit("sleep", "0.1", options=["-n", 0])
+    (first,) = queue.submit("true", options=["-n", 0])
     queue.run("wait", first)
     pid = queue.until(queue.conductor)
     os.kill(pid, signal.SIGSTOP)  # it takes nothing
@@ -124,11 +130,12 @@ def test_a_conductor_that_a_job_started_outlives_that_job(queue):
 
 def test_a_conductor_that_a_launch_started_outlives_that_launch(queue):
     launched = [str(queue.program), "launch", "--nproc-per-node", "1", "--device", "cpu", "--"]
-    inside = f"{queue.program} submit -n 0 -- sh -c 'sleep 1; echo late > late' > id"
+    inside = f"{queue.program} submit -n 0 -- sh -c 'until [ -e go ]; do sleep 0.05; done; echo late > late' > id"
     done = subprocess.run([*launched, "sh", "-c", inside], env=queue.environment, cwd=queue.folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     conductor = queue.conductor()
-    assert conductor is not None and not (queue.folder / "late").exists()
+    assert conductor is not None
+    (queue.folder / "go").touch()
     assert b"MUSTER_KEEPER=" not in pathlib.Path(f"/proc/{conductor}/environ").read_bytes()
     queue.until(lambda: (queue.folder / "late").exists())
     assert queue.conductor() == conductor

@@ -54,7 +54,7 @@ def test_jobs_without_gpus_run_while_the_gpus_are_not_known(watchful):
     (job,) = watchful.submit("true", options=["-n", 0])
     watchful.run("wait", job)
     assert watchful.state_of(blocker) == "running"
-    assert "not known" in (watchful.state / "conductor.log").read_text()
+    watchful.until(lambda: "not known" in (watchful.state / "conductor.log").read_text())
     replace(watchful, gpus())
     (later,) = watchful.submit("true", options=["-n", 4])
     watchful.run("wait", later)
@@ -63,7 +63,8 @@ def test_jobs_without_gpus_run_while_the_gpus_are_not_known(watchful):
 def test_a_gang_gets_gpus_that_are_linked(watchful):
     links = "links: [{between: [0, 3], kind: nvlink}, {between: [1, 2], kind: nvlink}]\n"
     replace(watchful, gpus(links=links))
-    jobs = watchful.submit(options=["-n", 2], text="echo $CUDA_VISIBLE_DEVICES; sleep 0.5 # {1,2}\n")
+    both = "touch here-$MUSTER_JOB; until [ $(ls here-* | wc -l) = 2 ]; do sleep 0.02; done"
+    jobs = watchful.submit(options=["-n", 2], text=f"echo $CUDA_VISIBLE_DEVICES; {both} # {{1,2}}\n")
     watchful.run("wait", *jobs)
     assert {watchful.run("logs", job).stdout.strip() for job in jobs} == {"0,3", "1,2"}
 

@@ -81,11 +81,12 @@ def test_nothing_is_kept_of_jobs_that_are_forgotten(short):
 
 def test_a_conductor_that_is_killed_goes_on_from_a_short_journal(short):
     run_many(short)
-    (runs,) = short.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES >> starts; sleep 1", options=["-n", 3])
+    (runs,) = short.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES >> starts; until [ -e go ]; do sleep 0.05; done", options=["-n", 3])
     (waits,) = short.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES >> starts", options=["-n", 8])
     short.until(lambda: (short.folder / "starts").exists())
     short.run("queue", "forget", "--older", "0s")
     assert [line["event"] for line in journal(short)][0] == "snapshot"
     short.kill_conductor()
+    (short.folder / "go").touch()
     short.run("wait", runs, waits)
     assert len((short.folder / "starts").read_text().split()) == 2

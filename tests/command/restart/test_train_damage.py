@@ -13,9 +13,9 @@ from training_runs import Run, Training, finish
 def stopped(tmp_path_factory: pytest.TempPathFactory, cache: pathlib.Path) -> Training:
     """A run that a signal ended, with checkpoints at several steps."""
     training = Training(tmp_path_factory.mktemp("stopped"), cache, training__save_total_limit=9)
-    process = training.start()
-    training.at_step(17)
+    process, _ = training.hold_at(17)
     process.terminate()
+    training.release()
     assert finish(process).returncode == 143
     return training
 

@@ -2,11 +2,11 @@
 
 import fcntl
 import os
-import pathlib
 import shutil
 import signal
 
 import pytest
+from open_files import open_files
 from training_runs import Run, Training, await_, finish
 
 LAST = 12
@@ -123,9 +123,9 @@ def test_a_kill_in_the_last_seconds_changes_nothing(evaluating: Training, evalua
 def test_an_evaluation_that_a_signal_left_out_is_made_up_for(evaluating: Training, evaluated: Run):
     """Every step is to be evaluated, and whatever step the signal comes in, that one is not."""
     evaluating.job |= {"training.eval_steps": 1, "training.save_steps": 1000}
-    process = evaluating.start()
-    run = evaluating.at_step(3)
+    process, run = evaluating.hold_at(3)
     process.terminate()
+    evaluating.release()
     assert finish(process).returncode == 143
     left = run.result()["steps"]
     assert left < LAST and run.rows()[left - 1][-1] == ""
@@ -147,8 +147,7 @@ def test_a_run_that_another_process_finishes_meanwhile_is_complete(evaluating: T
         process = evaluating.start("--resume", str(run.folder))
 
         def waits() -> bool:
-            descriptors = pathlib.Path(f"/proc/{process.pid}/fd")
-            return any(os.readlink(link) == lock.name for link in descriptors.iterdir() if link.is_symlink())
+            return lock.name in open_files(process.pid)
 
         await_(waits, "the second command at the lock")
         (evaluating.folder / "result.json").rename(result)

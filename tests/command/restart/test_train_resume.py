@@ -6,6 +6,7 @@ import shutil
 import signal
 
 import pytest
+from open_files import open_files
 from training_runs import Run, Training, await_, finish
 
 SHORT = ("training.max_steps=10",)
@@ -120,9 +121,9 @@ def test_auto_resumes_a_run_of_the_name_that_is_given_only(training: Training):
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over_in_its_folder(training: Training, whole: Run):
-    process = training.start("training.save_steps=1000")
-    training.at_step(4)
+    process, _ = training.hold_at(4, "training.save_steps=1000")
     process.kill()
+    training.release()
     finish(process)
     ended = training("--resume")
     assert ended.returncode == 0 and "there is no checkpoint to resume from: the run starts from the beginning" in ended.stderr
@@ -144,12 +145,10 @@ def test_a_run_that_another_process_works_on_is_refused(training: Training):
 
 def test_ranks_hold_the_run_as_long_as_they_live(training: Training, whole: Run):
     """A launcher that is killed gives its run up when its last rank is dead, not before."""
-    process = training.start()
-    run = training.at_step(6)
-    rank = training.rank(1)
-    held = [os.readlink(link) for link in pathlib.Path(f"/proc/{rank}/fd").iterdir()]
-    assert str(run.folder / "lock") in held
+    process, run = training.hold_at(6)
+    assert str(run.folder / "lock") in open_files(training.rank(1))
     process.kill()
+    training.release()
     assert training("--resume").returncode == 0  # waits for that
     finish(process)
     run.assert_equal(whole)
@@ -157,9 +156,9 @@ def test_ranks_hold_the_run_as_long_as_they_live(training: Training, whole: Run)
 
 def test_steps_that_were_saved_and_not_written_down_come_from_the_checkpoint(training: Training, whole: Run):
     """As when the launcher is killed between a checkpoint and the rows of its steps; with one checkpoint, no older one helps."""
-    process = training.start("training.save_total_limit=1")
-    run = training.at_step(16)
+    process, run = training.hold_at(16, "training.save_total_limit=1")
     process.kill()
+    training.release()
     finish(process)
     await_(lambda: not training.processes(), "the end")
     newest = run.checkpoints()[-1]

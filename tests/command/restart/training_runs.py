@@ -1,11 +1,13 @@
 """muster train as a user runs it, in a folder of its own: started, killed, resumed, and looked at."""
 
+import contextlib
 import csv
 import datetime
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -24,7 +26,7 @@ JOB = {"training.max_steps": 40, "training.batch_size": 12, "training.save_steps
 EVALUATED = {"training.max_steps": 12, "training.save_steps": 4, "training.eval_steps": 4, "data.digits": 1, "data.held_out": 0.15}
 
 
-def await_(condition, what: str, patience: float = 60):
+def await_(condition, what: str, patience: float = 120):
     """What condition() gives when it gives something."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -126,6 +128,33 @@ class Training:
         """When this step of the newest run is written down."""
         return await_(lambda: next((run for run in self.runs()[-1:] if run.step() >= step), None), f"step {step}")
 
+    def hold_at(self, step: int, *arguments: str) -> tuple[subprocess.Popen, Run]:
+        """Starts a run; when this step is written down, its ranks stand still until release().
+
+        Whoever looks on a busy machine may see that too late: a run that is in its last quarter then is begun anew."""
+        job = self.job | dict(word.split("=", 1) for word in arguments if "=" in word)
+        while True:
+            process = self.start(*arguments)
+            run = self.at_step(step)
+            self.send_to_ranks(signal.SIGSTOP)
+            before = None
+            while before != run.step():  # muster writes down what it has heard
+                before = run.step()
+                time.sleep(0.05)
+            if len(self.ranks()) == int(job["distributed.ranks"]) and run.step() <= int(job["training.max_steps"]) * 3 // 4:
+                return process, run
+            self.release()
+            finish(process)
+            shutil.rmtree(run.folder)
+
+    def release(self):
+        self.send_to_ranks(signal.SIGCONT)
+
+    def send_to_ranks(self, number: signal.Signals):
+        for rank in self.ranks().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank, number)
+
     def processes(self) -> dict[int, str]:
         """Whatever lives in the folder: the process's number and name."""
         found = {}
@@ -154,7 +183,7 @@ class Training:
         return await_(lambda: self.ranks().get(number), f"rank {number}")
 
     def assert_nothing_lives(self):
-        await_(lambda: not self.processes(), "the end of every process", 10)
+        await_(lambda: not self.processes(), "the end of every process")
 
 
 def finish(process: subprocess.Popen, patience: float = 120) -> subprocess.CompletedProcess:

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from waiting import until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
@@ -38,6 +39,7 @@ class Note:
 
 
 class Laboratory:
+    until = staticmethod(until)
     program = PROGRAM
 
     def __init__(self, folder: pathlib.Path):
@@ -59,6 +61,11 @@ class Laboratory:
         row = f"[{{count: {count}, name: GPU of a test, memory_total: 80GiB}}]" if count else "[]"
         (self.folder / "gpus.yaml").write_text(f"gpus: {row}\n")
 
+    @staticmethod
+    def stage(name: str, before: str = "") -> dict:
+        """before: a line of shell that its work waits for."""
+        return {"command": ["sh", "-c", STAGE.replace("STAGE", name).replace("WORK", before + WORK[name])]}
+
     def write(self, name: str = "lab", families=("a", "b"), **more) -> pathlib.Path:
         """An experiment of commands: one algorithm, one data set, two rounds."""
         spec = {
@@ -67,7 +74,7 @@ class Laboratory:
             "algorithms": {"sft": None},
             "families": {family: f"/models/{family}" for family in families},
             "datasets": {"d": "/data/d"},
-            **{stage: {"command": ["sh", "-c", STAGE.replace("STAGE", stage).replace("WORK", work)]} for stage, work in WORK.items()},
+            **{stage: self.stage(stage) for stage in WORK},
             **more,
         }
         file = self.folder / f"{name}.yaml"
@@ -117,15 +124,6 @@ class Laboratory:
             if not found:
                 return
             time.sleep(0.02)
-
-    @staticmethod
-    def until(condition, seconds: float = 60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if value := condition():
-                return value
-            time.sleep(0.01)
-        raise AssertionError("it did not happen")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -63,18 +64,28 @@ def ranks_in(folder: pathlib.Path) -> dict[int, int]:
     return found
 
 
-def peaks(generate: Generate, *arguments: str) -> dict[int, int]:
-    """Runs to the end; by rank, the most bytes that its process ever held."""
-    process = generate.start(*arguments)
-    highest: dict[int, int] = {}
-    while process.poll() is None:
-        for rank, number in ranks_in(generate.folder).items():
-            try:
-                status = pathlib.Path(f"/proc/{number}/status").read_text()
-            except OSError:
-                continue
-            if "VmHWM:" in status:
-                highest[rank] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+def begin(generate: Generate, *arguments: str, rows: int) -> subprocess.Popen:
+    """A run over standard input that has got p.txt, has written so many rows, and goes on until that is closed."""
+    output = generate.folder / "out.jsonl"
+    output.unlink(missing_ok=True)
+    process = generate.start(*arguments, "-p", "-", "-o", output.name, stdin=subprocess.PIPE)
+    process.stdin.write((generate.folder / "p.txt").read_text())
+    process.stdin.flush()
+    deadline = time.monotonic() + 120
+    while not output.exists() or output.read_bytes().count(b"\n") < rows:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert process.returncode == 0, process.communicate()[1]
+    return process
+
+
+def peaks(generate: Generate, *arguments: str, rows: int) -> dict[int, int]:
+    """Runs to the end; by rank, the most bytes that its process held until all rows were written."""
+    process = begin(generate, *arguments, rows=rows)
+    highest = {}
+    for rank, number in ranks_in(generate.folder).items():
+        status = pathlib.Path(f"/proc/{number}/status").read_text()
+        highest[rank] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
     return highest

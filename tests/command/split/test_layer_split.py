@@ -6,11 +6,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import transformers
-from split_models import FAMILIES, Generate, make_model, peaks, plan_of, ranks_in, written
+from split_models import FAMILIES, Generate, begin, make_model, peaks, plan_of, ranks_in, written
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "peer/logits"))
 from model_cases import PROGRAMS  # noqa: E402
@@ -79,57 +78,47 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Generate:
     return generate
 
 
-LARGE = ("-m", "large", "--device", "cpu", "-p", "p.txt", "-o", "out.jsonl", "--max-new-tokens", "8", "generation.sequence_length=64")
+LARGE = ("-m", "large", "--device", "cpu", "--max-new-tokens", "8", "generation.sequence_length=64")
 
 
 @pytest.mark.parametrize("spread", [("--ranks", "2", "--device-map", "balanced"), ("--ranks", "4", "--device-map", "balanced")])
 def test_every_rank_keeps_to_its_share_of_the_plan(large: Generate, spread: tuple):
-    planned = [rank["total_bytes"] for rank in plan_of(large, *LARGE, *spread)["ranks"]]
-    highest = peaks(large, *LARGE, *spread)
+    planned = [rank["total_bytes"] for rank in plan_of(large, *LARGE, "-p", "-", *spread)["ranks"]]
+    highest = peaks(large, *LARGE, *spread, rows=16)
     assert sorted(highest) == list(range(len(planned)))
     for rank, bytes in highest.items():
         assert 0.8 * planned[rank] < bytes < 1.1 * planned[rank], (rank, bytes, planned[rank])
 
 
 def test_layers_on_disk_take_no_memory_and_give_the_same_bytes(large: Generate):
-    whole = peaks(large, *LARGE)[0]
+    whole = peaks(large, *LARGE, rows=16)[0]
     expected = (large.folder / "out.jsonl").read_bytes()
     on_disk = ("--max-memory", "cpu=0,disk=1TB")
-    assert peaks(large, *LARGE, *on_disk)[0] < whole - (30 << 20)  # of 106 MiB; what a process holds wavers by 10
+    assert peaks(large, *LARGE, *on_disk, rows=16)[0] < whole - (30 << 20)  # of 106 MiB; what a process holds wavers by 10
     assert (large.folder / "out.jsonl").read_bytes() == expected
-    assert peaks(large, *LARGE, "--ranks", "2", "--max-memory", "0=0,1=220MiB,disk=1TB").keys() == {0}
+    assert peaks(large, *LARGE, "--ranks", "2", "--max-memory", "0=0,1=220MiB,disk=1TB", rows=16).keys() == {0}
     assert (large.folder / "out.jsonl").read_bytes() == expected
 
 
-def kill_when_it_computes(generate: Generate, process: subprocess.Popen, rank: int, lines: int) -> None:
-    """As soon as there are so many lines of output."""
-    output = generate.folder / "out.jsonl"
-    while not output.exists() or output.read_bytes().count(b"\n") < lines:
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
-    os.kill(ranks_in(generate.folder)[rank], signal.SIGKILL)
-
-
-SLOW = ("-m", "large", "--device", "cpu", "-p", "p.txt", "-o", "out.jsonl", "--batch-size", "4", "--max-new-tokens", "24")
+SLOW = ("-m", "large", "--device", "cpu", "--batch-size", "4", "--max-new-tokens", "24")
 
 
 def test_a_stage_that_dies_ends_its_replica_and_is_named(large: Generate):
-    (large.folder / "out.jsonl").unlink(missing_ok=True)
-    process = large.start(*SLOW, "--ranks", "3", "--device-map", "balanced")
-    kill_when_it_computes(large, process, rank=1, lines=1)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode not in (0, None)
+    process = begin(large, *SLOW, "--ranks", "3", "--device-map", "balanced", rows=1)
+    os.kill(ranks_in(large.folder)[1], signal.SIGKILL)
+    assert process.wait(timeout=120)
+    said = process.stderr.read()
     assert "rank 1" in said and "SIGKILL" in said, said
     assert ranks_in(large.folder) == {}
 
 
 def test_prompts_of_a_replica_that_lost_a_stage_are_redone_by_another(large: Generate):
-    expected = written(large(*SLOW), large)
-    (large.folder / "out.jsonl").unlink()
-    too_little = plan_of(large, *SLOW, "--ranks", "4")["ranks"][0]["total_bytes"] - 1
-    process = large.start(*SLOW, "--ranks", "4", "--max-memory", ",".join(f"{rank}={too_little}" for rank in range(4)))
-    kill_when_it_computes(large, process, rank=3, lines=1)
-    _, said = process.communicate(timeout=100)
+    expected = written(large(*SLOW, "-p", "p.txt", "-o", "out.jsonl"), large)
+    too_little = plan_of(large, *SLOW, "-p", "-", "--ranks", "4")["ranks"][0]["total_bytes"] - 1
+    process = begin(large, *SLOW, "--ranks", "4", "--max-memory", ",".join(f"{rank}={too_little}" for rank in range(4)), rows=1)
+    os.kill(ranks_in(large.folder)[3], signal.SIGKILL)
+    while "rank 3" not in (said := process.stderr.readline()):
+        assert said, "nobody missed it"
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert "rank 3" in said, said
     assert (large.folder / "out.jsonl").read_bytes() == expected

@@ -7,24 +7,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from waiting import until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
 TRIAL = pathlib.Path(__file__).resolve().parent / "trial.py"
-
-
-def until(condition, seconds: float = 60):
-    """The first true value of condition(); an AssertionError when there is none for so long."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 def alive(pid: int) -> bool:

@@ -143,7 +143,8 @@ ALICE = "processes: [{pid: 41877, user: alice, command: python train.py, memory:
 def test_trials_leave_a_gpu_alone_that_a_stranger_uses(sweeps):
     idle = "".join(f"  - {{index: {index}, memory_total: 80GiB}}\n" for index in (1, 2))
     sweeps.inventory(f"gpus:\n  - {{index: 0, memory_total: 80GiB, {ALICE}}}\n{idle}")
-    sweeps.run("sweep", sweeps.spec(limits={"trials": 4}), "--num-gpus", 2)
+    slow = {"x": {"distribution": "uniform", "min": -2, "max": 2}, "sleep": 0.3}
+    sweeps.run("sweep", sweeps.spec(parameters=slow, limits={"trials": 4}), "--num-gpus", 2)
     assert {note["CUDA_VISIBLE_DEVICES"] for note in sweeps.notes()} == {"1", "2"}
     for words in (["--num-gpus", 3], ["--gpu-ids", 0]):
         refused = sweeps.run("sweep", sweeps.spec("o.yaml"), *words, status=3)

@@ -6,7 +6,9 @@ import signal
 
 
 def test_eight_processes_share_a_sweep_and_every_id_is_given_out_once(sweeps):
-    spec = sweeps.spec(limits={"trials": 48}, command=["sh", "-c", "echo $MUSTER_TRIAL >> all; echo loss=1"])
+    # The first waits for the second, which is another process's.
+    command = "echo $MUSTER_TRIAL >> all; until [ $(wc -l < all) -ge 2 ]; do sleep 0.02; done; echo loss=1"
+    spec = sweeps.spec(limits={"trials": 48}, command=["sh", "-c", command])
     processes = [sweeps.start("sweep", spec, "--device", "cpu") for _ in range(8)]
     outputs = [process.communicate() for process in processes]
     assert [process.returncode for process in processes] == [0] * 8, outputs
@@ -20,7 +22,7 @@ def test_eight_processes_share_a_sweep_and_every_id_is_given_out_once(sweeps):
 
 
 def test_a_killed_sweep_takes_its_trials_with_it_and_goes_on(sweeps):
-    spec = sweeps.spec(method="grid", parameters={"x": list(range(8)), "sleep": 0.2}, limits=None)
+    spec = sweeps.spec(method="grid", parameters={"x": list(range(8)), "sleep": 0.5}, limits=None)
     for _ in range(3):
         sweep = sweeps.start("sweep", spec, "--num-gpus", 2)
         before = len(sweeps.observations())

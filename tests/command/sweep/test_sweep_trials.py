@@ -55,7 +55,7 @@ def test_a_trial_that_takes_too_long_is_ended_and_recorded(sweeps):
 
 
 def test_reports_are_signs_of_life(sweeps):
-    sweeps.run("sweep", sweeps.spec(parameters={"x": 1, "steps": 18}, heartbeat="2s", limits={"trials": 1}))
+    sweeps.run("sweep", sweeps.spec(parameters={"x": 1, "steps": 34}, heartbeat="4s", limits={"trials": 1}))
     assert sweeps.observations()[0]["score"] == 0
 
 

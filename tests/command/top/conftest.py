@@ -7,65 +7,40 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 
 import pytest
+from muster_commands import Commands
+from waiting import until
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
 GPUS = "gpus:\n  - {count: %d, name: GPU of a test, memory_total: 80GiB, memory_used: 20GiB, utilization: 37, temperature: 51, power: 300, power_limit: 700}\n"
 OPEN = ("submitted", "waiting", "ready", "running", "stopping")
 
 numbers = itertools.count(1)
 
 
-def until(condition, seconds: float = 30):
-    """The first true value of condition(); an AssertionError when there is none for so long."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.03)
-    raise AssertionError("it did not happen")
-
-
-class Desk:
+class Desk(Commands):
     """A user at a terminal: a folder, GPUs, a queue, and muster top."""
 
     until = staticmethod(until)
-    program = PROGRAM
 
     def __init__(self, folder: pathlib.Path):
-        self.folder = folder
+        super().__init__(
+            folder,
+            "TMUX",
+            MUSTER_STATE=str(folder / "state"),
+            MUSTER_LEASE_DIR=str(folder / "leases"),
+            MUSTER_QUEUE_IDLE="300ms",
+            MUSTER_QUEUE_GRACE="500ms",
+            LC_ALL="C.UTF-8",
+            HOME=str(folder),
+        )
         self.server = ""
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "CUDA_", "TMUX"))},
-            "MUSTER_STATE": str(folder / "state"),
-            "MUSTER_LEASE_DIR": str(folder / "leases"),
-            "MUSTER_QUEUE_IDLE": "300ms",
-            "MUSTER_QUEUE_GRACE": "500ms",
-            "LC_ALL": "C.UTF-8",
-            "HOME": str(folder),
-        }
         self.environment.pop("NO_COLOR", None)
         self.gpus(8)
 
     def gpus(self, count: int):
         (self.folder / "gpus.yaml").write_text(GPUS % count if count else "gpus: []\n")
         self.environment["MUSTER_GPUS"] = str(self.folder / "gpus.yaml")
-
-    # Commands beside the terminal.
-
-    def run(self, *words, text: str = "", status: int | None = 0, **variables) -> subprocess.CompletedProcess:
-        done = subprocess.run([str(PROGRAM), *map(str, words)], input=text, env={**self.environment, **variables}, cwd=self.folder,
-                              capture_output=True, text=True, timeout=60)
-        assert status is None or done.returncode == status, done.stdout + done.stderr
-        return done
-
-    def submit(self, *command, options=(), text: str = "") -> list[str]:
-        tail = ["--", *command] if command else []
-        return self.run("submit", *options, *tail, text=text).stdout.split()
 
     def states(self) -> dict[str, str]:
         return {job["id"]: job["state"] for job in json.loads(self.run("queue", "--json").stdout)["jobs"]}
@@ -74,7 +49,7 @@ class Desk:
 
     def tmux(self, *words) -> str:
         return subprocess.run(["tmux", "-L", self.server, "-f", "/dev/null", *map(str, words)], env=self.environment, cwd=self.folder,
-                              check=True, capture_output=True, text=True, timeout=20).stdout
+                              check=True, capture_output=True, text=True, timeout=60).stdout
 
     def open_terminal(self, width: int = 80, height: int = 24):
         self.close_terminal()
@@ -90,7 +65,7 @@ class Desk:
         """A shell in which muster top is typed, and runs. What was open before is closed."""
         self.open_terminal(width, height)
         self.before = self.terminal_settings()
-        self.keys("echo before; " + " ".join([str(PROGRAM), "top", "--interval", interval, *options]) + "; echo ended with $?", "Enter")
+        self.keys("echo before; " + " ".join([str(self.program), "top", "--interval", interval, *options]) + "; echo ended with $?", "Enter")
         until(lambda: "q quit" in self.screen())
 
     def keys(self, *keys):

@@ -10,15 +10,9 @@ import pytest
 import torch
 import torch_training
 import train_runs
-from peft_oracle import adapted, assert_adapters_equal, tensors_of, trained_parameters
+from adapter_steps import ADAMW, LORA, adamw, assert_refused_over_a_changed_base, assert_steps_agree
+from peft_oracle import adapted, assert_adapters_equal, trained_parameters
 
-SAFE_EPSILON = 1e-5  # as in test_training_against_torch.py
-ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON, lr_scheduler="cosine")
-LORA = {"model.use_lora": "true", "model.lora_r": 4, "model.lora_alpha": 12, "model.lora_dropout": 0}
-
-
-def adamw(parameters):
-    return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=SAFE_EPSILON)
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +24,8 @@ def rows(classroom):
 @pytest.mark.parametrize("family", train_runs.FAMILIES)
 def test_steps_give_the_adapters_of_peft(classroom, rows, tmp_path, family, steps):
     model = classroom.model(family)
-    oracle = adapted(model)
-    oracle.save_pretrained(tmp_path / "begin")
-    before = {name: tensor.clone() for name, tensor in peft.get_peft_model_state_dict(oracle).items()}
-    run = classroom.train(model, rows, ranks=2, max_steps=steps, batch_size=8, warmup_steps=min(5, steps - 1),
-                          **ADAMW | {"model.adapters": tmp_path / "begin"})
-    lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=steps, batch_size=8))
-    optimizer = adamw(trained_parameters(oracle))
-    losses, norms = torch_training.train(oracle, lessons, optimizer,
-                                         torch_training.cosine(optimizer, min(5, steps - 1), steps))
-    numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
-    numpy.testing.assert_allclose([float(norm) for norm in run.column("gradient_norm")], norms, rtol=1e-4)
-    assert_adapters_equal(run.folder / "model", oracle, 1e-5)
-    after = tensors_of(run.folder / "model")
-    assert max((after[name] - tensor).abs().max() for name, tensor in before.items()) > 1e-3
+    _, moved = assert_steps_agree(classroom, model, rows, adapted(model), tmp_path / "begin", steps, ranks=2)
+    assert max(moved.values()) > 1e-3
 
 
 @pytest.mark.parametrize("options", [
@@ -194,14 +176,7 @@ def test_a_checkpoint_is_refused_over_another_base_or_with_other_adapters(classr
     for words in (LORA | {"model.lora_alpha": 13}, LORA | {"model.lora_r": 5}, {}):
         refused = classroom.start(model, rows, **SETTINGS | words | resume)
         assert refused.code == 2 and "its numbers would change" in refused.text, refused.text
-    changed = classroom.folder / "changed-base"
-    oracle = model_cases.load(model, torch.float32)
-    with torch.no_grad():
-        oracle.model.layers[0].mlp.up_proj.weight[0, 0] += 1
-    oracle.save_pretrained(changed)
-    classroom.add_tokenizer(changed)
-    refused = classroom.start(changed, rows, **SETTINGS | LORA | resume)
-    assert refused.code == 2, refused.text
+    assert_refused_over_a_changed_base(classroom, model_cases.load(model, torch.float32), rows, SETTINGS | LORA, resume)
 
 
 def test_mistakes_are_told_before_anything_starts(classroom, rows, tmp_path):

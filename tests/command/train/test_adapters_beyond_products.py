@@ -4,18 +4,15 @@ import json
 import subprocess
 
 import model_cases
-import numpy
 import peft
 import pytest
 import torch
 import torch_training
 import train_runs
 import transformers
-from peft_oracle import CROSSING, adapted, adapted_over, assert_adapters_equal, tensors_of, trained_parameters
+from adapter_steps import ADAMW, LORA, assert_steps_agree
+from peft_oracle import CROSSING, adapted, adapted_over, assert_adapters_equal, tensors_of
 
-SAFE_EPSILON = 1e-5  # as in test_training_against_torch.py
-ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon=SAFE_EPSILON, lr_scheduler="cosine")
-LORA = {"model.use_lora": "true", "model.lora_r": 4, "model.lora_alpha": 12, "model.lora_dropout": 0}
 DORA = LORA | {"model.use_dora": "true"}
 # Modules that are trained as a whole: by model, of which the last two are tied.
 WHOLE = {"llama": ["embed_tokens", "lm_head", "norm"], "qwen2": ["lm_head", "1.mlp"], "gpt2": ["wte", "ln_f"],
@@ -25,10 +22,6 @@ WHOLE = {"llama": ["embed_tokens", "lm_head", "norm"], "qwen2": ["lm_head", "1.m
 def kinds(model):
     return {"dora": dict(use_dora=True), "whole": dict(modules_to_save=WHOLE[model]),
             "both": dict(use_dora=True, modules_to_save=WHOLE[model])}
-
-
-def adamw(parameters):
-    return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=SAFE_EPSILON)
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +35,12 @@ def muster(classroom, *words):
     return done.returncode, done.stdout + done.stderr
 
 
-def assert_steps_agree(classroom, model, rows, oracle, folder, steps, ranks=1, **settings):
-    """From the oracle's adapters, which are written to the folder; returns what muster's run left."""
-    oracle.save_pretrained(folder)
-    before = {name: tensor.clone() for name, tensor in peft.get_peft_model_state_dict(oracle).items()}
-    run = classroom.train(model, rows, ranks, max_steps=steps, batch_size=8, warmup_steps=min(5, steps - 1),
-                          **ADAMW | {"model.adapters": folder} | settings)
-    lessons = torch_training.lessons_of(classroom.samples(model, rows, steps=steps, batch_size=8))
-    optimizer = adamw(trained_parameters(oracle))
-    losses, norms = torch_training.train(oracle, lessons, optimizer,
-                                         torch_training.cosine(optimizer, min(5, steps - 1), steps))
-    numpy.testing.assert_allclose(run.losses(), losses, atol=1e-5)
-    numpy.testing.assert_allclose([float(norm) for norm in run.column("gradient_norm")], norms, rtol=1e-4)
-    assert_adapters_equal(run.folder / "model", oracle, 1e-5)
-    after = tensors_of(run.folder / "model")
+def steps_agree(*words, **settings):
+    """And whatever is trained has moved. What muster's run left."""
+    run, moved = assert_steps_agree(*words, **settings)
     for kind in ("lora_B", "lora_magnitude_vector", "lm_head", "wte", "ln_f"):
-        moved = [(after[name] - tensor).abs().max() for name, tensor in before.items() if kind in name]
-        assert not moved or max(moved) > 5e-4, kind
+        far = [distance for name, distance in moved.items() if kind in name]
+        assert not far or max(far) > 5e-4, kind
     return run
 
 
@@ -67,7 +49,7 @@ def assert_steps_agree(classroom, model, rows, oracle, folder, steps, ranks=1, *
 @pytest.mark.parametrize("family", WHOLE)
 def test_steps_give_the_tensors_of_peft(classroom, rows, tmp_path, family, kind, steps):
     model = classroom.model(family)
-    run = assert_steps_agree(classroom, model, rows, adapted(model, **kinds(family)[kind]), tmp_path / "begin", steps,
+    run = steps_agree(classroom, model, rows, adapted(model, **kinds(family)[kind]), tmp_path / "begin", steps,
                              ranks=2 if steps == 50 else 1)
     loaded = peft.PeftModel.from_pretrained(model_cases.load(model, torch.float32), run.folder / "model")
     assert_adapters_equal(run.folder / "model", loaded, 0)
@@ -89,7 +71,7 @@ def test_beside_weights_in_codes_steps_give_the_tensors_of_peft(classroom, rows,
     oracle(torch.tensor([[1, 2]]))  # bitsandbytes settles its scales in the first pass; saved before it, they would differ
     settings = {"model.load_in_4bit": "true", "model.bnb_4bit_quant_type": "nf4"} if "load_in_4bit" in form else {
         "model.load_in_8bit": "true"}
-    assert_steps_agree(classroom, model, rows, oracle, tmp_path / "begin", 5, **settings)
+    steps_agree(classroom, model, rows, oracle, tmp_path / "begin", 5, **settings)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])

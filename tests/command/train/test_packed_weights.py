@@ -13,6 +13,7 @@ import torch
 import torch_training
 import train_runs
 import transformers
+from adapter_steps import assert_refused_over_a_changed_base
 from peft_oracle import CROSSING, adapted_over, assert_adapters_equal
 
 FOUR = dict(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32)
@@ -113,14 +114,7 @@ def test_a_checkpoint_is_refused_over_another_base_or_the_base_in_another_form(c
                   {"model.llm_int8_skip_modules": "[down_proj]"}):
         refused = classroom.start(models["even"], rows, **SETTINGS | QLORA | words | resume)
         assert refused.code == 2 and "its numbers would change" in refused.text, refused.text
-    changed = classroom.folder / "changed-base-of-codes"
-    oracle = model_cases.load(models["even"], torch.float32)
-    with torch.no_grad():
-        oracle.model.layers[0].mlp.up_proj.weight[0, 0] += 1
-    oracle.save_pretrained(changed)
-    classroom.add_tokenizer(changed)
-    refused = classroom.start(changed, rows, **SETTINGS | QLORA | resume)
-    assert refused.code == 2, refused.text
+    assert_refused_over_a_changed_base(classroom, model_cases.load(models["even"], torch.float32), rows, SETTINGS | QLORA, resume)
 
 
 def generate(classroom, model, prompts, *words):

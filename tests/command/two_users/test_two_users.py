@@ -4,21 +4,12 @@ import json
 import os
 import pathlib
 import signal
-import time
 
 import pytest
 from private_words import SECRET
+from waiting import until
 
 HOLD = ("gpus", "hold", "-n")
-
-
-def until(condition, seconds: float = 60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def holder(user, count: int, *words, **options):

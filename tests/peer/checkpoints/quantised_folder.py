@@ -37,3 +37,9 @@ def check_slices(driver, name, whole, same_bits):
     for row, count, column, width in [(0, rows, 5, 3), (3, 5, 0, columns), (rows - 1, 1, columns - 1, 1), (7, 29, 31, 70), (1, 40, 33, 1)]:
         got = driver.read(name, torch.float32, (count, width), rows=(row, count), columns=(column, width))
         assert same_bits(got, whole[row : row + count, column : column + width].contiguous())
+
+
+def save_with(folder, tensors, name, value) -> None:
+    """The checkpoint with another tensor of that name; without it, where the value is None."""
+    others = {key: tensor for key, tensor in tensors.items() if key != name}
+    save_file(others if value is None else others | {name: value}, folder / "model.safetensors", {"format": "pt"})

@@ -5,7 +5,7 @@ import torch
 from checkpoint_driver import Refused, same_bits
 from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
-from quantised_folder import check_slices, layers_of, parts_of, save_quantised
+from quantised_folder import check_slices, layers_of, parts_of, save_quantised, save_with
 from safetensors.torch import save_file
 from tiny_models import model_of
 
@@ -188,10 +188,7 @@ def test_parts_are_needed_and_must_fit(driver, tmp_path):
         ("weight_shape", torch.tensor([128, 255]), r"weight_shape says \[128, 255\], and the model asks for \[128, 256\]"),
         ("weight_zero_point", torch.zeros(128, 4, dtype=torch.int32), r"weight_zero_point is \[128, 4\], and must be \[16, 4\]"),
     ]:
-        changed = {key: tensor for key, tensor in tensors.items() if key != f"{name}.{part}"}
-        if value is not None:
-            changed[f"{name}.{part}"] = value
-        save_file(changed, tmp_path / "model/model.safetensors", {"format": "pt"})
+        save_with(tmp_path / "model", tensors, f"{name}.{part}", value)
         with pytest.raises(Refused, match=message):
             driver.open(tmp_path / "model")
 

@@ -10,7 +10,7 @@ import transformers
 from checkpoint_driver import Refused, same_bits
 from real_model import FILE, FOLDER
 from test_gguf_tokenizers import BYTES
-from tiny_models import model_of, write_gguf
+from tiny_models import model_of, with_llama3_factors, write_gguf
 
 QUESTION = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 
@@ -71,27 +71,16 @@ def test_every_family_is_converted_to_the_logits_of_its_numbers(driver, tmp_path
 
 
 def test_llama3s_factors_become_its_rope_scaling(driver, tmp_path):
-    scaling = {
-        "rope_type": "llama3",
-        "rope_theta": 500000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    }
-    model = model_of("llama", rope_parameters=scaling, max_position_embeddings=32768)
-    rotary = model.model.rotary_emb
-    plain = 1.0 / (500000.0 ** (torch.arange(0, 64, 2, dtype=torch.float64) / 64))
+    model, factors = with_llama3_factors()
 
     def edit(writer):
         add_tokenizer(writer)
-        factors = (plain / rotary.inv_freq.double()).float().numpy()
         writer.add_tensor("rope_freqs.weight", factors, raw_dtype=gguf.GGMLQuantizationType.F32)
 
     write_gguf(tmp_path / "m.gguf", model, edit=edit)
     driver.ask(convert=str(tmp_path / "m.gguf"), to=str(tmp_path / "ours"), **{"as": "float32"})
     ours = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "ours")
-    assert same_bits(ours.model.rotary_emb.inv_freq, rotary.inv_freq)
+    assert same_bits(ours.model.rotary_emb.inv_freq, model.model.rotary_emb.inv_freq)
 
 
 def test_the_type_is_the_files_own_unless_one_is_named(driver, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from checkpoint_driver import Refused, same_bits
 from grouped_quantisers import GptqLinear, gptq_files
-from quantised_folder import check_slices, layers_of, parts_of, save_quantised
+from quantised_folder import check_slices, layers_of, parts_of, save_quantised, save_with
 from safetensors.torch import load_file, save_file
 from tiny_models import model_of
 
@@ -233,10 +233,7 @@ def test_parts_are_needed_and_must_fit(driver, tmp_path):
         ("g_idx", torch.zeros(255, dtype=torch.int32), r"g_idx is \[255\], and must be \[256\]"),
         ("g_idx", torch.zeros(256, dtype=torch.int64), "g_idx is int64, and must be int32"),
     ]:
-        changed = {key: tensor for key, tensor in tensors.items() if key != f"{name}.{part}"}
-        if value is not None:
-            changed[f"{name}.{part}"] = value
-        save_file(changed, tmp_path / "model/model.safetensors", {"format": "pt"})
+        save_with(tmp_path / "model", tensors, f"{name}.{part}", value)
         with pytest.raises(Refused, match=message):
             driver.open(tmp_path / "model")
     for key in [key for key in tensors if key.endswith(".g_idx")]:

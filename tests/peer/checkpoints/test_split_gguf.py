@@ -8,7 +8,7 @@ import torch
 import transformers
 from checkpoint_driver import Refused, same_bits
 from test_conversion import add_tokenizer
-from tiny_models import model_of, write_gguf
+from tiny_models import model_of, with_llama3_factors, write_gguf
 
 
 def write_parts(folder, tensors=6, model=None, edit=add_tokenizer, **more):
@@ -45,20 +45,10 @@ def test_a_name_in_the_store_may_be_of_parts(driver, tmp_path):
 
 
 def test_parts_are_converted(driver, tmp_path):
-    scaling = {
-        "rope_type": "llama3",
-        "rope_theta": 500000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    }
-    model = model_of("llama", rope_parameters=scaling, max_position_embeddings=32768)
-    plain = 1.0 / (500000.0 ** (torch.arange(0, 64, 2, dtype=torch.float64) / 64))
+    model, factors = with_llama3_factors()
 
     def edit(writer):
         add_tokenizer(writer)
-        factors = (plain / model.model.rotary_emb.inv_freq.double()).float().numpy()
         writer.add_tensor("rope_freqs.weight", factors, raw_dtype=gguf.GGMLQuantizationType.F32)
 
     parts = write_parts(tmp_path / "model", model=model, edit=edit, small_first_shard=True)

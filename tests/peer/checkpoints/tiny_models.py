@@ -35,6 +35,21 @@ def model_of(family: str, seed: int = 0, **more) -> torch.nn.Module:
     return model
 
 
+def with_llama3_factors() -> tuple[torch.nn.Module, np.ndarray]:
+    """A model whose positions are scaled as Llama 3.1's, and the factors that a GGUF file has for that."""
+    scaling = {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    model = model_of("llama", rope_parameters=scaling, max_position_embeddings=32768)
+    plain = 1.0 / (500000.0 ** (torch.arange(0, 64, 2, dtype=torch.float64) / 64))
+    return model, (plain / model.model.rotary_emb.inv_freq.double()).float().numpy()
+
+
 def interleave(weight: np.ndarray, heads: int) -> np.ndarray:
     """Rows as llama's files have them: in each head, the two elements of a rotated pair beside each other."""
     pairs = weight.shape[0] // heads // 2

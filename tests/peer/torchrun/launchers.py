@@ -9,10 +9,8 @@ import json
 import multiprocessing
 import os
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,19 +40,6 @@ def clean_environment() -> dict[str, str]:
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment.get('PATH', '/usr/bin:/bin')}"
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return environment
-
-
-def free_port() -> int:
-    """A port nobody listens on, below those the kernel hands out by itself."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("0.0.0.0", port))
-            except OSError:
-                continue
-            return port
 
 
 @dataclasses.dataclass

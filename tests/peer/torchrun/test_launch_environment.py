@@ -6,7 +6,8 @@ import re
 import sys
 
 import pytest
-from launchers import SCRIPTS, Streams, free_port
+from free_port import free_port
+from launchers import SCRIPTS, Streams
 
 FACTS = SCRIPTS / "report_facts.py"
 MAY_DIFFER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "OMP_NUM_THREADS"}

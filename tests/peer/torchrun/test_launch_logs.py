@@ -1,6 +1,7 @@
 """muster launch writes the files torchrun writes, and shows the lines torchrun shows."""
 
 import re
+from collections import Counter
 
 import pytest
 from launchers import SCRIPTS, lines_of_ranks
@@ -18,26 +19,43 @@ def assert_equal_trees(pair) -> None:
             assert of_muster[name] == content, name
 
 
-def whole_lines(shown: str, expected: str) -> str:
-    """A long line that torchrun reads while it is being written is shown in two parts, with the rank's prefix before both."""
-    for prefix in set(re.findall(r"^(.*)long (?=000|111)", expected, re.MULTILINE)) - {""}:
-        shown = re.sub(r"(?<=000|111)" + re.escape(prefix) + "(?=[01])", "", shown)
-    return shown
+def without_long_lines(shown: str, prefixes: set[str]) -> tuple[str, Counter]:
+    """The rest, and how much there was of the long lines.
+
+    torchrun that reads such a line while it is being written shows it in two parts: the rank's prefix stands before both, and lines of
+    the other rank between them.
+    """
+    prefix = "|".join(map(re.escape, sorted(prefixes)))
+    parts = re.compile(rf"(?:{prefix})?(?:long )?(0{{50,}}?|1{{50,}}?)(?:\n|\Z|(?={prefix or '[^01]'}))")
+    return parts.sub("", shown), Counter("".join(parts.findall(shown)))
+
+
+def assert_equal_texts(of_muster: str, of_torchrun: str) -> None:
+    whole = re.compile(r"^(.*)long (0+|1+)$", re.MULTILINE).findall(of_muster)
+    prefixes = {prefix for prefix, _ in whole}
+    rest, long = without_long_lines(of_muster, prefixes)
+    expected, expected_long = without_long_lines(of_torchrun, prefixes)
+    assert lines_of_ranks(rest) == lines_of_ranks(expected)
+    assert long == expected_long == Counter("".join(line for _, line in whole))
+    assert all(len(line) == 200_000 for _, line in whole)
 
 
 def assert_equal_consoles(pair) -> None:
-    for of_muster, of_torchrun in [(pair.muster.output, pair.torchrun.output), (pair.muster.errors, pair.torchrun.errors)]:
-        assert lines_of_ranks(of_muster) == lines_of_ranks(whole_lines(of_torchrun, of_muster))
+    assert_equal_texts(pair.muster.output, pair.torchrun.output)
+    assert_equal_texts(pair.muster.errors, pair.torchrun.errors)
 
 
 @pytest.mark.parametrize("prefix", ["[default{}]:", "[trainer0/{0}/{0}] ", "{} $ ${{unknown}} $: ", "plain "])
 def test_a_line_shown_in_two_parts_is_one(prefix):
-    def lines(of_rank):
-        return "".join(prefix.format(rank) + "long " + of_rank(rank) + "\n" for rank in "01")
-
-    expected = lines(lambda rank: rank * 90)
-    assert whole_lines(lines(lambda rank: rank * 40 + prefix.format(rank) + rank * 50), expected) == expected
-    assert whole_lines(expected, expected) == expected
+    zero, one = prefix.format(0), prefix.format(1)
+    whole = f"{zero}long {'0' * 200_000}\n{one}long {'1' * 200_000}\n{zero}end\n{one}end\n"
+    parts = f"{zero}long {'0' * 4000}{one}long {'1' * 8000}{one}{'1' * 192_000}\n{one}end\n{zero}{'0' * 196_000}\n{zero}end\n"
+    assert_equal_texts(whole, parts)
+    for other in (parts.replace("0\n", "00\n"), parts.replace(f"{one}end", "end"), parts.replace("long 1", "long")):
+        with pytest.raises(AssertionError):
+            assert_equal_texts(whole, other)
+    with pytest.raises(AssertionError):
+        assert_equal_texts(parts, whole)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +136,7 @@ def test_a_last_line_without_an_end_is_shown(both):
     pair = both("--nproc-per-node", 1, "--log-dir", "logs", "-t", 3, CHATTER, "--open-end")
     assert_equal_trees(pair)
     assert "[default0]:the last line has no end" in pair.muster.output
-    assert pair.muster.output.rstrip("\n") == pair.torchrun.output.rstrip("\n")
+    assert_equal_texts(pair.muster.output.rstrip("\n") + "\n", pair.torchrun.output.rstrip("\n") + "\n")
 
 
 def test_a_progress_bar_becomes_lines(both):

@@ -2,7 +2,8 @@
 
 import socket
 
-from launchers import SCRIPTS, free_port
+from free_port import free_port
+from launchers import SCRIPTS
 
 MEET = SCRIPTS / "meet.py"
 
