@@ -139,15 +139,33 @@ Form turned(const Form& relation) {
   return form;
 }
 
+// The x of x > 3 and 1 < x < 2, which says for which x it holds: two of these are either the same or not.
+std::optional<std::string> isolated_name(const Form& relation) {
+  std::optional<std::string> name;
+  for (const Form& side : relation.items) {
+    if (side.kind != Form::Kind::value) return std::nullopt;
+    if (!has_names(side.value)) continue;
+    if (name || side.value.operation != Operation::name) return std::nullopt;
+    name = side.value.text;
+  }
+  return name;
+}
+
 Verdict compare_relations(const Form& right, const Form& given) {
   if (right.assigns && given.assigns) {
     const Verdict values = compare(right.items.back(), given.items.back());
     if (right.text == given.text) return values;
     return compare_balances(right, given) == Verdict::equal ? Verdict::equal : both(values, Verdict::unknown);
   }
-  for (const Form& way : {given, turned(given)})
-    if (right.signs == way.signs && compare_in_order(right.items, way.items) == Verdict::equal) return Verdict::equal;
-  return compare_balances(right, given);
+  Verdict sides = Verdict::different;
+  for (const Form& way : {given, turned(given)}) {
+    if (right.signs != way.signs) continue;
+    const Verdict one = compare_in_order(right.items, way.items);
+    if (one == Verdict::equal) return one;
+    if (one == Verdict::unknown) sides = one;
+  }
+  const auto isolated = isolated_name(right);
+  return isolated && isolated == isolated_name(given) ? sides : compare_balances(right, given);
 }
 
 // What is left of "x = 5" where the other is a bare 5; of "2 + 3 = 5" the last side, too.
