@@ -36,7 +36,7 @@ Result<std::vector<Question>> read_questions(const std::filesystem::path& path, 
     if (!row) return bad_row(path, number, row.error().what);
     const auto prompt = row->find("prompt"), answer = row->find("answer");
     if (prompt == row->end() || !prompt->is_string() || (answer != row->end() && !answer->is_string()))
-      return bad_row(path, number, "it lacks a text \"prompt\", or its \"answer\" is no text");
+      return bad_row(path, number, "it lacks a text \"prompt\", or its \"answer\" is not one");
     const bool rendered = row->contains("rendered") && row->at("rendered") == true;
     auto tokens = rendered ? text.encode_rendered(prompt->get<std::string>()) : text.encode(prompt->get<std::string>());
     if (!tokens) return bad_row(path, number, tokens.error().what);

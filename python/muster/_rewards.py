@@ -22,7 +22,7 @@ class RewardServer:
         self._functions = list(functions)
         self._weights = [1.0] * len(self._functions) if weights is None else [float(weight) for weight in weights]
         if not self._functions or not all(map(callable, self._functions)):
-            raise TypeError("rewards is no list of functions\n  try: rewards=[f], f(prompts, completions, **columns)")
+            raise TypeError("rewards has something that is not a function\n  try: rewards=[f], f(prompts, completions, **columns)")
         if len(self._weights) != len(self._functions):
             raise ValueError(
                 f"reward_weights has {len(self._weights)} weights, and rewards {len(self._functions)} functions\n"

@@ -17,7 +17,7 @@ namespace {
 
 using plan::WeightType;
 
-// Of adapters that are trained from nothing the reference is the model without them.
+// Where adapters are trained from nothing, the reference is the model without them.
 bool has_reference_copy(const spec::RunSpec& spec) {
   const auto policy = spec.policy_options();
   return policy && policy->beta > 0 && (!spec.model.use_lora || !spec.model.adapter_folders.empty());

@@ -14,7 +14,7 @@ namespace muster::spec {
 enum class PolicyLoss { dapo, grpo, dr_grpo, luspo, cispo, sapo };
 std::vector<Word<PolicyLoss>> words(PolicyLoss);
 
-// Of what probabilities are compared with those that an answer was drawn by: each token's, the geometric mean of an
+// Whose probability is compared with the one that an answer was drawn by: each token's, the geometric mean of an
 // answer's tokens, or the whole answer's.
 enum class RatioLevel { token, sequence, product };
 std::vector<Word<RatioLevel>> words(RatioLevel);

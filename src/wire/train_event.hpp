@@ -20,7 +20,7 @@ struct StepParts {
   double update = 0;         // the optimizer; on a GPU, of the step before, which runs while this one begins
   double host = 0;           // everything else: checkpoints, evaluations, reporting
   double communication = 0;  // exchanging, most of it during the computing
-  // Of the answers that are then trained on; absent: none were sampled for this step.
+  // What the answers took that are then trained on; absent: none were sampled for this step.
   std::optional<double> sampling;
   std::optional<double> judging;
 

@@ -42,7 +42,7 @@ Expression make(Operation operation, Operands... operands) {
   return made;
 }
 
-// Of one without variables that is a whole number below a million, written with + - · alone.
+// For one without variables that is a whole number below a million, written with + - · alone.
 std::optional<std::int64_t> small_integer(const Expression& expression);
 
 // Whether it has a name, or the imaginary unit.

@@ -113,7 +113,7 @@ class ExpressionParser {
     return inside;
   }
 
-  // Of \frac12 and \sqrt3: braces, or one digit or letter.
+  // An argument, as \frac12 and \sqrt3 have them: braces, or one digit or letter.
   Expression argument() {
     if (is("{")) return braces();
     if (is(Token::Kind::number)) {

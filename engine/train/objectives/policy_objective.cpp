@@ -85,7 +85,7 @@ class Policy final : public Objective {
     return {part(totals.trained_tokens), part(totals.units), part(totals.weighed_tokens)};
   }
 
-  // Of a token, whatever the level.
+  // What is measured of a token, whatever the level.
   struct Measured {
     double log_ratio = 0;
     double divergence = 0;  // from the reference

@@ -71,7 +71,7 @@ Rollout rollout_of(const Line& line) {
 
 Error damaged(const std::filesystem::path& path) {
   return {Error::Kind::bad_input, fmt::format("{} is not what was written there: it is damaged or cut off", path.string()),
-          "resume from a checkpoint at the beginning of a round (muster runs show lists them), or train anew"};
+          "resume from a checkpoint at the beginning of a round (muster runs show lists them), or start again"};
 }
 
 std::string checksum_words(std::string_view text) {

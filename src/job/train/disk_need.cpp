@@ -38,7 +38,7 @@ std::int64_t bytes_in_checkpoint(spec::OptimizerKind kind, std::int64_t elements
   return 3 * width * elements;
 }
 
-// Of the answers of all rounds, were all of them as long as they may be.
+// What the answers of all rounds take, were each as long as it may be.
 std::int64_t rollout_bytes(const wire::TrainTask& task) {
   if (!task.policy) return 0;
   constexpr std::int64_t bytes_of_answer = 400, bytes_of_token = 32;  // its texts and numbers; a token's id and probability

@@ -60,7 +60,7 @@ Result<void> make_halfway_model(host::Host& host, const spec::RunSpec& asked, co
   fs::remove_all(work, failed);
   if (!summary) return summary.error();
   if (!fs::exists(folder / "config.json", failed))
-    return Error{Error::Kind::failed, fmt::format("{} was not made", halfway_model_name), "the same command makes it anew"};
+    return Error{Error::Kind::failed, fmt::format("{} was not made", halfway_model_name), "run the same command again"};
   return {};
 }
 

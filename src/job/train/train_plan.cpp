@@ -154,7 +154,7 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   auto question = ask(host, std::move(request), chosen);
   if (!question) return question.error();
   if (chosen.ranks != std::ssize(chosen.gpus)) question->ranks = chosen.ranks;
-  // Of sampled answers those that nothing is learnt from are left out, and ranks share what is there.
+  // Sampled answers that nothing is learnt from are left out, and ranks share what is there.
   const std::int64_t sharing = chosen.ranks * question->hosts * sizes.pass.value_or(1) * sizes.passes.value_or(1);
   question->batch = samples ? (sizes.all + sharing - 1) / sharing * sharing : sizes.all;
   question->micro_batch = sizes.pass;

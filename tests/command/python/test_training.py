@@ -452,7 +452,7 @@ def test_a_function_that_raises_ends_the_run_and_is_raised(real):
         judged(real, [broken]).train()
 
 
-@pytest.mark.parametrize("rewards, words", [([], "no list of functions"), ([3], "no list of functions")])
+@pytest.mark.parametrize("rewards, words", [([], "not a function"), ([3], "not a function")])
 def test_rewards_that_are_no_functions_are_refused(real, rewards, words):
     with pytest.raises(TypeError, match=words):
         judged(real, rewards).train()
