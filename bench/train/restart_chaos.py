@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random kills of ranks and launchers of muster train: does everything stay the same, bit for bit?
 
-    python3 bench/train/restart_chaos.py [--kills 200] [--seed 1] [--ranks 2] [--endings 0.5]
+    python3 bench/train/restart_chaos.py [--kills 200] [--seed 1] [--ranks 2] [--endings 0.5] [--rewards]
 
 The run evaluates, and --endings is the share of kills that wait for its last step, so that they fall into the last evaluation, the
 last checkpoint, the export, or what is written after them. Every run that comes to its end is compared with one that nobody
@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/command/restart"))
-from training_runs import EVALUATED, Chaos, Training  # noqa: E402
+from training_runs import EVALUATED, REWARDED, Chaos, Training  # noqa: E402
 
 
 def main():
@@ -27,6 +27,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--endings", type=float, default=0.5, help="share of kills that wait for the last step")
+    parser.add_argument("--rewards", action="store_true", help="learning from rewards of sampled answers")
     given = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -36,13 +37,13 @@ def main():
         trainings = [Training(folder / part, folder / "cache", distributed__ranks=given.ranks, distributed__max_restarts=10000)
                      for part in ("whole", "killed")]
         for training in trainings:
-            training.job |= EVALUATED
+            training.job |= REWARDED if given.rewards else EVALUATED
         undisturbed, killed = trainings
         ended = undisturbed()
         assert ended.returncode == 0, ended.stderr
         chaos = Chaos(killed, undisturbed.run(), random.Random(given.seed), given.endings)
         chaos.carry_out(given.kills)
-    print(json.dumps({"seed": given.seed, "ranks": given.ranks, "kills": chaos.kills, "after_the_last_step": chaos.after_last_step,
+    print(json.dumps({"rewards": given.rewards, "seed": given.seed, "ranks": given.ranks, "kills": chaos.kills, "after_the_last_step": chaos.after_last_step,
                       "runs_finished": chaos.finished, "resumed": len(chaos.resumed), "equal": True,
                       "seconds": round(time.monotonic() - began, 1)}))
 

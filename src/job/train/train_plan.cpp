@@ -205,6 +205,16 @@ std::int64_t sampled_at_once(const spec::RunSpec& spec, const TrainPlan& plan, s
   return std::clamp<std::int64_t>(std::min(own, room / std::max<std::int64_t>(of_answer, 1)), 1, usual_most);
 }
 
+// "rounds of 16 prompts × 8 answers: …"
+std::string round_words(const wire::TrainTask& task) {
+  const spec::PolicyOptions& policy = *task.policy;
+  const std::int64_t updates = (policy.answers + task.batch_size - 1) / task.batch_size * policy.iterations;
+  return fmt::format("rounds of {} × {}, each of up to {}, {} written side by side on a rank; {} with each round's, {} in all",
+                     count_of(policy.answers / policy.group, "prompt"), count_of(policy.group, "answer"),
+                     count_of(policy.most_tokens, "token"), task.sampled_at_once, count_of(updates, "update"),
+                     count_of((task.steps + updates - 1) / updates, "round"));
+}
+
 wire::ShardingOptions sharding_of(const plan::Layout& layout) {
   if (layout.scheme != plan::Scheme::fsdp) return {};
   const bool grouped = layout.sharding == spec::ShardingStrategy::hybrid_shard;
@@ -453,9 +463,11 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
           ? std::chrono::milliseconds(std::chrono::seconds(*spec.distributed.watchdog_seconds))
           : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
-  if (plan.task().policy)
+  if (plan.task().policy) {
     std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once =
         sampled_at_once(spec, plan, devices->ranks * hosts);
+    plan.plan.reasons.push_back(round_words(plan.task()));
+  }
   std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
       std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
   if (!devices->gpus.empty()) {

@@ -25,6 +25,10 @@ JOB = {"training.max_steps": 40, "training.batch_size": 12, "training.save_steps
 # A short one that evaluates, also after its last step: one-digit sums, some of them held out.
 EVALUATED = {"training.max_steps": 12, "training.save_steps": 4, "training.eval_steps": 4, "data.digits": 1, "data.held_out": 0.15}
 
+# Learning from rewards, with a checkpoint in the middle of every round.
+REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:llama-0.6m-halfway", "training.num_rollouts_per_iteration": 48,
+                        "training.batch_size": 24, "grpo.num_generations": 8, "grpo.num_iterations": 2, "training.save_steps": 3}
+
 
 def await_(condition, what: str, patience: float = 120):
     """What condition() gives when it gives something."""
@@ -75,6 +79,10 @@ class Run:
     def weights(self) -> bytes:
         return (self.folder / "model/model.safetensors").read_bytes()
 
+    def rollouts(self) -> dict[str, str]:
+        """The answers of each round, where any were sampled."""
+        return {path.name: path.read_text() for path in (self.folder / "rollouts").glob("*.jsonl")}
+
     def leftovers(self) -> list[str]:
         return [str(path) for path in self.folder.rglob("*") if any(part in path.name for part in LEFTOVERS)]
 
@@ -82,6 +90,7 @@ class Run:
         """Curve, evaluations, weights and result, bit for bit, each step once; nothing half-made."""
         assert self.rows() == whole.rows()
         assert self.weights() == whole.weights()
+        assert self.rollouts() == whole.rollouts()
         mine, others = self.result(), whole.result()
         assert mine["status"] == "done" and {key: mine[key] for key in RESULTS} == {key: others[key] for key in RESULTS}
         assert self.leftovers() == [], self.leftovers()

@@ -175,6 +175,18 @@ def test_answers_that_all_earn_the_same_teach_nothing(classroom, rows):
     assert [float(row["gradient_norm"]) for row in table_of(run)] == [0, 0]
 
 
+def test_a_plan_tells_what_a_round_is(classroom, rows):
+    words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in SETTINGS.items()]
+    command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}", *words,
+               "rloo.beta=0.1", "--dry-run"]
+    plan = lambda *more: subprocess.run([*command, *more], env=classroom.environment, cwd=classroom.folder, capture_output=True, text=True,
+                                        timeout=60).stdout
+    alone = plan()
+    assert "rounds of 4 prompts × 4 answers, each of up to 8 tokens, 16 written side by side on a rank" in alone
+    assert "4 updates with each round's, 2 rounds in all" in alone
+    assert "reference" not in alone and "reference  " in plan("training.algorithm=rloo", "grpo.num_iterations=1", "rloo.num_generations=4")
+
+
 @pytest.mark.parametrize("settings, words", [
     (UNSET | {"reward.functions": "null"}, "reward.functions=[exact]"),
     ({"num_rollouts_per_iteration": 15}, "as 16"),
