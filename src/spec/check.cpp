@@ -93,6 +93,9 @@ void find_policy_contradictions(const RunSpec& spec, const auto& report) {
            fmt::format("is {}, and every prompt gets {} answers", policy->answers, policy->group),
            fmt::format("take a multiple of {}, as {}", policy->group,
                        (policy->answers + policy->group - 1) / policy->group * policy->group));
+  if (policy->draws > 1 && !spec.training.max_steps && spec.training.num_epochs)
+    report("grpo.max_draws", fmt::format("is {}, so that how many rounds the prompts give is not known beforehand", policy->draws),
+           "training.max_steps in the place of training.num_epochs");
   if (policy->temperature == 0)
     report("generation.temperature", "is 0, and answers to one prompt would all be the same", "generation.temperature=1");
   if (spec.generation.repetition_penalty != 1)

@@ -26,6 +26,7 @@ std::vector<Word<RewardScale>> words(RewardScale);
 struct PolicyOptions {
   std::int64_t group = 8;       // answers to a prompt
   std::int64_t answers = 128;   // of a round, all prompts together
+  std::int64_t draws = 1;       // of a round at most: groups that teach nothing are replaced by others
   std::int64_t iterations = 1;  // how often a round's answers are trained on
   PolicyLoss loss = PolicyLoss::dapo;
   RatioLevel level = RatioLevel::token;
@@ -50,6 +51,7 @@ struct PolicyOptions {
   static void describe(Self& self, Visit&& visit) {
     visit("group", self.group);
     visit("answers", self.answers);
+    visit("draws", self.draws);
     visit("iterations", self.iterations);
     visit("loss", self.loss);
     visit("level", self.level);

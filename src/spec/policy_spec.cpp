@@ -28,6 +28,7 @@ PolicyOptions common_options(const Section& section, const TrainingSpec& trainin
 std::optional<PolicyOptions> RunSpec::policy_options() const {
   if (training.algorithm == Algorithm::grpo) {
     PolicyOptions options = common_options(grpo, training, generation);
+    options.draws = grpo.max_draws;
     options.loss = grpo.loss_type;
     options.level = grpo.importance_sampling_level;
     options.ratio_cap = grpo.delta;

@@ -9,6 +9,7 @@ namespace muster::spec {
 
 struct GrpoSpec {
   std::int64_t num_generations = 8;
+  std::int64_t max_draws = 1;
   std::int64_t num_iterations = 1;
   PolicyLoss loss_type = PolicyLoss::dapo;
   RatioLevel importance_sampling_level = RatioLevel::token;
@@ -27,6 +28,10 @@ struct GrpoSpec {
   static void describe(Visitor& field) {
     field("num_generations", &GrpoSpec::num_generations, "answers to each prompt, which are compared with each other")
         .at_least(2);
+    field("max_draws", &GrpoSpec::max_draws,
+          "how often prompts are drawn for a round until it is full of groups whose answers did not all earn the same; 1: "
+          "those that did stay (dynamic sampling)")
+        .at_least(1);
     field("num_iterations", &GrpoSpec::num_iterations, "how often the answers of a round are trained on").at_least(1);
     field("loss_type", &GrpoSpec::loss_type,
           "what a token counts: dapo and cispo the same in all answers of a step, grpo and sapo the same in its own "

@@ -53,6 +53,10 @@ std::vector<double> penalized_rewards(std::span<const Rollout> answers, const sp
   return rewards;
 }
 
+bool teaches(std::span<const Rollout> group) {
+  return std::ranges::any_of(group, [](const Rollout& answer) { return answer.advantage != 0; });
+}
+
 bool all_equal(const std::vector<double>& values) {
   return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
 }
@@ -75,6 +79,28 @@ void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& o
     for (Rollout& answer : group)
       answer.advantage = answer.reward && !tells_nothing ? (penalized(answer, options) - spread.mean) * scale : 0;
   }
+}
+
+std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t group) {
+  std::int64_t count = 0;
+  for (std::size_t begin = 0; begin < answers.size(); begin += static_cast<std::size_t>(group))
+    if (teaches(std::span(answers).subspan(begin, static_cast<std::size_t>(group)))) ++count;
+  return count;
+}
+
+std::vector<std::uint32_t> trained_answers(const std::vector<Rollout>& answers, const spec::PolicyOptions& options,
+                                           std::int64_t groups) {
+  std::vector<std::uint32_t> all, chosen;
+  const auto size = static_cast<std::uint32_t>(options.group);
+  for (std::uint32_t begin = 0; begin < answers.size(); begin += size) {
+    const bool is_chosen =
+        teaches(std::span(answers).subspan(begin, size)) && std::ssize(chosen) < groups * options.group;
+    for (std::uint32_t i = begin; i < begin + size; ++i) {
+      all.push_back(i);
+      if (is_chosen) chosen.push_back(i);
+    }
+  }
+  return options.draws == 1 || chosen.empty() ? all : chosen;
 }
 
 std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,

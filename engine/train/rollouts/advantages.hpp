@@ -15,6 +15,14 @@ namespace muster::train {
 // reward has no part in any mean.
 void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options);
 
+// Groups with an advantage.
+std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t group);
+
+// The numbers of the answers that are trained on: of all groups, or, of a round of several draws, of the first `groups` of
+// those whose answers differ in what they earned. All where there is none of these.
+std::vector<std::uint32_t> trained_answers(const std::vector<Rollout>& answers, const spec::PolicyOptions& options,
+                                           std::int64_t groups);
+
 // spec::metrics_of_round, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
 std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
                                           const std::vector<std::string_view>& functions);

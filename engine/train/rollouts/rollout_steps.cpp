@@ -46,7 +46,7 @@ class RolloutSteps final : public StepSource {
         reference_(std::move(reference)),
         sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
         schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
-                  policy_.answers / policy_.group) {
+                  prompts_of_draw()) {
     for (const Question& question : prompts_.questions)
       longest_ = std::max(longest_, std::ssize(question.tokens) + question.most_tokens);
   }
@@ -70,10 +70,15 @@ class RolloutSteps final : public StepSource {
   Result<void> begin_round(SourcedStep& step);
   // What was written down for this round and is still what its weights would draw; absent: nothing.
   Result<std::optional<Round>> kept_round();
-  Result<std::vector<Rollout>> sample(SourcedStep& step);
+  // Answers to these prompts, judged.
+  Result<std::vector<Rollout>> sample(const data::StepUnits& taken, SourcedStep& step);
+  // The next prompts of the data's order, as many as a draw has.
+  data::StepUnits take();
+  bool is_full(const Round& round) const;
   Result<void> judge(std::vector<Rollout>& answers);
   Result<void> keep() const;
   void fill(data::LoadedStep& step) const;
+  std::int64_t prompts_of_draw() const { return policy_.answers / policy_.group; }
   std::uint64_t seed_of_round() const {
     return mix_bits(context_.seed + static_cast<std::uint64_t>(cursor_.round + 1) * golden_step);
   }
@@ -91,8 +96,9 @@ class RolloutSteps final : public StepSource {
   std::int64_t longest_ = 0;  // prompt and answer together
   std::int64_t micro_batch_ = 1;
   data::BatchCursor cursor_;
-  data::StepUnits taken_;  // the prompts of the round
+  data::StepUnits taken_;  // the prompts of the round, of all its draws
   std::optional<Round> round_;
+  std::vector<std::uint32_t> trained_;  // of its answers
   std::vector<wire::NamedNumber> metrics_;
 };
 
@@ -106,19 +112,20 @@ std::string RolloutSteps::answer_text(const Rollout& rollout) const {
 
 Result<void> RolloutSteps::begin_round(SourcedStep& step) {
   schedule_.seek({cursor_.epoch, cursor_.unit});
-  taken_ = schedule_.next();
+  taken_ = {};
   round_.reset();
   auto kept = kept_round();
   if (!kept) return kept.error();
   Round round{cursor_.round, {}};
-  if (*kept) {
-    round = std::move(**kept);
-  } else {
-    auto sampled = sample(step);
+  if (*kept) round = std::move(**kept);
+  for (std::int64_t draw = 0; !*kept && draw < policy_.draws && !is_full(round); ++draw) {
+    auto sampled = sample(take(), step);
     if (!sampled) return sampled.error();
-    round.answers = std::move(*sampled);
+    std::ranges::move(*sampled, std::back_inserter(round.answers));
+    give_advantages(round.answers, policy_);
   }
-  give_advantages(round.answers, policy_);
+  if (*kept) give_advantages(round.answers, policy_);
+  trained_ = trained_answers(round.answers, policy_, prompts_of_draw());
   std::int64_t prompt_tokens = 0;
   for (const Rollout& answer : round.answers)
     prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
@@ -126,6 +133,21 @@ Result<void> RolloutSteps::begin_round(SourcedStep& step) {
   round_ = std::move(round);
   if (*kept) return {};
   return agree_on_failure(context_.ranks.rank() == 0 ? keep() : Result<void>(), context_.ranks, context_.device);
+}
+
+data::StepUnits RolloutSteps::take() {
+  data::StepUnits next = schedule_.next();
+  if (taken_.units.empty()) {
+    taken_ = next;
+  } else {
+    taken_.end = next.end;
+    taken_.units.insert(taken_.units.end(), next.units.begin(), next.units.end());
+  }
+  return next;
+}
+
+bool RolloutSteps::is_full(const Round& round) const {
+  return teaching_groups(round.answers, policy_.group) >= prompts_of_draw();
 }
 
 // Rank 0 alone is sure to have the run's folder.
@@ -147,17 +169,22 @@ Result<std::optional<Round>> RolloutSteps::kept_round() {
   found.number = cursor_.round;
   if (found.answers.empty() && !is_inside) return std::optional<Round>();
   std::size_t next = 0;
-  bool fits = found.answers.size() == taken_.units.size() * static_cast<std::size_t>(policy_.group);
-  for (const data::Unit& unit : taken_.units)
-    for (std::int64_t i = 0; fits && i < policy_.group; ++i, ++next)
-      fits = found.answers[next].prompt == unit.front() && found.answers[next].sample == i;
-  if (fits) return std::optional(std::move(found));
+  const auto is_next = [&](std::uint32_t prompt, std::int64_t sample) {
+    return next < found.answers.size() && found.answers[next].prompt == prompt && found.answers[next].sample == sample;
+  };
+  bool fits = true;
+  for (std::int64_t draw = 0; fits && next < found.answers.size() && draw < policy_.draws; ++draw)
+    for (const data::Unit& unit : take().units)
+      for (std::int64_t i = 0; fits && i < policy_.group; ++i, ++next) fits = is_next(unit.front(), i);
+  if (fits && next == found.answers.size() && next > 0) return std::optional(std::move(found));
+  schedule_.seek({cursor_.epoch, cursor_.unit});
+  taken_ = {};
   if (!is_inside) return std::optional<Round>();
   return Error{Error::Kind::bad_input, fmt::format("{} has answers to other prompts than this round's", path.string()),
                "put the run's own file back, or resume from a checkpoint at the beginning of a round"};
 }
 
-Result<std::vector<Rollout>> RolloutSteps::sample(SourcedStep& step) {
+Result<std::vector<Rollout>> RolloutSteps::sample(const data::StepUnits& taken, SourcedStep& step) {
   const auto began = Clock::now();
   generate::SamplerOptions options;
   options.longest = longest_;
@@ -172,8 +199,8 @@ Result<std::vector<Rollout>> RolloutSteps::sample(SourcedStep& step) {
     options.generator.end_tokens.push_back(static_cast<std::int32_t>(token));
   std::vector<generate::Request> requests;
   const auto ranks = static_cast<std::size_t>(context_.ranks.size());
-  for (auto place = static_cast<std::size_t>(context_.ranks.rank()); place < taken_.units.size(); place += ranks) {
-    const std::uint32_t prompt = taken_.units[place].front();
+  for (auto place = static_cast<std::size_t>(context_.ranks.rank()); place < taken.units.size(); place += ranks) {
+    const std::uint32_t prompt = taken.units[place].front();
     const Question& question = prompts_.questions[prompt];
     generate::Request& request = requests.emplace_back(generate::Request{question.tokens, {}});
     for (std::int64_t i = 0; i < policy_.group; ++i) request.branches.push_back({prompt, i, question.most_tokens});
@@ -195,14 +222,14 @@ Result<std::vector<Rollout>> RolloutSteps::sample(SourcedStep& step) {
                    .ended = given.finish == generate::Finish::stop});
   }
   if (reference_) reference_->score(own, prompts_.tokens);
-  step.sampling = seconds_since(began);
+  step.sampling = step.sampling.value_or(0) + seconds_since(began);
   const auto began_judging = Clock::now();
   if (judged) judged = judge(own);
   if (auto agreed = agree_on_failure(judged, context_.ranks, context_.device); !agreed) return agreed.error();
   std::vector<Rollout> all = gather_rollouts(own, context_.ranks, context_.device);
-  step.judging = seconds_since(began_judging);
+  step.judging = step.judging.value_or(0) + seconds_since(began_judging);
   std::vector<std::size_t> places(prompts_.questions.size());
-  for (std::size_t place = 0; place < taken_.units.size(); ++place) places[taken_.units[place].front()] = place;
+  for (std::size_t place = 0; place < taken.units.size(); ++place) places[taken.units[place].front()] = place;
   std::ranges::sort(all, {}, [&](const Rollout& rollout) {
     return std::pair(places[static_cast<std::size_t>(rollout.prompt)], rollout.sample);
   });
@@ -233,11 +260,12 @@ Result<void> RolloutSteps::keep() const {
 }
 
 void RolloutSteps::fill(data::LoadedStep& step) const {
-  const auto count = static_cast<std::uint32_t>(round_->answers.size());
+  const auto count = static_cast<std::uint32_t>(trained_.size());
   const std::int64_t batches = (count + task_.batch_size - 1) / task_.batch_size;
   const std::int64_t updates = batches * policy_.iterations;
   const std::int64_t iteration = cursor_.update / batches, batch = cursor_.update % batches;
-  const std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(), iteration);
+  std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(), iteration);
+  for (std::uint32_t& number : order) number = trained_[number];
   const auto first = static_cast<std::size_t>(batch * task_.batch_size);
   const std::size_t size = std::min(order.size() - first, static_cast<std::size_t>(task_.batch_size));
   step.begin = cursor_;

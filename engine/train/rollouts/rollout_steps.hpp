@@ -2,7 +2,8 @@
 //
 // Note [Rounds]
 // A round takes the next prompts of the data's order, samples a group of answers to each with the weights as they are, and
-// judges them: each rank its share of the prompts, so that a prompt is read once. Then every rank has all answers, from
+// judges them: each rank its share of the prompts, so that a prompt is read once; with grpo.max_draws, again with other
+// prompts until the round is full of groups that teach something. Then every rank has all answers, from
 // which advantages, batches and metrics follow in the same way everywhere, whatever the number of ranks. What was judged is
 // written down before anything is trained on it. So a run is its checkpoints and these files: resumed at the beginning of a
 // round it samples the same answers again (where sums are exact it reads them), in the middle of one it reads them.

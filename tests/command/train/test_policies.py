@@ -175,6 +175,20 @@ def test_answers_that_all_earn_the_same_teach_nothing(classroom, rows):
     assert [float(row["gradient_norm"]) for row in table_of(run)] == [0, 0]
 
 
+def test_groups_that_teach_nothing_are_replaced(classroom, rows):
+    """The same on every number of ranks, and when it is resumed in the middle of a round."""
+    words = {"grpo.max_draws": 4, "reward.functions": "format", "reward.weights": "[]", "max_steps": 4}
+    run = train(classroom, rows, 1, **words)
+    rounds = [[json.loads(line) for line in text.splitlines()[1:]] for text in rollouts_of(run).values()]
+    assert any(len(answers) > 16 for answers in rounds)
+    assert_same_run(run, train(classroom, rows, 3, **words))
+    begun = train(classroom, rows, 2, save_steps=2, **words)
+    cut_back(begun, 2)
+    gone_on = classroom.start(classroom.model("llama-tied"), rows, 3, **SETTINGS | words | {"save_steps": 2, "experiment.resume": begun.folder})
+    assert gone_on.code == 0 and "resuming after step 2" in gone_on.text, gone_on.text
+    assert_same_run(run, begun)
+
+
 def test_a_plan_tells_what_a_round_is(classroom, rows):
     words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in SETTINGS.items()]
     command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}", *words,

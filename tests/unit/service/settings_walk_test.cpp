@@ -86,6 +86,7 @@ const std::vector<Sample> samples{
     {"orpo.beta", "0.5", {"training.algorithm=orpo"}},
     {"training.num_rollouts_per_iteration", "64", rewards},
     {"grpo.num_generations", "4", rewards},
+    {"grpo.max_draws", "3", rewards},
     {"grpo.num_iterations", "2", rewards},
     {"grpo.loss_type", "grpo", rewards},
     {"grpo.importance_sampling_level", "sequence", rewards},

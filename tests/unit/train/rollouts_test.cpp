@@ -73,6 +73,20 @@ TEST(Advantages, LeaveTheAnswerItselfOutOfTheMean) {
   EXPECT_NEAR(answers[2].advantage, 8 - 2.0, 1e-12);
 }
 
+TEST(Advantages, ChooseTheFirstGroupsThatTeachSomething) {
+  std::vector<Rollout> answers;
+  for (std::int64_t prompt = 0; prompt < 4; ++prompt)
+    for (std::int64_t i = 0; i < 2; ++i) answers.push_back(answer(prompt, i, prompt == 1 ? 1.0 : static_cast<double>(i)));
+  auto options = options_of(2);
+  give_advantages(answers, options);
+  EXPECT_EQ(teaching_groups(answers, 2), 3);
+  EXPECT_EQ(trained_answers(answers, options, 2).size(), 8u);
+  options.draws = 2;
+  EXPECT_EQ(trained_answers(answers, options, 2), (std::vector<std::uint32_t>{0, 1, 4, 5}));
+  for (Rollout& one : answers) one.advantage = 0;
+  EXPECT_EQ(trained_answers(answers, options, 2).size(), 8u);
+}
+
 struct Filled {
   data::LoadedStep step;
   std::vector<std::int64_t> parts;  // of all passes
