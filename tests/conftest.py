@@ -12,6 +12,7 @@ import faulthandler
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -61,6 +62,13 @@ def set_usual_signals():
     for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     # Python ignores SIGPIPE itself, and gives it back to the programs that it starts.
+
+
+def keep_torch_to_one_thread():
+    """In the tests' own process: several run at once, and more threads of one would only wait for those of the others."""
+    torch = sys.modules.get("torch")
+    if hasattr(torch, "set_num_threads"):
+        torch.set_num_threads(1)
 
 
 def mark_of(config, test: str) -> str:
@@ -142,6 +150,7 @@ def limited(item, phase: str):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
     set_usual_signals()  # whatever the last test made of them
+    keep_torch_to_one_thread()
     if begun_file(item).exists():
         pytest.skip("it has ended a process already, which counts as its failure")  # pytest-xdist tries it again
     begun_file(item).touch()

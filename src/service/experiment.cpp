@@ -69,6 +69,18 @@ Result<void> check_chain(const ExperimentPlan& plan, std::size_t number) {
                fmt::format("rm -r {} to do it again", folder.path().string())};
 }
 
+// How far each job is, as its files say.
+Result<void> read_progress(ExperimentPlan& plan) {
+  plan.progress.clear();
+  for (std::size_t number = 0; number < plan.jobs.size(); ++number) {
+    auto progress = experiment::progress_of(*plan.spec, JobFolder(plan.folder, plan.jobs[number].id));
+    if (!progress) return progress.error();
+    plan.progress.push_back(std::move(*progress));
+    if (auto checked = check_chain(plan, number); !checked) return checked;
+  }
+  return {};
+}
+
 // Jobs that may not run at the same time share a lane, in their order.
 class Lanes {
  public:
@@ -155,12 +167,7 @@ Result<ExperimentPlan> plan_experiment(const host::HostSources& sources, Experim
   if (plan.exists)
     if (auto same = compare(*plan.spec, plan.folder); !same) return same.error();
   if (auto chosen = choose_jobs(*view, plan); !chosen) return chosen.error();
-  for (std::size_t number = 0; number < plan.jobs.size(); ++number) {
-    auto progress = experiment::progress_of(*plan.spec, JobFolder(plan.folder, plan.jobs[number].id));
-    if (!progress) return progress.error();
-    plan.progress.push_back(std::move(*progress));
-    if (auto checked = check_chain(plan, number); !checked) return checked.error();
-  }
+  if (auto read = read_progress(plan); !read) return read.error();
   return plan;
 }
 
@@ -248,7 +255,7 @@ Result<StageJobs> open_stages(Queue& queue, const fs::path& folder) {
 
 }  // namespace
 
-Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan) {
+Result<Submission> submit_experiment(Queue& queue, ExperimentPlan& plan) {
   for (const experiment::StageKind kind : plan.spec->wanted_stages())
     if (plan.spec->stage(kind).is_own())
       if (const auto worker = job::find_worker(); !worker) return worker.error();
@@ -258,6 +265,8 @@ Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan) {
   if (!lock) return lock.error();
   auto open = open_stages(queue, plan.folder);
   if (!open) return open.error();
+  // After the queue: a stage that ends in between is found in one of them, or else it would be queued again.
+  if (auto read = read_progress(plan); !read) return read.error();
   std::vector<schedule::Job> left = stages_to_submit(plan, *open);
   Submission submission{std::move(*open), 0};
   submission.taken_over = submission.stages.size();

@@ -57,8 +57,8 @@ struct Submission {
   StageJobs stages;            // everything that is queued or running now
   std::size_t taken_over = 0;  // from an earlier call, still open: some may turn out to have been killed
 };
-// Creates the folder and queues what is left.
-Result<Submission> submit_experiment(Queue& queue, const ExperimentPlan& plan);
+// Creates the folder and queues what is left, and brings the plan's progress up to date for that.
+Result<Submission> submit_experiment(Queue& queue, ExperimentPlan& plan);
 
 struct ExperimentCounts {
   std::size_t done = 0, failed = 0, skipped = 0, running = 0, waiting = 0;  // stages of this experiment

@@ -1,9 +1,8 @@
 // Opens damaged checkpoints and reads all their tensors: checkpoint_fuzz [--inputs N] [--seed S]. A crash, a sanitizer
-// report or an input that takes longer than ten seconds ends it, and the files stay in the folder that is named.
+// report or an input that takes far too long ends it, and the files stay in the folder that is named.
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "checkpoint_bytes.hpp"
 #include "convert/convert_model.hpp"
 #include "fuzz/checkpoint_reading.hpp"
+#include "fuzz/fuzz_frame.hpp"
 #include "fuzz/mutator.hpp"
 #include "spec/model/gguf_header.hpp"
 #include "testing/scratch_folder.hpp"
@@ -267,7 +267,7 @@ class Fuzzer {
     for (const GgufSeed& gguf : gguf_seeds_)
       for (auto& mutators = gguf_mutators_.emplace_back(); const GgufFileSeed& file : gguf)
         mutators.emplace_back(std::vector{file.header}, words(), seed + file.data);
-    watch(folder_.path().string());
+    fuzz::watched = "the files in " + folder_.path().string();
   }
 
   void one() {
@@ -279,7 +279,10 @@ class Fuzzer {
     else
       try_gguf();
   }
-  const Counts& counts() const { return counts_; }
+  std::vector<fuzz::Reached> reached() const {
+    return {{"opened", counts_.opened},         {"opened_in_parts", counts_.in_parts}, {"tensors_read", counts_.tensors},
+            {"tokenizers", counts_.tokenizers}, {"converted", counts_.converted},      {"resumed", counts_.resumed}};
+  }
 
  private:
   std::size_t below(std::size_t limit) { return random_() % limit; }
@@ -414,36 +417,9 @@ class Fuzzer {
   Counts counts_;
 };
 
-int fuzz(std::size_t inputs, std::uint64_t seed) {
-  Fuzzer fuzzer(seed);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < inputs; ++i) {
-    ::alarm(10);
-    fuzzer.one();
-    if (i % 100'000 == 99'999) fmt::print(stderr, "checkpoint_fuzz: {} inputs\n", i + 1);
-  }
-  ::alarm(0);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const Counts& counts = fuzzer.counts();
-  fmt::print(
-      "{{\"bench\": \"checkpoint_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"opened\": {}, \"opened_in_parts\": {}, \"tensors_read\": {}, \"tokenizers\": {}, \"converted\": {}, \"resumed\": {}}}\n",
-      inputs, seed, seconds, counts.opened, counts.in_parts, counts.tensors, counts.tokenizers, counts.converted, counts.resumed);
-  const bool reached =
-      counts.opened > 0 && counts.in_parts > 0 && counts.tensors > 0 && counts.tokenizers > 0 && counts.converted > 0 && counts.resumed > 0;
-  return inputs >= 5'000 && !reached ? 1 : 0;
-}
-
 }  // namespace
 }  // namespace muster
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 6'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto value = muster::parse_number<std::uint64_t>(argv[i + 1]);
-    if (!value) return 2;
-    (std::string_view(argv[i]) == "--seed" ? seed : inputs) = *value;
-  }
-  return muster::fuzz(inputs, seed);
+int main(int count, char** words) {
+  return muster::fuzz::run<muster::Fuzzer>("checkpoint_fuzz", count, words, 6'000, 5'000);
 }

@@ -1,8 +1,5 @@
-// Reading all that a checkpoint offers, and a watch over how long it takes.
+// Reading all that a checkpoint offers.
 #pragma once
-
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,23 +10,6 @@
 #include "checkpoint/tensor_source.hpp"
 
 namespace muster {
-
-inline std::string watched_folder;  // for the signal handler, which can reach nothing else
-
-extern "C" inline void show_watched_folder(int) {
-  constexpr std::string_view title = "\nfuzz: too slow, or aborted, on the files in ";
-  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
-  static_cast<void>(!::write(STDERR_FILENO, watched_folder.data(), watched_folder.size()));
-  static_cast<void>(!::write(STDERR_FILENO, "\n", 1));
-  ::_exit(1);
-}
-
-// From now on an alarm or an abort ends the program and names the folder.
-inline void watch(const std::string& folder) {
-  watched_folder = folder;
-  ::signal(SIGALRM, show_watched_folder);
-  ::signal(SIGABRT, show_watched_folder);
-}
 
 // Codes of a part of the rows, some of which may not be there.
 inline void read_some_codes(const checkpoint::TensorSource& source, const std::string& name, std::mt19937_64& random) {

@@ -1,11 +1,6 @@
 // Feeds mutated texts to every parser that reads what a user wrote, and mutated checkpoint headers to those that read
 // what others wrote: parser_fuzz [--inputs N] [--seed S]. A crash, a
-// sanitizer report or an input that takes longer than ten seconds ends it, with the input on standard error.
-#include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <chrono>
+// sanitizer report or an input that takes far too long ends it, with the input on standard error.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +10,7 @@
 #include "system/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint_bytes.hpp"
+#include "fuzz/fuzz_frame.hpp"
 #include "fuzz/mutator.hpp"
 #include "gpu/inventory.hpp"
 #include "gpu/mask.hpp"
@@ -28,15 +24,6 @@
 
 namespace muster {
 namespace {
-
-std::string current_input;  // for the signal handler, which can reach nothing else
-
-extern "C" void show_input(int) {
-  constexpr std::string_view title = "\nparser_fuzz: too slow, or aborted, on this input:\n";
-  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
-  static_cast<void>(!::write(STDERR_FILENO, current_input.data(), current_input.size()));
-  ::_exit(1);
-}
 
 std::vector<gpu::Gpu> four_gpus() {
   const auto snapshot = gpu::parse_inventory(
@@ -264,45 +251,37 @@ void feed_model(const std::string& bytes, std::size_t beyond, Accepted& accepted
   static_cast<void>(spec::parse_parameter_count(bytes.substr(0, 24)));
 }
 
-int fuzz(std::size_t inputs, std::uint64_t seed) {
-  const spec::Schema schema;
-  const std::vector<gpu::Gpu> gpus = four_gpus();
-  Mutator mutator(seed_texts(schema), dictionary(schema), seed);
-  Mutator models(seed_models(), model_words(), seed);
-  Accepted accepted;
-  ::signal(SIGALRM, show_input);
-  ::signal(SIGABRT, show_input);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < inputs; ++i) {
-    const bool model = i % 2 == 1;
-    current_input = model ? models.next() : mutator.next();
-    ::alarm(10);
-    if (model)
-      feed_model(current_input, models.below(2) == 0 ? 0 : models.below(150'000), accepted);
+class Fuzzer {
+ public:
+  explicit Fuzzer(std::uint64_t seed)
+      : texts_(seed_texts(schema_), dictionary(schema_), seed), models_(seed_models(), model_words(), seed) {}
+
+  // Texts and models by turns.
+  void one() {
+    text_ = !text_;
+    fuzz::watched = text_ ? texts_.next() : models_.next();
+    if (text_)
+      feed(schema_, gpus_, fuzz::watched, texts_.below(8) < 4 ? 0 : texts_.below(6));
     else
-      feed(schema, gpus, current_input, mutator.below(8) < 4 ? 0 : mutator.below(6));
-    if (i % 100'000 == 99'999) fmt::print(stderr, "parser_fuzz: {} inputs\n", i + 1);
+      feed_model(fuzz::watched, models_.below(2) == 0 ? 0 : models_.below(150'000), accepted_);
   }
-  ::alarm(0);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print(
-      "{{\"bench\": \"parser_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"accepted_configs\": {}, \"accepted_safetensors\": {}, \"accepted_gguf\": {}}}\n",
-      inputs, seed, seconds, accepted.configs, accepted.safetensors, accepted.gguf);
-  if (inputs >= 10'000 && (accepted.configs == 0 || accepted.safetensors == 0 || accepted.gguf == 0)) return 1;
-  return 0;
-}
+  std::vector<fuzz::Reached> reached() const {
+    return {{"accepted_configs", accepted_.configs},
+            {"accepted_safetensors", accepted_.safetensors},
+            {"accepted_gguf", accepted_.gguf}};
+  }
+
+ private:
+  const spec::Schema schema_;
+  const std::vector<gpu::Gpu> gpus_ = four_gpus();
+  Mutator texts_, models_;
+  Accepted accepted_;
+  bool text_ = false;
+};
 
 }  // namespace
 }  // namespace muster
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 20'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto value = muster::parse_number<std::uint64_t>(argv[i + 1]);
-    if (!value) return 2;
-    (std::string_view(argv[i]) == "--seed" ? seed : inputs) = *value;
-  }
-  return muster::fuzz(inputs, seed);
+int main(int count, char** words) {
+  return muster::fuzz::run<muster::Fuzzer>("parser_fuzz", count, words, 20'000, 10'000);
 }

@@ -1,12 +1,11 @@
 // Opens damaged checkpoints of quantised weights and decodes them: quantized_fuzz [--inputs N] [--seed S]. A crash, a
-// sanitizer report or an input that takes longer than ten seconds ends it, and the files stay in the folder that is named.
+// sanitizer report or an input that takes far too long ends it, and the files stay in the folder that is named.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
-#include "base/text.hpp"
 #include "fuzz/checkpoint_reading.hpp"
+#include "fuzz/fuzz_frame.hpp"
 #include "fuzz/mutator.hpp"
 #include "fuzz/quantized_seeds.hpp"
 #include "testing/scratch_folder.hpp"
@@ -36,7 +35,7 @@ class Fuzzer {
       settings_.emplace_back(std::vector{sound.settings}, words(), seed);
     }
     counts_.opened.resize(seeds_.size());
-    watch(folder_.path().string());
+    fuzz::watched = "the files in " + folder_.path().string();
     for (const QuantizedSeed& sound : seeds_) check(sound);
   }
 
@@ -55,7 +54,11 @@ class Fuzzer {
     if (damaged_header || damaged_settings) ++counts_.damaged;
     counts_.tensors += read_everything(**opened, random_);
   }
-  const Counts& counts() const { return counts_; }
+  std::vector<fuzz::Reached> reached() const {
+    return {{"opened_of_each_method_at_least", std::ranges::min(counts_.opened)},
+            {"opened_though_damaged", counts_.damaged},
+            {"tensors_read", counts_.tensors}};
+  }
 
  private:
   std::size_t below(std::size_t limit) { return random_() % limit; }
@@ -101,35 +104,9 @@ class Fuzzer {
   Counts counts_;
 };
 
-int fuzz(std::size_t inputs, std::uint64_t seed) {
-  Fuzzer fuzzer(seed);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < inputs; ++i) {
-    ::alarm(10);
-    fuzzer.one();
-    if (i % 100'000 == 99'999) fmt::print(stderr, "quantized_fuzz: {} inputs\n", i + 1);
-  }
-  ::alarm(0);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const Counts& counts = fuzzer.counts();
-  const std::size_t least = std::ranges::min(counts.opened);
-  fmt::print(
-      "{{\"bench\": \"quantized_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"opened_of_each_method_at_least\": {}, \"opened_though_damaged\": {}, \"tensors_read\": {}}}\n",
-      inputs, seed, seconds, least, counts.damaged, counts.tensors);
-  return inputs >= 2'000 && (least == 0 || counts.damaged == 0 || counts.tensors == 0) ? 1 : 0;
-}
-
 }  // namespace
 }  // namespace muster
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 4'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto value = muster::parse_number<std::uint64_t>(argv[i + 1]);
-    if (!value) return 2;
-    (std::string_view(argv[i]) == "--seed" ? seed : inputs) = *value;
-  }
-  return muster::fuzz(inputs, seed);
+int main(int count, char** words) {
+  return muster::fuzz::run<muster::Fuzzer>("quantized_fuzz", count, words, 4'000, 2'000);
 }

@@ -1,13 +1,10 @@
 // Talks nonsense to what listens on the port of a run: store_fuzz [--messages N] [--seed S]. Messages that are right
 // must be answered as a simple model answers them, however they are cut into pieces; messages that are not must harm
-// nobody. A crash, a sanitizer report, a wrong answer or a message that takes longer than ten seconds ends it.
+// nobody. A crash, a sanitizer report, a wrong answer or a message that takes far too long ends it.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,8 +15,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/text.hpp"
 #include "collecting_outbox.hpp"
+#include "fuzz/fuzz_frame.hpp"
 #include "rendezvous/agent_message.hpp"
 #include "rendezvous/key_value_store.hpp"
 #include "rendezvous/membership.hpp"
@@ -29,16 +26,6 @@
 
 namespace muster::rendezvous {
 namespace {
-
-std::uint64_t current_seed = 0;  // of the conversation, for the signal handler, which can reach nothing else
-
-extern "C" void show_seed(int) {
-  std::array<char, 64> text;
-  const int size = std::snprintf(text.data(), text.size(), "\nstore_fuzz: ended in conversation %llu\n",
-                                 static_cast<unsigned long long>(current_seed));
-  static_cast<void>(!::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size)));
-  ::_exit(1);
-}
 
 void require(bool condition, const char* what) {
   if (!condition) throw std::logic_error(what);
@@ -459,39 +446,30 @@ constexpr std::array exercises{Exercise{"right store messages", right_store_mess
                                Exercise{"wrong store messages", wrong_store_messages},
                                Exercise{"agent messages", agent_messages}};
 
-int fuzz(std::size_t messages, std::uint64_t seed) {
-  ::signal(SIGALRM, show_seed);
-  ::signal(SIGABRT, show_seed);
+int talk(std::size_t messages, std::uint64_t seed) {
+  fuzz::watch();
   const auto start = std::chrono::steady_clock::now();
   std::size_t said = 0;
-  for (current_seed = seed; said < messages; ++current_seed) {
-    ::alarm(10);
-    Chance chance(current_seed);
-    said += exercises[current_seed % exercises.size()].hold(chance);
+  std::uint64_t conversation = seed;
+  for (; said < messages; ++conversation) {
+    fuzz::watched = fmt::format("conversation {}", conversation);
+    ::alarm(fuzz::longest_seconds);
+    Chance chance(conversation);
+    said += exercises[conversation % exercises.size()].hold(chance);
   }
   ::alarm(0);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print(
       "{{\"bench\": \"store_fuzz\", \"messages\": {}, \"seed\": {}, \"conversations\": {}, \"seconds\": {:.1f}, "
       "\"crashes\": 0}}\n",
-      said, seed, current_seed - seed, seconds);
+      said, seed, conversation - seed, seconds);
   return 0;
 }
 
 }  // namespace
 }  // namespace muster::rendezvous
 
-int main(int argc, char** argv) {
-  std::size_t messages = 50'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const auto value = muster::parse_number<std::uint64_t>(i + 1 < argc ? argv[i + 1] : "");
-    if (!value || (name != "--seed" && name != "--messages")) {
-      fmt::print(stderr, "usage: store_fuzz [--messages N] [--seed S]\n");
-      return 2;
-    }
-    (name == "--seed" ? seed : messages) = *value;
-  }
-  return muster::rendezvous::fuzz(messages, seed);
+int main(int count, char** words) {
+  const auto order = muster::fuzz::read_order(count, words, {50'000, 1}, "--messages");
+  return order ? muster::rendezvous::talk(order->inputs, order->seed) : 2;
 }

@@ -1,10 +1,7 @@
 // Feeds mutated chat templates and mutated conversations to the template engine: template_fuzz [--inputs N] [--seed S].
-// A crash, a sanitizer report or an input that takes longer than ten seconds ends it, with the input on standard error.
+// A crash, a sanitizer report or an input that takes far too long ends it, with the input on standard error.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -14,18 +11,10 @@
 #include "system/files.hpp"
 #include "base/text.hpp"
 #include "chat/chat_template.hpp"
+#include "fuzz/fuzz_frame.hpp"
 
 namespace muster::chat {
 namespace {
-
-std::string current_input;  // for the signal handler, which can reach nothing else
-
-extern "C" void show_input(int) {
-  constexpr std::string_view title = "\ntemplate_fuzz: too slow, or aborted, on this input:\n";
-  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
-  static_cast<void>(!::write(STDERR_FILENO, current_input.data(), current_input.size()));
-  ::_exit(1);
-}
 
 constexpr std::string_view words[] = {"{{ ",
                                       " }}",
@@ -375,40 +364,39 @@ nlohmann::ordered_json variables() {
     "documents": null, "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"})");
 }
 
-int run(std::size_t inputs, std::uint64_t seed) {
-  Mutator mutator(seed_templates(), seed);
-  const auto given = variables();
-  RenderOptions options;
-  options.most_work = 200'000;
-  options.most_bytes = 4'000'000;
-  std::size_t parsed = 0, rendered = 0;
-  ::signal(SIGALRM, show_input);
-  ::signal(SIGABRT, show_input);
-  for (std::size_t i = 0; i < inputs; ++i) {
-    current_input = mutator.next();
-    ::alarm(10);
-    const auto made = ChatTemplate::parse(current_input, "fuzz");
-    if (!made) continue;
-    ++parsed;
-    if (const auto text = made->render(given, options)) {
-      ++rendered;
-      for (const auto& span : text->generated)
-        if (span.begin > span.end || span.end > text->text.size()) std::abort();
-    }
+class Fuzzer {
+ public:
+  explicit Fuzzer(std::uint64_t seed) : mutator_(seed_templates(), seed) {
+    options_.most_work = 200'000;
+    options_.most_bytes = 4'000'000;
   }
-  fmt::print("{} inputs, {} parsed, {} rendered\n", inputs, parsed, rendered);
-  return parsed > inputs / 100 && rendered > inputs / 200 ? 0 : 1;  // else it would try nothing
-}
+
+  void one() {
+    ++tried_;
+    fuzz::watched = mutator_.next();
+    const auto made = ChatTemplate::parse(fuzz::watched, "fuzz");
+    if (!made) return;
+    ++parsed_;
+    const auto text = made->render(given_, options_);
+    if (!text) return;
+    ++rendered_;
+    for (const auto& span : text->generated)
+      if (span.begin > span.end || span.end > text->text.size()) std::abort();
+  }
+  std::vector<fuzz::Reached> reached() const {
+    return {{"parsed", parsed_, tried_ / 100}, {"rendered", rendered_, tried_ / 200}};
+  }
+
+ private:
+  Mutator mutator_;
+  const nlohmann::ordered_json given_ = variables();
+  RenderOptions options_;
+  std::size_t tried_ = 0, parsed_ = 0, rendered_ = 0;
+};
 
 }  // namespace
 }  // namespace muster::chat
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 20'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--inputs") == 0) inputs = std::stoul(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoul(argv[i + 1]);
-  }
-  return muster::chat::run(inputs, seed);
+int main(int count, char** words) {
+  return muster::fuzz::run<muster::chat::Fuzzer>("template_fuzz", count, words, 20'000, 1'000);
 }

@@ -1,32 +1,19 @@
 // Feeds mutated tokenizer.json files to the tokenizer, and mutated texts and random ids to what it accepts:
-// tokenizer_fuzz [--inputs N] [--seed S]. A crash, a sanitizer report or an input that takes longer than ten seconds
+// tokenizer_fuzz [--inputs N] [--seed S]. A crash, a sanitizer report or an input that takes far too long
 // ends it, with the input on standard error.
-#include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
+#include "fuzz/fuzz_frame.hpp"
 #include "tokenizer/pattern.hpp"
 #include "tokenizer/streaming_decoder.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace muster::tokenizer {
 namespace {
-
-std::string current_input;  // for the signal handler, which can reach nothing else
-
-extern "C" void show_input(int) {
-  constexpr std::string_view title = "\ntokenizer_fuzz: too slow, or aborted, on this input:\n";
-  static_cast<void>(!::write(STDERR_FILENO, title.data(), title.size()));
-  static_cast<void>(!::write(STDERR_FILENO, current_input.data(), current_input.size()));
-  ::_exit(1);
-}
 
 // One of each part; a file is put together from one choice of each.
 const std::vector<std::string> normalizers{
@@ -138,7 +125,7 @@ class Drawer {
 // What is accepted must be usable, and its parts must agree.
 void use(const Tokenizer& tokenizer, Drawer& drawer) {
   const std::string text = drawer.text();
-  current_input += "\n" + text;
+  fuzz::watched += "\n" + text;
   std::vector<TokenId> ids = tokenizer.encode(text, drawer.below(2) == 0);
   for (const TokenId id : ids)
     if (id < 0) throw std::logic_error("a negative id");
@@ -159,45 +146,34 @@ void use(const Tokenizer& tokenizer, Drawer& drawer) {
   }
 }
 
-int fuzz(std::size_t inputs, std::uint64_t seed) {
-  Drawer drawer(seed);
-  std::size_t accepted = 0, given_up = 0;
-  ::signal(SIGALRM, show_input);
-  ::signal(SIGABRT, show_input);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < inputs; ++i) {
-    current_input = drawer.file();
-    ::alarm(10);
-    if (const auto tokenizer = Tokenizer::parse(current_input, "fuzz")) {
-      ++accepted;
-      try {
-        use(*tokenizer, drawer);
-      } catch (const PatternFailure&) {
-        ++given_up;
-      }
+class Fuzzer {
+ public:
+  explicit Fuzzer(std::uint64_t seed) : drawer_(seed) {}
+
+  void one() {
+    ++tried_;
+    fuzz::watched = drawer_.file();
+    const auto tokenizer = Tokenizer::parse(fuzz::watched, "fuzz");
+    if (!tokenizer) return;
+    ++accepted_;
+    try {
+      use(*tokenizer, drawer_);
+    } catch (const PatternFailure&) {
+      ++given_up_;
     }
-    if (i % 100'000 == 99'999) fmt::print(stderr, "tokenizer_fuzz: {} inputs\n", i + 1);
   }
-  ::alarm(0);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print(
-      "{{\"bench\": \"tokenizer_fuzz\", \"inputs\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"crashes\": 0, "
-      "\"accepted\": {}, "
-      "\"patterns_given_up\": {}}}\n",
-      inputs, seed, seconds, accepted, given_up);
-  return inputs >= 1'000 && accepted < inputs / 20 ? 1 : 0;  // else nothing behind the parser was reached
-}
+  std::vector<fuzz::Reached> reached() const {
+    return {{"accepted", accepted_, tried_ / 20}, {"patterns_given_up", given_up_, 0}};
+  }
+
+ private:
+  Drawer drawer_;
+  std::size_t tried_ = 0, accepted_ = 0, given_up_ = 0;
+};
 
 }  // namespace
 }  // namespace muster::tokenizer
 
-int main(int argc, char** argv) {
-  std::size_t inputs = 2'000;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto value = muster::parse_number<std::uint64_t>(argv[i + 1]);
-    if (!value) return 2;
-    (std::string_view(argv[i]) == "--seed" ? seed : inputs) = *value;
-  }
-  return muster::tokenizer::fuzz(inputs, seed);
+int main(int count, char** words) {
+  return muster::fuzz::run<muster::tokenizer::Fuzzer>("tokenizer_fuzz", count, words, 2'000, 1'000);
 }

@@ -1,10 +1,13 @@
 """muster run with real processes: commands on an inventory of GPUs, failures, kills, and going on."""
 
+import fcntl
 import hashlib
 import json
 import re
 import signal
 import subprocess
+
+from open_files import open_files
 
 STAGES = ("generate", "train", "evaluate")
 
@@ -102,6 +105,22 @@ def test_who_follows_may_be_killed_and_another_takes_over(laboratory):
     laboratory.run("run", file, "--resume")
     assert sorted(laboratory.ended()) == sorted(all_stages())
     assert len(json.loads(laboratory.run("queue", "--json").stdout)["jobs"]) == 12  # none was queued a second time
+
+
+def test_stages_that_end_while_another_process_looks_are_not_queued_again(laboratory):
+    held = laboratory.stage("train", before="until [ -e go ]; do sleep 0.05; done\n")
+    file = laboratory.write(families="a", rounds_of_training=1, train=held)
+    laboratory.run("run", file, "--detach")
+    laboratory.until(laboratory.ended)
+    with (laboratory.folder / "experiments/lab/lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        another = laboratory.start("run", file, "--resume")
+        laboratory.until(lambda: lock.name in open_files(another.pid))  # it has seen a stage at work
+        (laboratory.folder / "go").touch()
+        laboratory.run("wait")
+    _, errors = another.communicate(timeout=120)
+    assert another.returncode == 0, errors
+    assert len(json.loads(laboratory.run("queue", "--all", "--json").stdout)["jobs"]) == 3
 
 
 def test_an_interrupt_stops_the_jobs_and_says_how_to_go_on(laboratory):

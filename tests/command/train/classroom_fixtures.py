@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE.parents[1] / "peer/logits", HERE.parents[1] / "peer/data", HERE.parents[2] / "bench/train"):
@@ -12,15 +11,6 @@ for folder in (HERE, HERE.parents[1] / "peer/logits", HERE.parents[1] / "peer/da
 
 from data_driver import DataDriver  # noqa: E402
 from train_runs import Classroom  # noqa: E402
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """For models this small more threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,1 @@
-from classroom_fixtures import classroom, data_program, one_thread  # noqa: F401
+from classroom_fixtures import classroom, data_program  # noqa: F401

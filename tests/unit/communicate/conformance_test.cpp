@@ -296,7 +296,7 @@ TEST_P(Conformance, AnAbortEndsAWaitAndEverythingAfterIt) {
   const auto outcomes = run(size, 60s, [this](Communicator& ranks) {
     ranks.barrier();
     if (ranks.rank() != 0) {  // the others leave rank 0 alone
-      std::this_thread::sleep_for(ranks.size() > 1 ? 1500ms : 0ms);
+      std::this_thread::sleep_for(ranks.size() > 1 ? 4s : 0s);
       return;
     }
     std::jthread aborter([&] {
@@ -320,10 +320,10 @@ TEST_P(Conformance, AnAbortEndsAWaitAndEverythingAfterIt) {
 TEST_P(Conformance, ATimeoutNamesTheRankThatDidNotComeOnEveryRankThatWaited) {
   if (!has_peers()) GTEST_SKIP() << "one rank waits for nobody";
   const int size = GetParam().sizes.back();
-  const auto outcomes = run(size, 1s, [](Communicator& ranks) {
+  const auto outcomes = run(size, 3s, [](Communicator& ranks) {
     ranks.barrier();
     if (ranks.rank() == 1) {
-      std::this_thread::sleep_for(3s);
+      std::this_thread::sleep_for(5s);
       return;
     }
     ranks.barrier();
@@ -340,10 +340,10 @@ TEST_P(Conformance, ATimeoutNamesTheRankThatDidNotComeOnEveryRankThatWaited) {
 
 TEST_P(Conformance, AReceiveFromARankThatSendsNothingNamesIt) {
   if (!has_peers()) GTEST_SKIP() << "one rank waits for nobody";
-  const auto outcomes = run(2, 1s, [this](Communicator& ranks) {
+  const auto outcomes = run(2, 3s, [this](Communicator& ranks) {
     ranks.barrier();
     if (ranks.rank() == 1) {
-      std::this_thread::sleep_for(2s);
+      std::this_thread::sleep_for(5s);
       return;
     }
     ranks.receive(empty(5, at::kFloat), 1);
@@ -355,7 +355,7 @@ TEST_P(Conformance, AReceiveFromARankThatSendsNothingNamesIt) {
 
 TEST_P(Conformance, RanksThatNeverJoinAreNamed) {
   if (!GetParam().processes) GTEST_SKIP() << "threads of one process have joined when they exist";
-  const auto outcomes = run(4, 1s, [](Communicator&) {}, {1, 3});
+  const auto outcomes = run(4, 3s, [](Communicator&) {}, {1, 3});
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
     EXPECT_EQ(outcomes[rank].end, RankEnd::could_not_join);
     EXPECT_NE(outcomes[rank].what.find("ranks 1 and 3 of 4 did not join"), std::string::npos) << outcomes[rank].what;
@@ -384,7 +384,7 @@ TEST_P(Conformance, ARankThatDiesDoesNotLeaveTheOthersHanging) {
 TEST_P(Conformance, RanksThatDoDifferentThingsAreToldSo) {
   if (!has_peers() || GetParam().asynchronous)
     GTEST_SKIP() << "nobody to disagree with, or a GPU that hangs until the time-out";
-  const auto outcomes = run(2, 1s, [this](Communicator& ranks) {
+  const auto outcomes = run(2, 3s, [this](Communicator& ranks) {
     ranks.barrier();
     if (ranks.rank() == 0)
       ranks.all_reduce(empty(1000, at::kFloat));

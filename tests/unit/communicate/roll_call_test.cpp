@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 // Ranks 0, 1 and 2, joined, in one process.
 class RollCalls : public ::testing::Test {
  protected:
-  static constexpr std::chrono::milliseconds timeout = 1600ms;
+  static constexpr std::chrono::milliseconds timeout = 3200ms;
 
   void SetUp() override {
     store_.serve();

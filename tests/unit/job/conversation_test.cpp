@@ -1,29 +1,22 @@
 #include "job/generate/conversation.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "json/fields.hpp"
+#include "testing/pipe.hpp"
+
 namespace muster::job {
 namespace {
 
 class ConversationTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    reading_ = FileDescriptor(ends[0]);
-    writing_ = FileDescriptor(ends[1]);
-  }
   Conversation conversation(std::optional<std::string> system = {}) {
-    return {{std::move(system), reading_.number(), false},
+    return {{std::move(system), pipe_.reading(), false},
             LineOutput::open("/dev/null").value(),
             "hello",
             [this](const std::string& text) { notes_.push_back(text); }};
   }
-  void type(std::string_view text) {
-    ASSERT_EQ(::write(writing_.number(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
+  void type(std::string_view text) { pipe_.write(text); }
   // The request's row; "not yet"; "end".
   static std::string next(Conversation& talk) {
     const auto next = talk.next_request(0);
@@ -37,7 +30,7 @@ class ConversationTest : public ::testing::Test {
     return talk.on_event({std::chrono::system_clock::now(), 0, wire::TaskResult{turn, print_fields(result)}});
   }
 
-  FileDescriptor reading_, writing_;
+  testing::Pipe pipe_;
   std::vector<std::string> notes_;
 };
 
@@ -50,7 +43,7 @@ TEST_F(ConversationTest, EveryTurnCarriesAllMessagesSoFar) {
   EXPECT_EQ(talk.input(), std::nullopt);
   ASSERT_TRUE(reply(talk, 0, "hello"));
   ASSERT_NE(talk.input(), std::nullopt);
-  EXPECT_NE(talk.input(), reading_.number());  // the next line is at hand already
+  EXPECT_NE(talk.input(), pipe_.reading());  // the next line is at hand already
   EXPECT_EQ(next(talk), R"({"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},)"
                         R"({"role":"assistant","content":"hello"},{"role":"user","content":"how are you?"}]})");
 }
@@ -70,7 +63,7 @@ TEST_F(ConversationTest, EndsByItsWordAndByTheEndOfInput) {
   EXPECT_EQ(next(by_word), "end");
   EXPECT_EQ(next(by_word), "end");
   Conversation by_end = conversation();
-  writing_ = FileDescriptor();
+  pipe_.close();
   EXPECT_EQ(next(by_end), "end");
 }
 

@@ -31,6 +31,17 @@ class Supervision : public ::testing::Test {
     return supervisor->on_event(WorkerExited{local_rank, 100 + local_rank, {{}, signal, false}, {}, signalled}, now);
   }
   std::vector<Action> all_gone(int leftovers = 0) { return supervisor->on_event(AllGone{leftovers}, now); }
+  // What the end of its ranks leads to on the host that leads several, after a signal.
+  std::vector<Action> interrupted_leader() {
+    SupervisionRules rules = two_ranks();
+    rules.several_hosts = true;
+    begin(rules);
+    start();
+    signalled(SIGTERM);
+    killed(0, SIGTERM);
+    killed(1, SIGTERM);
+    return all_gone();
+  }
   std::vector<Action> signalled(int signal) { return supervisor->signalled(signal, wall, now); }
 
   std::unique_ptr<Supervisor> supervisor;
@@ -268,28 +279,14 @@ TEST_F(Supervision, NoGraceIsLongerThanTheJob) {
 }
 
 TEST_F(Supervision, ALeaderThatIsInterruptedWaitsUntilTheOthersHaveHeard) {
-  SupervisionRules rules = two_ranks();
-  rules.several_hosts = true;
-  begin(rules);
-  start();
-  signalled(SIGTERM);
-  killed(0, SIGTERM);
-  killed(1, SIGTERM);
-  EXPECT_FALSE(find<Leave>(all_gone()));
+  EXPECT_FALSE(find<Leave>(interrupted_leader()));
   const auto end = supervisor->heard(rendezvous::Finish{false, "the leader left", {}}, now);
   ASSERT_TRUE(find<Leave>(end));
   EXPECT_EQ(find<Leave>(end)->verdict, Verdict::interrupted);
 }
 
 TEST_F(Supervision, ALeaderDoesNotWaitForeverForHostsThatDoNotAnswer) {
-  SupervisionRules rules = two_ranks();
-  rules.several_hosts = true;
-  begin(rules);
-  start();
-  signalled(SIGTERM);
-  killed(0, SIGTERM);
-  killed(1, SIGTERM);
-  all_gone();
+  interrupted_leader();
   ASSERT_TRUE(supervisor->next_deadline());
   EXPECT_TRUE(find<Leave>(supervisor->passed(*supervisor->next_deadline())));
 }

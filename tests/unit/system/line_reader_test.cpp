@@ -1,35 +1,26 @@
 #include "system/line_reader.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <string_view>
 
-#include "system/file_descriptor.hpp"
+#include "testing/pipe.hpp"
 
 namespace muster {
 namespace {
 
 class LineReaderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    reading_ = FileDescriptor(ends[0]);
-    writing_ = FileDescriptor(ends[1]);
-  }
-  void write(std::string_view text) {
-    ASSERT_EQ(::write(writing_.number(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  }
-  void close() { writing_ = FileDescriptor(); }
-  LineReader reader(std::size_t longest = 1000) { return {reading_.number(), "input", longest}; }
+  void write(std::string_view text) { pipe_.write(text); }
+  void close() { pipe_.close(); }
+  LineReader reader(std::size_t longest = 1000) { return {pipe_.reading(), "input", longest}; }
   static std::string told(const Result<NextLine>& next) {
     if (!next) return "error: " + next.error().what;
     if (const auto* line = std::get_if<std::string>(&*next)) return "line: " + *line;
     return std::holds_alternative<NoLineYet>(*next) ? "not yet" : "end";
   }
 
-  FileDescriptor reading_, writing_;
+  testing::Pipe pipe_;
 };
 
 TEST_F(LineReaderTest, GivesLinesAsTheyBecomeWholeAndNeverWaits) {

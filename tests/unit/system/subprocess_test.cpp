@@ -84,7 +84,7 @@ TEST(RunProcess, GivesNothingToRead) {
 }
 
 TEST(RunProcess, KillsAtTheLimitAndKeepsWhatWasWritten) {
-  const auto run = run_shell("trap '' TERM INT; echo begun; while :; do sleep 1000; done", milliseconds(300));
+  const auto run = run_shell("trap '' TERM INT; echo begun; while :; do sleep 1000; done", milliseconds(2000));
   ASSERT_TRUE(run);
   EXPECT_TRUE(run->end.timed_out);
   EXPECT_EQ(run->end.signal, SIGKILL);
@@ -94,7 +94,7 @@ TEST(RunProcess, KillsAtTheLimitAndKeepsWhatWasWritten) {
 TEST(RunProcess, KillsWhatItStartedAtTheLimit) {
   const testing::ScratchFolder folder;
   const std::string file = (folder.path() / "pid").string();
-  const auto run = run_shell("sleep 1000 & echo $! >" + file + "; wait", milliseconds(500));
+  const auto run = run_shell("sleep 1000 & echo $! >" + file + "; wait", milliseconds(2000));
   ASSERT_TRUE(run);
   ASSERT_TRUE(run->end.timed_out);
   const auto pid = parse_number<pid_t>(trim(*read_file(file)));
