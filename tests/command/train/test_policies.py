@@ -190,15 +190,18 @@ def test_groups_that_teach_nothing_are_replaced(classroom, rows):
 
 
 def test_a_plan_tells_what_a_round_is(classroom, rows):
-    words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in SETTINGS.items()]
-    command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}", *words,
-               "rloo.beta=0.1", "--dry-run"]
-    plan = lambda *more: subprocess.run([*command, *more], env=classroom.environment, cwd=classroom.folder, capture_output=True, text=True,
-                                        timeout=60).stdout
-    alone = plan()
-    assert "rounds of 4 prompts × 4 answers, each of up to 8 tokens, 16 written side by side on a rank" in alone
-    assert "4 updates with each round's, 2 rounds in all" in alone
-    assert "reference" not in alone and "reference  " in plan("training.algorithm=rloo", "grpo.num_iterations=1", "rloo.num_generations=4")
+    def plan(**more):
+        words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in (SETTINGS | more).items()]
+        command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}", *words]
+        done = subprocess.run([*command, "--dry-run", "--json"], env=classroom.environment, cwd=classroom.folder, capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    alone, held = plan(), plan(**{"grpo.beta": 0.1})
+    assert any("rounds of 4 prompts × 4 answers, each of up to 8 tokens, 16 written side by side on a rank; 4 updates with each round's, "
+               "2 rounds in all" in reason for reason in alone["reasons"]), alone["reasons"]
+    assert alone["ranks"][0]["components"]["reference"] == 0 < held["ranks"][0]["components"]["reference"]
 
 
 @pytest.mark.parametrize("settings, words", [
