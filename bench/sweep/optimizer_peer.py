@@ -43,7 +43,7 @@ def suggestion_time(problem, count, repeats=15):
     with Sweep(spec_of(problem, "bayes", 1, count + repeats + 1), "\n".join(lines) + "\n") as sweep:
         for _ in range(repeats):
             begin, computed = time.perf_counter(), processor_seconds(sweep.process)
-            sweep.say(ask=True)
+            sweep.ask(ask=True)
             clock.append(time.perf_counter() - begin)
             processor.append(processor_seconds(sweep.process) - computed)
     return {"clock_ms": round(1e3 * statistics.median(clock), 1), "processor_ms": round(1e3 * statistics.median(processor), 1)}

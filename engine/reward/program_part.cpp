@@ -159,7 +159,7 @@ ProgramPart::Fault ProgramPart::late(std::size_t open, std::size_t asked, bool p
 
 ProgramPart::Fault ProgramPart::gone(std::size_t open, std::size_t asked) const {
   const std::string progress = fmt::format("after {} of {} answers", asked - open, asked);
-  if (const auto end = program_->wait_for_end(std::chrono::milliseconds(1000)))
+  if (const auto end = program_->wait_for_end(std::chrono::milliseconds(3000)))
     return {fmt::format("ended {} ({})", progress, describe(*end, patience_)),
             "its standard error says why; let it read lines until its input ends"};
   return {fmt::format("closed its standard output {}", progress), "let it keep its output open until its input ends"};

@@ -29,16 +29,21 @@ Verdict compare_expressions(const Expression& a, const Expression& b) {
   return *equal ? Verdict::equal : Verdict::different;
 }
 
+bool is_literal(const Expression& expression) {
+  return expression.operation == Operation::number ||
+         (expression.operation == Operation::negate && expression.operands[0].operation == Operation::number);
+}
+
 // 50%, 0.5 and 50 are taken for the same where one of the two has the sign.
 Verdict compare_plain(const Form& right, const Form& given) {
+  const bool same_sign = right.percent == given.percent;
+  if (same_sign && (rounds_to(right, given) || rounds_to(given, right))) return Verdict::equal;
   const Verdict plain = compare_expressions(right.value, given.value);
-  if (plain == Verdict::equal || rounds_to(right, given) || rounds_to(given, right)) return Verdict::equal;
-  if (right.percent == given.percent) return plain;
+  if (same_sign || (plain == Verdict::equal && is_literal(right.value) && is_literal(given.value))) return plain;
   const auto hundredth = [](const Form& form) {
     return form.percent ? make(Operation::divide, form.value, number("100")) : form.value;
   };
-  const Verdict scaled = compare_expressions(hundredth(right), hundredth(given));
-  return scaled == Verdict::different ? plain : scaled;
+  return compare_expressions(hundredth(right), hundredth(given));
 }
 
 // The worst of several: one difference decides.

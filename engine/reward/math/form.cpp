@@ -136,9 +136,18 @@ std::optional<Parsed> parse_group(Tokens tokens, int depth) {
   return with_parts(std::move(form), parts, depth);
 }
 
+// 12.5%, -3 1/2 percent: of a number alone.
+bool is_percentage(Tokens tokens) {
+  if (tokens.size() < 2 || !(tokens.back().is("%") || tokens.back().text == "percent")) return false;
+  const Tokens rest = tokens.subspan(tokens.front().is("-") ? 1 : 0);
+  return std::ranges::all_of(rest.first(rest.size() - 1), [](const Token& token) {
+    return token.kind == Token::Kind::number || token.is("\\frac") || token.is("{") || token.is("}") || token.is("/");
+  });
+}
+
 Parsed parse_value(Tokens tokens) {
   Form form;
-  form.percent = tokens.back().is("%") || (tokens.size() > 1 && tokens.back().text == "percent");
+  form.percent = is_percentage(tokens);
   if (form.percent) tokens = tokens.first(tokens.size() - 1);
   auto expression = parse_expression(tokens);
   if (const auto* why = std::get_if<Unreadable>(&expression)) return *why;

@@ -11,6 +11,18 @@ ADAMW = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.98, adam_epsilon
 LORA = {"model.use_lora": "true", "model.lora_r": 4, "model.lora_alpha": 12, "model.lora_dropout": 0}
 
 
+# By name: ranks and settings.
+LAYOUTS = {
+    "two ranks": (2, {}),
+    "full_shard": (3, {"distributed.strategy": "fsdp"}),
+    "shard_grad_op": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "shard_grad_op"}),
+    "hybrid_shard": (4, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "hybrid_shard",
+                         "distributed.fsdp_group_size": 2}),
+    "offload": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
+    "offload alone": (1, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
+}
+
+
 def adamw(parameters):
     return torch.optim.AdamW(parameters, lr=2e-3, weight_decay=0.1, betas=(0.9, 0.98), eps=SAFE_EPSILON)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch_training
 import train_runs
-from adapter_steps import ADAMW, LORA, adamw, assert_refused_over_a_changed_base, assert_steps_agree
+from adapter_steps import ADAMW, LAYOUTS, LORA, adamw, assert_refused_over_a_changed_base, assert_steps_agree
 from peft_oracle import adapted, assert_adapters_equal, trained_parameters
 
 
@@ -112,15 +112,6 @@ def test_scores_of_a_merged_model_are_those_of_model_and_adapter(classroom, rows
     assert max(abs(one - other) for one, other in zip(scores[0], scores[2], strict=True)) > 0.1
 
 
-LAYOUTS = {
-    "two ranks": (2, {}),
-    "full_shard": (3, {"distributed.strategy": "fsdp"}),
-    "shard_grad_op": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "shard_grad_op"}),
-    "hybrid_shard": (4, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "hybrid_shard",
-                         "distributed.fsdp_group_size": 2}),
-    "offload": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
-    "offload alone": (1, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
-}
 RECOMPUTED = dict(zip(LAYOUTS, ["none", "full", "selective", "full", "none", "selective"], strict=True))
 SETTINGS = dict(max_steps=8, batch_size=12, learning_rate=2e-3, lr_scheduler="cosine", warmup_steps=2, deterministic="true")
 DROPOUT = LORA | {"model.lora_dropout": 0.2}

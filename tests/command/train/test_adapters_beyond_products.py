@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import adapter_steps
 import model_cases
 import peft
 import pytest
@@ -122,14 +123,7 @@ SETTINGS = dict(max_steps=6, batch_size=12, learning_rate=2e-3, lr_scheduler="co
                 deterministic="true")
 BOTH = DORA | {"model.lora_dropout": 0.2, "model.modules_to_save": "[embed_tokens,norm]"}
 CODES = {"plain": {}, "four bits": {"model.load_in_4bit": "true", "model.bnb_4bit_quant_type": "nf4"}}
-LAYOUTS = {
-    "two ranks": (2, {}),
-    "full_shard": (3, {"distributed.strategy": "fsdp"}),
-    "shard_grad_op": (2, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "shard_grad_op"}),
-    "hybrid_shard": (4, {"distributed.strategy": "fsdp", "distributed.fsdp_sharding_strategy": "hybrid_shard",
-                         "distributed.fsdp_group_size": 2}),
-    "offload alone": (1, {"distributed.strategy": "fsdp", "distributed.fsdp_cpu_offload": "true"}),
-}
+LAYOUTS = {name: layout for name, layout in adapter_steps.LAYOUTS.items() if name != "offload"}
 RECOMPUTED = dict(zip(LAYOUTS, ["none", "full", "selective", "full", "selective"], strict=True))
 
 

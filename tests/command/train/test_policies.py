@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import train_runs
@@ -119,8 +118,10 @@ def test_a_run_killed_at_any_moment_goes_on_as_if_nothing_had_happened(classroom
     command = [str(train_runs.PROGRAM), "train", "-m", str(classroom.model("llama-tied")), "--device", "cpu", f"data.path={rows}",
                f"experiment.output={output}", *words]
     kills = 0
-    for attempt in range(30):
+    for attempt in range(20):
         ranks, wait = 1 + attempt % 3, 0.4 + 0.13 * attempt
+        if attempt == 19:
+            wait = 240  # on a busy machine nothing may have been done so far
         more = ["--resume"] if output.exists() and any(output.iterdir()) else []
         running = subprocess.Popen([*command, f"distributed.ranks={ranks}", *more], env=classroom.environment, cwd=classroom.folder,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

@@ -1,12 +1,10 @@
 """Answers and scores of every family, whatever the schedule: against transformers, and against themselves."""
 
-import json
-import subprocess
-
 import model_cases
 import numpy
 import pytest
 import torch
+from json_lines import JsonLines
 
 FIXED = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "arcee", "mistral-window")
 # Rotary embeddings that depend on how long a sequence may become: transformers changes those of earlier tokens as it
@@ -23,22 +21,9 @@ SCHEDULES = [
 ]
 
 
-class Driver:
+class Driver(JsonLines):
     def __init__(self, model, threads=2):
-        words = [str(model_cases.PROGRAMS / "generate_driver"), str(model), "float32", str(threads)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, **request):
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
+        super().__init__([str(model_cases.PROGRAMS / "generate_driver"), str(model), "float32", str(threads)])
 
 
 @pytest.fixture(scope="module")

@@ -1,33 +1,6 @@
 import sys
 from pathlib import Path
 
-import pytest
-import torch
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "command/train"))
 
-HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent / "logits", HERE.parent / "data", HERE.parents[1] / "command/train"):
-    sys.path.insert(0, str(folder))
-
-from data_driver import DataDriver  # noqa: E402
-from train_runs import Classroom  # noqa: E402
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """For models this small more threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def data_program(tmp_path_factory):
-    program = DataDriver(tmp_path_factory.mktemp("token-files"))
-    yield program
-    program.close()
-
-
-@pytest.fixture(scope="session")
-def classroom(tmp_path_factory, data_program):
-    return Classroom(tmp_path_factory.mktemp("classroom"), data_program)
+from classroom_fixtures import classroom, data_program  # noqa: E402, F401

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import statistics
-import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,9 @@ from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(os.environ.get("MUSTER_TEST_PROGRAMS", ROOT / "build/engine/tests"))
+sys.path.append(str(ROOT / "tests"))
+
+from json_lines import JsonLines  # noqa: E402
 
 
 def branin(p):
@@ -86,7 +89,7 @@ PROBLEMS = [
 BUDGET_PROBLEM = Problem("toy at equal cost", TOY, toy_loss, least_toy(toy_loss), toy_seconds)
 
 
-class Sweep:
+class Sweep(JsonLines):
     """A session with sweep_driver."""
 
     def __init__(self, spec: dict, observations: str | None = None):
@@ -98,20 +101,10 @@ class Sweep:
             file = Path(self.folder.name, "observations.jsonl")
             file.write_text(observations)
             command.append(str(file))
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__init__(command)
 
-    def say(self, **order):
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
+    def __exit__(self, *failure):
+        super().__exit__(*failure)
         self.folder.cleanup()
 
 
@@ -124,14 +117,14 @@ def run_muster(problem, method, seed, trials, budget=None):
     best, spent = math.inf, 0.0
     more = {"seconds": budget} if budget else {}
     with Sweep(spec_of(problem, method, seed, trials, **more)) as sweep:
-        while "trial" in (trial := sweep.say(ask=True)):
+        while "trial" in (trial := sweep.ask(ask=True)):
             parameters = trial["parameters"]
             loss, seconds = problem.loss(parameters), problem.seconds(parameters)
             spent += seconds
             if budget and spent > budget:
                 break
             best = min(best, loss)
-            sweep.say(tell=trial["trial"], score=loss, cost_seconds=seconds)
+            sweep.ask(tell=trial["trial"], score=loss, cost_seconds=seconds)
     return best
 
 

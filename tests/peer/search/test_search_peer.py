@@ -31,10 +31,10 @@ def trials_of(spec, score, count, observations=None):
     lines = []
     with Sweep(spec, observations) as sweep:
         for _ in range(count):
-            trial = sweep.say(ask=True)
+            trial = sweep.ask(ask=True)
             lines.append({"trial": trial["trial"], "parameters": trial["parameters"], "score": score(trial["parameters"]), "cost_seconds": 1.0,
                           "failed": False})
-            assert sweep.say(tell=trial["trial"], score=lines[-1]["score"], cost_seconds=1.0) == {"told": trial["trial"]}
+            assert sweep.ask(tell=trial["trial"], score=lines[-1]["score"], cost_seconds=1.0) == {"told": trial["trial"]}
     return lines
 
 
