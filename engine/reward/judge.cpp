@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "reward/answer_parts.hpp"
+#include "reward/code_part.hpp"
 #include "reward/program_part.hpp"
 #include "reward/shape_parts.hpp"
 
@@ -58,7 +59,8 @@ Result<JudgeOne> function_of(spec::RewardFunction function, const spec::RewardOp
     case format:
       return match_format(options.format, options.format_match);
     case program:
-      break;  // it judges in batches
+    case code_tests:
+      break;  // they judge in batches
   }
   throw std::logic_error("a reward function without a place");
 }
@@ -127,6 +129,10 @@ Result<Judge> make_judge(const spec::RewardOptions& options, Report report) {
         return bad_input("reward.functions has program, and reward.program is not set",
                          "give the command that judges, as in reward.program='python3 judge.py'");
       part = std::make_unique<ProgramPart>(options, report);
+    } else if (function == spec::RewardFunction::code_tests) {
+      auto made = make_code_part(options, report);
+      if (!made) return made.error();
+      part = std::move(*made);
     } else {
       auto judge = function_of(function, options);
       if (!judge) return judge.error();

@@ -119,6 +119,8 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
       {RewardFunction::length, {"reward.length_margin"}},
       {RewardFunction::repetition, {"reward.repetition_words"}},
       {RewardFunction::program, {"reward.program", "reward.program_seconds", "reward.program_restarts"}},
+      {RewardFunction::code_tests,
+       {"reward.code_scoring", "reward.code_seconds", "reward.code_at_once", "reward.code_python"}},
   };
   const auto asked = [&](RewardFunction function) {
     return std::ranges::find(functions, function) != functions.end();

@@ -7,7 +7,7 @@ std::vector<Word<RewardFunction>> words(RewardFunction) {
           {"numeric", RewardFunction::numeric},     {"math", RewardFunction::math},
           {"format", RewardFunction::format},       {"length", RewardFunction::length},
           {"repetition", RewardFunction::repetition}, {"digits", RewardFunction::digits},
-          {"program", RewardFunction::program}};
+          {"program", RewardFunction::program},     {"code_tests", RewardFunction::code_tests}};
 }
 
 std::vector<Word<FormatMatch>> words(FormatMatch) {
@@ -16,6 +16,10 @@ std::vector<Word<FormatMatch>> words(FormatMatch) {
 
 std::vector<Word<UnknownReward>> words(UnknownReward) {
   return {{"left_out", UnknownReward::left_out}, {"zero", UnknownReward::zero}};
+}
+
+std::vector<Word<CodeScoring>> words(CodeScoring) {
+  return {{"share", CodeScoring::share}, {"all", CodeScoring::all}};
 }
 
 }  // namespace muster::spec

@@ -11,7 +11,7 @@
 
 namespace muster::spec {
 
-enum class RewardFunction { exact, contains, numeric, math, format, length, repetition, digits, program };
+enum class RewardFunction { exact, contains, numeric, math, format, length, repetition, digits, program, code_tests };
 std::vector<Word<RewardFunction>> words(RewardFunction);
 
 // What an expression must match: all of an answer, or some part of it.
@@ -21,6 +21,10 @@ std::vector<Word<FormatMatch>> words(FormatMatch);
 // What becomes of a part that a function cannot tell: it is left out of the sum, or counts as 0.
 enum class UnknownReward { left_out, zero };
 std::vector<Word<UnknownReward>> words(UnknownReward);
+
+// What a program gets that passes some of its tests.
+enum class CodeScoring { share, all };
+std::vector<Word<CodeScoring>> words(CodeScoring);
 
 struct RewardOptions {
   std::vector<RewardFunction> functions = {};
@@ -34,6 +38,10 @@ struct RewardOptions {
   double program_seconds = 60;                     // for one batch
   std::int64_t program_restarts = 3;               // in a row, before it is given up
   std::int64_t program_batch = 32;                 // answers it is asked about at once
+  CodeScoring code_scoring = CodeScoring::share;
+  std::int64_t code_seconds = 10;                 // of `code_tests`: on the CPU, for one program
+  std::optional<std::int64_t> code_at_once = {};  // absent: as many as there are cores
+  std::string code_python = "python3";
   double scale = 1;                                // reward = clip(scale · sum + bias)
   double bias = 0;
   std::optional<double> clip = {};  // to ± this
@@ -51,6 +59,10 @@ struct RewardOptions {
     visit("program_seconds", self.program_seconds);
     visit("program_restarts", self.program_restarts);
     visit("program_batch", self.program_batch);
+    visit("code_scoring", self.code_scoring);
+    visit("code_seconds", self.code_seconds);
+    visit("code_at_once", self.code_at_once);
+    visit("code_python", self.code_python);
     visit("scale", self.scale);
     visit("bias", self.bias);
     visit("clip", self.clip);

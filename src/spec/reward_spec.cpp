@@ -18,6 +18,10 @@ std::optional<RewardOptions> RunSpec::reward_options() const {
   options.program_seconds = reward.program_seconds;
   options.program_restarts = reward.program_restarts;
   options.program_batch = data_collection.reward_batch_size;
+  options.code_scoring = reward.code_scoring;
+  options.code_seconds = reward.code_seconds;
+  options.code_at_once = reward.code_at_once;
+  options.code_python = reward.code_python;
   options.scale = reward.scale;
   options.bias = reward.bias;
   options.clip = reward.clip;

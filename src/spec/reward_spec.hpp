@@ -21,6 +21,10 @@ struct RewardSpec {
   ExactTexts program;
   double program_seconds = 60;
   std::int64_t program_restarts = 3;
+  CodeScoring code_scoring = CodeScoring::share;
+  std::int64_t code_seconds = 10;
+  std::optional<std::int64_t> code_at_once;
+  std::string code_python = "python3";
   double scale = 1;
   double bias = 0;
   std::optional<double> clip;
@@ -50,6 +54,18 @@ struct RewardSpec {
     field("program_restarts", &RewardSpec::program_restarts,
           "of program: how often it is started again for one batch before the run stops")
         .at_least(0);
+    field("code_scoring", &RewardSpec::code_scoring,
+          "of code_tests: the share of its tests that a program passes, or 1 for all of them and else 0");
+    field("code_seconds", &RewardSpec::code_seconds, "of code_tests: how long a program may be on the CPU")
+        .in("seconds")
+        .at_least(1)
+        .at_most(86400);
+    field("code_at_once", &RewardSpec::code_at_once,
+          "of code_tests: how many programs run at a time; not set: as many as there are cores")
+        .in("programs")
+        .at_least(1)
+        .at_most(1024);
+    field("code_python", &RewardSpec::code_python, "of code_tests: the Python that runs programs, a name or a path");
     field("scale", &RewardSpec::scale, "factor of the sum, before bias and clip");
     field("bias", &RewardSpec::bias, "added to the scaled sum");
     field("clip", &RewardSpec::clip, "rewards are held between minus and plus this")

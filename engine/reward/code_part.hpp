@@ -1,0 +1,19 @@
+// Programs that a model wrote, judged by the tests of their rows, in a sandbox.
+#pragma once
+
+#include <memory>
+
+#include "reward/judge.hpp"
+
+namespace muster::reward {
+
+// What the sandbox's judge is asked about one answer; an Error names the column that is missing. For tests.
+struct CodeTask {
+  std::string program, tests, entry_point, given;
+};
+Result<CodeTask> code_task(const Answered& answered);
+
+// Refused where the machine grants no sandbox, or there is no Python.
+Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report);
+
+}  // namespace muster::reward
