@@ -27,6 +27,7 @@ add_sanitized_layer(engine/checkpoint sanitized_spec)
 add_sanitized_layer(engine/convert sanitized_checkpoint muster::kernels)  # whose sources are compiled in ways of their own
 add_sanitized_layer(engine/chat sanitized_json)
 add_sanitized_layer(engine/tokenizer sanitized_system muster_pcre2)
+add_sanitized_layer(engine/reward sanitized_spec)
 
 # add_fuzz(PROGRAM LAYERS layer... TEST name arguments...)
 function(add_fuzz program)
@@ -52,3 +53,5 @@ add_fuzz(quantized_fuzz LAYERS checkpoint TEST QuantizedFuzz.DecodesDamagedCheck
 add_fuzz(store_fuzz LAYERS rendezvous TEST StoreFuzz.AnswersRightMessagesAndSurvivesWrongOnes --messages 50000 --seed 1)
 add_fuzz(template_fuzz LAYERS chat TEST TemplateFuzz.SurvivesMutatedTemplates --inputs 5000 --seed 1)
 add_fuzz(tokenizer_fuzz LAYERS tokenizer TEST TokenizerFuzz.SurvivesMutatedFilesAndTexts --inputs 2000 --seed 1)
+# Answers that models wrote, as the checker of mathematics reads them.
+add_fuzz(answer_fuzz LAYERS reward TEST AnswerFuzz.JudgesDamagedAnswersWithoutHarm --inputs 20000 --seed 1)
