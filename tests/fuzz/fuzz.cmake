@@ -27,7 +27,7 @@ add_sanitized_layer(engine/checkpoint sanitized_spec)
 add_sanitized_layer(engine/convert sanitized_checkpoint muster::kernels)  # whose sources are compiled in ways of their own
 add_sanitized_layer(engine/chat sanitized_json)
 add_sanitized_layer(engine/tokenizer sanitized_system muster_pcre2)
-add_sanitized_layer(engine/reward sanitized_spec)
+add_sanitized_layer(engine/reward/math sanitized_base)
 
 # add_fuzz(PROGRAM LAYERS layer... TEST name arguments...)
 function(add_fuzz program)
@@ -54,4 +54,4 @@ add_fuzz(store_fuzz LAYERS rendezvous TEST StoreFuzz.AnswersRightMessagesAndSurv
 add_fuzz(template_fuzz LAYERS chat TEST TemplateFuzz.SurvivesMutatedTemplates --inputs 5000 --seed 1)
 add_fuzz(tokenizer_fuzz LAYERS tokenizer TEST TokenizerFuzz.SurvivesMutatedFilesAndTexts --inputs 2000 --seed 1)
 # Answers that models wrote, as the checker of mathematics reads them.
-add_fuzz(answer_fuzz LAYERS reward TEST AnswerFuzz.JudgesDamagedAnswersWithoutHarm --inputs 20000 --seed 1)
+add_fuzz(answer_fuzz LAYERS math TEST AnswerFuzz.JudgesDamagedAnswersWithoutHarm --inputs 20000 --seed 1)
