@@ -1,7 +1,7 @@
 // Judges answers for the tests that compare with math-verify and TRL. A line in, a line out:
 //   {"right": "1/2", "given": "0.5"}             → {"verdict": "equal"}
 //   {"right": "1/2", "completion": "So … 0.5."}  → the same, the answer being looked for in a text
-//   {"options": {…}, "answers": [{"prompt", "answer", "completion", "tokens", "room"}]}
+//   {"options": {those that are not usual}, "answers": [{"prompt", "answer", "completion", "tokens", "room"}]}
 //                                                → {"names": […], "rewards": […], "parts": [[…]]}, or {"error", "remedy"}
 #include <iostream>
 #include <string>
@@ -30,7 +30,9 @@ Json shown_error(const Error& error) { return {{"error", error.what}, {"remedy",
 
 Json judge_all(const Json& order) {
   spec::RewardOptions options;
-  if (const auto wrong = read_json(order.at("options"), options)) return {{"error", *wrong}};
+  Json all = to_json(options);
+  all.update(order.at("options"));
+  if (const auto wrong = read_json(all, options)) return {{"error", *wrong}};
   auto judge = make_judge(options);
   if (!judge) return shown_error(judge.error());
   std::vector<Question> questions;

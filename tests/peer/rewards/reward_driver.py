@@ -6,9 +6,6 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[3] / "build/engine/tests/reward_driver"
 
-OPTIONS = {"functions": [], "weights": [], "unknown": "left_out", "format": "", "format_match": "whole", "repetition_words": 3,
-           "program": [], "program_seconds": 60, "program_restarts": 3, "program_batch": 32, "scale": 1, "bias": 0}
-
 
 class RewardDriver:
     def __init__(self):
@@ -28,7 +25,7 @@ class RewardDriver:
     def parts(self, function, answers, **options):
         """What one function gives each of [(completion, tokens, room)]."""
         rows = [{"prompt": "p", "answer": None, "completion": text, "tokens": tokens, "room": room} for text, tokens, room in answers]
-        told = self.ask({"options": {**OPTIONS, "functions": [function], **options}, "answers": rows})
+        told = self.ask({"options": {"functions": [function], **options}, "answers": rows})
         return [parts[0] for parts in told["parts"]]
 
     def close(self):
