@@ -8,6 +8,8 @@
 #include "data/row_questions.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/question_file.hpp"
+#include "json/json_text.hpp"
+#include "sandbox/python_judge.hpp"
 #include "spec/codec.hpp"
 
 namespace muster::job {
@@ -39,6 +41,26 @@ Result<void> check_answers(const std::vector<data::RowPrompt>& prompts, const sp
                                                     spec::write(*judges_by_answer)),
                           R"({"prompt": "12+34=", "answer": "46"})"});
   return problems.empty() ? Result<void>() : to_error(problems);
+}
+
+bool has_tests(const data::RowPrompt& prompt) {
+  const auto row = parse_json_object(prompt.row, prompt.where);
+  const auto has = [&](const char* column) { return row->contains(column) && !row->at(column).empty(); };
+  return row && (has("test") || has("tests") || has("test_list"));
+}
+
+// Tests run on the machine of the ranks, which is this one.
+Result<void> check_code_tests(const std::vector<data::RowPrompt>& prompts, const spec::RewardOptions& reward) {
+  if (std::ranges::find(reward.functions, spec::RewardFunction::code_tests) == reward.functions.end()) return {};
+  std::vector<Problem> problems;
+  for (const data::RowPrompt& prompt : prompts)
+    if (!has_tests(prompt) && problems.size() < most_problems)
+      problems.push_back({prompt.where, "it has no tests, and reward.functions=code_tests runs them",
+                          R"(add "tests": ["assert f(1) == 2"], or "test" with check(candidate) and "entry_point")"});
+  if (!problems.empty()) return to_error(problems);
+  if (const auto sandbox = sandbox::Sandbox::open(); !sandbox) return sandbox.error();
+  if (const auto python = sandbox::find_interpreter(reward.code_python); !python) return python.error();
+  return {};
 }
 
 Result<data::SampleCounts> count(const std::vector<data::RowPrompt>& prompts, const chat::ModelText& text,
@@ -85,6 +107,7 @@ Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const chat::ModelT
   const auto prompts = read_prompts(spec, text);
   if (!prompts) return prompts.error();
   if (auto checked = check_answers(*prompts, *spec.reward_options()); !checked) return checked.error();
+  if (auto checked = check_code_tests(*prompts, *spec.reward_options()); !checked) return checked.error();
   auto counts = count(*prompts, text, longest);
   if (!counts) return counts.error();
   auto path = keep_prompts(*prompts, cache);

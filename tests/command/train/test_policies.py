@@ -235,6 +235,26 @@ def test_a_bad_row_is_refused_with_its_file_and_line(classroom, row, words):
     assert run.code == 2 and f"{data}:3: " in run.text and words in run.text, run.text
 
 
+CODE = SETTINGS | UNSET | {"reward.functions": "code_tests", "max_steps": 2}
+
+
+def test_answers_are_judged_as_code_by_the_tests_of_their_rows(classroom):
+    """A model that knows no Python: every program fails, and none of these failures is unknown."""
+    data = classroom.data([{"prompt": prompt, "tests": ["assert f(1) == 2", "assert f(2) == 3"]} for prompt in "abcd"])
+    run = classroom.train(classroom.model("llama-tied"), data, **CODE)
+    assert {row["rewards/code_tests/mean"] for row in table_of(run)} <= {"0", "0.0"}
+
+
+def test_code_without_tests_or_python_is_refused_before_anything_starts(classroom):
+    good = {"prompt": "a", "tests": ["assert f(1) == 2"]}
+    data = classroom.data([good, {"prompt": "a", "answer": "b"}])
+    run = classroom.start(classroom.model("llama-tied"), data, **CODE)
+    assert run.code == 2 and f"{data}:2: it has no tests" in run.text, run.text
+    run = classroom.start(classroom.model("llama-tied"), classroom.data([good]), **CODE | {"reward.code_python": "/bin/true"})
+    assert run.code == 2 and "/bin/true does not answer as Python does" in run.text, run.text
+    assert not run.folder.joinpath("metrics.csv").exists()
+
+
 def test_the_example_learns_from_rewards(classroom):
     """Cut short: the model it begins with is made, gets most sums right, and then more of them."""
     output = classroom.folder / "example"
