@@ -72,7 +72,8 @@ class Phases {
 std::string gibibytes(std::int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
 // Changes that make room for sampling; each was tried.
-std::vector<Remedy> remedies(const Question& question, const RoundQuestion& round, const Phases& phases) {
+std::vector<Remedy> remedies(const Question& question, const RoundQuestion& round, const Phases& phases,
+                             std::int64_t side_by_side) {
   std::vector<Remedy> found;
   if (const std::int64_t most = phases.most_side_by_side(); most > 0)
     found.push_back({fmt::format("write {} side by side", count_of(most, "answer")),
@@ -87,10 +88,10 @@ std::vector<Remedy> remedies(const Question& question, const RoundQuestion& roun
   const auto made = make_plan(offloading);
   if (!made || !made->fits()) return found;
   const Phases then(offloading, round, *made);
-  if (then.most_side_by_side() > 0)
+  if (then.fits(side_by_side))
     found.push_back({"keep the optimizer's state in host memory",
                      {{"distributed.strategy", "fsdp"}, {"distributed.fsdp_cpu_offload", "true"}},
-                     then.sampling(1),
+                     then.sampling(side_by_side),
                      made->ranks.front().memory.host,
                      {}});
   return found;
@@ -112,7 +113,7 @@ void add_phases(const Question& question, const RoundQuestion& round, Plan& plan
   const std::int64_t needed = phases.sampling(side_by_side);
   plan.refusal = Refusal{fmt::format("sampling {} side by side takes {}, and {} are there", count_of(side_by_side, "answer"),
                                      gibibytes(needed), gibibytes(limit)),
-                         needed - limit, remedies(question, round, phases)};
+                         needed - limit, remedies(question, round, phases, side_by_side)};
 }
 
 }  // namespace muster::plan

@@ -427,7 +427,8 @@ def real(tmp_path, monkeypatch):
 def test_functions_of_the_caller_judge_what_the_model_answers(real):
     seen = []
 
-    def length(prompts, completions, sum):
+    def length(prompts, completions, completion_ids, sum):
+        assert all(1 <= len(ids) <= 4 for ids in completion_ids)
         seen.extend(zip(prompts, completions, sum))
         return [float(len(completion)) for completion in completions]
 
