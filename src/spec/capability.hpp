@@ -11,6 +11,7 @@ enum class Capability {
   generation,
   critics,
   environments,
+  trajectories,
   value_guidance,
   quantized_loading,
   low_rank_adapters,

@@ -72,6 +72,25 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
 }
 
+// The same said twice, in other words.
+void find_schedule_contradictions(const TrainingSpec& training, const auto& report) {
+  if (training.num_iterations && training.max_steps)
+    report("training.num_iterations", fmt::format("is {}, and training.max_steps {}", *training.num_iterations, *training.max_steps),
+           "keep one of the two");
+  if (training.num_iterations && training.num_epochs)
+    report("training.num_iterations", fmt::format("is {}, and training.num_epochs {}", *training.num_iterations, *training.num_epochs),
+           "keep one of the two");
+  if (training.eval_every && training.eval_steps)
+    report("training.eval_every", fmt::format("is {}, and training.eval_steps {}", *training.eval_every, *training.eval_steps),
+           "keep one of the two");
+  if (training.save_every && training.save_steps)
+    report("training.save_every", fmt::format("is {}, and training.save_steps {}", *training.save_every, *training.save_steps),
+           "keep one of the two");
+  if (training.off_by > 0 && !samples_answers(training.algorithm))
+    report("training.off_by", fmt::format("is {}, and training.algorithm={} draws no answers", training.off_by, write(training.algorithm)),
+           "leave it out");
+}
+
 void find_policy_contradictions(const RunSpec& spec, const auto& report) {
   const GrpoSpec& grpo = spec.grpo;
   if (grpo.importance_sampling_level == RatioLevel::product)
@@ -176,7 +195,7 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, reward, generation, data,
+  const auto& [experiment, distributed, model, training, sft, dpo, simpo, orpo, kto, grpo, rloo, reward, generation, data,
                data_collection, algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
@@ -237,6 +256,7 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
+  find_schedule_contradictions(training, report);
   find_preference_contradictions(dpo, report);
   find_policy_contradictions(resolved.spec, report);
   find_reward_contradictions(schema, resolved.spec, report);

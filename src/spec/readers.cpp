@@ -77,14 +77,16 @@ const std::vector<Row>& reader_table() {
 
       {"training.", {train}},
       {"training.algorithm", plans_of_training},
+      {"sft.", {train}},
       {"dpo.", {train}},
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
-      {"grpo.", {train}},
-      {"rloo.", {train}},
+      {"grpo.", plans_of_training},
+      {"rloo.", plans_of_training},
       {"reward.", {train}},
       {"training.batch_size", plans_of_training},
+      {"training.num_rollouts_per_iteration", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
       {"training.sequence_length", {train, evaluate, plan_training}},
@@ -206,7 +208,8 @@ std::vector<Problem> find_unread(const Schema& schema, Command command, Resolved
   std::vector<Problem> problems;
   std::vector<std::string> left;
   for (const auto& [key, origin] : resolved.origins) {
-    if (reads(command, key) || (command == train && draws_by(key, resolved.spec))) continue;
+    const bool trains = command == train || command == plan_training;
+    if (reads(command, key) || (trains && draws_by(key, resolved.spec))) continue;
     const Field& field = *schema.find(key);
     const bool typed = origin.kind == Origin::Kind::command_line;
     if (typed && !passes_over(command, key))

@@ -124,4 +124,16 @@ std::int64_t policy_steps(const spec::PolicyOptions& policy, std::int64_t prompt
   return epochs * (prompts / of_round * updates(of_round) + updates(prompts % of_round));
 }
 
+std::int64_t updates_of_round(const spec::PolicyOptions& policy, std::int64_t batch) {
+  return (policy.answers + batch - 1) / batch * policy.iterations;
+}
+
+std::int64_t steps_of_rounds(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
+                             std::int64_t rounds) {
+  const std::int64_t of_round = policy.answers / policy.group;  // prompts
+  const std::int64_t rounds_of_pass = std::max<std::int64_t>((prompts + of_round - 1) / of_round, 1);
+  return policy_steps(policy, prompts, batch, rounds / rounds_of_pass) +
+         rounds % rounds_of_pass * updates_of_round(policy, batch);
+}
+
 }  // namespace muster::job

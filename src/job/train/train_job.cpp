@@ -173,11 +173,11 @@ void TrainJob::take(const wire::PassReduced& shrunk, int rank) {
 // Share of the peak of all ranks' devices together.
 std::optional<double> TrainJob::utilization(double tokens_per_second) const {
   if (!plan_.job.selection || !plan_.plan.ranks.front().gpu) return std::nullopt;
-  const auto peak = peak_flops(plan_.plan.ranks.front().gpu->name);
-  if (!peak) return std::nullopt;
+  const auto speed = gpu_speed(plan_.plan.ranks.front().gpu->name);
+  if (!speed) return std::nullopt;
   const double used = tokens_per_second * flops_per_token(plan_.question.model->config, plan_.plan.parameters,
                                                           plan_.task().sequence_length);
-  return used / (*peak * static_cast<double>(plan_.plan.ranks.size()));
+  return used / (speed->flops * static_cast<double>(plan_.plan.ranks.size()));
 }
 
 TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {

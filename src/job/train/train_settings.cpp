@@ -57,6 +57,13 @@ class Settling {
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
   }
 
+  void save_and_evaluate_every(std::int64_t save_steps, std::int64_t eval_steps) {
+    if (!is_given("training.save_every"))
+      otherwise("training.save_steps", spec_.training.save_steps, std::optional(save_steps));
+    if (!is_given("training.eval_every"))
+      otherwise("training.eval_steps", spec_.training.eval_steps, std::optional(eval_steps));
+  }
+
   // Two-digit addition, by a model that was stopped half-way and gets most of it right.
   void take_builtin_rounds() {
     const std::string arithmetic = data::arithmetic_name;
@@ -67,7 +74,7 @@ class Settling {
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
     otherwise("reward.functions", spec_.reward.functions,
               std::optional(std::vector{spec::RewardFunction::exact}));
-    if (!is_given("training.num_epochs"))
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
@@ -79,8 +86,7 @@ class Settling {
     otherwise("training.adam_beta2", training.adam_beta2, 0.99);
     otherwise("training.weight_decay", training.weight_decay, 0.0);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 10);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(100));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(50));
+    save_and_evaluate_every(100, 50);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 
@@ -94,7 +100,7 @@ class Settling {
     if (spec_.data.path != arithmetic || !is_builtin) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic"));
-    if (!is_given("training.num_epochs"))
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(1200));
     if (!is_given("training.micro_batch_size") && !is_given("training.gradient_accumulation_steps"))
       otherwise("training.batch_size", training.batch_size, std::optional<std::int64_t>(128));
@@ -103,8 +109,7 @@ class Settling {
     otherwise("training.learning_rate", training.learning_rate, 2e-3);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 60);
     otherwise("training.lr_scheduler", training.lr_scheduler, spec::RateSchedule::cosine);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(400));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(400));
+    save_and_evaluate_every(400, 400);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 

@@ -71,6 +71,14 @@ BLOCKS: dict[str, Block] = {
         "--config", "{blocks}/guide0_fsdp_large_model.yaml", *SMALL, "fsdp_cpu_offload=true",
         strategy="fsdp", ranks=list(range(8)),
     ),  # fmt: skip
+    "0 answers compared in groups": Block(
+        ("train", "--config", "{blocks}/guide0_grpo.yaml", *SMALL, "reward.functions=exact", "training.sequence_length=64",
+         "generation.max_new_tokens=16", "--dry-run", "--json"), gpus=8, plan={"fits": True, "strategy": "single", "gpus": [0]},
+    ),  # fmt: skip
+    "0 learning from trajectories": refused(
+        "train", "--config", "{blocks}/guide0_sft.yaml",
+        says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
+    ),  # fmt: skip
     "0 distributed PPO": refused(
         "train", "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", gpus=8,
         says=("training.algorithm: ppo needs training with a critic, which this version of muster does not have yet",),
