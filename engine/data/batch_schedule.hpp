@@ -17,6 +17,7 @@ struct BatchCursor {
   std::int64_t unit = 0;
   std::int64_t round = 0;   // of answers that are sampled: the unit is the first of its prompts
   std::int64_t update = 0;  // the next one that is made with them
+  std::optional<double> divergence_weight = {};  // of them, where it is adapted; absent: as in the settings
 
   bool operator==(const BatchCursor&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "train/run_position.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "json/fields.hpp"
@@ -27,6 +28,8 @@ RunPosition position_of(const checkpoint::TrainingState& saved, const wire::Trai
   RunPosition position;
   position.step = position.updates = saved.step;
   position.cursor = {saved.cursor.epoch, saved.cursor.unit, number_of(saved, "round"), number_of(saved, "update")};
+  const auto weight = std::ranges::find(saved.more, "divergence_weight", &checkpoint::NamedNumber::name);
+  if (weight != saved.more.end()) position.cursor.divergence_weight = weight->value;
   position.last_steps.assign(saved.last_steps.begin(), saved.last_steps.end());
   position.updates -= number_of(saved, "skipped");
   // The evaluation of the last step is repeated: a run that is finished shows what it has learnt.
@@ -56,6 +59,8 @@ checkpoint::TrainingState state_of(const RunPosition& position, const wire::Trai
   if (task.policy) {
     state.more.push_back({"round", static_cast<double>(position.cursor.round)});
     state.more.push_back({"update", static_cast<double>(position.cursor.update)});
+    if (position.cursor.divergence_weight)
+      state.more.push_back({"divergence_weight", *position.cursor.divergence_weight});
   }
   state.last_steps = {position.last_steps.begin(), position.last_steps.end()};
   return state;
@@ -66,7 +71,9 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   constexpr std::int64_t never = -1;
   at::Tensor whole =
       at::tensor({position.step, position.updates, position.cursor.epoch, position.cursor.unit, scaler.clean_steps,
-                  scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update},
+                  scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update,
+                  std::int64_t{position.cursor.divergence_weight ? 1 : 0},
+                  std::bit_cast<std::int64_t>(position.cursor.divergence_weight.value_or(0))},
                  at::TensorOptions().dtype(at::kLong))
           .to(device);
   // A power of two, which float32 holds exactly.
@@ -78,6 +85,7 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   position.step = number[0];
   position.updates = number[1];
   position.cursor = {number[2], number[3], number[7], number[8]};
+  if (number[9] != 0) position.cursor.divergence_weight = std::bit_cast<double>(number[10]);
   position.scaler = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
   position.evaluated = number[6] == never ? std::nullopt : std::optional(number[6]);
 }

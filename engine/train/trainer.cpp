@@ -116,7 +116,7 @@ Result<std::unique_ptr<Objective>> Loop::open_prompts() {
   auto steps = make_rollout_steps(task_, context_, *trained_);
   if (!steps) return steps.error();
   steps_ = std::move(*steps);
-  return make_objective(task_.algorithm, {.policy = task_.policy});
+  return make_objective(task_.algorithm, {.policy = task_.policy, .critic = task_.critic});
 }
 
 Result<void> Loop::check_data(const data::Dataset& dataset) const {
@@ -135,7 +135,7 @@ Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dat
 
 Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
   if (!task_.evaluation.data || !task_.evaluation.reference)
-    return make_objective(task_.algorithm, {.preferences = task_.preferences, .policy = task_.policy});
+    return make_objective(task_.algorithm, {.preferences = task_.preferences, .policy = task_.policy, .critic = task_.critic});
   const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto reference = reference_of(*dataset, task_.evaluation.reference);
@@ -216,7 +216,7 @@ Result<bool> Loop::step() {
   const double rate = schedule_.rate(position_.step + 1);
   update(found, rate);
   ++position_.step;
-  position_.cursor = loaded.end;
+  position_.cursor = steps_->settle(loaded, found.metrics);
   tell_step(*sourced, found, rate, scale);
   if (scales_loss(task_)) position_.scaler.update(found.finite);
   if (auto done = after_step(found.leaves); !done) return done.error();

@@ -9,7 +9,6 @@ namespace muster::spec {
 enum class Capability {
   training,
   generation,
-  critics,
   environments,
   value_guidance,
   quantized_loading,

@@ -93,6 +93,20 @@ void find_policy_contradictions(const RunSpec& spec, const auto& report) {
            fmt::format("is {}, and every prompt gets {} answers", policy->answers, policy->group),
            fmt::format("take a multiple of {}, as {}", policy->group,
                        (policy->answers + policy->group - 1) / policy->group * policy->group));
+  const PpoSpec& ppo = spec.ppo;
+  const bool has_critic = spec.training.algorithm == Algorithm::ppo;
+  if (ppo.adaptive_kl_target && ppo.kl_coef == 0)
+    report("ppo.adaptive_kl_target", "adapts ppo.kl_coef, which is 0 and stays so", "begin with ppo.kl_coef=0.05");
+  if (has_critic && ppo.num_mini_batches && spec.training.batch_size)
+    report("ppo.num_mini_batches", fmt::format("is {}, and training.batch_size {}", *ppo.num_mini_batches,
+                                               *spec.training.batch_size),
+           "keep one of the two");
+  if (has_critic && ppo.num_mini_batches && *ppo.num_mini_batches > policy->answers)
+    report("ppo.num_mini_batches", fmt::format("is {}, and a round has {} answers", *ppo.num_mini_batches, policy->answers),
+           "take fewer, or sample more: training.num_rollouts_per_iteration");
+  if (ppo.target_kl && has_critic && !spec.training.max_steps && spec.training.num_epochs)
+    report("ppo.target_kl", fmt::format("is {}, so that how many steps the prompts give is not known beforehand", *ppo.target_kl),
+           "training.max_steps in the place of training.num_epochs");
   if (policy->draws > 1 && !spec.training.max_steps && spec.training.num_epochs)
     report("grpo.max_draws", fmt::format("is {}, so that how many rounds the prompts give is not known beforehand", policy->draws),
            "training.max_steps in the place of training.num_epochs");
@@ -176,8 +190,8 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, reward, generation, data,
-               data_collection, algos, system, sweep] = resolved.spec;
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, ppo, reward, generation,
+               data, data_collection, algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     problems.push_back({origin_of(resolved, key).where, key + " " + std::move(what), std::move(remedy)});

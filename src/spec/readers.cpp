@@ -83,6 +83,7 @@ const std::vector<Row>& reader_table() {
       {"kto.", {train}},
       {"grpo.", {train}},
       {"rloo.", {train}},
+      {"ppo.", {train}},
       {"reward.", {train}},
       {"training.batch_size", plans_of_training},
       {"training.micro_batch_size", plans_of_training},

@@ -103,6 +103,7 @@ struct TrainTask {
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
+  std::optional<spec::CriticOptions> critic;  // absent: nothing is learnt beside the policy
   std::optional<spec::RewardOptions> reward;  // how they are judged
   std::int64_t sampled_at_once = 64;          // answers that a rank writes side by side
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
@@ -145,7 +146,8 @@ struct TrainTask {
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
-    visit("policy", self.policy, agreed("grpo, rloo or generation"), of_identity_if_there);
+    visit("policy", self.policy, agreed("grpo, rloo, ppo or generation"), of_identity_if_there);
+    visit("critic", self.critic, agreed("ppo"), of_identity_if_there);
     visit("reward", self.reward, agreed("reward"), of_identity_if_there);
     visit("sampled_at_once", self.sampled_at_once, own);
     visit("reference", self.reference, own);

@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "train/objectives/actor_critic.hpp"
 #include "train/objectives/kto.hpp"
 #include "train/objectives/policy_objective.hpp"
 #include "train/objectives/preference_objective.hpp"
@@ -25,6 +26,7 @@ constexpr std::array objective_table{
     ObjectiveRow{spec::Algorithm::kto, make_kto},
     ObjectiveRow{spec::Algorithm::grpo, make_policy},
     ObjectiveRow{spec::Algorithm::rloo, make_policy},
+    ObjectiveRow{spec::Algorithm::ppo, make_actor_critic},
 };
 
 }  // namespace

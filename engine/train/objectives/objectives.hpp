@@ -14,6 +14,7 @@ namespace muster::train {
 struct ObjectiveOptions {
   std::optional<spec::PreferenceOptions> preferences = {};
   std::optional<spec::PolicyOptions> policy = {};
+  std::optional<spec::CriticOptions> critic = {};
   std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none
 };
 

@@ -9,11 +9,13 @@
 #include "data/batch_schedule.hpp"
 #include "reward/judge.hpp"
 #include "train/lockstep_sampler.hpp"
+#include "train/objectives/objectives.hpp"
 #include "train/progress_sign.hpp"
 #include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
 #include "train/rollouts/reference_model.hpp"
+#include "train/rollouts/returns.hpp"
 #include "train/rollouts/rollout_exchange.hpp"
 #include "train/rollouts/rollout_log.hpp"
 
@@ -24,6 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point moment) {
   return std::chrono::duration<double>(Clock::now() - moment).count();
+}
+
+// Whether a step found the policy further from what its answers were drawn by than a round may go on.
+bool is_too_far(const spec::CriticOptions& critic, std::span<const std::string_view> names,
+                std::span<const double> metrics) {
+  const auto found = std::ranges::find(names, "policy/kl_avg");
+  return critic.most_change && metrics[static_cast<std::size_t>(found - names.begin())] > *critic.most_change;
 }
 
 // The prompts of a run, as they are sampled from, judged and trained on.
@@ -44,6 +53,10 @@ class RolloutSteps final : public StepSource {
         prompts_(std::move(prompts)),
         judge_(std::move(judge)),
         reference_(std::move(reference)),
+        expectation_(context, task.micro_batch),
+        model_(trained.model()),
+        passes_(make_objective(task.algorithm, {.policy = task.policy, .critic = task.critic}), trained.model(), trained.ops(),
+                task.pinned),
         sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
         schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
                   prompts_of_draw()) {
@@ -57,8 +70,12 @@ class RolloutSteps final : public StepSource {
       if (auto begun = begin_round(step); !begun) return begun.error();
     fill(step.loaded);
     step.metrics = metrics_;
-    cursor_ = step.loaded.end;
     return step;
+  }
+
+  data::BatchCursor settle(const data::LoadedStep& step, std::span<const double> metrics) override {
+    const bool ends = task_.critic && is_too_far(*task_.critic, passes_.objective().metrics(), metrics);
+    return cursor_ = ends ? next_round() : step.end;
   }
 
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
@@ -75,6 +92,11 @@ class RolloutSteps final : public StepSource {
   // The next prompts of the data's order, as many as a draw has.
   data::StepUnits take();
   bool is_full(const Round& round) const;
+  // What is expected of the answers from each of their tokens on.
+  void expect(std::vector<Rollout>& answers);
+  void compare(std::vector<Rollout>& answers) const;
+  data::BatchCursor next_round() const;
+  double divergence_weight() const { return cursor_.divergence_weight.value_or(policy_.beta); }
   Result<void> judge(std::vector<Rollout>& answers);
   Result<void> keep() const;
   void fill(data::LoadedStep& step) const;
@@ -91,6 +113,9 @@ class RolloutSteps final : public StepSource {
   Prompts prompts_;
   reward::Judge judge_;
   std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
+  AnswerScoring expectation_;
+  model::CausalModel& model_;
+  ObjectivePass passes_;
   LockstepSampler sampler_;
   data::BatchSchedule schedule_;
   std::int64_t longest_ = 0;  // prompt and answer together
@@ -122,17 +147,39 @@ Result<void> RolloutSteps::begin_round(SourcedStep& step) {
     auto sampled = sample(take(), step);
     if (!sampled) return sampled.error();
     std::ranges::move(*sampled, std::back_inserter(round.answers));
-    give_advantages(round.answers, policy_);
+    compare(round.answers);
   }
-  if (*kept) give_advantages(round.answers, policy_);
+  if (*kept) compare(round.answers);
   trained_ = trained_answers(round.answers, policy_, prompts_of_draw());
   std::int64_t prompt_tokens = 0;
   for (const Rollout& answer : round.answers)
     prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
-  metrics_ = metrics_of(round, policy_.group, prompt_tokens, judge_.names());
+  metrics_ = metrics_of(round, task_.algorithm, policy_.group, prompt_tokens, judge_.names());
+  if (task_.critic)
+    std::ranges::move(earnings_of(round.answers, *task_.critic, divergence_weight()), std::back_inserter(metrics_));
   round_ = std::move(round);
   if (*kept) return {};
   return agree_on_failure(context_.ranks.rank() == 0 ? keep() : Result<void>(), context_.ranks, context_.device);
+}
+
+void RolloutSteps::compare(std::vector<Rollout>& answers) const {
+  if (task_.critic)
+    give_token_advantages(answers, *task_.critic, divergence_weight());
+  else
+    give_advantages(answers, policy_);
+}
+
+void RolloutSteps::expect(std::vector<Rollout>& answers) {
+  expectation_.run(
+      answers, prompts_.tokens, model_.home(), [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
+      [](Rollout& answer, std::span<const float> numbers) { answer.values.assign(numbers.begin(), numbers.end()); });
+}
+
+data::BatchCursor RolloutSteps::next_round() const {
+  data::BatchCursor next{taken_.end.epoch, taken_.end.unit, cursor_.round + 1, 0};
+  if (task_.critic && task_.critic->divergence_target)
+    next.divergence_weight = next_divergence_weight(round_->answers, *task_.critic, divergence_weight());
+  return next;
 }
 
 data::StepUnits RolloutSteps::take() {
@@ -222,6 +269,7 @@ Result<std::vector<Rollout>> RolloutSteps::sample(const data::StepUnits& taken, 
                    .ended = given.finish == generate::Finish::stop});
   }
   if (reference_) reference_->score(own, prompts_.tokens);
+  if (task_.critic) expect(own);
   step.sampling = step.sampling.value_or(0) + seconds_since(began);
   const auto began_judging = Clock::now();
   if (judged) judged = judge(own);
@@ -271,7 +319,7 @@ void RolloutSteps::fill(data::LoadedStep& step) const {
   step.begin = cursor_;
   step.end = cursor_;
   ++step.end.update;
-  if (step.end.update == updates) step.end = {taken_.end.epoch, taken_.end.unit, cursor_.round + 1, 0};
+  if (step.end.update == updates) step.end = next_round();
   const double done = static_cast<double>(cursor_.update + 1) / static_cast<double>(updates);
   step.epochs = static_cast<double>(taken_.begin.epoch) +
                 (static_cast<double>(taken_.begin.unit) + done * static_cast<double>(taken_.units.size())) /

@@ -237,6 +237,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.algorithm = training.algorithm;
   task.preferences = spec.preference_options();
   task.policy = spec.policy_options();
+  task.critic = spec.critic_options();
   if (task.policy) task.reward = spec.reward_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;

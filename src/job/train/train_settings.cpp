@@ -23,6 +23,7 @@ class Settling {
       take_builtin_rounds();
     else
       take_builtin_job();
+    take_mini_batches();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
@@ -53,8 +54,16 @@ class Settling {
 
   void take_defaults_of_policies() {
     if (!spec::samples_answers(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool has_critic = spec_.training.algorithm == spec::Algorithm::ppo;
+    otherwise("training.learning_rate", spec_.training.learning_rate, has_critic ? 3e-6 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+  }
+
+  // Known once the answers of a round are.
+  void take_mini_batches() {
+    const auto parts = spec_.ppo.num_mini_batches;
+    if (spec_.training.algorithm != spec::Algorithm::ppo || !parts) return;
+    spec_.training.batch_size = (spec_.policy_options()->answers + *parts - 1) / *parts;
   }
 
   // Two-digit addition, by a model that was stopped half-way and gets most of it right.
@@ -71,6 +80,7 @@ class Settling {
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
+    otherwise<std::int64_t>("ppo.num_generations", spec_.ppo.num_generations, 16);
     otherwise("training.num_rollouts_per_iteration", training.num_rollouts_per_iteration,
               std::optional<std::int64_t>(2048));
     otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);
