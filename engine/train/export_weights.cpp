@@ -7,8 +7,10 @@
 #include "checkpoint/export_model.hpp"
 #include "spec/model/adapters/adapter_config.hpp"
 #include "spec/model/model_source.hpp"
+#include "spec/model/value_head_file.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
+#include "train/value_head.hpp"
 
 namespace muster::train {
 namespace {
@@ -32,10 +34,17 @@ std::filesystem::path folder_of(const wire::TrainTask& task) {
   return std::filesystem::path(task.run_folder) / "model";
 }
 
+// A head for values has a file of its own, which PEFT passes over.
+spec::AdapterOptions exported_adapter(const wire::TrainTask& task) {
+  spec::AdapterOptions options = *task.adapters;
+  if (task.critic) std::erase(options.saved_modules, "v_head");
+  return options;
+}
+
 // What a finished run leaves, by all ranks of the first copy: these tensors, in this order.
 Result<std::vector<checkpoint::TensorDeclaration>> exported_tensors(const wire::TrainTask& task,
                                                                     const spec::ModelDescription& model) {
-  if (task.adapters) return checkpoint::tensors_of_adapter(model.shape, *task.adapters);
+  if (task.adapters) return checkpoint::tensors_of_adapter(model.shape, exported_adapter(task));
   return checkpoint::tensors_to_export(model.shape, exported_type(task));
 }
 
@@ -62,7 +71,7 @@ Result<ByteCount> write_adapter(const wire::TrainTask& task, const spec::ModelDe
   std::erase_if(adapter.texts, [](const checkpoint::NamedText& text) {
     return text.name == "config.json" || text.name == "generation_config.json";
   });
-  adapter.config.options = *task.adapters;
+  adapter.config.options = exported_adapter(task);
   adapter.config.base_model = name_of_base(task.model);
   if (!model.config.predicts_tokens()) adapter.config.task = spec::classification_task;
   return checkpoint::write_adapter(adapter, model.shape, pull);
@@ -70,9 +79,12 @@ Result<ByteCount> write_adapter(const wire::TrainTask& task, const spec::ModelDe
 
 }  // namespace
 
-Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescription& model, const chat::ModelText& text,
+Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescription& trained, const chat::ModelText& text,
                             const StateTransfer& transfer, const ExportContext& place) {
   checkpoint::ExportRequest request;
+  const spec::ModelDescription model = without_value_head(trained);
+  std::optional<checkpoint::NamedText> values;
+  if (task.critic) values = bring_value_head(trained.shape, transfer, place.rank);
   auto tensors = exported_tensors(task, model);
   if (!tensors) return tensors.error();
   request.tensors = std::move(*tensors);
@@ -87,6 +99,7 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescri
   auto texts = checkpoint::texts_of_model(*files, exported_type(task));
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
+  if (values) request.texts.push_back(std::move(*values));
   if (!model.config.predicts_tokens() && !task.adapters)
     if (auto named = checkpoint::name_classifier(request.texts, model.config, padding_of(text)); !named) return named;
   if (auto room = await_room(request, task, place); !room) return room;

@@ -27,13 +27,16 @@ class HeadPass {
   at::Tensor log_probabilities();
   // What the head for scores gives of each trained row: float32 [trained rows, outputs].
   at::Tensor scores();
-  // What is differentiated: Σ tokens[row] · loss[row] + Σ scores[row, output] · score[row, output]. Undefined: nothing.
+  // What is differentiated: Σ tokens[row] · loss[row] − Σ entropies[row] · entropy[row] + Σ scores[row, output] ·
+  // score[row, output]. Undefined: nothing.
   struct Weights {
-    at::Tensor tokens;  // float32 [trained rows]
-    at::Tensor scores;  // float32 [trained rows, outputs]
+    at::Tensor tokens;     // float32 [trained rows]
+    at::Tensor entropies;  // likewise, where tokens have weights
+    at::Tensor scores;     // float32 [trained rows, outputs]
   };
   struct Backward {
     at::Tensor log_probabilities;  // where tokens have weights
+    at::Tensor entropies;          // where these do
     at::Tensor normed_gradient;    // of the final norm's result, of all hidden rows
   };
   // Adds the heads' gradients.

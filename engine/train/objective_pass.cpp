@@ -78,9 +78,12 @@ at::Tensor ObjectivePass::learn(const data::MicroBatch& batch, const PassOptions
     if (objective_->weighs_by_probability(options.step)) rows.log_probabilities = head.log_probabilities();
     HeadPass::Weights weights;
     if (objective_->reads_tokens()) weights.tokens = objective_->weigh(rows) * options.gradient_scale;
+    if (const at::Tensor entropies = objective_->weigh_entropies(rows); entropies.defined())
+      weights.entropies = entropies * options.gradient_scale;
     if (objective_->reads_scores()) weights.scores = objective_->weigh_scores(rows) * options.gradient_scale;
     HeadPass::Backward found = head.backward(weights, access);
     rows.log_probabilities = std::move(found.log_probabilities);
+    rows.entropies = std::move(found.entropies);
     gradient = model_.final_norm_backward(tape, found.normed_gradient, access);
   }
   model_.backward(pass, tape, std::move(gradient), access);

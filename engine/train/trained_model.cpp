@@ -9,6 +9,7 @@
 #include "parallel/frozen_bytes.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
+#include "train/value_head.hpp"
 
 namespace muster::train {
 namespace {
@@ -27,8 +28,8 @@ Result<std::unique_ptr<checkpoint::TensorSource>> open_model(const wire::TrainTa
                                                              const spec::ModelShape& shape, std::uint64_t seed) {
   auto source = task.random_weights ? Result(model::make_random_source(base, seed))
                                     : checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
-  if (!source || !task.fresh_head) return source;
-  return model::with_fresh_head(std::move(*source), shape, seed);
+  if (!source) return source;
+  return with_heads(std::move(*source), task, shape, seed);
 }
 
 // Weights that are trained are plain.
@@ -134,9 +135,12 @@ void TrainedModel::hand_around(model::UnitId unit, int reader) {
 
 Result<void> TrainedModel::read_weights() {
   if (task_.adapter) {
-    const auto adapter = checkpoint::open_adapter(*task_.adapter, description_.shape);
+    auto adapter = checkpoint::open_adapter(*task_.adapter, description_.shape);
     if (!adapter) return adapter.error();
-    return fill_from(reader_of(*adapter->tensors));
+    if (!task_.critic) return fill_from(reader_of(*adapter->tensors));
+    const auto whole = with_heads(std::move(adapter->tensors), task_, description_.shape, context_.seed);
+    if (!whole) return whole.error();
+    return fill_from(reader_of(**whole));
   }
   auto source = open_weights();
   if (!source) return source.error();

@@ -105,6 +105,7 @@ struct TrainTask {
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
   // A head for scores that is trained, and that the model's files do not have: it begins from random numbers.
   std::optional<spec::ScoreHead> fresh_head;
+  std::optional<std::string> value_head;  // the file that this head begins from instead (spec/model/value_head_file.hpp)
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
   std::optional<spec::RewardModelOptions> reward_model;  // absent: no scores are learnt
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
@@ -153,6 +154,7 @@ struct TrainTask {
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("fresh_head", self.fresh_head, agreed("training.algorithm"), of_identity_if_there);
+    visit("value_head", self.value_head, agreed_presence("value_head.safetensors beside the model"));
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
     visit("reward_model", self.reward_model, agreed("reward_model"), of_identity_if_there);
     visit("policy", self.policy, agreed("grpo, rloo, ppo or generation"), of_identity_if_there);

@@ -28,6 +28,8 @@ struct TrainedRows {
   at::Tensor log_probabilities;
   // What the model's head for scores gives of each row: float32 [trained rows, outputs] on the device.
   at::Tensor scores;
+  // That of each row's probabilities, in nats, once an objective that weighs them has learnt: float32 [trained rows].
+  at::Tensor entropies = {};
 };
 
 // What a metric is of the terms of a step that is no sum of them.
@@ -57,6 +59,9 @@ class Objective {
   // −∂(normalizer · loss)/∂log-probability of each row: float32 [trained rows] on the device. Log-probabilities are
   // undefined unless weighs_by_probability().
   virtual at::Tensor weigh(const TrainedRows& rows) const = 0;
+  // −∂(normalizer · loss)/∂entropy of each row's probabilities: float32 [trained rows] on the device. Undefined: none
+  // counts.
+  virtual at::Tensor weigh_entropies(const TrainedRows&) const { return {}; }
   // ∂(normalizer · loss)/∂score of each row: float32 [trained rows, outputs] on the device. Scores are there;
   // log-probabilities as of weigh().
   virtual at::Tensor weigh_scores(const TrainedRows&) const { return {}; }

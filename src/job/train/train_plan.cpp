@@ -27,6 +27,7 @@
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
 #include "spec/coded_states.hpp"
+#include "spec/model/value_head_file.hpp"
 #include "spec/reward_model_choice.hpp"
 #include "system/allotted_cores.hpp"
 #include "system/disk_space.hpp"
@@ -271,6 +272,25 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   return task;
 }
 
+// Beside the adapter that is trained on, else beside the model.
+Result<std::optional<std::string>> find_value_head(const wire::TrainTask& task, const spec::ModelDescription& model) {
+  std::vector<std::filesystem::path> folders;
+  if (task.adapter) folders.emplace_back(*task.adapter);
+  const auto files = spec::find_model(task.model, spec::model_search_from_environment());
+  if (!files) return files.error();
+  folders.push_back(std::filesystem::is_directory(*files) ? *files : files->parent_path());
+  auto found = spec::find_value_head(folders, model);
+  if (!found) return found.error();
+  return *found ? std::optional((*found)->string()) : std::nullopt;
+}
+
+std::string digest_of(const std::string& file) {
+  const auto bytes = read_file(file);
+  Sha256 digest;
+  if (bytes) digest.add(std::as_bytes(std::span(*bytes)));
+  return digest.finish();
+}
+
 // A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
 // state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
@@ -280,6 +300,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
                                        model_fingerprint(task.model).dump(),
                                        std::filesystem::path(task.data).filename().string());
   if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
+  if (task.value_head) text += "\nvalues of " + digest_of(*task.value_head);
   if (task.judge) text += "\njudged by " + model_fingerprint(*task.judge).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
@@ -410,6 +431,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
+  if (*adapters && spec.critic_options()) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
   if (*adapters)
     if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
@@ -452,6 +474,11 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapters = std::move(*adapters);
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
+  if (task.critic) {
+    auto head = find_value_head(task, *plan.question.model);
+    if (!head) return head.error();
+    task.value_head = std::move(*head);
+  }
   if (*judge) {
     task.judge = (*judge)->model;
     task.judge_weights = (*judge)->weights;

@@ -71,9 +71,8 @@ BLOCKS: dict[str, Block] = {
         "--config", "{blocks}/guide0_fsdp_large_model.yaml", *SMALL, "fsdp_cpu_offload=true",
         strategy="fsdp", ranks=list(range(8)),
     ),  # fmt: skip
-    "0 distributed PPO": refused(
-        "train", "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", gpus=8,
-        says=("training.algorithm: ppo needs training with a critic, which this version of muster does not have yet",),
+    "0 distributed PPO": planned(
+        "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", strategy="ddp", ranks=FOUR,
     ),  # fmt: skip
     # Guide 1: one model over several GPUs.
     "1 how many GPUs": Block(("gpus", "--json"), gpus=4, says=('"visible"',)),
