@@ -72,6 +72,25 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
 }
 
+void find_critic_contradictions(const RunSpec& spec, const PolicyOptions& policy, const auto& report) {
+  const PpoSpec& ppo = spec.ppo;
+  if (ppo.adaptive_kl_target && ppo.kl_coef == 0)
+    report("ppo.adaptive_kl_target", "adapts ppo.kl_coef, which is 0 and stays so", "begin with ppo.kl_coef=0.05");
+  if (const auto parts = ppo.num_mini_batches) {
+    const auto& batch = spec.training.batch_size;
+    if (batch && *batch != (policy.answers + *parts - 1) / *parts)
+      report("ppo.num_mini_batches", fmt::format("is {}, and training.batch_size {}", *parts, *batch),
+             "keep one of the two");
+    if (*parts > policy.answers)
+      report("ppo.num_mini_batches", fmt::format("is {}, and a round has {} answers", *parts, policy.answers),
+             "take fewer, or sample more: training.num_rollouts_per_iteration");
+  }
+  if (ppo.target_kl && !spec.training.max_steps && spec.training.num_epochs)
+    report("ppo.target_kl",
+           fmt::format("is {}, so that how many steps the prompts give is not known beforehand", *ppo.target_kl),
+           "training.max_steps in the place of training.num_epochs");
+}
+
 void find_policy_contradictions(const RunSpec& spec, const auto& report) {
   const GrpoSpec& grpo = spec.grpo;
   if (grpo.importance_sampling_level == RatioLevel::product)
@@ -93,20 +112,7 @@ void find_policy_contradictions(const RunSpec& spec, const auto& report) {
            fmt::format("is {}, and every prompt gets {} answers", policy->answers, policy->group),
            fmt::format("take a multiple of {}, as {}", policy->group,
                        (policy->answers + policy->group - 1) / policy->group * policy->group));
-  const PpoSpec& ppo = spec.ppo;
-  const bool has_critic = spec.training.algorithm == Algorithm::ppo;
-  if (ppo.adaptive_kl_target && ppo.kl_coef == 0)
-    report("ppo.adaptive_kl_target", "adapts ppo.kl_coef, which is 0 and stays so", "begin with ppo.kl_coef=0.05");
-  if (has_critic && ppo.num_mini_batches && spec.training.batch_size)
-    report("ppo.num_mini_batches", fmt::format("is {}, and training.batch_size {}", *ppo.num_mini_batches,
-                                               *spec.training.batch_size),
-           "keep one of the two");
-  if (has_critic && ppo.num_mini_batches && *ppo.num_mini_batches > policy->answers)
-    report("ppo.num_mini_batches", fmt::format("is {}, and a round has {} answers", *ppo.num_mini_batches, policy->answers),
-           "take fewer, or sample more: training.num_rollouts_per_iteration");
-  if (ppo.target_kl && has_critic && !spec.training.max_steps && spec.training.num_epochs)
-    report("ppo.target_kl", fmt::format("is {}, so that how many steps the prompts give is not known beforehand", *ppo.target_kl),
-           "training.max_steps in the place of training.num_epochs");
+  if (spec.training.algorithm == Algorithm::ppo) find_critic_contradictions(spec, *policy, report);
   if (policy->draws > 1 && !spec.training.max_steps && spec.training.num_epochs)
     report("grpo.max_draws", fmt::format("is {}, so that how many rounds the prompts give is not known beforehand", policy->draws),
            "training.max_steps in the place of training.num_epochs");
