@@ -130,17 +130,23 @@ Result<void> Loop::check_data(const data::Dataset& dataset) const {
 Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dataset& dataset) {
   auto reference = reference_of(dataset, task_.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                          .reward_model = task_.reward_model,
+                                          .reference = std::move(*reference)});
 }
 
 Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
   if (!task_.evaluation.data || !task_.evaluation.reference)
-    return make_objective(task_.algorithm, {.preferences = task_.preferences, .policy = task_.policy});
+    return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                            .policy = task_.policy,
+                                            .reward_model = task_.reward_model});
   const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto reference = reference_of(*dataset, task_.evaluation.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                          .reward_model = task_.reward_model,
+                                          .reference = std::move(*reference)});
 }
 
 Result<SampleScores> Loop::reference_of(const data::Dataset& dataset, const std::optional<std::string>& file) {
@@ -322,7 +328,7 @@ Result<void> Loop::after_step(bool leaves) {
 }
 
 Result<void> Loop::export_model() {
-  return export_weights(task_, trained_->description().shape, trained_->transfer(),
+  return export_weights(task_, trained_->description(), trained_->text(), trained_->transfer(),
                         {context_.ranks.rank(), context_.tell});
 }
 

@@ -121,6 +121,7 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
       {RewardFunction::program, {"reward.program", "reward.program_seconds", "reward.program_restarts"}},
       {RewardFunction::code_tests,
        {"reward.code_scoring", "reward.code_seconds", "reward.code_at_once", "reward.code_python"}},
+      {RewardFunction::model, {"reward.model"}},
   };
   const auto asked = [&](RewardFunction function) {
     return std::ranges::find(functions, function) != functions.end();
@@ -138,6 +139,9 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
   if (asked(RewardFunction::program) && reward.program.texts.empty())
     report("reward.functions", "has program, and reward.program is not set",
            "give the command that judges, as in reward.program='python3 judge.py'");
+  if (asked(RewardFunction::model) && !reward.model)
+    report("reward.functions", "has model, and reward.model is not set",
+           "name the reward model, as in reward.model=FOLDER (training.algorithm=reward makes one)");
   if (reward.format)
     if (const auto pattern = PathPattern::compile(*reward.format); !pattern)
       report("reward.format", "cannot be read: " + pattern.error().what, "write a regular expression of PCRE2");
@@ -176,8 +180,8 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, reward, generation, data,
-               data_collection, algos, system, sweep] = resolved.spec;
+  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, reward_model, grpo, rloo, reward,
+               generation, data, data_collection, algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
     problems.push_back({origin_of(resolved, key).where, key + " " + std::move(what), std::move(remedy)});

@@ -15,6 +15,9 @@ constexpr std::array<std::string_view, 9> of_pairs{
 constexpr std::array<std::string_view, 6> of_judgements{
     "rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected", "kl"};
 
+// TRL's names. The last two are the least and the greatest of a step.
+constexpr std::array<std::string_view, 5> of_scores{"mean_reward", "accuracy", "margin", "min_reward", "max_reward"};
+
 // TRL's names.
 constexpr std::array<std::string_view, 5> of_policies{"kl", "clip_ratio/low_mean", "clip_ratio/high_mean",
                                                       "clip_ratio/region_mean",
@@ -42,6 +45,8 @@ std::span<const std::string_view> metrics_beside_loss(Algorithm algorithm) {
       return of_pairs;
     case Algorithm::kto:
       return of_judgements;
+    case Algorithm::reward:
+      return of_scores;
     case Algorithm::grpo:
     case Algorithm::rloo:
       return of_policies;

@@ -81,6 +81,7 @@ const std::vector<Row>& reader_table() {
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
+      {"reward_model.", {train}},
       {"grpo.", {train}},
       {"rloo.", {train}},
       {"reward.", {train}},

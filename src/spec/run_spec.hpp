@@ -11,6 +11,7 @@
 #include "spec/capability.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
+#include "spec/reward_model_spec.hpp"
 #include "spec/reward_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
@@ -479,6 +480,8 @@ struct SweepSpec {
 struct RunSpec {
   // What training.algorithm minimises over preferences; absent: it does not learn from them.
   std::optional<PreferenceOptions> preference_options() const;
+  // How training.algorithm teaches a model to score; absent: it does not.
+  std::optional<RewardModelOptions> reward_model_options() const;
   // How training.algorithm learns from answers that the model samples; absent: it does not.
   std::optional<PolicyOptions> policy_options() const;
   // How sampled answers are judged; absent: reward.functions is not set.
@@ -492,6 +495,7 @@ struct RunSpec {
   SimpoSpec simpo;
   OrpoSpec orpo;
   KtoSpec kto;
+  RewardModelSpec reward_model;
   GrpoSpec grpo;
   RlooSpec rloo;
   RewardSpec reward;
@@ -512,6 +516,7 @@ struct RunSpec {
     visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
     visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
     visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
+    visitor.section("reward_model", &RunSpec::reward_model, "texts scored so that the better one is ahead, training.algorithm=reward");
     visitor.section("grpo", &RunSpec::grpo, "answers compared within groups, training.algorithm=grpo");
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
     visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");

@@ -14,6 +14,7 @@
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
 #include "train/rollouts/reference_model.hpp"
+#include "train/rollouts/reward_model.hpp"
 #include "train/rollouts/rollout_exchange.hpp"
 #include "train/rollouts/rollout_log.hpp"
 
@@ -287,7 +288,13 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
                                                        TrainedModel& trained) {
   auto read = read_questions(task.data, trained.text());
   if (!read) return read.error();
-  auto judge = reward::make_judge(*task.reward);
+  std::unique_ptr<reward::Part> model;
+  if (task.judge) {
+    auto made = make_reward_model(task, context, trained.ops());
+    if (!made) return made.error();
+    model = std::move(*made);
+  }
+  auto judge = reward::make_judge(*task.reward, {}, std::move(model));
   if (!judge) return judge.error();
   const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
   Prompts prompts;

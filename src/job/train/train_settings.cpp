@@ -47,8 +47,16 @@ class Settling {
   // TRL's rate, and no dropout: the policy is compared with what its weights say.
   void take_defaults_of_preferences() {
     if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool scores = spec_.training.algorithm == spec::Algorithm::reward;
+    otherwise("training.learning_rate", spec_.training.learning_rate, scores ? 1e-4 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+    if (scores) take_trained_head();
+  }
+
+  // Beside adapters the head that scores is trained as a whole: it may have begun from random numbers.
+  void take_trained_head() {
+    auto& saved = spec_.model.modules_to_save;
+    if (spec_.model.use_lora && std::ranges::find(saved, "score") == saved.end()) saved.emplace_back("score");
   }
 
   void take_defaults_of_policies() {
