@@ -90,10 +90,11 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   return request;
 }
 
-// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data, or a model that gives no answers.
 Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
                                                              const std::filesystem::path& cache) {
-  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const bool asks = spec.data.path == data::arithmetic_name && spec.data.held_out > 0 && !spec.reward_model_options();
+  if (!asks) return std::optional<std::filesystem::path>();
   const auto questions = held_out_questions(spec);
   if (!questions) return questions.error();
   auto path = keep_questions(*questions, cache);

@@ -268,8 +268,8 @@ INSTANTIATE_TEST_SUITE_P(Heads, Scores,
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
-  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, grpo, rloo}) {
-    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), {}});
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, reward, grpo, rloo}) {
+    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), spec::RewardModelOptions(), {}});
     const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");
     EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));
