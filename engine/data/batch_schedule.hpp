@@ -27,6 +27,7 @@ struct BatchCursor {
   std::int64_t round = 0;   // of answers that are sampled: the unit is the first of its prompts
   std::int64_t update = 0;  // the next one that is made with them
   RewardsSeen seen = {};    // before the round
+  std::optional<double> divergence_weight = {};  // of the round, where it is adapted; absent: as in the settings
 
   bool operator==(const BatchCursor&) const = default;
 };

@@ -69,7 +69,8 @@ class Judge {
 // What users are told meanwhile: that a program was started again, and why. Empty: to standard error.
 using Report = std::function<void(const std::string&)>;
 
-// Refused: settings that contradict each other, an expression that is none. No program is started before it is asked.
-Result<Judge> make_judge(const spec::RewardOptions& options, Report report = {});
+// model: the function of that name, which has tensors; needed where the settings name it. Refused: settings that contradict
+// each other, an expression that is none. No program is started before it is asked.
+Result<Judge> make_judge(const spec::RewardOptions& options, Report report = {}, std::unique_ptr<Part> model = nullptr);
 
 }  // namespace muster::reward

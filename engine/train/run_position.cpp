@@ -33,6 +33,8 @@ RunPosition position_of(const checkpoint::TrainingState& saved, const wire::Trai
   position.step = position.updates = saved.step;
   position.cursor = {saved.cursor.epoch, saved.cursor.unit, number_of(saved, "round"), number_of(saved, "update"),
                      {number_of(saved, "rewards"), value_of(saved, "rewards_mean"), value_of(saved, "rewards_squares")}};
+  const auto weight = std::ranges::find(saved.more, "divergence_weight", &checkpoint::NamedNumber::name);
+  if (weight != saved.more.end()) position.cursor.divergence_weight = weight->value;
   position.last_steps.assign(saved.last_steps.begin(), saved.last_steps.end());
   position.updates -= number_of(saved, "skipped");
   // The evaluation of the last step is repeated: a run that is finished shows what it has learnt.
@@ -66,6 +68,8 @@ checkpoint::TrainingState state_of(const RunPosition& position, const wire::Trai
     state.more.push_back({"rewards", static_cast<double>(seen.count)});
     state.more.push_back({"rewards_mean", seen.mean});
     state.more.push_back({"rewards_squares", seen.squares});
+    if (position.cursor.divergence_weight)
+      state.more.push_back({"divergence_weight", *position.cursor.divergence_weight});
   }
   state.last_steps = {position.last_steps.begin(), position.last_steps.end()};
   return state;
@@ -78,7 +82,9 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   at::Tensor whole =
       at::tensor({position.step, position.updates, position.cursor.epoch, position.cursor.unit, scaler.clean_steps,
                   scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update, seen.count,
-                  std::bit_cast<std::int64_t>(seen.mean), std::bit_cast<std::int64_t>(seen.squares)},
+                  std::bit_cast<std::int64_t>(seen.mean), std::bit_cast<std::int64_t>(seen.squares),
+                  std::int64_t{position.cursor.divergence_weight ? 1 : 0},
+                  std::bit_cast<std::int64_t>(position.cursor.divergence_weight.value_or(0))},
                  at::TensorOptions().dtype(at::kLong))
           .to(device);
   // A power of two, which float32 holds exactly.
@@ -91,6 +97,7 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   position.updates = number[1];
   position.cursor = {number[2], number[3], number[7], number[8],
                      {number[9], std::bit_cast<double>(number[10]), std::bit_cast<double>(number[11])}};
+  if (number[12] != 0) position.cursor.divergence_weight = std::bit_cast<double>(number[13]);
   position.scaler = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
   position.evaluated = number[6] == never ? std::nullopt : std::optional(number[6]);
 }

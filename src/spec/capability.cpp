@@ -14,7 +14,6 @@ struct CapabilityFacts {
 constexpr std::array capabilities{
     CapabilityFacts{Capability::training, "training", true},
     CapabilityFacts{Capability::generation, "generation", true},
-    CapabilityFacts{Capability::critics, "training with a critic", false},
     CapabilityFacts{Capability::environments, "environments", false},
     CapabilityFacts{Capability::trajectories, "learning from trajectories", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},

@@ -9,7 +9,6 @@ namespace muster::spec {
 enum class Capability {
   training,
   generation,
-  critics,
   environments,
   trajectories,
   value_guidance,

@@ -18,4 +18,8 @@ std::vector<Word<RewardScale>> words(RewardScale) {
           {"none", RewardScale::none}};
 }
 
+std::vector<Word<DivergenceEstimate>> words(DivergenceEstimate) {
+  return {{"k1", DivergenceEstimate::k1}, {"k3", DivergenceEstimate::k3}};
+}
+
 }  // namespace muster::spec

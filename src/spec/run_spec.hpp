@@ -11,6 +11,7 @@
 #include "spec/capability.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
+#include "spec/reward_model_spec.hpp"
 #include "spec/reward_spec.hpp"
 #include "spec/sft_spec.hpp"
 #include "spec/trained_answers.hpp"
@@ -231,6 +232,7 @@ struct ModelSpec {
 
 // Prompts of a round of sampling, where nothing is said.
 inline constexpr std::int64_t usual_prompts_of_round = 16;
+inline constexpr std::int64_t usual_answers_of_round = 128;  // where they are not compared with each other
 
 struct TrainingSpec {
   Algorithm algorithm = Algorithm::sft;
@@ -274,7 +276,6 @@ struct TrainingSpec {
   template <class Visitor>
   static void describe(Visitor& field) {
     field("algorithm", &TrainingSpec::algorithm, "what to train by")
-        .value_needs("ppo", Capability::critics)
         .value_needs("pita", Capability::value_guidance)
         .value_needs("qsharp", Capability::value_guidance);
     field("max_steps", &TrainingSpec::max_steps, "optimizer steps; not set: as num_epochs says").at_least(1);
@@ -286,7 +287,7 @@ struct TrainingSpec {
         .at_least(1)
         .needs(Capability::environments);
     field("num_rollouts_per_iteration", &TrainingSpec::num_rollouts_per_iteration,
-          "answers that are sampled in a round, all prompts together; not set: those to 16 prompts")
+          "answers that are sampled in a round, all prompts together; not set: those to 16 prompts, of ppo 128")
         .in("answers")
         .at_least(2);
     field("off_by", &TrainingSpec::off_by,
@@ -499,8 +500,12 @@ struct SweepSpec {
 struct RunSpec {
   // What training.algorithm minimises over preferences; absent: it does not learn from them.
   std::optional<PreferenceOptions> preference_options() const;
+  // How training.algorithm teaches a model to score; absent: it does not.
+  std::optional<RewardModelOptions> reward_model_options() const;
   // How training.algorithm learns from answers that the model samples; absent: it does not.
   std::optional<PolicyOptions> policy_options() const;
+  // What is learnt beside the policy; absent: nothing is.
+  std::optional<CriticOptions> critic_options() const;
   // How sampled answers are judged; absent: reward.functions is not set.
   std::optional<RewardOptions> reward_options() const;
 
@@ -513,8 +518,10 @@ struct RunSpec {
   SimpoSpec simpo;
   OrpoSpec orpo;
   KtoSpec kto;
+  RewardModelSpec reward_model;
   GrpoSpec grpo;
   RlooSpec rloo;
+  PpoSpec ppo;
   RewardSpec reward;
   GenerationSpec generation;
   DataSpec data;
@@ -534,8 +541,10 @@ struct RunSpec {
     visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
     visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
     visitor.section("kto", &RunSpec::kto, "answers judged by themselves, training.algorithm=kto");
+    visitor.section("reward_model", &RunSpec::reward_model, "texts scored so that the better one is ahead, training.algorithm=reward");
     visitor.section("grpo", &RunSpec::grpo, "answers compared within groups, training.algorithm=grpo");
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
+    visitor.section("ppo", &RunSpec::ppo, "tokens compared with a value that is learnt beside, training.algorithm=ppo");
     visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");

@@ -28,8 +28,9 @@ std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t g
 std::vector<std::uint32_t> trained_answers(const std::vector<Rollout>& answers, const spec::PolicyOptions& options,
                                            std::int64_t groups);
 
-// spec::metrics_of_round, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
-std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
+// spec::metrics_of_round but for its earnings, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
+std::vector<wire::NamedNumber> metrics_of(const Round& round, spec::Algorithm algorithm, std::int64_t group,
+                                          std::int64_t prompt_tokens,
                                           const std::vector<std::string_view>& functions);
 
 }  // namespace muster::train

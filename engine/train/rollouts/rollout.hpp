@@ -15,10 +15,14 @@ struct Rollout {
   std::vector<std::int32_t> tokens = {};
   std::vector<float> log_probabilities = {};  // that they were drawn by
   std::vector<float> reference = {};          // that the reference gives them; empty: there is none
+  std::vector<float> values = {};             // that were expected from each of them on; empty: nothing was
   bool ended = false;                         // with an end token, which is its last one
   std::optional<double> reward = {};
   std::vector<std::optional<double>> parts = {};  // of the reward, by function
-  double advantage = 0;                      // over the other answers to the prompt; 0 where there is no reward
+  // Over the other answers to the prompt, or, where values are expected, the mean over its tokens; 0 where there is no
+  // reward.
+  double advantage = 0;
+  std::vector<double> token_advantages = {}, returns = {};  // of each token, where values are expected
 
   std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
   bool operator==(const Rollout&) const = default;

@@ -22,12 +22,12 @@ Numbers packed(const std::vector<Rollout>& rollouts) {
   Numbers numbers;
   for (const Rollout& rollout : rollouts) {
     numbers.insert(numbers.end(), {rollout.prompt, rollout.sample, rollout.ended ? 1 : 0, rollout.length(),
-                                   std::ssize(rollout.parts), std::ssize(rollout.reference)});
+                                   std::ssize(rollout.parts), std::ssize(rollout.reference), std::ssize(rollout.values)});
     pack(numbers, rollout.reward);
     for (const auto& part : rollout.parts) pack(numbers, part);
     numbers.insert(numbers.end(), rollout.tokens.begin(), rollout.tokens.end());
-    for (const auto* probabilities : {&rollout.log_probabilities, &rollout.reference})
-      for (const float probability : *probabilities) numbers.push_back(std::bit_cast<std::int32_t>(probability));
+    for (const auto* of_tokens : {&rollout.log_probabilities, &rollout.reference, &rollout.values})
+      for (const float number : *of_tokens) numbers.push_back(std::bit_cast<std::int32_t>(number));
   }
   return numbers;
 }
@@ -43,12 +43,13 @@ class Unpacking {
       rollout.prompt = next();
       rollout.sample = next();
       rollout.ended = next() != 0;
-      const std::int64_t tokens = next(), parts = next(), reference = next();
+      const std::int64_t tokens = next(), parts = next(), reference = next(), values = next();
       rollout.reward = optional_number();
       for (std::int64_t i = 0; i < parts; ++i) rollout.parts.push_back(optional_number());
       for (std::int64_t i = 0; i < tokens; ++i) rollout.tokens.push_back(static_cast<std::int32_t>(next()));
-      for (std::int64_t i = 0; i < tokens; ++i) rollout.log_probabilities.push_back(probability());
-      for (std::int64_t i = 0; i < reference; ++i) rollout.reference.push_back(probability());
+      for (std::int64_t i = 0; i < tokens; ++i) rollout.log_probabilities.push_back(number_of_token());
+      for (std::int64_t i = 0; i < reference; ++i) rollout.reference.push_back(number_of_token());
+      for (std::int64_t i = 0; i < values; ++i) rollout.values.push_back(number_of_token());
     }
     return found;
   }
@@ -59,7 +60,7 @@ class Unpacking {
     left_ = left_.subspan(1);
     return number;
   }
-  float probability() { return std::bit_cast<float>(static_cast<std::int32_t>(next())); }
+  float number_of_token() { return std::bit_cast<float>(static_cast<std::int32_t>(next())); }
   std::optional<double> optional_number() {
     const bool is_there = next() != 0;
     const auto number = std::bit_cast<double>(next());

@@ -48,6 +48,11 @@ std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
                   {"tokens", rollout.tokens},
                   {"log_probabilities", as_doubles(rollout.log_probabilities)}};
   if (!rollout.reference.empty()) line["reference"] = as_doubles(rollout.reference);
+  if (!rollout.values.empty()) {
+    line["values"] = as_doubles(rollout.values);
+    line["advantages"] = rollout.token_advantages;
+    line["returns"] = rollout.returns;
+  }
   return line_of(line);
 }
 
@@ -66,6 +71,11 @@ Rollout rollout_of(const Line& line) {
   rollout.tokens = line.at("tokens").get<std::vector<std::int32_t>>();
   rollout.log_probabilities = as_floats(line.at("log_probabilities"));
   if (line.contains("reference")) rollout.reference = as_floats(line.at("reference"));
+  if (line.contains("values")) {
+    rollout.values = as_floats(line.at("values"));
+    rollout.token_advantages = line.at("advantages").get<std::vector<double>>();
+    rollout.returns = line.at("returns").get<std::vector<double>>();
+  }
   return rollout;
 }
 

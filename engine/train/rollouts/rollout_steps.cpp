@@ -9,11 +9,14 @@
 #include "data/batch_schedule.hpp"
 #include "reward/judge.hpp"
 #include "train/lockstep_sampler.hpp"
+#include "train/objectives/objectives.hpp"
 #include "train/progress_sign.hpp"
 #include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
 #include "train/rollouts/reference_model.hpp"
+#include "train/rollouts/returns.hpp"
+#include "train/rollouts/reward_model.hpp"
 #include "train/rollouts/rollout_exchange.hpp"
 #include "train/rollouts/rollout_log.hpp"
 
@@ -24,6 +27,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point moment) {
   return std::chrono::duration<double>(Clock::now() - moment).count();
+}
+
+// Whether a step found the policy further from what its answers were drawn by than a round may go on.
+bool is_too_far(const spec::CriticOptions& critic, std::span<const std::string_view> names,
+                std::span<const double> metrics) {
+  const auto found = std::ranges::find(names, "policy/kl_avg");
+  return critic.most_change && metrics[static_cast<std::size_t>(found - names.begin())] > *critic.most_change;
 }
 
 // The prompts of a run, as they are sampled from, judged and trained on.
@@ -55,6 +65,10 @@ class RolloutSteps final : public StepSource {
         prompts_(std::move(prompts)),
         judge_(std::move(judge)),
         reference_(std::move(reference)),
+        expectation_(context, task.micro_batch),
+        model_(trained.model()),
+        passes_(make_objective(task.algorithm, {.policy = task.policy, .critic = task.critic}), trained.model(), trained.ops(),
+                task.pinned),
         sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
         schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
                   prompts_of_draw()) {
@@ -68,8 +82,12 @@ class RolloutSteps final : public StepSource {
       if (auto begun = begin_round(step); !begun) return begun.error();
     fill(step.loaded);
     step.metrics = present_->metrics;
-    cursor_ = step.loaded.end;
     return step;
+  }
+
+  data::BatchCursor settle(const data::LoadedStep& step, std::span<const double> metrics) override {
+    const bool ends = task_.critic && is_too_far(*task_.critic, passes_.objective().metrics(), metrics);
+    return cursor_ = ends ? next_round() : step.end;
   }
 
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
@@ -89,11 +107,15 @@ class RolloutSteps final : public StepSource {
   // The next prompts of the data's order, as many as a draw has; adds them to those of the round.
   data::StepUnits take(data::StepUnits& of_round);
   bool is_full(const Round& round) const;
+  // What is expected of the answers from each of their tokens on.
+  void expect(std::vector<Rollout>& answers);
+  void compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const;
+  double divergence_weight(const data::BatchCursor& begin) const { return begin.divergence_weight.value_or(policy_.beta); }
   Result<void> judge(std::vector<Rollout>& answers);
   Result<void> keep(const Round& round) const;
   void fill(data::LoadedStep& step) const;
   // Where the round after this one begins.
-  data::BatchCursor after(const JudgedRound& round, const data::RewardsSeen& seen) const;
+  data::BatchCursor after(const JudgedRound& round, const data::BatchCursor& begin) const;
   std::int64_t prompts_of_draw() const { return policy_.answers / policy_.group; }
   std::uint64_t seed_of_round(std::int64_t round) const {
     return mix_bits(context_.seed + static_cast<std::uint64_t>(round + 1) * golden_step);
@@ -107,6 +129,9 @@ class RolloutSteps final : public StepSource {
   Prompts prompts_;
   reward::Judge judge_;
   std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
+  AnswerScoring expectation_;
+  model::CausalModel& model_;
+  ObjectivePass passes_;
   LockstepSampler sampler_;
   data::BatchSchedule schedule_;
   std::int64_t longest_ = 0;  // prompt and answer together
@@ -135,14 +160,32 @@ Result<void> RolloutSteps::begin_round(SourcedStep& step) {
   }
   next_.reset();
   if (policy_.off_by == 0) return {};
-  auto found = round_at(after(*present_, cursor_.seen), is_inside ? Weights::gone : Weights::present, step);
+  auto found = round_at(after(*present_, cursor_), is_inside ? Weights::gone : Weights::present, step);
   if (!found) return found.error();
   next_ = std::move(*found);
   return {};
 }
 
-data::BatchCursor RolloutSteps::after(const JudgedRound& round, const data::RewardsSeen& seen) const {
-  return {round.taken.end.epoch, round.taken.end.unit, round.round.number + 1, 0, rewards_after(seen, round.round.answers)};
+data::BatchCursor RolloutSteps::after(const JudgedRound& round, const data::BatchCursor& begin) const {
+  const auto& answers = round.round.answers;
+  data::BatchCursor next{round.taken.end.epoch, round.taken.end.unit, round.round.number + 1, 0,
+                         rewards_after(begin.seen, answers)};
+  if (task_.critic && task_.critic->divergence_target)
+    next.divergence_weight = next_divergence_weight(answers, *task_.critic, divergence_weight(begin));
+  return next;
+}
+
+void RolloutSteps::compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const {
+  if (task_.critic)
+    give_token_advantages(answers, *task_.critic, divergence_weight(begin));
+  else
+    give_advantages(answers, policy_, begin.seen);
+}
+
+void RolloutSteps::expect(std::vector<Rollout>& answers) {
+  expectation_.run(
+      answers, prompts_.tokens, model_.home(), [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
+      [](Rollout& answer, std::span<const float> numbers) { answer.values.assign(numbers.begin(), numbers.end()); });
 }
 
 Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step) {
@@ -151,7 +194,7 @@ Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weigh
   if (!kept) return kept.error();
   if (*kept) {
     found.round = std::move(**kept);
-    give_advantages(found.round.answers, policy_, begin.seen);
+    compare(found.round.answers, begin);
   } else {
     auto sampled = sampled_round(begin, found.taken, step);
     if (!sampled) return sampled.error();
@@ -161,7 +204,10 @@ Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weigh
   std::int64_t prompt_tokens = 0;
   for (const Rollout& answer : found.round.answers)
     prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
-  found.metrics = metrics_of(found.round, policy_.group, prompt_tokens, judge_.names());
+  found.metrics = metrics_of(found.round, task_.algorithm, policy_.group, prompt_tokens, judge_.names());
+  if (task_.critic)
+    std::ranges::move(earnings_of(found.round.answers, *task_.critic, divergence_weight(begin)),
+                      std::back_inserter(found.metrics));
   if (*kept) return found;
   const Result<void> written = context_.ranks.rank() == 0 ? keep(found.round) : Result<void>();
   if (auto agreed = agree_on_failure(written, context_.ranks, context_.device); !agreed) return agreed.error();
@@ -174,7 +220,7 @@ Result<Round> RolloutSteps::sampled_round(const data::BatchCursor& begin, data::
     auto sampled = sample(begin.round, take(taken), step);
     if (!sampled) return sampled.error();
     std::ranges::move(*sampled, std::back_inserter(round.answers));
-    give_advantages(round.answers, policy_, begin.seen);
+    compare(round.answers, begin);
   }
   return round;
 }
@@ -268,6 +314,7 @@ Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data
                    .ended = given.finish == generate::Finish::stop});
   }
   if (reference_) reference_->score(own, prompts_.tokens);
+  if (task_.critic) expect(own);
   step.sampling = step.sampling.value_or(0) + seconds_since(began);
   const auto began_judging = Clock::now();
   if (judged) judged = judge(own);
@@ -318,7 +365,7 @@ void RolloutSteps::fill(data::LoadedStep& step) const {
   step.begin = cursor_;
   step.end = cursor_;
   ++step.end.update;
-  if (step.end.update == updates) step.end = after(*present_, cursor_.seen);
+  if (step.end.update == updates) step.end = after(*present_, cursor_);
   const double done = static_cast<double>(cursor_.update + 1) / static_cast<double>(updates);
   step.epochs = static_cast<double>(taken.begin.epoch) +
                 (static_cast<double>(taken.begin.unit) + done * static_cast<double>(taken.units.size())) /
@@ -334,7 +381,13 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
                                                        TrainedModel& trained) {
   auto read = read_questions(task.data, trained.text());
   if (!read) return read.error();
-  auto judge = reward::make_judge(*task.reward);
+  std::unique_ptr<reward::Part> model;
+  if (task.judge) {
+    auto made = make_reward_model(task, context, trained.ops());
+    if (!made) return made.error();
+    model = std::move(*made);
+  }
+  auto judge = reward::make_judge(*task.reward, {}, std::move(model));
   if (!judge) return judge.error();
   const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
   Prompts prompts;

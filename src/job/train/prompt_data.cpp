@@ -8,6 +8,7 @@
 #include "data/row_questions.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/question_file.hpp"
+#include "job/train/reward_text.hpp"
 #include "json/json_text.hpp"
 #include "sandbox/python_judge.hpp"
 #include "spec/codec.hpp"
@@ -102,12 +103,15 @@ Result<std::optional<std::filesystem::path>> keep_evaluation(const spec::RunSpec
 
 }  // namespace
 
-Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const chat::ModelText& text,
-                                   const std::filesystem::path& cache, std::int64_t longest) {
+Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const std::optional<spec::RewardModelChoice>& judge,
+                                   const chat::ModelText& text, const std::filesystem::path& cache,
+                                   std::int64_t longest) {
   const auto prompts = read_prompts(spec, text);
   if (!prompts) return prompts.error();
   if (auto checked = check_answers(*prompts, *spec.reward_options()); !checked) return checked.error();
   if (auto checked = check_code_tests(*prompts, *spec.reward_options()); !checked) return checked.error();
+  if (judge)
+    if (auto checked = check_reward_text(*judge, *prompts); !checked) return checked.error();
   auto counts = count(*prompts, text, longest);
   if (!counts) return counts.error();
   auto path = keep_prompts(*prompts, cache);

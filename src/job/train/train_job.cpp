@@ -189,8 +189,9 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.loss = step.loss;
   progress.reward = metric_of(step, "reward");
   progress.answer_tokens = metric_of(step, "completions/mean_length");
-  progress.preferred = metric_of(step, "rewards/accuracies");
-  progress.margin = metric_of(step, "rewards/margins");
+  const bool scores = plan_.task().reward_model.has_value();
+  progress.preferred = metric_of(step, scores ? "accuracy" : "rewards/accuracies");
+  progress.margin = metric_of(step, scores ? "margin" : "rewards/margins");
   progress.learning_rate = step.learning_rate;
   progress.gradient_norm = step.gradient_norm.value_or(std::numeric_limits<double>::infinity());
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);

@@ -28,6 +28,8 @@
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
 #include "spec/coded_states.hpp"
+#include "spec/model/value_head_file.hpp"
+#include "spec/reward_model_choice.hpp"
 #include "system/allotted_cores.hpp"
 #include "system/disk_space.hpp"
 #include "system/files.hpp"
@@ -85,13 +87,15 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   if (spec::learns_from_pairs(spec.training.algorithm)) request.form = data::RowForm::preferences;
   if (spec.training.algorithm == spec::Algorithm::orpo) request.form = data::RowForm::whole_preferences;
   if (spec.training.algorithm == spec::Algorithm::kto) request.form = data::RowForm::judgements;
+  if (spec.training.algorithm == spec::Algorithm::reward) request.form = data::RowForm::comparisons;
   return request;
 }
 
-// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data, or a model that gives no answers.
 Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
                                                              const std::filesystem::path& cache) {
-  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const bool asks = spec.data.path == data::arithmetic_name && spec.data.held_out > 0 && !spec.reward_model_options();
+  if (!asks) return std::optional<std::filesystem::path>();
   const auto questions = held_out_questions(spec);
   if (!questions) return questions.error();
   auto path = keep_questions(*questions, cache);
@@ -233,7 +237,10 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.data = data.training.path.string();
   task.algorithm = training.algorithm;
   task.preferences = spec.preference_options();
+  task.reward_model = spec.reward_model_options();
+  task.fresh_head = question.model->fresh_head;
   task.policy = spec.policy_options();
+  task.critic = spec.critic_options();
   if (task.policy) task.reward = spec.reward_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
@@ -263,6 +270,25 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   return task;
 }
 
+// Beside the adapter that is trained on, else beside the model.
+Result<std::optional<std::string>> find_value_head(const wire::TrainTask& task, const spec::ModelDescription& model) {
+  std::vector<std::filesystem::path> folders;
+  if (task.adapter) folders.emplace_back(*task.adapter);
+  const auto files = spec::find_model(task.model, spec::model_search_from_environment());
+  if (!files) return files.error();
+  folders.push_back(std::filesystem::is_directory(*files) ? *files : files->parent_path());
+  auto found = spec::find_value_head(folders, model);
+  if (!found) return found.error();
+  return *found ? std::optional((*found)->string()) : std::nullopt;
+}
+
+std::string digest_of(const std::string& file) {
+  const auto bytes = read_file(file);
+  Sha256 digest;
+  if (bytes) digest.add(std::as_bytes(std::span(*bytes)));
+  return digest.finish();
+}
+
 // A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
 // state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
@@ -272,6 +298,8 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
                                        model_fingerprint(task.model).dump(),
                                        std::filesystem::path(task.data).filename().string());
   if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
+  if (task.value_head) text += "\nvalues of " + digest_of(*task.value_head);
+  if (task.judge) text += "\njudged by " + model_fingerprint(*task.judge).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
@@ -335,9 +363,15 @@ std::vector<std::string> data_notes(const data::PreparedData& data, const spec::
                                 count_of(counts.samples / together, unit), counts.cut == 1 ? "is" : "are",
                                 counts.cut == 1 ? "its" : "their"));
   if (counts.dropped > 0)
-    notes.push_back(fmt::format("{} left out: no token to train on within training.sequence_length",
-                                count_of(counts.dropped, unit)));
+    notes.push_back(fmt::format("{} left out: {} training.sequence_length", count_of(counts.dropped, unit),
+                                spec.reward_model_options() ? "one of its texts is longer than"
+                                                            : "no token to train on within"));
   return notes;
+}
+
+// What is trained by predicts tokens, or scores.
+Result<void> check_head(const spec::RunSpec& spec, const spec::ModelDescription& model) {
+  return spec.reward_model_options() ? spec::check_one_score(model) : check_predicts_tokens(model);
 }
 
 // Room for everything that the run writes, on the disk of its folder. A plan for the GPUs of another
@@ -388,10 +422,14 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
                                    "name the folder that has model.safetensors; model.init=random begins from nothing");
       !checked)
     return checked.error();
+  if (auto checked = check_head(spec, *plan.question.model); !checked) return checked.error();
+  auto judge = spec::choose_reward_model(spec, spec::model_search_from_environment());
+  if (!judge) return judge.error();
   auto weights = asked_form(spec.model, plan.question.model->shape);
   if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
+  if (*adapters && spec.critic_options()) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
   if (*adapters)
     if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
@@ -417,7 +455,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   const std::int64_t longest = plan.question.workload.sequence;
   std::optional<std::filesystem::path> eval_questions;
   if (spec::samples_answers(spec.training.algorithm)) {
-    auto data = prepare_prompts(spec, *text, cache, longest);
+    auto data = prepare_prompts(spec, *judge, *text, cache, longest);
     if (!data) return data.error();
     plan.data.training = std::move(data->prompts);
     eval_questions = std::move(data->questions);
@@ -435,6 +473,15 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapters = std::move(*adapters);
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
+  if (task.critic) {
+    auto head = find_value_head(task, *plan.question.model);
+    if (!head) return head.error();
+    task.value_head = std::move(*head);
+  }
+  if (*judge) {
+    task.judge = (*judge)->model;
+    task.judge_weights = (*judge)->weights;
+  }
   task.saving_ranks = devices->ranks;
   if (auto counted = count_periods(task, spec, plan.data, longest); !counted) return counted.error();
   task.identity = identity_of(task, spec);

@@ -23,6 +23,7 @@ class Settling {
       take_builtin_rounds();
     else
       take_builtin_job();
+    take_mini_batches();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
@@ -47,13 +48,22 @@ class Settling {
   // TRL's rate, and no dropout: the policy is compared with what its weights say.
   void take_defaults_of_preferences() {
     if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool scores = spec_.training.algorithm == spec::Algorithm::reward;
+    otherwise("training.learning_rate", spec_.training.learning_rate, scores ? 1e-4 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+    if (scores) take_trained_head();
+  }
+
+  // Beside adapters the head that scores is trained as a whole: it may have begun from random numbers.
+  void take_trained_head() {
+    auto& saved = spec_.model.modules_to_save;
+    if (spec_.model.use_lora && std::ranges::find(saved, "score") == saved.end()) saved.emplace_back("score");
   }
 
   void take_defaults_of_policies() {
     if (!spec::samples_answers(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool has_critic = spec_.training.algorithm == spec::Algorithm::ppo;
+    otherwise("training.learning_rate", spec_.training.learning_rate, has_critic ? 3e-6 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
   }
 
@@ -62,6 +72,13 @@ class Settling {
       otherwise("training.save_steps", spec_.training.save_steps, std::optional(save_steps));
     if (!is_given("training.eval_every"))
       otherwise("training.eval_steps", spec_.training.eval_steps, std::optional(eval_steps));
+  }
+
+  // Known once the answers of a round are.
+  void take_mini_batches() {
+    const auto parts = spec_.ppo.num_mini_batches;
+    if (spec_.training.algorithm != spec::Algorithm::ppo || !parts) return;
+    spec_.training.batch_size = (spec_.policy_options()->answers + *parts - 1) / *parts;
   }
 
   // Two-digit addition, by a model that was stopped half-way and gets most of it right.
@@ -78,6 +95,7 @@ class Settling {
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
+    otherwise<std::int64_t>("ppo.num_generations", spec_.ppo.num_generations, 16);
     otherwise("training.num_rollouts_per_iteration", training.num_rollouts_per_iteration,
               std::optional<std::int64_t>(2048));
     otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);

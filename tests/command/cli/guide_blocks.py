@@ -79,9 +79,8 @@ BLOCKS: dict[str, Block] = {
         "train", "--config", "{blocks}/guide0_sft.yaml",
         says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
     ),  # fmt: skip
-    "0 distributed PPO": refused(
-        "train", "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", gpus=8,
-        says=("training.algorithm: ppo needs training with a critic, which this version of muster does not have yet",),
+    "0 distributed PPO": planned(
+        "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", strategy="ddp", ranks=FOUR,
     ),  # fmt: skip
     # Guide 1: one model over several GPUs.
     "1 how many GPUs": Block(("gpus", "--json"), gpus=4, says=('"visible"',)),

@@ -237,10 +237,111 @@ TEST_F(ObjectivePasses, TheGradientIsThatOfTheWeighedLossesAtTheirTemperature) {
   EXPECT_NEAR(loss() - before, expected, 0.05 * std::abs(expected));
 }
 
+// Half the square of each score's distance from its row's number, beside the losses of tokens where these weigh anything.
+class NearNumbers final : public Objective {
+ public:
+  NearNumbers(bool reads_tokens, double of_tokens) : reads_tokens_(reads_tokens), of_tokens_(of_tokens) {}
+
+  std::span<const std::string_view> metrics() const override {
+    static constexpr std::array<std::string_view, 1> names{"loss"};
+    return names;
+  }
+  std::int64_t normalizer(const data::StepTotals&) const override { return 1; }
+  bool reads_tokens() const override { return reads_tokens_; }
+  bool reads_scores() const override { return true; }
+  at::Tensor weigh(const TrainedRows& rows) const override {
+    return at::full({std::ssize(rows.batch.trained_rows)}, of_tokens_, at::kFloat);
+  }
+  at::Tensor weigh_scores(const TrainedRows& rows) const override { return distances(rows); }
+  std::vector<at::Tensor> measure(const TrainedRows& rows) const override {
+    at::Tensor terms = distances(rows).square().sum(1).div(2);
+    if (reads_tokens_) terms -= rows.log_probabilities * of_tokens_;
+    return {terms};
+  }
+
+ private:
+  static at::Tensor distances(const TrainedRows& rows) {
+    return rows.scores - at::tensor(rows.batch.trained_rows, at::kLong).to(at::kFloat).div(10).unsqueeze(1);
+  }
+
+  bool reads_tokens_;
+  double of_tokens_;
+};
+
+class Scores : public ::testing::TestWithParam<spec::ScoreHead> {
+ protected:
+  static spec::ModelConfig config() {
+    spec::ModelConfig config = small_model();
+    config.score = GetParam();
+    config.tied = config.predicts_tokens();
+    return config;
+  }
+  Scores()
+      : ops_(*tensor::make_device_ops({})),
+        model_(*model::CausalModel::load(config(), *model::make_random_source(config(), 1), ops_, {.type = at::kFloat})) {}
+
+  static std::unique_ptr<Objective> objective() {
+    return std::make_unique<NearNumbers>(config().predicts_tokens(), config().predicts_tokens() ? 0.5 : 0);
+  }
+  double loss() {
+    ObjectivePass passes(objective(), model_, ops_, false);
+    return loss_of(passes.measure(two_samples(), {})).value;
+  }
+
+  tensor::DeviceOps ops_;
+  model::CausalModel model_;
+};
+
+TEST_P(Scores, AreDifferentiatedAsTheObjectiveSays) {
+  constexpr double step = 1e-3;
+  KeptGradients access(model_);
+  ObjectivePass passes(objective(), model_, ops_, false);
+  at::Tensor sums = passes.no_sums();
+  sums += passes.learn(two_samples(), {}, access);
+  EXPECT_TRUE(at::equal(passes.measure(two_samples(), {}), sums));
+  const double before = loss();
+  const at::Tensor gradients = access.all();
+  double expected = 0;
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < model_.parameters().size(); ++i) {
+    const model::Parameter& parameter = model_.parameters()[i];
+    const at::Tensor gradient = gradients.narrow(0, next, parameter.elements());
+    next += parameter.elements();
+    EXPECT_GT(gradient.square().sum().item<double>(), 0) << parameter.pieces.front().name;
+    if (parameter.columns) continue;  // only vectors can be read back on CPU
+    model_.assign(model::ParameterId{i}, parameter.vector - gradient * step);
+    expected -= step * gradient.square().sum().item<double>();
+  }
+  ASSERT_LT(expected, -1e-6);
+  EXPECT_NEAR(loss() - before, expected, 0.05 * std::abs(expected));
+}
+
+TEST_P(Scores, OfARowDoNotDependOnWhatIsComputedBesideIt) {
+  ObjectivePass passes(objective(), model_, ops_, false);
+  const at::Tensor all = passes.scores(two_samples());
+  EXPECT_EQ(all.sizes(), (at::IntArrayRef{9, GetParam().outputs}));
+  data::MicroBatch second;
+  const data::MicroBatch both = two_samples();
+  second.tokens.assign(both.tokens.begin() + 8, both.tokens.end());
+  second.parts = {6};
+  second.trained_rows = {5};
+  second.targets = {0};
+  EXPECT_TRUE(at::equal(passes.scores(second)[0], all[8]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, Scores,
+                         ::testing::Values(spec::ScoreHead{spec::ScoreUse::sequences, 1},
+                                           spec::ScoreHead{spec::ScoreUse::tokens, 3},
+                                           spec::ScoreHead{spec::ScoreUse::values, 1}),
+                         [](const auto& heads) {
+                           constexpr std::array<const char*, 3> names{"OfSequences", "OfTokens", "OfValues"};
+                           return names[static_cast<std::size_t>(heads.param.use)];
+                         });
+
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
-  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, grpo, rloo}) {
-    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), {}});
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, reward, grpo, rloo}) {
+    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), spec::RewardModelOptions(), {}});
     const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");
     EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));
