@@ -9,6 +9,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
+#include "spec/environment_spec.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
 #include "spec/reward_spec.hpp"
@@ -237,6 +238,7 @@ struct TrainingSpec {
   std::optional<std::int64_t> num_epochs;
   std::optional<std::int64_t> total_timesteps;
   std::optional<std::int64_t> num_rollouts_per_iteration;
+  std::optional<std::int64_t> max_episode_length;
   std::optional<std::int64_t> batch_size;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation_steps;
@@ -281,6 +283,10 @@ struct TrainingSpec {
           "answers that are sampled in a round, all prompts together; not set: those to 16 prompts")
         .in("answers")
         .at_least(2);
+    field("max_episode_length", &TrainingSpec::max_episode_length,
+          "of environments: answers that an episode has at most; not set: 8")
+        .in("answers")
+        .at_least(1);
     field("batch_size", &TrainingSpec::batch_size,
           "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes; of sampled answers "
           "all of a round, where it is not set")
@@ -483,6 +489,8 @@ struct RunSpec {
   std::optional<PolicyOptions> policy_options() const;
   // How sampled answers are judged; absent: reward.functions is not set.
   std::optional<RewardOptions> reward_options() const;
+  // What the model acts in; absent: environment.type is not set.
+  std::optional<EnvironmentOptions> environment_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
@@ -495,6 +503,7 @@ struct RunSpec {
   GrpoSpec grpo;
   RlooSpec rloo;
   RewardSpec reward;
+  EnvironmentSpec environment;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -515,6 +524,7 @@ struct RunSpec {
     visitor.section("grpo", &RunSpec::grpo, "answers compared within groups, training.algorithm=grpo");
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
     visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
+    visitor.section("environment", &RunSpec::environment, "what a model acts in, answer by answer");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");
