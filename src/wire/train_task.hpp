@@ -10,6 +10,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
+#include "spec/environment_options.hpp"
 #include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
 #include "spec/reward_options.hpp"
@@ -104,6 +105,7 @@ struct TrainTask {
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
   std::optional<spec::RewardOptions> reward;  // how they are judged
+  std::optional<spec::EnvironmentOptions> environment;  // what they are steps in; absent: each is an episode of its own
   std::int64_t sampled_at_once = 64;          // answers that a rank writes side by side
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
   std::optional<std::string> reference;
@@ -147,6 +149,7 @@ struct TrainTask {
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
     visit("policy", self.policy, agreed("grpo, rloo or generation"), of_identity_if_there);
     visit("reward", self.reward, agreed("reward"), of_identity_if_there);
+    visit("environment", self.environment, agreed("environment"), of_identity_if_there);
     visit("sampled_at_once", self.sampled_at_once, own);
     visit("reference", self.reference, own);
     visit("data", self.data, agreed_file_name("data"));
