@@ -42,10 +42,11 @@ struct Sample {
 const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
 const Words rewards{"training.algorithm=grpo", "reward.functions=[exact]"};
 const Words leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]"};
+const Words code_tests{"training.algorithm=grpo", "reward.functions=[code_tests]", "data.path={folder}/tested.jsonl"};
 const Words reward_program{"training.algorithm=grpo", "reward.functions=[program]", "reward.program=true"};
 const Words mathematics{"training.algorithm=grpo", "environment.type=math"}, tools{"training.algorithm=grpo", "environment.type=tool"};
 const Words debates{"training.algorithm=grpo", "environment.type=debate"};
-const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/programs.jsonl"};
+const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/tested.jsonl"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -122,10 +123,10 @@ const std::vector<Sample> samples{
     {"reward.program", "cat", reward_program},
     {"reward.program_seconds", "2", reward_program},
     {"reward.program_restarts", "1", reward_program},
-    {"reward.code_scoring", "all", {"reward.functions=[code_tests]"}},
-    {"reward.code_seconds", "3", {"reward.functions=[code_tests]"}},
-    {"reward.code_at_once", "2", {"reward.functions=[code_tests]"}},
-    {"reward.code_python", "python3.11", {"reward.functions=[code_tests]"}},
+    {"reward.code_scoring", "all", code_tests},
+    {"reward.code_seconds", "3", code_tests},
+    {"reward.code_at_once", "2", code_tests},
+    {"reward.code_python", "{folder}/python", code_tests},
     {"reward.scale", "2", rewards},
     {"reward.bias", "1", rewards},
     {"reward.clip", "1", rewards},
@@ -190,7 +191,9 @@ class SettingsWalk : public ::testing::Test {
     write("model", "builtin:llama-0.2m");
     write_adapter();
     folder_.write("rows.jsonl", "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n");
-    folder_.write("programs.jsonl", "{\"prompt\": \"f\", \"tests\": \"assert f(1)\"}\n");
+    folder_.write("tested.jsonl", "{\"prompt\": \"1+1=\", \"tests\": [\"assert f(1) == 2\"]}\n");
+    std::filesystem::permissions(folder_.write("python", "#!/bin/sh\nexec python3 \"$@\"\n"),
+                                 std::filesystem::perms::owner_all);
     folder_.write("prompts.txt", "1+1=\n2+2=\n");
     folder_.write("gpus.yaml",
                   "gpus: [{count: 4, memory_total: 40GiB, memory_used: 0, compute_capability: \"9.0\"}]\n");
