@@ -73,6 +73,7 @@ std::string_view spelling_of(spec::Command command, const Spelling& spelling) {
     case spec::Command::train:
       return spelling.train;
     case spec::Command::generate:
+    case spec::Command::collect:
       return spelling.generate;
     case spec::Command::evaluate:
       return spelling.evaluate;

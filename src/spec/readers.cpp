@@ -21,6 +21,7 @@ constexpr std::array command_names{
     CommandName{train, "muster train"},
     CommandName{generate, "muster generate"},
     CommandName{evaluate, "muster evaluate"},
+    CommandName{collect, "muster collect"},
     CommandName{plan_training, "muster plan --train"},
     CommandName{plan_inference, "muster plan --infer"},
     CommandName{run, "muster run"},
@@ -34,8 +35,8 @@ struct Row {
 
 // The longest key that matches a setting counts.
 const std::vector<Row>& reader_table() {
-  static const std::vector<Command> everyone{train, generate, evaluate, plan_training, plan_inference};
-  static const std::vector<Command> jobs{train, generate, evaluate};
+  static const std::vector<Command> everyone{train, generate, evaluate, collect, plan_training, plan_inference};
+  static const std::vector<Command> jobs{train, generate, evaluate, collect};
   static const std::vector<Command> plans_of_training{train, plan_training};
   static const std::vector<Row> rows{
       {"experiment.", {train}},
@@ -87,6 +88,11 @@ const std::vector<Row>& reader_table() {
       {"rloo.", plans_of_training},
       {"ppo.", plans_of_training},
       {"reward.", {train}},
+      {"reward.scale", {train, collect}},
+      {"reward.bias", {train, collect}},
+      {"reward.clip", {train, collect}},
+      {"environment.", {train, collect}},
+      {"training.max_episode_length", {train, collect}},
       {"training.batch_size", plans_of_training},
       {"training.num_rollouts_per_iteration", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
@@ -99,12 +105,17 @@ const std::vector<Row>& reader_table() {
       {"training.gradient_checkpointing", plans_of_training},
       {"training.deterministic", plans_of_training},
 
-      {"generation.", {generate}},
-      {"generation.max_new_tokens", {generate, plan_inference}},
-      {"generation.sequence_length", {generate, plan_inference}},
-      {"generation.batch_size", {generate, plan_inference}},
+      {"generation.", {generate, collect}},
+      {"generation.samples", {generate}},
+      {"generation.max_new_tokens", {generate, collect, plan_inference}},
+      {"generation.sequence_length", {generate, collect, plan_inference}},
+      {"generation.batch_size", {generate, collect, plan_inference}},
 
       {"data.", {train, evaluate}},
+      {"data.path", {train, evaluate, collect}},
+      {"data.operations", {train, evaluate, collect}},
+      {"data.digits", {train, evaluate, collect}},
+      {"data.held_out", {train, evaluate, collect}},
       {"data_collection.", {run}},
       {"data_collection.reward_batch_size", {train, run}},
       {"algos.", {run}},

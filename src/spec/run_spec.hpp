@@ -9,6 +9,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
+#include "spec/environment_spec.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
 #include "spec/reward_model_spec.hpp"
@@ -242,6 +243,7 @@ struct TrainingSpec {
   std::optional<std::int64_t> total_timesteps;
   std::optional<std::int64_t> num_rollouts_per_iteration;
   std::int64_t off_by = 0;
+  std::optional<std::int64_t> max_episode_length;
   std::optional<std::int64_t> batch_size;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation_steps;
@@ -296,6 +298,10 @@ struct TrainingSpec {
         .in("rounds")
         .at_least(0)
         .at_most(1);
+    field("max_episode_length", &TrainingSpec::max_episode_length,
+          "of environments: answers that an episode has at most; not set: 8")
+        .in("answers")
+        .at_least(1);
     field("batch_size", &TrainingSpec::batch_size,
           "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes; of sampled answers "
           "all of a round, where it is not set")
@@ -508,6 +514,8 @@ struct RunSpec {
   std::optional<CriticOptions> critic_options() const;
   // How sampled answers are judged; absent: reward.functions is not set.
   std::optional<RewardOptions> reward_options() const;
+  // What the model acts in; absent: environment.type is not set.
+  std::optional<EnvironmentOptions> environment_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
@@ -523,6 +531,7 @@ struct RunSpec {
   RlooSpec rloo;
   PpoSpec ppo;
   RewardSpec reward;
+  EnvironmentSpec environment;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -546,6 +555,7 @@ struct RunSpec {
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
     visitor.section("ppo", &RunSpec::ppo, "tokens compared with a value that is learnt beside, training.algorithm=ppo");
     visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
+    visitor.section("environment", &RunSpec::environment, "what a model acts in, answer by answer");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

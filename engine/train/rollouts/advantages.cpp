@@ -124,7 +124,7 @@ std::vector<wire::NamedNumber> metrics_of(const Round& round, spec::Algorithm al
   for (const Rollout& answer : round.answers) {
     lengths.push_back(static_cast<double>(answer.length()));
     if (answer.ended) ended_lengths.push_back(lengths.back());
-    tokens += answer.length();
+    tokens += std::ssize(answer.tokens);
   }
   const std::vector<double> rewards = rewards_of(round.answers);
   double equal_groups = 0, groups = 0;

@@ -14,6 +14,7 @@
 #include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
+#include "train/rollouts/episodes.hpp"
 #include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/returns.hpp"
 #include "train/rollouts/reward_model.hpp"
@@ -54,10 +55,16 @@ struct JudgedRound {
 // Whether the weights that draw a round are there.
 enum class Weights { present, gone };
 
+double mean_turns(const std::vector<Rollout>& answers) {
+  double turns = 0;
+  for (const Rollout& answer : answers) turns += static_cast<double>(answer.turn_rewards.size());
+  return turns / std::max(static_cast<double>(answers.size()), 1.0);
+}
+
 class RolloutSteps final : public StepSource {
  public:
   RolloutSteps(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained, Prompts prompts,
-               reward::Judge judge, std::unique_ptr<ReferenceModel> reference)
+               std::optional<reward::Judge> judge, std::unique_ptr<ReferenceModel> reference)
       : task_(task),
         policy_(*task.policy),
         context_(context),
@@ -87,12 +94,20 @@ class RolloutSteps final : public StepSource {
 
   data::BatchCursor settle(const data::LoadedStep& step, std::span<const double> metrics) override {
     const bool ends = task_.critic && is_too_far(*task_.critic, passes_.objective().metrics(), metrics);
-    return cursor_ = ends ? next_round() : step.end;
+    return cursor_ = ends ? after(*present_, cursor_) : step.end;
   }
 
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
     cursor_ = cursor;
     micro_batch_ = micro_batch;
+  }
+
+  // Where the task has an environment. Before the first step.
+  Result<void> make_episodes() {
+    auto made = Episodes::make(*task_.environment, text_, prompts_.questions, policy_.stop_tokens, context_.seed);
+    if (!made) return made.error();
+    episodes_ = std::move(*made);
+    return {};
   }
 
  private:
@@ -121,13 +136,21 @@ class RolloutSteps final : public StepSource {
     return mix_bits(context_.seed + static_cast<std::uint64_t>(round + 1) * golden_step);
   }
   std::string answer_text(const Rollout& rollout) const;
+  // As metrics and files call what judged.
+  std::vector<std::string_view> names() const {
+    return judge_ ? judge_->names() : std::vector{environment::name_of(task_.environment->kind)};
+  }
+  generate::SamplerOptions sampler_options(std::int64_t round, std::int64_t turn) const;
+  // This rank's answers to its share of the prompts; failure: what was drawn from numbers that are none.
+  Result<std::vector<Rollout>> draw(std::int64_t round, const data::StepUnits& taken, Result<void>& failure);
 
   const wire::TrainTask& task_;
   const spec::PolicyOptions& policy_;
   const TrainerContext& context_;
   const chat::ModelText& text_;
   Prompts prompts_;
-  reward::Judge judge_;
+  std::optional<reward::Judge> judge_;   // absent: the environment judges
+  std::unique_ptr<Episodes> episodes_;  // absent: each answer is judged by itself
   std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
   AnswerScoring expectation_;
   model::CausalModel& model_;
@@ -143,7 +166,7 @@ class RolloutSteps final : public StepSource {
 // Special tokens that end an answer are left out anyway; others that the user named end it before themselves.
 std::string RolloutSteps::answer_text(const Rollout& rollout) const {
   std::vector<std::int32_t> tokens = rollout.tokens;
-  if (rollout.ended && std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
+  if (std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
     tokens.pop_back();
   return text_.tokenizer().decode(tokens, true);
 }
@@ -204,7 +227,8 @@ Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weigh
   std::int64_t prompt_tokens = 0;
   for (const Rollout& answer : found.round.answers)
     prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
-  found.metrics = metrics_of(found.round, task_.algorithm, policy_.group, prompt_tokens, judge_.names());
+  found.metrics = metrics_of(found.round, task_.algorithm, policy_.group, prompt_tokens, names());
+  if (episodes_) found.metrics.push_back({std::string(spec::turns_metric), mean_turns(found.round.answers)});
   if (task_.critic)
     std::ranges::move(earnings_of(found.round.answers, *task_.critic, divergence_weight(begin)),
                       std::back_inserter(found.metrics));
@@ -276,8 +300,7 @@ Result<std::optional<Round>> RolloutSteps::kept_round(const data::BatchCursor& b
                "put the run's own file back, or resume from a checkpoint at the beginning of a round"};
 }
 
-Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step) {
-  const auto began = Clock::now();
+generate::SamplerOptions RolloutSteps::sampler_options(std::int64_t round, std::int64_t turn) const {
   generate::SamplerOptions options;
   options.longest = longest_;
   options.rules = {.temperature = policy_.temperature,
@@ -286,9 +309,15 @@ Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data
                    .min_p = policy_.min_p,
                    .log_probabilities = true};
   options.generator.seed = seed_of_round(round);
+  // A place of an answer is drawn from one number, so that each turn needs numbers of its own.
+  if (turn > 0) options.generator.seed = mix_bits(options.generator.seed + static_cast<std::uint64_t>(turn) * golden_step);
   options.generator.end_tokens = text_.end_tokens();
   for (const std::int64_t token : policy_.stop_tokens)
     options.generator.end_tokens.push_back(static_cast<std::int32_t>(token));
+  return options;
+}
+
+Result<std::vector<Rollout>> RolloutSteps::draw(std::int64_t round, const data::StepUnits& taken, Result<void>& failure) {
   std::vector<generate::Request> requests;
   const auto ranks = static_cast<std::size_t>(context_.ranks.size());
   for (auto place = static_cast<std::size_t>(context_.ranks.rank()); place < taken.units.size(); place += ranks) {
@@ -297,27 +326,42 @@ Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data
     generate::Request& request = requests.emplace_back(generate::Request{question.tokens, {}});
     for (std::int64_t i = 0; i < policy_.group; ++i) request.branches.push_back({prompt, i, question.most_tokens});
   }
-  ProgressSign sign(context_.tell, "sampling answers", std::ssize(requests) * policy_.group);
+  const auto complete = [&](const std::vector<generate::Request>& asked, std::int64_t turn) {
+    std::int64_t count = 0;
+    for (const generate::Request& request : asked) count += std::ssize(request.branches);
+    ProgressSign sign(context_.tell, "sampling answers", count);
+    auto completions = sampler_.complete(asked, sampler_options(round, turn), context_.ranks,
+                                         [&](std::int64_t done) { sign.give(done); });
+    for (const generate::Completion& given : completions)
+      if (std::ranges::any_of(given.log_probabilities, [](float value) { return std::isnan(value); }))
+        failure = Error{Error::Kind::refused,
+                        fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
+                                    round + 1, given.index + 1),
+                        "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
+    return completions;
+  };
+  if (episodes_) return episodes_->play(std::move(requests), complete, context_.ranks, context_.device);
   std::vector<Rollout> own;
-  Result<void> judged;
-  for (generate::Completion& given :
-       sampler_.complete(requests, options, context_.ranks, [&](std::int64_t done) { sign.give(done); })) {
-    if (std::ranges::any_of(given.log_probabilities, [](float value) { return std::isnan(value); }))
-      judged = Error{Error::Kind::refused,
-                     fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
-                                 round + 1, given.index + 1),
-                     "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
+  for (generate::Completion& given : complete(requests, 0))
     own.push_back({.prompt = given.index,
                    .sample = given.sample,
                    .tokens = std::move(given.tokens),
                    .log_probabilities = std::move(given.log_probabilities),
                    .ended = given.finish == generate::Finish::stop});
-  }
+  return own;
+}
+
+Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step) {
+  const auto began = Clock::now();
+  Result<void> judged;
+  auto drawn = draw(round, taken, judged);
+  if (!drawn) return drawn.error();  // on every rank
+  std::vector<Rollout>& own = *drawn;
   if (reference_) reference_->score(own, prompts_.tokens);
   if (task_.critic) expect(own);
   step.sampling = step.sampling.value_or(0) + seconds_since(began);
   const auto began_judging = Clock::now();
-  if (judged) judged = judge(own);
+  if (judged && judge_) judged = judge(own);
   if (auto agreed = agree_on_failure(judged, context_.ranks, context_.device); !agreed) return agreed.error();
   std::vector<Rollout> all = gather_rollouts(own, context_.ranks, context_.device);
   step.judging = step.judging.value_or(0) + seconds_since(began_judging);
@@ -336,7 +380,7 @@ Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
     asked.push_back({&prompts_.judged[prompt], answer_text(rollout), rollout.length(), rollout.ended,
                      prompts_.questions[prompt].most_tokens, rollout.tokens});
   }
-  const auto judged = judge_.judge(asked);
+  const auto judged = judge_->judge(asked);
   if (!judged) return judged.error();
   for (std::size_t i = 0; i < answers.size(); ++i) {
     answers[i].reward = (*judged)[i].reward;
@@ -348,7 +392,8 @@ Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
 Result<void> RolloutSteps::keep(const Round& round) const {
   const RolloutTexts texts{
       [&](const Rollout& rollout) { return prompts_.questions[static_cast<std::size_t>(rollout.prompt)].prompt; },
-      [&](const Rollout& rollout) { return answer_text(rollout); }, judge_.names()};
+      [&](const Rollout& rollout) { return answer_text(rollout); },
+      [&](const Rollout& rollout) { return episodes_->turns_of(rollout); }, names()};
   return write_rollouts(rollout_log_path(task_.run_folder, round.number), round, texts);
 }
 
@@ -381,14 +426,18 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
                                                        TrainedModel& trained) {
   auto read = read_questions(task.data, trained.text());
   if (!read) return read.error();
-  std::unique_ptr<reward::Part> model;
-  if (task.judge) {
-    auto made = make_reward_model(task, context, trained.ops());
+  std::optional<reward::Judge> judge;
+  if (!task.environment) {
+    std::unique_ptr<reward::Part> model;
+    if (task.judge) {
+      auto made = make_reward_model(task, context, trained.ops());
+      if (!made) return made.error();
+      model = std::move(*made);
+    }
+    auto made = reward::make_judge(*task.reward, {}, std::move(model));
     if (!made) return made.error();
-    model = std::move(*made);
+    judge.emplace(std::move(*made));
   }
-  auto judge = reward::make_judge(*task.reward, {}, std::move(model));
-  if (!judge) return judge.error();
   const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
   Prompts prompts;
   for (Question& question : *read) {
@@ -409,8 +458,11 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
     if (!made) return made.error();
     reference = std::move(*made);
   }
-  return std::unique_ptr<StepSource>(std::make_unique<RolloutSteps>(
-      task, context, trained, std::move(prompts), std::move(*judge), std::move(reference)));
+  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(prompts), std::move(judge),
+                                              std::move(reference));
+  if (task.environment)
+    if (auto made = steps->make_episodes(); !made) return made.error();
+  return std::unique_ptr<StepSource>(std::move(steps));
 }
 
 }  // namespace muster::train

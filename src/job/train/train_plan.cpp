@@ -242,6 +242,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.policy = spec.policy_options();
   task.critic = spec.critic_options();
   if (task.policy) task.reward = spec.reward_options();
+  if (task.policy) task.environment = spec.environment_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
   task.steps = steps;

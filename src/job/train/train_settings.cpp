@@ -89,8 +89,8 @@ class Settling {
     if (spec_.data.path != arithmetic || spec_.model.path != halfway_model_name) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
-    otherwise("reward.functions", spec_.reward.functions,
-              std::optional(std::vector{spec::RewardFunction::exact}));
+    if (!spec_.environment.type)
+      otherwise("reward.functions", spec_.reward.functions, std::optional(std::vector{spec::RewardFunction::exact}));
     if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
@@ -162,11 +162,14 @@ class Settling {
 
   void check_rewards() {
     const auto policy = spec_.policy_options();
+    if (spec_.environment.type && !policy)
+      report("environment.type", fmt::format("{} learns from data, not from what a model does", spec::write(spec_.training.algorithm)),
+             "training.algorithm=grpo or rloo, or leave it out");
     if (!policy) return;
     if (spec_.training.packing)
       report("training.packing", "sampled answers are not packed with others",
              "leave training.packing out: sequences lie side by side without padding in any case");
-    if (!spec_.reward_options())
+    if (!spec_.reward_options() && !spec_.environment.type)
       report("reward.functions", fmt::format("nothing says what an answer is worth, and {} learns from that",
                                              spec::write(spec_.training.algorithm)),
              "reward.functions=[exact] compares with the row's answer; [math] as mathematics; [program] asks a program of "
