@@ -128,6 +128,7 @@ const std::vector<Sample> samples{
     {"reward.clip", "1", rewards},
     {"data_collection.reward_batch_size", "8", reward_program},
     {"training.num_epochs", "2"},
+    {"training.off_by", "1", rewards},
     {"training.batch_size", "48"},
     {"training.fp16", "true", {"training.mixed_precision=no"}},
     {"training.bf16", "true", {"training.mixed_precision=no"}},
