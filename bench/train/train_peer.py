@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 
+from random_model import write_model
+
 SHAPES = {
     "arithmetic": dict(model_type="llama", hidden_size=128, intermediate_size=352, num_hidden_layers=3, num_attention_heads=4,
                        num_key_value_heads=4, vocab_size=259, tie_word_embeddings=True, rms_norm_eps=1e-5,
@@ -46,17 +48,13 @@ USUAL = {"arithmetic": (128, 11), "smollm2": (2, 256)}  # sequences of a step, t
 
 def write_inputs(folder: pathlib.Path, shape: str, rows: int, length: int) -> tuple[pathlib.Path, pathlib.Path]:
     """A folder with the shape and a tokenizer whose tokens are the bytes; a file of so many texts."""
-    model, data = folder / "model", folder / "data.jsonl"
-    model.mkdir(exist_ok=True)
-    (model / "config.json").write_text(json.dumps(SHAPES[shape]))
-    cache = pathlib.Path(os.environ.get("MUSTER_CACHE", pathlib.Path.home() / ".cache" / "muster"))
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (model / name).write_text((cache / "models" / "llama-0.6m-1" / name).read_text())
-    # A begin token before, an end token behind; a sequence of n tokens has n - 1 rows.
+    data = folder / "data.jsonl"
+    model = write_model(folder / "model", SHAPES[shape])
+    # An end token behind; a sequence of n tokens has n - 1 rows.
     letters = random.Random(0)
     with data.open("w") as lines:
         for _ in range(rows):
-            lines.write(json.dumps({"text": "".join(letters.choices(string.ascii_letters, k=length - 1))}) + "\n")
+            lines.write(json.dumps({"text": "".join(letters.choices(string.ascii_letters, k=length))}) + "\n")
     return model, data
 
 

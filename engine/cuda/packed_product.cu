@@ -68,7 +68,7 @@ class PackedBlock {
       : task_(task),
         decoder_(task.packed),
         warps_(static_cast<int>(blockDim.x) / lanes),
-        warp_(static_cast<int>(threadIdx.x) / lanes),
+        warp_(own_warp()),
         row_(static_cast<int>(threadIdx.x) % lanes / quad),
         octet_(static_cast<int>(threadIdx.x) % quad),
         chunks_(static_cast<int>(task.packed.inputs / chunk)),

@@ -8,6 +8,9 @@ namespace muster::cuda {
 constexpr int lanes = 32;
 constexpr unsigned whole_warp = 0xffffffffu;
 
+// Which warp of its block this is, told so that the compiler knows it to be the same in all lanes.
+__device__ inline int own_warp() { return __shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / lanes, 0); }
+
 // The same value in every lane.
 __device__ inline float warp_sum(float value) {
   for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(whole_warp, value, offset);

@@ -40,7 +40,7 @@ struct Order {
   std::uint64_t seed = 1;
 };
 
-// Of PROGRAM [COUNT N] [--seed S]; nothing where the words are none of these.
+// The words after PROGRAM: [--inputs N] [--seed S], by whatever name N has. Nothing where they are none of these.
 inline std::optional<Order> read_order(int count, char** words, Order order, std::string_view inputs = "--inputs") {
   for (int i = 1; i < count; i += 2) {
     const std::string_view name = words[i];

@@ -148,10 +148,10 @@ def test_what_four_shards_saved_any_layout_goes_on_from(classroom, model, rows, 
     train_runs.assert_same_bits(alone, begun)
 
 
-def test_a_run_that_was_killed_goes_on_in_another_layout(classroom, model, rows):
+def test_a_run_that_was_killed_goes_on_in_another_layout(classroom, model, rows, tmp_path):
     settings = EXACT | dict(max_steps=60, save_steps=5)
     whole = classroom.train(model, rows, **settings)
-    output = classroom.folder / "killed"
+    output = tmp_path / "killed"
     words = [f"data.path={rows}", "distributed.ranks=3", f"experiment.output={output}"]
     words += [f"{name if '.' in name else 'training.' + name}={value}" for name, value in
               (settings | sharded("full_shard")).items()]

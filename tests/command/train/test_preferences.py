@@ -152,9 +152,9 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, wor
     assert not run.folder.joinpath("metrics.csv").exists()
 
 
-def test_the_example_prefers_right_sums_to_wrong_ones(classroom):
+def test_the_example_prefers_right_sums_to_wrong_ones(classroom, tmp_path):
     """Cut short: what comes first is that a right sum is likelier than a wrong one."""
-    output = classroom.folder / "example"
+    output = tmp_path / "runs"
     command = [str(train_runs.PROGRAM), "train", "--config", str(train_runs.ROOT / "examples/dpo_arithmetic.yaml"), "--device", "cpu",
                "--ranks", "2", "data.digits=1", "training.max_steps=150", "training.batch_size=32", "training.warmup_steps=10",
                f"experiment.output={output}"]

@@ -42,6 +42,7 @@ struct Sample {
 const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
 const Words rewards{"training.algorithm=grpo", "reward.functions=[exact]"};
 const Words leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]"};
+const Words code_tests{"training.algorithm=grpo", "reward.functions=[code_tests]", "data.path={folder}/tested.jsonl"};
 const Words reward_program{"training.algorithm=grpo", "reward.functions=[program]", "reward.program=true"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
@@ -119,10 +120,10 @@ const std::vector<Sample> samples{
     {"reward.program", "cat", reward_program},
     {"reward.program_seconds", "2", reward_program},
     {"reward.program_restarts", "1", reward_program},
-    {"reward.code_scoring", "all", {"reward.functions=[code_tests]"}},
-    {"reward.code_seconds", "3", {"reward.functions=[code_tests]"}},
-    {"reward.code_at_once", "2", {"reward.functions=[code_tests]"}},
-    {"reward.code_python", "python3.11", {"reward.functions=[code_tests]"}},
+    {"reward.code_scoring", "all", code_tests},
+    {"reward.code_seconds", "3", code_tests},
+    {"reward.code_at_once", "2", code_tests},
+    {"reward.code_python", "{folder}/python", code_tests},
     {"reward.scale", "2", rewards},
     {"reward.bias", "1", rewards},
     {"reward.clip", "1", rewards},
@@ -179,6 +180,9 @@ class SettingsWalk : public ::testing::Test {
     write("model", "builtin:llama-0.2m");
     write_adapter();
     folder_.write("rows.jsonl", "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n");
+    folder_.write("tested.jsonl", "{\"prompt\": \"1+1=\", \"tests\": [\"assert f(1) == 2\"]}\n");
+    std::filesystem::permissions(folder_.write("python", "#!/bin/sh\nexec python3 \"$@\"\n"),
+                                 std::filesystem::perms::owner_all);
     folder_.write("prompts.txt", "1+1=\n2+2=\n");
     folder_.write("gpus.yaml",
                   "gpus: [{count: 4, memory_total: 40GiB, memory_used: 0, compute_capability: \"9.0\"}]\n");
