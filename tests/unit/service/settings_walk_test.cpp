@@ -94,7 +94,7 @@ const std::vector<Sample> samples{
     {"grpo.epsilon", "0.3", rewards},
     {"grpo.epsilon_high", "0.3", rewards},
     {"grpo.beta", "0.5", rewards},
-    {"rloo.beta", "0.5", leave_one_out},
+    {"rloo.beta", "0", leave_one_out},
     {"grpo.delta", "2", rewards},
     {"grpo.sapo_temperature_pos", "2", rewards},
     {"grpo.sapo_temperature_neg", "2", rewards},
