@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "spec/capability_command.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::spec {
 namespace {
@@ -84,9 +85,15 @@ const std::vector<Row>& reader_table() {
       {"orpo.", {train}},
       {"kto.", {train}},
       {"reward_model.", {train}},
-      {"grpo.", plans_of_training},
-      {"rloo.", plans_of_training},
-      {"ppo.", plans_of_training},
+      {"grpo.", {train}},
+      {"grpo.num_generations", plans_of_training},
+      {"grpo.beta", plans_of_training},
+      {"rloo.", {train}},
+      {"rloo.num_generations", plans_of_training},
+      {"rloo.beta", plans_of_training},
+      {"ppo.", {train}},
+      {"ppo.num_generations", plans_of_training},
+      {"ppo.kl_coef", plans_of_training},
       {"reward.", {train}},
       {"reward.scale", {train, collect}},
       {"reward.bias", {train, collect}},
@@ -177,6 +184,13 @@ bool draws_by(std::string_view key, const RunSpec& spec) {
          samples_answers(spec.training.algorithm);
 }
 
+// A section that is named after an algorithm is that one's alone.
+bool is_of_another_algorithm(std::string_view key, const RunSpec& spec) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  return section != write(spec.training.algorithm) &&
+         std::ranges::any_of(words(Algorithm{}), [&](const Word<Algorithm>& word) { return word.text == section; });
+}
+
 // Whole sections by their name, single keys otherwise; the first few of many.
 std::string in_words(const Schema& schema, Command command, const std::vector<std::string>& keys) {
   constexpr std::size_t most = 6;
@@ -219,9 +233,13 @@ std::string readers_in_words(std::string_view key) {
 
 std::vector<Problem> find_unread(const Schema& schema, Command command, ResolvedSpec& resolved) {
   std::vector<Problem> problems;
-  std::vector<std::string> left;
+  std::vector<std::string> left, of_others;
   for (const auto& [key, origin] : resolved.origins) {
     const bool trains = command == train || command == plan_training;
+    if (trains && is_of_another_algorithm(key, resolved.spec)) {
+      if (const Field& field = *schema.find(key); field.write(resolved.spec) != field.fallback) of_others.push_back(key);
+      continue;
+    }
     if (reads(command, key) || (trains && draws_by(key, resolved.spec))) continue;
     const Field& field = *schema.find(key);
     const bool typed = origin.kind == Origin::Kind::command_line;
@@ -230,6 +248,9 @@ std::vector<Problem> find_unread(const Schema& schema, Command command, Resolved
     else if (typed || field.write(resolved.spec) != field.fallback)  // a run's spec.yaml names everything
       left.push_back(key);
   }
+  if (!of_others.empty())
+    resolved.notes.push_back(fmt::format("training.algorithm={} does not read {}", write(resolved.spec.training.algorithm),
+                                         join(of_others, ", ")));
   if (!left.empty())
     resolved.notes.push_back(
         fmt::format("{} does not read {}: left to other commands", name(command), in_words(schema, command, left)));

@@ -86,7 +86,7 @@ def test_word_problems_on_eight_gpus_have_rounds_and_phases(muster, bare_model):
     assert 0 < rounds["seconds"]["sampling"] < 60 and 0 < rounds["seconds"]["training"] < 60
     phases = {phase["name"]: phase["total_bytes"] for phase in plan["phases"]}
     assert list(phases) == ["sampling", "training"] and phases["training"] == plan["ranks"][0]["total_bytes"]
-    states = sum(plan["ranks"][0]["components"][part] for part in ("weights", "master", "gradients", "optimizer"))
+    states = sum(plan["ranks"][0]["components"][part] for part in ("weights", "master_weights", "gradients", "optimizer"))
     assert states < phases["sampling"] < phases["training"]
 
     held = plan_of(muster, *words, "grpo.beta=0.04")

@@ -7,9 +7,10 @@ import pytest
 from training_runs import REWARDED, Chaos, Training
 
 SEED = 25
-# From random weights, so that no other model is made first; digits that are right by chance are rewarded.
-JOB = REWARDED | {"model.path": "builtin:llama-0.6m", "model.init": "random", "reward.functions": "digits", "training.sequence_length": 16,
-                  "generation.max_new_tokens": 6, "training.learning_rate": 2e-3, "training.deterministic": "true", "distributed.max_restarts": 100}
+# From random weights, so that no other model is made first; letters and digits are rewarded.
+JOB = REWARDED | {"model.path": "builtin:llama-0.6m", "model.init": "random", "reward.functions": "format", "reward.format": "a|b|c|d|e|f|1|2|3|4|5",
+                  "reward.format_match": "search", "training.sequence_length": 16, "generation.max_new_tokens": 6, "training.learning_rate": 2e-3, "training.deterministic": "true",
+                  "distributed.max_restarts": 100}
 
 
 @pytest.mark.parametrize("off_by", [0, 1])

@@ -27,7 +27,8 @@ JOB = {"training.max_steps": 40, "training.batch_size": 12, "training.save_steps
 EVALUATED = {"training.max_steps": 12, "training.save_steps": 4, "training.eval_steps": 4, "data.digits": 1, "data.held_out": 0.15}
 
 # Learning from rewards, with a checkpoint in the middle of every round.
-REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:llama-0.6m-halfway", "training.num_rollouts_per_iteration": 48,
+REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:llama-0.6m-halfway", "data.path": "builtin:arithmetic",
+                        "training.num_rollouts_per_iteration": 48,
                         "training.batch_size": 24, "grpo.num_generations": 8, "grpo.num_iterations": 2, "training.save_steps": 3}
 
 
