@@ -198,7 +198,7 @@ def test_a_classifier_neither_answers_nor_learns_to(classroom, rows, prompts, al
     for settings, data in ((JUDGED | {"reward.functions": "length"}, prompts), ({"algorithm": "dpo", "max_steps": 1}, rows)):
         run = classroom.start(model, data, **settings)
         assert run.code == 2 and "LlamaForSequenceClassification: it scores texts, and has no head that predicts tokens" in run.text, run.text
-    done = subprocess.run([str(train_runs.PROGRAM), "generate", "-m", str(model), "--device", "cpu", "-p", "a"], env=classroom.environment,
+    done = subprocess.run([str(train_runs.PROGRAM), "generate", "-m", str(model), "--device", "cpu", "a"], env=classroom.environment,
                           cwd=classroom.folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "it scores texts" in done.stderr, done.stderr
 

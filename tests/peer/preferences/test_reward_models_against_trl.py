@@ -13,7 +13,7 @@ import transformers
 import trl_preferences
 from test_preference_samples_against_trl import TEMPLATE, in_messages, messages_without_prompt, without_prompt
 
-RATE = 0.05
+RATE = 0.01
 SGD = dict(optimizer="sgd", learning_rate=RATE, weight_decay=0, lr_scheduler="constant", max_grad_norm=1e9)
 METRICS = ["min_reward", "mean_reward", "max_reward", "accuracy", "margin"]
 
@@ -56,7 +56,7 @@ def trl_trainer(model, rows, folder, steps, **settings):
 def test_reward_models_have_the_weights_of_trl(classroom, reward_model, rows, tmp_path, name, steps):
     settings, words = {}, {}
     if name == "centred":
-        settings, words = dict(center_rewards_coefficient=0.3), {"reward_model.center_rewards_coefficient": 0.3}
+        settings, words = dict(center_rewards_coefficient=0.1), {"reward_model.center_rewards_coefficient": 0.1}
     if name == "with margins":
         rows = [row | {"margin": 0.25 * i} for i, row in enumerate(rows)]
     trainer = trl_trainer(reward_model, rows, tmp_path, steps, **settings)
@@ -79,7 +79,8 @@ def test_reward_models_have_the_weights_of_trl(classroom, reward_model, rows, tm
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_are_those_of_trl(classroom, chat_reward_model, tmp_path, form):
     rows = [FORMS[form](row) for row in preference_rows.preferences(12)]
-    longest = 60
+    whole = trl_trainer(chat_reward_model, rows, tmp_path, 1).train_dataset
+    longest = sorted(max(len(row["chosen_ids"]), len(row["rejected_ids"])) for row in whole)[8]
     trainer = trl_trainer(chat_reward_model, rows, tmp_path, 1, max_length=longest)
     expected = []
     for row in trainer.train_dataset:
@@ -87,7 +88,7 @@ def test_samples_are_those_of_trl(classroom, chat_reward_model, tmp_path, form):
             expected.append({"tokens": ids + ids[-1:], "mask": [0] * len(ids) + [1]})  # what follows the last token stands for nothing
     ours = classroom.samples(chat_reward_model, classroom.data(rows), form="comparisons", sequence_length=longest)["samples"]
     assert ours == expected
-    assert form == "texts that begin differently" or len(ours) < 24  # some were too long
+    assert 18 <= len(ours) < 24  # some were too long
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2", "llama-tied"])
@@ -95,7 +96,7 @@ def test_an_export_gives_the_scores_in_transformers(classroom, rows, family):
     """Of a model that begins as a causal one, whose head is fresh."""
     causal = classroom.model(family)
     data = classroom.data(rows)
-    run = classroom.train(causal, data, 2, algorithm="reward", max_steps=3, batch_size=len(rows), micro_batch_size=2, learning_rate=1e-3,
+    run = classroom.train(causal, data, 2, algorithm="reward", max_steps=3, batch_size=len(rows), micro_batch_size=3, learning_rate=1e-3,
                           **{"data.eval_path": data})
     config = json.loads((run.folder / "model/config.json").read_text())
     assert config["architectures"][0].endswith("ForSequenceClassification") and config["id2label"] == {"0": "LABEL_0"}
@@ -124,7 +125,7 @@ def test_answers_earn_what_transformers_makes_of_prompt_and_answer(classroom, re
     texts = [tokenizer(answer["question"] + answer["answer"], add_special_tokens=False)["input_ids"] for answer in answers]
     expected = reward_models.scores(reward_model, texts)
     assert numpy.std(expected) > 0.01
-    numpy.testing.assert_allclose([answer["parts"]["model"] for answer in answers], expected, atol=2e-6)
+    numpy.testing.assert_allclose([answer["parts"]["model"] for answer in answers], expected, atol=1e-5)
     for answer in answers:
         assert answer["reward"] == pytest.approx(answer["parts"]["model"] + 0.5 * answer["parts"]["length"])
     assert float(run.column("rewards/model/mean")[0]) == pytest.approx(numpy.mean(expected), abs=1e-5)
@@ -146,7 +147,7 @@ def test_conversations_are_written_by_the_reward_model_s_own_template(classroom,
         messages = asked[answer["prompt"]] + [{"role": "assistant", "content": answer["answer"]}]
         assert answer["question"] == f"[user]{asked[answer['prompt']][0]['content']}[assistant]"
         texts.append(judge(judge.apply_chat_template(messages, tokenize=False), add_special_tokens=False)["input_ids"])
-    numpy.testing.assert_allclose([answer["parts"]["model"] for answer in answers], reward_models.scores(chat_reward_model, texts), atol=2e-6)
+    numpy.testing.assert_allclose([answer["parts"]["model"] for answer in answers], reward_models.scores(chat_reward_model, texts), atol=1e-5)
 
 
 def test_a_reward_model_in_four_bits_gives_nearly_the_same_scores(classroom, reward_model):

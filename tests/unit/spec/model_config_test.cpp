@@ -252,7 +252,7 @@ TEST(ModelConfig, KnowsAClassifierByItsArchitectureAndItsLabelsByTheirNames) {
             (ScoreHead{ScoreUse::tokens, 3}));
   EXPECT_EQ(score(R"("architectures": ["Qwen2ForCausalLM"], "id2label": {"0": "LABEL_0"})").score, std::nullopt);
   EXPECT_TRUE(contains(refused(R"({"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"], "id2label": 1})"),
-                       "id2label is 1"));
+                       "id2label: is 1"));
 }
 
 }  // namespace

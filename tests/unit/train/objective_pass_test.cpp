@@ -257,14 +257,15 @@ TEST_P(Scores, OfARowDoNotDependOnWhatIsComputedBesideIt) {
   EXPECT_TRUE(at::equal(passes.scores(second)[0], all[8]));
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, Scores,
-                         ::testing::Values(spec::ScoreHead{spec::ScoreUse::sequences, 1},
-                                           spec::ScoreHead{spec::ScoreUse::tokens, 3},
-                                           spec::ScoreHead{spec::ScoreUse::values, 1}),
-                         [](const auto& heads) {
-                           constexpr std::array<const char*, 3> names{"OfSequences", "OfTokens", "OfValues"};
-                           return names[static_cast<std::size_t>(heads.param.use)];
-                         });
+const std::vector<spec::ScoreHead> every_use{
+    {spec::ScoreUse::sequences, 1}, {spec::ScoreUse::tokens, 3}, {spec::ScoreUse::values, 1}};
+
+std::string name_of_use(const ::testing::TestParamInfo<spec::ScoreHead>& head) {
+  constexpr std::array<const char*, 3> names{"OfSequences", "OfTokens", "OfValues"};
+  return names[static_cast<std::size_t>(head.param.use)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, Scores, ::testing::ValuesIn(every_use), name_of_use);
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
