@@ -433,7 +433,7 @@ TEST_P(LearningOperations, CrossEntropyGivesEntropiesAndWhatTheyAddToTheGradient
       at::Tensor gradient = logits.clone();
       const auto found =
           training().cross_entropy(gradient, on_device, bring(factors), bring(entropy_factors), temperature);
-      at::Tensor leaf = wide(logits).set_requires_grad(true);
+      const at::Tensor leaf = wide(logits).detach().requires_grad_();
       const at::Tensor chances = at::log_softmax(leaf / temperature, -1);
       const at::Tensor finite = at::where(at::isfinite(chances), chances, at::zeros_like(chances));
       const at::Tensor entropies = -(at::exp(chances) * finite).sum(-1);
