@@ -88,7 +88,7 @@ std::vector<wire::NamedNumber> earnings_of(const std::vector<Rollout>& answers, 
     return sum;
   });
   const double score = mean_of(answers, [&](const Rollout& one) { return score_of(one, options); });
-  const double lost = -divergence_weight * divergence;
+  const double lost = 0 - divergence_weight * divergence;
   const std::vector<double> values{divergence, entropy, lost, score + lost, score, divergence_weight};
   const auto names = spec::metrics_of_earnings();
   std::vector<wire::NamedNumber> metrics;

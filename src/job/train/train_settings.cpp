@@ -96,6 +96,9 @@ class Settling {
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
     otherwise<std::int64_t>("ppo.num_generations", spec_.ppo.num_generations, 16);
+    otherwise<std::int64_t>("ppo.num_ppo_epochs", spec_.ppo.num_ppo_epochs, 1);
+    otherwise("ppo.gamma", spec_.ppo.gamma, 1.0);
+    otherwise("ppo.entropy_coef", spec_.ppo.entropy_coef, 0.0);
     otherwise("training.num_rollouts_per_iteration", training.num_rollouts_per_iteration,
               std::optional<std::int64_t>(2048));
     otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);

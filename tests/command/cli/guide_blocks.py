@@ -80,7 +80,8 @@ BLOCKS: dict[str, Block] = {
         says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
     ),  # fmt: skip
     "0 distributed PPO": planned(
-        "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", strategy="ddp", ranks=FOUR,
+        "--config", "{blocks}/guide0_ddp_four_gpus.yaml", *SMALL, "training.algorithm=ppo", "reward.functions=exact",
+        strategy="ddp", ranks=FOUR,
     ),  # fmt: skip
     # Guide 1: one model over several GPUs.
     "1 how many GPUs": Block(("gpus", "--json"), gpus=4, says=('"visible"',)),

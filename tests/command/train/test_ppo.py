@@ -143,7 +143,7 @@ def test_a_plan_counts_the_head_and_the_reference(classroom, rows):  # noqa: F81
 
 @pytest.mark.parametrize("settings, words", [
     ({"ppo.kl_coef": 0}, "ppo.adaptive_kl_target adapts ppo.kl_coef, which is 0"),
-    ({"ppo.num_mini_batches": 2}, "ppo.num_mini_batches is 2, and training.batch_size 8"),
+    ({"ppo.num_mini_batches": 4}, "ppo.num_mini_batches is 4, and training.batch_size 8"),
     ({"ppo.num_mini_batches": 17, "batch_size": "null"}, "a round has 16 answers"),
     ({"ppo.target_kl": 0.1, "max_steps": "null", "num_epochs": 1}, "training.max_steps in the place of training.num_epochs"),
     ({"ppo.gamma": 1.5}, "ppo.gamma"),

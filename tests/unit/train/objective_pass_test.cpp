@@ -341,8 +341,11 @@ INSTANTIATE_TEST_SUITE_P(Heads, Scores, ::testing::ValuesIn(every_use), name_of_
 
 TEST(Objectives, MeasureWhatMetricsAreListedFor) {
   using enum spec::Algorithm;
-  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, reward, grpo, rloo}) {
-    const auto objective = make_objective(algorithm, {spec::PreferenceOptions(), spec::PolicyOptions(), spec::RewardModelOptions(), {}});
+  for (const spec::Algorithm algorithm : {sft, dpo, simpo, orpo, kto, reward, grpo, rloo, ppo}) {
+    const auto objective = make_objective(algorithm, {.preferences = spec::PreferenceOptions(),
+                                                      .policy = spec::PolicyOptions(),
+                                                      .critic = spec::CriticOptions(),
+                                                      .reward_model = spec::RewardModelOptions()});
     const auto names = objective->metrics();
     EXPECT_EQ(names.front(), "loss");
     EXPECT_TRUE(std::ranges::equal(names.subspan(1), spec::metrics_beside_loss(algorithm)));
