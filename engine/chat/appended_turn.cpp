@@ -52,10 +52,12 @@ std::string cut_in_the_middle(const ModelText& text, const std::string& content,
   const auto tokens = text.encode_rendered(content);
   if (!tokens || std::ssize(*tokens) <= most_tokens) return content;
   const auto mark = text.encode_rendered(cut_mark);
-  const std::int64_t kept = std::max<std::int64_t>(most_tokens - (mark ? std::ssize(*mark) : 0), 2);
+  // Where the mark would take most of the room, there is none.
+  const bool is_marked = mark && 2 * std::ssize(*mark) <= most_tokens;
+  const std::int64_t kept = is_marked ? most_tokens - std::ssize(*mark) : most_tokens;
   const std::vector<tokenizer::TokenId> begin(tokens->begin(), tokens->begin() + (kept + 1) / 2);
   const std::vector<tokenizer::TokenId> end(tokens->end() - kept / 2, tokens->end());
-  return text.tokenizer().decode(begin, true) + std::string(cut_mark) + text.tokenizer().decode(end, true);
+  return text.tokenizer().decode(begin, true) + std::string(is_marked ? cut_mark : "") + text.tokenizer().decode(end, true);
 }
 
 }  // namespace muster::chat

@@ -126,7 +126,7 @@ class Reading {
 Result<std::string> calculate(std::string_view expression) {
   constexpr std::size_t longest = 1000;
   const auto value = expression.size() <= longest ? Reading(expression).whole() : std::nullopt;
-  if (!value) return bad_input("this is no expression with a number as its value", "as in 2 * (3 + sqrt(16))");
+  if (!value) return bad_input("this is not an expression with a number as its value", "as in 2 * (3 + sqrt(16))");
   constexpr double exact = 9007199254740992.0;  // whole numbers up to here are doubles
   if (std::floor(*value) == *value && std::abs(*value) <= exact) return fmt::format("{}", static_cast<std::int64_t>(*value));
   return fmt::format("{:.12g}", *value);

@@ -10,7 +10,7 @@
 
 namespace muster::job {
 
-// Of a spec with an environment. Refused with file and line: rows that the environment does not take. Refused: a chat template
+// The spec has an environment. Refused with file and line: rows that the environment does not take. Refused: a chat template
 // that does not take what the environment says.
 Result<std::vector<data::RowPrompt>> read_episodes(const spec::RunSpec& spec, const chat::ModelText& text);
 

@@ -177,7 +177,7 @@ BLOCKS: dict[str, Block] = {
     "4 too many": refused("sweep-multi", "my_sweep", "4", "4", "8", "--dry-run", gpus=8, exit_code=3, says=("16",)),
     "4 with more settings": refused(
         "sweep-multi", "my_sweep", "2", "4", "8", "trainer.total_timesteps=1000000", "--dry-run", gpus=8,
-        says=("training.total_timesteps: 1000000 needs environments",),
+        says=("training.total_timesteps: 1000000 needs simulated environments",),
     ),  # fmt: skip
 }
 

@@ -53,6 +53,12 @@ def test_smollm2_learns_from_conversations(muster, bare_model):
     assert plan["fits"] and plan["parameters"] == 134515008
 
 
+def test_a_debate_is_an_episode_of_several_turns(muster, bare_model):
+    model = bare_model(SMOLLM2)
+    plan = plan_of(muster, "--config", "examples/grpo_debate.yaml", f"model.path={model}", "model.init=random", "--device", "cpu")
+    assert plan["fits"] and any("rounds of 4 prompts × 8 answers" in reason for reason in plan["reasons"])
+
+
 def test_7b_on_eight_gpus(muster, bare_model):
     model = bare_model(QWEN2_7B)
     muster.inventory(B200)

@@ -7,9 +7,9 @@ import train_runs
 from test_policies import assert_same_run, cut_back, rollouts_of, table_of
 
 SETTINGS = {"algorithm": "grpo", "max_steps": 3, "learning_rate": 5e-3, "deterministic": "true", "sequence_length": 400,
-            "num_rollouts_per_iteration": 16, "batch_size": 8, "micro_batch_size": 3, "generation.max_new_tokens": 50,
+            "num_rollouts_per_iteration": 16, "batch_size": 8, "micro_batch_size": 3, "generation.max_new_tokens": 80,
             "grpo.num_generations": 4, "generation.stop_tokens": "[32,101,116,97,111]", "environment.type": "debate",
-            "environment.max_result_tokens": 16}
+            "environment.max_result_tokens": 32}
 TOPICS = [{"topic": row["prompt"], "opponent": [" no.", " It was never so, and it will never be so."]} for row in train_runs.pairs(6, seed=4)]
 FSDP = {"distributed.strategy": "fsdp"}
 
@@ -41,7 +41,7 @@ def test_all_turns_are_written_down(alone):
     said = [turn["environment"] for answer in answers for turn in answer["turns"] if "environment" in turn]
     assert any("(cut)" in text for text in said) and any(text.strip() == "no." for text in said)
     for answer in answers:
-        assert len(answer["tokens"]) <= 50
+        assert len(answer["tokens"]) <= 80
         assert answer["ended"] == (len(answer["turns"]) == 3 and answer["tokens"][-1] in (32, 101, 116, 97, 111))
         assert [turn["reward"] for turn in answer["turns"][:-1]] == [0] * (len(answer["turns"]) - 1)
         assert answer["parts"] == {"debate": answer["reward"]}

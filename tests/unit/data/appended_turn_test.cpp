@@ -61,6 +61,7 @@ TEST(AppendedTurn, IsCutInItsMiddle) {
   EXPECT_EQ(chat::cut_in_the_middle(text, "0123456789", 10), "0123456789");
   const std::string cut = chat::cut_in_the_middle(text, std::string(50, 'a') + std::string(50, 'b'), 30);
   EXPECT_EQ(cut, "aaaaaaaa\n… (cut) …\nbbbbbbb");
+  EXPECT_EQ(chat::cut_in_the_middle(text, "0123456789", 5), "01289");
 }
 
 }  // namespace
