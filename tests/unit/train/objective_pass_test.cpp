@@ -89,6 +89,11 @@ class CountedTraining final : public tensor::TrainingOps {
     learnt += targets.numel();
     return counted_->cross_entropy(logits, targets, weights, temperature);
   }
+  LossAndEntropy cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                               const at::Tensor& entropy_weights, double temperature) override {
+    learnt += targets.numel();
+    return counted_->cross_entropy(logits, targets, weights, entropy_weights, temperature);
+  }
 
   void clear(const tensor::GradientSum& sum) override { counted_->clear(sum); }
   void add_product(const tensor::GradientSum& sum, const at::Tensor& output_gradient, const at::Tensor& input,

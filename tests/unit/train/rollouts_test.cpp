@@ -233,9 +233,9 @@ class RolloutLog : public ::testing::Test {
     return made;
   }
   Result<void> write() const {
-    return write_rollouts(path_, round(), {[](const Rollout&) { return "12+34=\n\xff"; },
-                                           [](const Rollout& one) { return std::to_string(one.sample); },
-                                           {"exact", "program"}});
+    return write_rollouts(path_, round(), {.question = [](const Rollout&) { return "12+34=\n\xff"; },
+                                           .answer = [](const Rollout& one) { return std::to_string(one.sample); },
+                                           .functions = {"exact", "program"}});
   }
 
   testing::ScratchFolder folder_;
