@@ -52,6 +52,16 @@ struct NormGradient {
 std::int64_t norm_gradient_scratch(std::int64_t rows, std::int64_t width);
 LaunchError norm_gradient(Stream stream, Scalar scalar, const NormGradient& job);
 
+// Which inputs are left out (tensor/dropout.hpp): those whose number of 24 bits is below the limit.
+struct DropRule {
+  std::int64_t salt = 0;
+  std::uint64_t limit = 0;
+  float factor = 1;  // of what stays
+};
+// input, output: [rows, width], contiguous; row_keys: [rows].
+LaunchError drop(Stream stream, Scalar scalar, const void* input, const std::int64_t* row_keys, const DropRule& rule,
+                 std::int64_t rows, std::int64_t width, void* output);
+
 // The gradient of gated_silu. output_gradient: [rows, width], contiguous, and then the output itself; gradient:
 // [rows, 2 * width], the gate's first.
 LaunchError gated_silu_gradient(Stream stream, Scalar scalar, const void* gate, const void* up, std::int64_t stride,

@@ -108,6 +108,16 @@ class GpuRowOps final : public RowOps {
     return up.defined() ? activated * up : activated;
   }
 
+  at::Tensor drop(const at::Tensor& input, const Dropout& dropout) override {
+    const at::Tensor rows = input.contiguous(), keys = dropout.row_keys.contiguous();
+    at::Tensor kept = at::empty_like(rows);
+    const cuda::DropRule rule{dropout.salt, static_cast<std::uint64_t>(dropout.limit()), dropout.factor()};
+    check_launch(cuda::drop(current_stream(rows), scalar_of(rows), rows.const_data_ptr(),
+                            keys.const_data_ptr<std::int64_t>(), rule, rows.size(0), rows.size(1),
+                            kept.mutable_data_ptr()));
+    return kept;
+  }
+
   GatedGradient activate_gradient(spec::Activation activation, const at::Tensor& gate, const at::Tensor& up,
                                   const at::Tensor& output_gradient) override {
     if (is_gated_silu(activation, gate, up)) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tensor/device_ops.hpp"
+#include "tensor/dropout.hpp"
 #include "tensor/side_by_side.hpp"
 
 #ifdef MUSTER_CUDA
@@ -448,6 +449,15 @@ TEST_P(LearningOperations, CrossEntropyGivesEntropiesAndWhatTheyAddToTheGradient
         EXPECT_TRUE(at::equal(training().cross_entropy(logits, on_device, temperature), found.losses));
       }
     }
+}
+
+TEST_P(LearningOperations, LeavesOutTheSameInputsOnEveryDevice) {
+  for (const std::int64_t width : {1, 7, 64, 300}) {
+    const at::Tensor input = random({4, 2 * width}).narrow(1, width / 2, width);
+    const Dropout dropout{0.3, numbers({5, -3, std::int64_t{1} << 60, 0}), 9};
+    const at::Tensor kept = kept_inputs(dropout, width).to(input.scalar_type());
+    EXPECT_TRUE(at::equal(row_ops().drop(input, dropout), input * kept)) << width;
+  }
 }
 
 TEST_P(LearningOperations, CrossEntropyOfExtremeLogits) {
