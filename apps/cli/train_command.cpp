@@ -107,9 +107,12 @@ std::string summary_json(const job::TrainSummary& summary) {
   return json.dump();
 }
 
-// A command that tries the model: with a question that it was evaluated on, else with one like those it learnt from.
+// How the model is used. A command that tries it has a question that it was evaluated on, else one like those it learnt from.
 std::string try_line(const job::TrainPlan& plan, const job::TrainSummary& summary, const std::string& data,
                      const std::filesystem::path& model) {
+  if (plan.task().reward_model)
+    return fmt::format("it judges sampled answers: training.algorithm=grpo reward.functions=[model] reward.model={}",
+                       shell_word(model.string()));
   const bool has_question = summary.evaluated && !summary.evaluated->samples.empty();
   const std::string prompt =
       has_question ? summary.evaluated->samples.front().prompt : job::prompt_to_try(data);

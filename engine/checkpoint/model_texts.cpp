@@ -115,6 +115,18 @@ Result<std::vector<NamedText>> texts_of_config(spec::ModelConfig config, const s
   return tokenizer;
 }
 
+Result<void> name_classifier(std::vector<NamedText>& texts, const spec::ModelConfig& config,
+                             std::optional<std::int64_t> padding) {
+  const auto file = std::ranges::find(texts, "config.json", &NamedText::name);
+  auto object = parse_ordered_json_object(file->text, file->name);
+  if (!object) return object.error();
+  spec::name_classifier(*object, config);
+  if (padding && (!object->contains("pad_token_id") || (*object)["pad_token_id"].is_null()))
+    (*object)["pad_token_id"] = *padding;
+  file->text = object->dump(2) + "\n";
+  return {};
+}
+
 Result<std::vector<NamedText>> texts_of_model(const fs::path& path, spec::ElementType type) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);

@@ -1,7 +1,9 @@
 // The text files of a Hugging Face folder: configuration, tokenizer, chat templates.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,11 @@ Result<std::vector<NamedText>> texts_of_model(const std::filesystem::path& path,
 // For a model that does not come from files: config.json and generation_config.json, and these of its tokenizer.
 Result<std::vector<NamedText>> texts_of_config(spec::ModelConfig config, const spec::TokenIds& tokens,
                                                spec::ElementType type, std::vector<NamedText> tokenizer);
+
+// config.json as that of the classifier that the configuration is: transformers takes the class from there, the number of
+// labels, and where a text ends that others are padded beside. padding: where the file names none.
+Result<void> name_classifier(std::vector<NamedText>& texts, const spec::ModelConfig& config,
+                             std::optional<std::int64_t> padding);
 
 // For a GGUF file whose model this is. source names it in messages.
 Result<std::vector<NamedText>> texts_of_gguf(const spec::GgufHeader& header, const spec::ModelConfig& config,

@@ -86,10 +86,11 @@ std::optional<std::vector<std::string>> named_in_config(const spec::WeightOption
                                                         const spec::ModelShape& shape) {
   if (form.skipped.empty()) return std::nullopt;
   std::vector<std::string> names = form.skipped;
-  if (const auto head = shape.find(spec::TensorRole::head, std::nullopt)) {
-    const std::string module = shape.path(shape.at(*head).owner);
-    if (std::ranges::find(names, module) == names.end()) names.push_back(module);
-  }
+  for (const spec::TensorRole role : {spec::TensorRole::head, spec::TensorRole::score})
+    if (const auto head = shape.find(role, std::nullopt)) {
+      const std::string module = shape.path(shape.at(*head).owner);
+      if (std::ranges::find(names, module) == names.end()) names.push_back(module);
+    }
   return names;
 }
 

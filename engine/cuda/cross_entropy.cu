@@ -34,6 +34,41 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// With the entropy of the row, -Σ p ln p, and what it adds to the gradient.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    lose_entropy(T* logits, const std::int64_t* targets, std::int64_t width, const float* weights,
+                 const float* entropy_weights, float inverse_temperature, float* losses, float* entropies) {
+  constexpr float no_power = -200.0f;  // e^x is 0, and 0 times the lowest of all would not be a number
+  T* const row = logits + static_cast<std::int64_t>(blockIdx.x) * width;
+  const std::int64_t target = targets[blockIdx.x];
+  const bool known = target >= 0 && target < width;
+  const float wanted = known ? widen(row[target]) : NAN;
+  float highest = -INFINITY;
+  for (std::int64_t token = threadIdx.x; token < width; token += threads) highest = fmaxf(highest, widen(row[token]));
+  highest = block_join<threads>(highest, [](float a, float b) { return fmaxf(a, b); });
+  float sum = 0, weighed = 0;
+  for (std::int64_t token = threadIdx.x; token < width; token += threads) {
+    const float below = (widen(row[token]) - highest) * inverse_temperature;
+    const float power = expf(below);
+    sum += power;
+    weighed += power * fmaxf(below, no_power);
+  }
+  const float whole = block_sum<threads>(sum), log_sum = logf(whole);
+  const float entropy = log_sum - block_sum<threads>(weighed) / whole;
+  if (threadIdx.x == 0) {
+    losses[blockIdx.x] = log_sum - (wanted - highest) * inverse_temperature;
+    entropies[blockIdx.x] = entropy;
+  }
+  const float total = highest * inverse_temperature + log_sum, scale = weights[blockIdx.x] * inverse_temperature,
+              entropy_scale = entropy_weights[blockIdx.x] * inverse_temperature;
+  for (std::int64_t token = threadIdx.x; token < width; token += threads) {
+    const float hit = token == target ? 1.0f : 0.0f;
+    const float chance = widen(row[token]) * inverse_temperature - total, probability = expf(chance);
+    row[token] = narrow<T>(scale * (probability - hit) + entropy_scale * probability * (fmaxf(chance, no_power) + entropy));
+  }
+}
+
 constexpr int eight = 8;
 constexpr int packs_at_once = 4;  // of a thread, on their way before the first is used
 
@@ -124,6 +159,17 @@ LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std:
                                                    1.0f / temperature, losses);
     else
       lose<T><<<blocks, threads, 0, on>>>(values, targets, width, weights, 1.0f / temperature, losses);
+  });
+}
+
+LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
+                          std::int64_t width, const float* weights, const float* entropy_weights, float temperature,
+                          float* losses, float* entropies) {
+  if (rows == 0) return "";
+  return dispatch(scalar, [&](auto element) {
+    using T = decltype(element);
+    lose_entropy<T><<<static_cast<unsigned>(rows), threads, 0, static_cast<cudaStream_t>(stream)>>>(
+        static_cast<T*>(logits), targets, width, weights, entropy_weights, 1.0f / temperature, losses, entropies);
   });
 }
 

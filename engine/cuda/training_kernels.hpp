@@ -80,6 +80,10 @@ LaunchError join_gradients(Stream stream, Scalar scalar, const AttentionShape& s
 LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
                           std::int64_t width, const float* weights, float temperature, bool as_scored,
                           float* losses);
+// The same, as scored, with Σ entropy_weights[row] · entropies[row] less in what the gradient is of.
+LaunchError cross_entropy(Stream stream, Scalar scalar, void* logits, const std::int64_t* targets, std::int64_t rows,
+                          std::int64_t width, const float* weights, const float* entropy_weights, float temperature,
+                          float* losses, float* entropies);
 
 // The rule in numbers that do not change from element to element: kernels/optimizer_job.hpp says what each is.
 struct AdamW {

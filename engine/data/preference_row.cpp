@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/message_list.hpp"
 #include "data/training_row.hpp"
@@ -109,6 +110,14 @@ Result<PreferenceRow> messages_of(Json& row) {
   return PreferenceRow(std::move(made));
 }
 
+Result<float> margin_of(const Json& row) {
+  const auto margin = row.find("margin");
+  if (margin == row.end() || margin->is_null()) return 0.0F;
+  if (margin->is_number() && std::isfinite(margin->get<float>())) return margin->get<float>();
+  return bad_input(fmt::format("\"margin\" is {}, not a number", shown(*margin)),
+                   "write by how much the chosen one is better, or leave it out");
+}
+
 Result<Json> row_of(std::string_view json) {
   if (json.size() > longest_row)
     return bad_input(fmt::format("the row is longer than {} MiB, the most that is read", longest_row >> 20),
@@ -127,6 +136,40 @@ Result<PreferenceRow> preference_of(Json& row) {
   if (has_prompt && !asks_in_messages)
     return bad_input("\"prompt\" is a text, and the answers are lists of messages", text_and_lists);
   return messages_of(row);
+}
+
+// The messages of one side, after those of the prompt.
+Result<chat::Conversation> whole_conversation(const char* key, const chat::Conversation& prompt, Json answer) {
+  if (auto checked = check_messages(key, answer); !checked) return checked.error();
+  chat::Conversation whole = prompt;
+  for (Json& message : answer) whole.messages.push_back(std::move(message));
+  return whole;
+}
+
+Result<Comparison> conversations_of(Json& row) {
+  chat::Conversation prompt;
+  if (row.contains("prompt")) {
+    if (auto checked = check_messages("prompt", row["prompt"]); !checked) return checked.error();
+    prompt.messages = std::move(row["prompt"]);
+  }
+  take_beside(row, prompt);
+  auto chosen = whole_conversation("chosen", prompt, as_messages(std::move(row["chosen"])));
+  if (!chosen) return chosen.error();
+  auto rejected = whole_conversation("rejected", prompt, as_messages(std::move(row["rejected"])));
+  if (!rejected) return rejected.error();
+  return Comparison{std::move(*chosen), std::move(*rejected), 0};
+}
+
+Result<Comparison> comparison_of(Json& row) {
+  if (auto checked = check_pair_keys(row); !checked) return checked.error();
+  const bool has_prompt = row.contains("prompt"), asks_in_messages = has_prompt && row["prompt"].is_array();
+  if (row["chosen"].is_array() || asks_in_messages) {
+    if (has_prompt && !asks_in_messages)
+      return bad_input("\"prompt\" is a text, and the answers are lists of messages", text_and_lists);
+    return conversations_of(row);
+  }
+  const std::string prompt = has_prompt ? row["prompt"].get<std::string>() : "";
+  return Comparison{prompt + row["chosen"].get<std::string>(), prompt + row["rejected"].get<std::string>(), 0};
 }
 
 Error not_judged(std::string what) {
@@ -161,6 +204,16 @@ Result<PreferenceRow> parse_preference_row(std::string_view json) {
   auto row = row_of(json);
   if (!row) return row.error();
   return preference_of(*row);
+}
+
+Result<Comparison> parse_comparison(std::string_view json) {
+  auto row = row_of(json);
+  if (!row) return row.error();
+  const auto margin = margin_of(*row);
+  if (!margin) return margin.error();
+  auto comparison = comparison_of(*row);
+  if (comparison) comparison->margin = *margin;
+  return comparison;
 }
 
 Result<std::vector<JudgedRow>> parse_judgements(std::string_view json) {

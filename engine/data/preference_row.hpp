@@ -30,6 +30,16 @@ using PreferenceRow = std::variant<PreferredText, PreferredMessages>;
 // ones; an empty chosen one; no common prompt; more than longest_row bytes.
 Result<PreferenceRow> parse_preference_row(std::string_view json);
 
+// Two whole texts or conversations, prompt and answer, of which the chosen one is better.
+struct Comparison {
+  std::variant<std::string, chat::Conversation> chosen, rejected;
+  float margin = 0;  // by how much its score is to be ahead
+};
+
+// One JSON object: as a row of preferences, perhaps with a number as "margin"; without "prompt" both sides are whole, and
+// need not begin alike. Refused as there; a margin that is no number.
+Result<Comparison> parse_comparison(std::string_view json);
+
 // An answer that is judged by itself.
 struct JudgedText {
   std::string prompt, answer;

@@ -90,7 +90,7 @@ void remove_leftovers(const fs::path& place) {
 class PieceTaker {
  public:
   PieceTaker(const DataRequest& request, const SampleSource& source, TokenFileWriter& writer)
-      : source_(source), writer_(writer) {
+      : source_(source), writer_(writer), compares_(request.form == RowForm::comparisons) {
     if (request.form == RowForm::judgements) judged_.emplace(request.sequence_length);
   }
 
@@ -124,11 +124,13 @@ class PieceTaker {
       if (auto written = write(last); !written) return written.error();
     }
     if (samples_ == 0)
-      return Error{
-          Error::Kind::bad_input,
-          fmt::format("{} gives nothing to train on: {} had no token that is trained on", name,
-                      count_of(told_.dropped, "sample")),
-          "check the data, and whether training.sequence_length leaves room for the answers"};
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} gives nothing to train on: {}", name,
+                               compares_ ? fmt::format("{} had a text that is longer than training.sequence_length",
+                                                       count_of(told_.dropped, "pair"))
+                                         : fmt::format("{} had no token that is trained on",
+                                                       count_of(told_.dropped, "sample"))),
+                   "check the data, and whether training.sequence_length leaves room for the answers"};
     return writer_.commit(told_);
   }
 
@@ -143,6 +145,7 @@ class PieceTaker {
 
   const SampleSource& source_;
   TokenFileWriter& writer_;
+  bool compares_;  // pairs of whole texts
   std::string name_;
   std::int64_t lines_before_ = 0;  // of the file, before this piece
   std::int64_t samples_ = 0;

@@ -19,7 +19,9 @@ struct TokenSpan {
 struct Sample {
   std::vector<std::int32_t> tokens;
   std::vector<TokenSpan> trained;
-  std::uint32_t label = 0;  // of an answer that is judged by itself: 1 where it is desired
+  // An answer that is judged by itself has 1 where it is desired; the better text of two the bits of a float32, by how much
+  // its score is to be ahead.
+  std::uint32_t label = 0;
 
   bool operator==(const Sample&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "data/answered_text.hpp"
@@ -88,6 +89,42 @@ Result<void> SampleEncoder::encode(const PreferenceRow& row, bool whole, Encoded
   if (!has_room(*tokens, out)) return {};
   for (const Tokens& answer : tokens->answers) out.samples.push_back(sample_of(tokens->prompt, answer));
   if (whole) out.samples[out.samples.size() - 2].trained.front().begin = 1;
+  return {};
+}
+
+// Plain texts end with the end token, as they do wherever they are trained on.
+Result<Tokens> SampleEncoder::whole_tokens(const std::variant<std::string, chat::Conversation>& whole) const {
+  if (const auto* conversation = std::get_if<chat::Conversation>(&whole)) return text_->encode_chat(*conversation);
+  auto tokens = text_->encode(std::get<std::string>(whole));
+  if (tokens) add_end(*tokens);
+  return tokens;
+}
+
+Result<void> SampleEncoder::encode(const Comparison& row, EncodedSamples& out) const {
+  auto chosen = whole_tokens(row.chosen), rejected = whole_tokens(row.rejected);
+  if (!chosen) return chosen.error();
+  if (!rejected) return rejected.error();
+  const bool in_messages = std::holds_alternative<chat::Conversation>(row.chosen);
+  if (*chosen == *rejected)
+    return bad_input(in_messages
+                         ? "the chat template writes \"chosen\" and \"rejected\" as the same text, so that neither is preferred"
+                         : "\"chosen\" and \"rejected\" are the same tokens, so that neither is preferred",
+                     "remove the row");
+  if (chosen->empty() || rejected->empty())
+    return bad_input("the chat template writes nothing of one of the two", "check the messages");
+  if (in_messages) ++out.conversations;
+  if (std::max(chosen->size(), rejected->size()) > longest_) {
+    ++out.dropped;
+    return {};
+  }
+  for (Tokens* tokens : {&*chosen, &*rejected}) {
+    Sample& sample = out.samples.emplace_back();
+    const std::uint32_t end = count_of(tokens->size());
+    tokens->push_back(tokens->back());
+    sample.tokens = std::move(*tokens);
+    sample.trained = {{end, end + 1}};
+  }
+  out.samples[out.samples.size() - 2].label = std::bit_cast<std::uint32_t>(row.margin);
   return {};
 }
 

@@ -39,6 +39,9 @@ class SampleEncoder {
   Result<void> encode(const PreferenceRow& row, bool whole, EncodedSamples& out) const;
   // Appends a sample, with the judgement as its label.
   Result<void> encode(const JudgedRow& row, EncodedSamples& out) const;
+  // Appends two samples, the chosen one first, whose last tokens are trained on: what comes after them is a token that
+  // stands for nothing. None where one of them is longer than a sequence.
+  Result<void> encode(const Comparison& row, EncodedSamples& out) const;
   // Appends the samples of part of a document.
   Result<void> encode(const DocumentPart& part, EncodedSamples& out) const;
 
@@ -61,6 +64,7 @@ class SampleEncoder {
   bool has_room(const AnsweredPrompt& tokens, EncodedSamples& out) const;
   Sample sample_of(const Tokens& prompt, const Tokens& answer) const;
   Result<void> encode(const chat::Conversation& conversation, EncodedSamples& out) const;
+  Result<Tokens> whole_tokens(const std::variant<std::string, chat::Conversation>& whole) const;
   void add_end(Tokens& tokens) const;
   void add_text(const Tokens& tokens, EncodedSamples& out) const;
   void add(Sample sample, EncodedSamples& out) const;

@@ -20,6 +20,11 @@ Result<void> encode_line(std::string_view line, RowForm form, const SampleEncode
       if (auto encoded = encoder.encode(one, out); !encoded) return encoded;
     return {};
   }
+  if (form == RowForm::comparisons) {
+    const auto comparison = parse_comparison(line);
+    if (!comparison) return comparison.error();
+    return encoder.encode(*comparison, out);
+  }
   if (form != RowForm::examples) {
     const auto pair = parse_preference_row(line);
     if (!pair) return pair.error();
@@ -116,6 +121,8 @@ class QuestionSource final : public SampleSource {
       if (auto right = encoder.encode(JudgedText{question.prompt, question.answer, true}, out); !right) return right;
       return encoder.encode(JudgedText{question.prompt, wrong_answer(question), false}, out);
     }
+    if (form_ == RowForm::comparisons)
+      return encoder.encode(Comparison{question.prompt + question.answer, question.prompt + wrong_answer(question)}, out);
     const PreferredText row{question.prompt, question.answer, wrong_answer(question)};
     return encoder.encode(row, form_ == RowForm::whole_preferences, out);
   }

@@ -57,13 +57,20 @@ void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const s
 
 void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
                    float* losses, void* logits_gradient, double temperature) {
+  cross_entropy(team, logits, tokens, weights, {}, losses, logits_gradient, temperature);
+}
+
+void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
+                   const EntropyTerms& entropies, float* losses, void* logits_gradient, double temperature) {
   reduce(team, {.logits = logits,
                 .reduction = LogitsReduction::loss,
                 .inverse_temperature = static_cast<float>(1.0 / temperature),
                 .tokens = tokens,
                 .results = losses,
                 .gradient = logits_gradient,
-                .loss_weights = weights});
+                .loss_weights = weights,
+                .entropy_weights = entropies.weights,
+                .entropies = entropies.entropies});
 }
 
 }  // namespace muster::kernels

@@ -43,4 +43,13 @@ void log_softmax_select_gradient(ThreadTeam& team, const Logits& logits, const s
 void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
                    float* losses, void* logits_gradient, double temperature = 1.0);
 
+// What entropies of rows count, those of the softmax of logits / temperature, in nats.
+struct EntropyTerms {
+  const float* weights = nullptr;
+  float* entropies = nullptr;  // are written here
+};
+// The same, with Σ entropies.weights[row] · entropy[row] less in what the gradient is of.
+void cross_entropy(ThreadTeam& team, const Logits& logits, const std::int64_t* tokens, const float* weights,
+                   const EntropyTerms& entropies, float* losses, void* logits_gradient, double temperature = 1.0);
+
 }  // namespace muster::kernels

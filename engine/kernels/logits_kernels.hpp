@@ -93,11 +93,59 @@ struct LogitsKernels {
     }
   }
 
+  // e^x is 0 from here on down, and 0 times the lowest of all would not be a number.
+  static constexpr float no_power = -200.0F;
+
+  // Σ e^x · x with x = scale (logit - most), in chains of 4,096 elements
+  template <class Element>
+  static float sum_of_weighed(const Element* row, std::int64_t columns, float most, float scale) {
+    constexpr std::int64_t chain = 4096;
+    L total = L::broadcast(0.0F);
+    for (std::int64_t first = 0; first < columns; first += chain) {
+      L sum = L::broadcast(0.0F);
+      for (std::int64_t i = first; i < columns && i < first + chain; i += 16) {
+        const L below = (load(row + i, columns - i, lowest) - L::broadcast(most)) * L::broadcast(scale);
+        const L bounded = L::maximum(below, L::broadcast(no_power));
+        sum = sum + exponential(bounded) * bounded;
+      }
+      total = total + sum;
+    }
+    return total.sum();
+  }
+
+  // inverse temperature · (weight · (probability - 1 at the token) + entropy weight · probability · (ln of it + entropy))
+  template <class Element>
+  static void write_gradient_with_entropy(const LogitsJob& job, const Element* values, std::int64_t row,
+                                          float row_log_sum) {
+    const std::int64_t columns = job.logits.columns;
+    Element* output = static_cast<Element*>(job.gradient) + row * columns;
+    const L log_sum = L::broadcast(row_log_sum), entropy = L::broadcast(job.entropies[row]);
+    const L inverse_temperature = L::broadcast(job.inverse_temperature);
+    const L weight = L::broadcast(job.loss_weights[row] * job.inverse_temperature);
+    const L entropy_weight = L::broadcast(job.entropy_weights[row] * job.inverse_temperature);
+    for (std::int64_t i = 0; i < columns; i += 16) {
+      const L place = L::indices() + L::broadcast(static_cast<float>(i - job.tokens[row]));
+      const L hit =
+          L::where_less(L::absolute(place), L::broadcast(0.5F), L::broadcast(1.0F), L::broadcast(0.0F));
+      const L chance = L::maximum(load(values + i, columns - i, lowest) * inverse_temperature - log_sum,
+                                  L::broadcast(no_power));
+      const L probability = exponential(chance);
+      store_some(weight * (probability - hit) + entropy_weight * probability * (chance + entropy), output + i,
+                 columns - i);
+    }
+  }
+
   // The token's loss, then the gradient, which may take the logits' place.
   template <class Element>
   static void write_loss(const LogitsJob& job, const Element* values, std::int64_t row, float most) {
-    const float log_sum = log_of(sum_of_powers(values, job.logits.columns, most, job.inverse_temperature));
+    const float sum = sum_of_powers(values, job.logits.columns, most, job.inverse_temperature);
+    const float log_sum = log_of(sum);
     job.results[row] = log_sum - (widen(values[job.tokens[row]]) - most) * job.inverse_temperature;
+    if (job.entropies != nullptr) {
+      job.entropies[row] = log_sum - sum_of_weighed(values, job.logits.columns, most, job.inverse_temperature) / sum;
+      write_gradient_with_entropy(job, values, row, most * job.inverse_temperature + log_sum);
+      return;
+    }
     write_gradient(job, values, row, most * job.inverse_temperature + log_sum,
                    -job.loss_weights[row] * job.inverse_temperature);
   }

@@ -60,7 +60,9 @@ struct LogitsJob {
   float* results = nullptr;
   std::int64_t* indices = nullptr;
   void* gradient = nullptr;
-  const float* loss_weights = nullptr;  // of loss, one for each row
+  const float* loss_weights = nullptr;     // of loss, one for each row
+  const float* entropy_weights = nullptr;  // likewise; null: entropies count for nothing
+  float* entropies = nullptr;              // where they do
 };
 
 // Elements of one row.

@@ -95,11 +95,12 @@ void CausalModel::declare(ParameterList& list, const LoadOptions& options) {
   if (!has_head()) return;
   list.begin_unit(last_unit());
   final_norm_ = roles.norm(spec::TensorRole::final_norm);
-  if (keeps_head && !config_.tied) {
+  if (keeps_head && !config_.tied && config_.predicts_tokens()) {
     const auto [weight, id] = roles.weight(spec::TensorRole::head);
     head_ = weight;
     head_id_ = id;
   }
+  if (config_.score) score_ = roles.linear({spec::TensorRole::score});
 }
 
 void CausalModel::declare_blocks(ParameterList& list, const LoadOptions& options) {

@@ -62,6 +62,7 @@ class CausalModel {
   const spec::ModelConfig& config() const { return config_; }
   at::ScalarType type() const { return type_; }
   LayerRange layers() const { return layers_; }
+  // What comes after the layers.
   bool has_head() const { return layers_.last == config_.layers; }
   // Whether all its parameters stay on the device.
   bool is_resident() const { return is_resident_ && home_->is_whole(); }
@@ -122,9 +123,14 @@ class CausalModel {
   // The final norm of any of these rows, and the head's logits of the result.
   at::Tensor final_norm(const at::Tensor& hidden) const;
   at::Tensor head_logits(const at::Tensor& normed) const;
+  // The numbers that a head for scores gives: [rows, outputs] (spec::ModelConfig::score).
+  at::Tensor head_scores(const at::Tensor& normed) const;
   // sequence_rows: how many of normed's rows each sequence has. Returns the gradient of normed.
   at::Tensor head_backward(const at::Tensor& normed, const at::Tensor& logits_gradient,
                            std::span<const std::int64_t> sequence_rows, ParameterAccess& access) const;
+  // The same from the gradient of the scores.
+  at::Tensor score_backward(const at::Tensor& normed, const at::Tensor& scores_gradient,
+                            std::span<const std::int64_t> sequence_rows, ParameterAccess& access) const;
   // The gradient of the hidden rows, from that of all normed ones; nothing more comes for the head.
   at::Tensor final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient, ParameterAccess& access) const;
   // Blocks and embedding. The tape is emptied.
@@ -154,7 +160,8 @@ class CausalModel {
   std::optional<tensor::Weight> positions_;  // where they are learned
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm final_norm_;
-  tensor::Weight head_;
+  tensor::Weight head_;  // where tokens are predicted, and not by the embedding
+  Linear score_;         // where there are scores
   bool is_resident_ = true;
   ParameterAccess* home_ = &resident();
   std::optional<ParameterVisits> embedding_visits_;  // it does not stay here

@@ -118,6 +118,20 @@ at::Tensor CausalModel::head_backward(const at::Tensor& normed, const at::Tensor
   return ops_->primitives->linear_input_gradient(head(), logits_gradient);
 }
 
+at::Tensor CausalModel::head_scores(const at::Tensor& normed) const {
+  return ops_->primitives->linear(score_.weight, score_.bias, normed);
+}
+
+at::Tensor CausalModel::score_backward(const at::Tensor& normed, const at::Tensor& scores_gradient,
+                                       std::span<const std::int64_t> sequence_rows, ParameterAccess& access) const {
+  if (const auto sum = access.gradient(score_.weight_id); sum.wanted())
+    ops_->training->add_product(sum, scores_gradient, normed, sequence_rows);
+  if (score_.bias.defined())
+    if (const auto sum = access.gradient(score_.bias_id); sum.wanted())
+      ops_->training->add_rows(sum, scores_gradient);
+  return ops_->primitives->linear_input_gradient(score_.weight, scores_gradient);
+}
+
 at::Tensor CausalModel::final_norm_backward(ModelTape& tape, const at::Tensor& normed_gradient,
                                             ParameterAccess& access) const {
   const at::Tensor hidden = std::move(tape.last_hidden);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bit_mix.hpp"
+#include "checkpoint/adapters/adapted_source.hpp"
 #include "spec/model/model_shape.hpp"
 #include "tensor/element_types.hpp"
 #include "tensor/torch.hpp"
@@ -111,6 +112,14 @@ Result<void> RandomSource::read(std::string_view name, const TensorSlice& slice,
   return {};
 }
 
+RandomTensor random_tensor(const spec::ModelShape& shape, spec::TensorId id) {
+  const spec::TensorShape& tensor = shape.at(id);
+  RandomTensor made{shape.path(id), tensor.dimensions, std::nullopt, 0.02F * std::sqrt(3.0F)};
+  if (tensor.bias) made.constant = 0;
+  else if (spec::is_norm(tensor.role)) made.constant = 1;
+  return made;
+}
+
 }  // namespace
 
 std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelConfig& config, std::uint64_t seed) {
@@ -119,16 +128,23 @@ std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelCo
   for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
     const spec::TensorShape& tensor = shape.tensors[i];
     if (tensor.kind == spec::TensorKind::derived || tensor.same_as) continue;
-    RandomTensor made{shape.path(spec::TensorId{i}), tensor.dimensions, std::nullopt, 0.02F * std::sqrt(3.0F)};
-    if (tensor.bias) made.constant = 0;
-    else if (spec::is_norm(tensor.role)) made.constant = 1;
-    tensors.push_back(std::move(made));
+    tensors.push_back(random_tensor(shape, spec::TensorId{i}));
   }
   auto source = std::make_unique<RandomSource>(std::move(tensors), seed);
   for (std::size_t i = 0; i < shape.tensors.size(); ++i)
     if (const auto first = shape.tensors[i].same_as)
       source->add_name(shape.path(spec::TensorId{i}), shape.path(*first));
   return source;
+}
+
+std::unique_ptr<checkpoint::TensorSource> with_fresh_head(std::unique_ptr<checkpoint::TensorSource> source,
+                                                          const spec::ModelShape& shape, std::uint64_t seed) {
+  std::vector<RandomTensor> tensors;
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+    if (shape.tensors[i].role == spec::TensorRole::score) tensors.push_back(random_tensor(shape, spec::TensorId{i}));
+  std::vector<std::unique_ptr<checkpoint::TensorSource>> fresh;
+  fresh.push_back(std::make_unique<RandomSource>(std::move(tensors), seed));
+  return checkpoint::with_adapters(std::move(source), std::move(fresh));
 }
 
 std::unique_ptr<checkpoint::TensorSource> make_fresh_adapters(std::span<const Parameter> parameters,

@@ -10,11 +10,17 @@
 #include "checkpoint/tensor_source.hpp"
 #include "model/parameter.hpp"
 #include "spec/model/model_config.hpp"
+#include "spec/model/model_shape.hpp"
 
 namespace muster::model {
 
 // Norms' weights are 1, biases 0; all other numbers are spread evenly with a standard deviation of 0.02.
 std::unique_ptr<checkpoint::TensorSource> make_random_source(const spec::ModelConfig& config, std::uint64_t seed);
+
+// The source, and the head for scores of a model with this shape, of which the source has none: as make_random_source
+// has it.
+std::unique_ptr<checkpoint::TensorSource> with_fresh_head(std::unique_ptr<checkpoint::TensorSource> source,
+                                                          const spec::ModelShape& shape, std::uint64_t seed);
 
 // By the names of magnitudes: float32 [rows], on the host.
 using RowLengths = std::map<std::string, at::Tensor, std::less<>>;

@@ -60,6 +60,7 @@ Result<JudgeOne> function_of(spec::RewardFunction function, const spec::RewardOp
       return match_format(options.format, options.format_match);
     case program:
     case code_tests:
+    case model:
       break;  // they judge in batches
   }
   throw std::logic_error("a reward function without a place");
@@ -112,7 +113,7 @@ Result<std::vector<Judged>> Judge::judge(std::span<const Answered> answers) {
   return judged;
 }
 
-Result<Judge> make_judge(const spec::RewardOptions& options, Report report) {
+Result<Judge> make_judge(const spec::RewardOptions& options, Report report, std::unique_ptr<Part> model) {
   if (options.functions.empty())
     return bad_input("no reward function is named", "reward.functions=[exact], or others of docs/rewards.md");
   if (!options.weights.empty() && options.weights.size() != options.functions.size())
@@ -133,6 +134,10 @@ Result<Judge> make_judge(const spec::RewardOptions& options, Report report) {
       auto made = make_code_part(options, report);
       if (!made) return made.error();
       part = std::move(*made);
+    } else if (function == spec::RewardFunction::model) {
+      if (!model)
+        return bad_input("reward.functions has model, and there is no reward model", "reward.model=FOLDER names it");
+      part = std::move(model);
     } else {
       auto judge = function_of(function, options);
       if (!judge) return judge.error();

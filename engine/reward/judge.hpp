@@ -27,6 +27,7 @@ struct Answered {
   std::int64_t tokens = 0;  // with the end token
   bool ended = false;       // with its end token
   std::int64_t room = 0;    // the most tokens it could have had
+  std::span<const std::int32_t> ids = {};  // of its tokens
 };
 
 struct Judged {
@@ -68,7 +69,8 @@ class Judge {
 // What users are told meanwhile: that a program was started again, and why. Empty: to standard error.
 using Report = std::function<void(const std::string&)>;
 
-// Refused: settings that contradict each other, an expression that is none. No program is started before it is asked.
-Result<Judge> make_judge(const spec::RewardOptions& options, Report report = {});
+// model: the function of that name, which has tensors; needed where the settings name it. Refused: settings that contradict
+// each other, an expression that is none. No program is started before it is asked.
+Result<Judge> make_judge(const spec::RewardOptions& options, Report report = {}, std::unique_ptr<Part> model = nullptr);
 
 }  // namespace muster::reward

@@ -99,6 +99,19 @@ class CpuTrainingOps final : public TrainingOps {
     return losses;
   }
 
+  LossAndEntropy cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                               const at::Tensor& entropy_weights, double temperature) override {
+    const at::Tensor tokens = checked_targets(logits, targets), factors = weights.contiguous(),
+                     entropy_factors = entropy_weights.contiguous();
+    logits = logits.contiguous();
+    LossAndEntropy found{at::empty({logits.size(0)}, at::kFloat), at::empty({logits.size(0)}, at::kFloat)};
+    kernels::cross_entropy(*team_, kernel_logits(logits), tokens.const_data_ptr<std::int64_t>(),
+                           factors.const_data_ptr<float>(),
+                           {entropy_factors.const_data_ptr<float>(), found.entropies.mutable_data_ptr<float>()},
+                           found.losses.mutable_data_ptr<float>(), logits.mutable_data_ptr(), temperature);
+    return found;
+  }
+
   at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) override {
     const at::Tensor tokens = checked_targets(logits, targets), values = logits.contiguous();
     at::Tensor chances = at::empty({logits.size(0)}, at::kFloat);

@@ -64,6 +64,12 @@ class TrainingOps {
   // logits / temperature: [rows], float32; the numbers that scoring gives.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
                                    double temperature) = 0;
+  // The same with Σ entropy_weights[row] · entropy[row] less, the entropy being that of the softmax, in nats.
+  struct LossAndEntropy {
+    at::Tensor losses, entropies;  // [rows], float32
+  };
+  virtual LossAndEntropy cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                                       const at::Tensor& entropy_weights, double temperature) = 0;
   // The losses alone, the same bits; the logits stay.
   virtual at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) = 0;
 

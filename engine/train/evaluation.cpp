@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "train/exact_loss.hpp"
+#include "train/extremes.hpp"
 #include "train/memory_use.hpp"
 #include "train/progress_sign.hpp"
 
@@ -91,7 +92,8 @@ void Evaluation::take_sums(const at::Tensor& sums, EvaluationResult& result) con
   const auto names = passes_->objective().metrics();
   const std::int64_t normalizer = passes_->objective().normalizer(totals_);
   result.all.tokens = totals_.trained_tokens;
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  const std::size_t summed = names.size() - passes_->objective().extremes().size();
+  for (std::size_t i = 0; i < summed; ++i) {
     const LossSum sum = loss_of(sums.narrow(0, static_cast<std::int64_t>(i) * loss_parts, loss_parts));
     const double mean = sum.bad > 0 ? std::numeric_limits<double>::quiet_NaN() : sum.mean(normalizer);
     if (i == 0) {
@@ -102,6 +104,15 @@ void Evaluation::take_sums(const at::Tensor& sums, EvaluationResult& result) con
     if (!result.all.metrics) result.all.metrics.emplace();
     result.all.metrics->push_back({"eval_" + std::string(names[i]), mean});
   }
+}
+
+void Evaluation::take_extremes(EvaluationResult& result) const {
+  if (!dataset_) return;
+  const std::vector<double> found = extremes_over_ranks(*passes_, place_.ranks);
+  if (!result.all.metrics) return;
+  const auto names = passes_->objective().metrics().last(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    result.all.metrics->push_back({"eval_" + std::string(names[i]), found[i]});
 }
 
 EvaluationResult Evaluation::measure() {
@@ -122,6 +133,7 @@ EvaluationResult Evaluation::measure() {
   const at::Tensor host = at::cat({sums, all_right}).cpu();
   place_.ranks.check();
   take_sums(host, result);
+  take_extremes(result);
   if (questions_) {
     result.all.correct = host[-1].item<std::int64_t>();
     result.all.questions = std::ssize(questions());

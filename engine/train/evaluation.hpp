@@ -63,6 +63,7 @@ class Evaluation {
   // The metrics of the whole dataset.
   std::optional<at::Tensor> visit_all();
   void take_sums(const at::Tensor& sums, EvaluationResult& result) const;
+  void take_extremes(EvaluationResult& result) const;
 
   EvaluationContext place_;
   std::int64_t micro_batch_ = 1;

@@ -1,11 +1,16 @@
 #include "train/export_weights.hpp"
 
+#include <algorithm>
+
 #include "system/disk_space.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "checkpoint/export_model.hpp"
+#include "spec/model/adapters/adapter_config.hpp"
 #include "spec/model/model_source.hpp"
+#include "spec/model/value_head_file.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
+#include "train/value_head.hpp"
 
 namespace muster::train {
 namespace {
@@ -29,11 +34,18 @@ std::filesystem::path folder_of(const wire::TrainTask& task) {
   return std::filesystem::path(task.run_folder) / "model";
 }
 
+// A head for values has a file of its own, which PEFT passes over.
+spec::AdapterOptions exported_adapter(const wire::TrainTask& task) {
+  spec::AdapterOptions options = *task.adapters;
+  if (task.critic) std::erase(options.saved_modules, "v_head");
+  return options;
+}
+
 // What a finished run leaves, by all ranks of the first copy: these tensors, in this order.
 Result<std::vector<checkpoint::TensorDeclaration>> exported_tensors(const wire::TrainTask& task,
-                                                                    const spec::ModelShape& shape) {
-  if (task.adapters) return checkpoint::tensors_of_adapter(shape, *task.adapters);
-  return checkpoint::tensors_to_export(shape, exported_type(task));
+                                                                    const spec::ModelDescription& model) {
+  if (task.adapters) return checkpoint::tensors_of_adapter(model.shape, exported_adapter(task));
+  return checkpoint::tensors_to_export(model.shape, exported_type(task));
 }
 
 // A folder is named by its whole path, so that the adapter may be moved; a model's name stays one.
@@ -43,24 +55,37 @@ std::string name_of_base(const std::string& model) {
   return failed ? model : whole.string();
 }
 
+// What texts are padded with, unless texts end with it, too.
+std::optional<std::int64_t> padding_of(const chat::ModelText& text) {
+  const auto named = text.special_tokens().find("pad_token");
+  if (named == text.special_tokens().end()) return std::nullopt;
+  const auto id = text.tokenizer().find(named->second);
+  if (!id || std::ranges::find(text.end_tokens(), *id) != text.end_tokens().end()) return std::nullopt;
+  return *id;
+}
+
 // As a folder that PEFT loads, with the tokenizer beside it.
-Result<ByteCount> write_adapter(const wire::TrainTask& task, const spec::ModelShape& shape,
+Result<ByteCount> write_adapter(const wire::TrainTask& task, const spec::ModelDescription& model,
                                 const checkpoint::ExportRequest& request, const checkpoint::PullTensor& pull) {
   checkpoint::AdapterExport adapter{.folder = request.folder, .replace = true, .texts = request.texts, .config = {}};
   std::erase_if(adapter.texts, [](const checkpoint::NamedText& text) {
     return text.name == "config.json" || text.name == "generation_config.json";
   });
-  adapter.config.options = *task.adapters;
+  adapter.config.options = exported_adapter(task);
   adapter.config.base_model = name_of_base(task.model);
-  return checkpoint::write_adapter(adapter, shape, pull);
+  if (!model.config.predicts_tokens()) adapter.config.task = spec::classification_task;
+  return checkpoint::write_adapter(adapter, model.shape, pull);
 }
 
 }  // namespace
 
-Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            const ExportContext& place) {
+Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescription& trained, const chat::ModelText& text,
+                            const StateTransfer& transfer, const ExportContext& place) {
   checkpoint::ExportRequest request;
-  auto tensors = exported_tensors(task, shape);
+  const spec::ModelDescription model = without_value_head(trained);
+  std::optional<checkpoint::NamedText> values;
+  if (task.critic) values = bring_value_head(trained.shape, transfer, place.rank);
+  auto tensors = exported_tensors(task, model);
   if (!tensors) return tensors.error();
   request.tensors = std::move(*tensors);
   if (place.rank != 0) {
@@ -74,6 +99,9 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape&
   auto texts = checkpoint::texts_of_model(*files, exported_type(task));
   if (!texts) return texts.error();
   request.texts = std::move(*texts);
+  if (values) request.texts.push_back(std::move(*values));
+  if (!model.config.predicts_tokens() && !task.adapters)
+    if (auto named = checkpoint::name_classifier(request.texts, model.config, padding_of(text)); !named) return named;
   if (auto room = await_room(request, task, place); !room) return room;
   ProgressSign sign(place.tell, "writing the model", std::ssize(request.tensors));
   std::int64_t written = 0;
@@ -83,7 +111,7 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape&
                             at::from_blob(out.data(), {tensor.dimensions.elements()}, tensor::to_torch(tensor.type)));
     return {};
   };
-  const auto done = task.adapters ? write_adapter(task, shape, request, pull) : checkpoint::export_model(request, pull);
+  const auto done = task.adapters ? write_adapter(task, model, request, pull) : checkpoint::export_model(request, pull);
   if (!done) return done.error();
   return {};
 }

@@ -3,7 +3,8 @@
 
 #include <functional>
 
-#include "spec/model/model_shape.hpp"
+#include "chat/model_text.hpp"
+#include "spec/model/model_source.hpp"
 #include "train/state_transfer.hpp"
 #include "wire/event.hpp"
 #include "wire/train_task.hpp"
@@ -16,7 +17,7 @@ struct ExportContext {
 };
 
 // Rank 0 writes; all ranks of the first copy call it.
-Result<void> export_weights(const wire::TrainTask& task, const spec::ModelShape& shape, const StateTransfer& transfer,
-                            const ExportContext& place);
+Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescription& model, const chat::ModelText& text,
+                            const StateTransfer& transfer, const ExportContext& place);
 
 }  // namespace muster::train

@@ -62,19 +62,36 @@ at::Tensor HeadPass::log_probabilities() {
   return at::cat(losses).neg_();
 }
 
-HeadPass::Backward HeadPass::backward(const at::Tensor& weights, model::ParameterAccess& access) {
+at::Tensor HeadPass::scores() { return model_.head_scores(normed_).to(at::kFloat); }
+
+HeadPass::Backward HeadPass::backward(const Weights& weights, model::ParameterAccess& access) {
   at::Tensor normed_gradient = at::empty_like(normed_);
-  std::vector<at::Tensor> losses;
+  std::vector<at::Tensor> losses, entropies;
   for (const Part& part : parts_) {
     const auto rows_of = [&part](const at::Tensor& all) { return all.narrow(0, part.first, part.count); };
-    const at::Tensor normed = rows_of(normed_);
-    at::Tensor logits = model_.head_logits(normed);
-    losses.push_back(ops_.training->cross_entropy(logits, rows_of(targets_), rows_of(weights), temperature_));
-    rows_of(normed_gradient).copy_(model_.head_backward(normed, logits, part.pieces, access));
+    const at::Tensor normed = rows_of(normed_), gradient = rows_of(normed_gradient);
+    if (weights.tokens.defined()) {
+      at::Tensor logits = model_.head_logits(normed);
+      if (weights.entropies.defined()) {
+        auto found = ops_.training->cross_entropy(logits, rows_of(targets_), rows_of(weights.tokens),
+                                                  rows_of(weights.entropies), temperature_);
+        losses.push_back(std::move(found.losses));
+        entropies.push_back(std::move(found.entropies));
+      } else {
+        losses.push_back(
+            ops_.training->cross_entropy(logits, rows_of(targets_), rows_of(weights.tokens), temperature_));
+      }
+      gradient.copy_(model_.head_backward(normed, logits, part.pieces, access));
+    }
+    if (!weights.scores.defined()) continue;
+    const at::Tensor of_scores = rows_of(weights.scores).to(normed.scalar_type());
+    const at::Tensor through = model_.score_backward(normed, of_scores, part.pieces, access);
+    weights.tokens.defined() ? gradient.add_(through) : gradient.copy_(through);
   }
   at::Tensor gradient = at::zeros_like(hidden_);
   gradient.index_copy_(0, rows_, normed_gradient);
-  return {at::cat(losses).neg_(), std::move(gradient)};
+  return {losses.empty() ? at::Tensor() : at::cat(losses).neg_(), entropies.empty() ? at::Tensor() : at::cat(entropies),
+          std::move(gradient)};
 }
 
 }  // namespace muster::train

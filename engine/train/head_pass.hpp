@@ -25,12 +25,22 @@ class HeadPass {
 
   // ln of the probability of each trained row's target: float32 [trained rows].
   at::Tensor log_probabilities();
-  // Adds the head's gradients of Σ weights[row] · loss[row]; weights: [trained rows].
-  struct Backward {
-    at::Tensor log_probabilities;
-    at::Tensor normed_gradient;  // of the final norm's result, of all hidden rows
+  // What the head for scores gives of each trained row: float32 [trained rows, outputs].
+  at::Tensor scores();
+  // What is differentiated: Σ tokens[row] · loss[row] − Σ entropies[row] · entropy[row] + Σ scores[row, output] ·
+  // score[row, output]. Undefined: nothing.
+  struct Weights {
+    at::Tensor tokens;     // float32 [trained rows]
+    at::Tensor entropies;  // likewise, where tokens have weights
+    at::Tensor scores;     // float32 [trained rows, outputs]
   };
-  Backward backward(const at::Tensor& weights, model::ParameterAccess& access);
+  struct Backward {
+    at::Tensor log_probabilities;  // where tokens have weights
+    at::Tensor entropies;          // where these do
+    at::Tensor normed_gradient;    // of the final norm's result, of all hidden rows
+  };
+  // Adds the heads' gradients.
+  Backward backward(const Weights& weights, model::ParameterAccess& access);
 
  private:
   // Pieces that go through the head together.

@@ -8,6 +8,7 @@
 
 #include "base/bit_mix.hpp"
 #include "train/abandon_pass.hpp"
+#include "train/extremes.hpp"
 #include "train/gradient_norm.hpp"
 #include "train/memory_use.hpp"
 
@@ -121,6 +122,7 @@ StepOutcome OptimizerStep::compute(const data::LoadedStep& loaded, double loss_s
   strategy.check_ranks();
   StepOutcome found;
   found.metrics = means_of(host.narrow(0, 0, sums.numel()), objective().normalizer(loaded.totals));
+  for (const double extreme : extremes_over_ranks(passes_, context_.ranks)) found.metrics.push_back(extreme);
   found.leaves = host[leaving].item<std::int64_t>() > 0;
   found.ran_out = host[short_of_memory].item<std::int64_t>() > 0;
   found.norm = std::sqrt(squares) / loss_scale;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -27,6 +28,8 @@ class StepSource {
   // The next step's; waits until they are there. LoadedStep::end is where the one after it begins. An Error is every
   // rank's.
   virtual Result<SourcedStep> next() = 0;
+  // Where the run stands after that step, from which the next one continues. metrics: of its objective.
+  virtual data::BatchCursor settle(const data::LoadedStep& step, std::span<const double>) { return step.end; }
   // Continues from there, with this many units in a pass of a rank.
   virtual void seek(data::BatchCursor cursor, std::int64_t micro_batch) = 0;
 };

@@ -9,6 +9,7 @@
 #include "parallel/frozen_bytes.hpp"
 #include "tensor/element_types.hpp"
 #include "train/progress_sign.hpp"
+#include "train/value_head.hpp"
 
 namespace muster::train {
 namespace {
@@ -22,17 +23,20 @@ optimizer::OptimizerSettings optimizer_settings(const wire::OptimizerOptions& op
           .momentum = options.momentum};
 }
 
-Result<std::unique_ptr<checkpoint::TensorSource>> open_model(const wire::TrainTask& task,
-                                                             const spec::ModelConfig& base, std::uint64_t seed) {
-  if (task.random_weights) return model::make_random_source(base, seed);
-  return checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
+// shape: of the model as it is trained.
+Result<std::unique_ptr<checkpoint::TensorSource>> open_model(const wire::TrainTask& task, const spec::ModelConfig& base,
+                                                             const spec::ModelShape& shape, std::uint64_t seed) {
+  auto source = task.random_weights ? Result(model::make_random_source(base, seed))
+                                    : checkpoint::open_checkpoint(task.model, spec::model_search_from_environment());
+  if (!source) return source;
+  return with_heads(std::move(*source), task, shape, seed);
 }
 
 // Weights that are trained are plain.
 Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::ModelDescription& description,
                                     const spec::ModelConfig& base, std::uint64_t seed) {
   if (!task.adapters) return model::WeightForms();
-  const auto source = open_model(task, base, seed);
+  const auto source = open_model(task, base, description.shape, seed);
   if (!source) return source.error();
   auto forms = model::forms_of_weights(description.shape, **source, task.weights);
   if (!forms) return forms;
@@ -65,6 +69,7 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();
   Described described{description->config, std::move(*description)};
+  if (task.fresh_head) described.model = spec::with_score_head(std::move(described.model), *task.fresh_head);
   if (task.adapters) described.model = spec::beside_adapters(std::move(described.model), *task.adapters);
   auto text = chat::read_model_text(task.model, search);
   if (!text) return text.error();
@@ -92,7 +97,7 @@ Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
 }
 
 Result<std::unique_ptr<checkpoint::TensorSource>> TrainedModel::open_weights() const {
-  return open_model(task_, base_, context_.seed);
+  return open_model(task_, base_, description_.shape, context_.seed);
 }
 
 Result<void> TrainedModel::fill_frozen(bool fresh) {
@@ -130,9 +135,12 @@ void TrainedModel::hand_around(model::UnitId unit, int reader) {
 
 Result<void> TrainedModel::read_weights() {
   if (task_.adapter) {
-    const auto adapter = checkpoint::open_adapter(*task_.adapter, description_.shape);
+    auto adapter = checkpoint::open_adapter(*task_.adapter, description_.shape);
     if (!adapter) return adapter.error();
-    return fill_from(reader_of(*adapter->tensors));
+    if (!task_.critic) return fill_from(reader_of(*adapter->tensors));
+    const auto whole = with_heads(std::move(adapter->tensors), task_, description_.shape, context_.seed);
+    if (!whole) return whole.error();
+    return fill_from(reader_of(**whole));
   }
   auto source = open_weights();
   if (!source) return source.error();

@@ -116,7 +116,7 @@ Result<std::unique_ptr<Objective>> Loop::open_prompts() {
   auto steps = make_rollout_steps(task_, context_, *trained_);
   if (!steps) return steps.error();
   steps_ = std::move(*steps);
-  return make_objective(task_.algorithm, {.policy = task_.policy});
+  return make_objective(task_.algorithm, {.policy = task_.policy, .critic = task_.critic});
 }
 
 Result<void> Loop::check_data(const data::Dataset& dataset) const {
@@ -130,17 +130,24 @@ Result<void> Loop::check_data(const data::Dataset& dataset) const {
 Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dataset& dataset) {
   auto reference = reference_of(dataset, task_.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                          .reward_model = task_.reward_model,
+                                          .reference = std::move(*reference)});
 }
 
 Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
   if (!task_.evaluation.data || !task_.evaluation.reference)
-    return make_objective(task_.algorithm, {.preferences = task_.preferences, .policy = task_.policy});
+    return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                            .policy = task_.policy,
+                                            .critic = task_.critic,
+                                            .reward_model = task_.reward_model});
   const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto reference = reference_of(*dataset, task_.evaluation.reference);
   if (!reference) return reference.error();
-  return make_objective(task_.algorithm, {.preferences = task_.preferences, .reference = std::move(*reference)});
+  return make_objective(task_.algorithm, {.preferences = task_.preferences,
+                                          .reward_model = task_.reward_model,
+                                          .reference = std::move(*reference)});
 }
 
 Result<SampleScores> Loop::reference_of(const data::Dataset& dataset, const std::optional<std::string>& file) {
@@ -216,7 +223,7 @@ Result<bool> Loop::step() {
   const double rate = schedule_.rate(position_.step + 1);
   update(found, rate);
   ++position_.step;
-  position_.cursor = loaded.end;
+  position_.cursor = steps_->settle(loaded, found.metrics);
   tell_step(*sourced, found, rate, scale);
   if (scales_loss(task_)) position_.scaler.update(found.finite);
   if (auto done = after_step(found.leaves); !done) return done.error();
@@ -322,7 +329,7 @@ Result<void> Loop::after_step(bool leaves) {
 }
 
 Result<void> Loop::export_model() {
-  return export_weights(task_, trained_->description().shape, trained_->transfer(),
+  return export_weights(task_, trained_->description(), trained_->text(), trained_->transfer(),
                         {context_.ranks.rank(), context_.tell});
 }
 

@@ -33,6 +33,14 @@ Result<void> check_weights(const plan::Question& question, const spec::ModelSpec
                std::string(remedy)};
 }
 
+Result<void> check_predicts_tokens(const spec::ModelDescription& model) {
+  if (model.config.predicts_tokens()) return {};
+  return Error{Error::Kind::bad_input,
+               fmt::format("{} is a {}: it scores texts, and has no head that predicts tokens", model.name,
+                           model.shape.modules.front().class_name),
+               "name a causal language model; what scores can judge answers (reward.model)"};
+}
+
 std::optional<gpu::SelectionRequest> gpus_of(const plan::Plan& plan) {
   gpu::SelectionRequest selection;
   for (const plan::RankPlan& rank : plan.ranks) {

@@ -36,6 +36,9 @@ planning::PlanRequest inference_request(spec::RunSpec settings);
 // Refuses a model without weights, unless they are random. remedy: what to do then.
 Result<void> check_weights(const plan::Question& question, const spec::ModelSpec& model, std::string_view remedy);
 
+// Refuses a classifier, from which no answers come and whose tokens have no probabilities.
+Result<void> check_predicts_tokens(const spec::ModelDescription& model);
+
 // The GPUs of the ranks, each once, in the order of the ranks; absent: CPU ranks.
 std::optional<gpu::SelectionRequest> gpus_of(const plan::Plan& plan);
 

@@ -48,7 +48,8 @@ void add_whole_modules(Adapters& adapters, const spec::ModelShape& shape, const 
     adapters.whole[number(id)] = true;
     if (!spec::has_coded_states(tensor.elements(), spec::is_embedding(tensor.role)))
       adapters.uncoded += tensor.elements();
-    if (tensor.role == spec::TensorRole::head) adapters.block.whole_head = true;
+    const bool is_head = tensor.role == spec::TensorRole::head || tensor.role == spec::TensorRole::score;
+    if (is_head) adapters.block.whole_head = true;
     if (tensor.layer && tensor.dimensions.rank == 2) consider(tensor.elements());
   }
   for (const std::vector<spec::TensorId>& group : spec::read_together(shape)) {

@@ -50,7 +50,7 @@ std::string strategy_words(const Layout& layout) {
 std::string_view name(Component component) {
   constexpr std::array<std::string_view, component_count> names{
       "weights",   "quantization",    "buffers", "master_weights", "gradients", "optimizer",
-      "adapters",  "reference", "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
+      "adapters",  "reference", "reward_model", "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
       "workspace", "allocator_slack", "nccl",    "cuda_context"};
   return names[static_cast<std::size_t>(component)];
 }
@@ -295,6 +295,8 @@ StepRequest step_request(const spec::ModelConfig& config, const ModelWeight& wei
   request.grouped = config.kv_heads != config.heads;
   request.intermediate = divided(config.intermediate, parts);
   request.vocabulary = divided(config.vocabulary, parts);
+  if (config.predicts_tokens()) request.head_outputs = request.vocabulary;
+  if (config.score) request.head_outputs += config.score->outputs;
   request.layers = share.layers;
   request.has_embedding = share.embedding;
   request.has_head = share.head;
@@ -365,6 +367,7 @@ void add_states(DeviceMemory& memory, const ModelWeight& weight, const Workload&
   if (workload.reference)
     memory[Component::reference] =
         workload.packed ? share.parameter_bytes : share.parameters * compute_width(workload);
+  memory[Component::reward_model] = workload.reward_model;
   if (!training) {
     memory[Component::adapters] = adapters * compute_width(workload);
     return;

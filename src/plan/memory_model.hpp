@@ -22,6 +22,7 @@ enum class Component {
   optimizer,
   adapters,  // their weights, gradients and optimizer
   reference,  // weights of what a policy is held to
+  reward_model,  // weights of what judges its answers
   activations,
   logits,
   kv_cache,
@@ -33,7 +34,7 @@ enum class Component {
   nccl,
   context,
 };
-inline constexpr std::size_t component_count = 17;
+inline constexpr std::size_t component_count = 18;
 std::string_view name(Component component);  // "kv_cache"
 // Whether PyTorch's allocator counts it: max_memory_allocated.
 constexpr bool is_allocated(Component component) { return component < Component::slack; }

@@ -68,11 +68,11 @@ class StepBytes {
 
   std::int64_t loss_rows() const { return std::min(tokens_, request_.on_cpu ? loss_rows_on_cpu : loss_rows_on_gpu); }
   // Replaced by their gradient in place; exact sums on GPUs read rows that begin at a cache line, and copy others.
-  std::int64_t logits() const { return loss_rows() * request_.vocabulary * width_ * (adds_head() ? 2 : 1); }
+  std::int64_t logits() const { return loss_rows() * request_.head_outputs * width_ * (adds_head() ? 2 : 1); }
   // In addition to them: the gradient of the rows, and what is added to the head's sum.
   std::int64_t head() const {
     return (request_.weighed ? tokens_ * numbers_of_weighed * float_width : 0) + loss_rows() * request_.hidden * width_ +
-           (adds_head() ? request_.vocabulary * request_.hidden * float_width : 0);
+           (adds_head() ? request_.head_outputs * request_.hidden * float_width : 0);
   }
 
  private:
@@ -335,7 +335,7 @@ std::vector<Moment> muster_inference(const StepRequest& request, std::int64_t ne
       (3 * (request.hidden + request.query + request.intermediate) + 4 * request.kv + through) * width +
       request.heads * float_width;
   const std::int64_t drawn = new_tokens > 0 ? request.batch : std::min(tokens, most_drawn);
-  const std::int64_t logits = request.has_head ? drawn * request.vocabulary * (width + float_width) : 0;
+  const std::int64_t logits = request.has_head ? drawn * request.head_outputs * (width + float_width) : 0;
   const std::int64_t cache =
       2 * request.layers * request.kv * width * request.batch * muster_cached_tokens(request.sequence + new_tokens);
   const std::int64_t unpacked = request.on_cpu ? 0 : request.unpacked;

@@ -48,6 +48,7 @@ struct StepRequest {
   bool grouped = false;           // fewer key and value heads than query heads
   std::int64_t intermediate = 0;  // of this device
   std::int64_t vocabulary = 0;    // of this device
+  std::int64_t head_outputs = 0;  // of this device: tokens that are predicted, and scores
   std::int64_t layers = 0;        // of this device
   bool has_embedding = true;
   bool has_head = true;

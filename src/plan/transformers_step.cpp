@@ -30,7 +30,7 @@ class TransformersModel {
       blocks_.push_back({weight(h, request.query), weight(h, request.kv), weight(h, request.kv),
                          weight(request.query, h), weight(h, f), weight(h, f), weight(f, h)});
     embedding_ = Parameter{request.vocabulary * h, trained, request.tied && request.has_head ? 2 : 1};
-    head_ = Parameter{request.vocabulary * h, trained};
+    head_ = Parameter{request.head_outputs * h, trained};
     positions_ = Parameter{request.sequence * h, trained};
   }
 
@@ -75,7 +75,7 @@ class TransformersModel {
   Tensor final_norm(const Tensor& hidden) { return norm(tape_, hidden); }
 
   Tensor logits(const Tensor& normed) {
-    return tape_.linear(normed, request_.tied ? embedding_ : head_, request_.hidden, request_.vocabulary, false,
+    return tape_.linear(normed, request_.tied ? embedding_ : head_, request_.hidden, request_.head_outputs, false,
                         Holding::logits);
   }
 
@@ -384,7 +384,7 @@ ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64
       const std::int64_t positions = model.caching ? request.batch : all;
       last.elements = positions * request.hidden;
       const Tensor logits = model.logits(last);
-      if (model.caching) static_cast<void>(model.tape().take(positions * request.vocabulary * wide, Holding::logits));
+      if (model.caching) static_cast<void>(model.tape().take(positions * request.head_outputs * wide, Holding::logits));
     }
   }
   heights[prompt] = meter.end_phase();
@@ -396,7 +396,7 @@ ReadingHeights infer(const StepRequest& request, std::int64_t blocks, std::int64
     heights[next_token][static_cast<std::size_t>(Holding::activations)] =
         request.kv * request.types.compute * request.batch * length;
     heights[next_token][static_cast<std::size_t>(Holding::logits)] =
-        request.has_head ? request.batch * request.vocabulary * (request.types.compute + 2 * wide) : 0;
+        request.has_head ? request.batch * request.head_outputs * (request.types.compute + 2 * wide) : 0;
   }
   return heights;
 }

@@ -47,6 +47,7 @@ struct Workload {
   std::int64_t together = 1;         // 2: pairs of answers
   bool weighed = false;              // training: weights of tokens follow from the probabilities of answers
   bool reference = false;            // training: another copy of the weights, whole on every device
+  std::int64_t reward_model = 0;     // training: bytes of one that judges answers, whole on every device
   std::int64_t accumulation = 1;     // passes per optimizer step
 };
 

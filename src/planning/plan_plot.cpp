@@ -15,8 +15,8 @@ using plan::Component;
 constexpr int left = 130, top = 56, bar_height = 26, row_height = 40, bar_length = 640, legend_row = 20;
 
 constexpr std::array<std::string_view, plan::component_count> colours{
-    "#2f5d8a", "#5b84ad", "#86a7c6", "#1f3f5f", "#b4532a", "#d98b4a", "#7a4f9a", "#3f8f5b",
-    "#6fb07f", "#9fd0a8", "#c9a227", "#e0c060", "#8a8a8a", "#c9c9c9", "#a9a9a9", "#dddddd"};
+    "#2f5d8a", "#5b84ad", "#86a7c6", "#1f3f5f", "#b4532a", "#d98b4a", "#7a4f9a", "#9a76b5",
+    "#b79ccc", "#3f8f5b", "#6fb07f", "#9fd0a8", "#c9a227", "#e0c060", "#8a8a8a", "#c9c9c9", "#a9a9a9", "#dddddd"};
 
 double in_gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 

@@ -8,8 +8,10 @@
 #include <tuple>
 
 #include "host/host_memory.hpp"
+#include "plan/round_phases.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
+#include "spec/reward_model_choice.hpp"
 #include "system/files.hpp"
 
 namespace muster::planning {
@@ -91,7 +93,27 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanReque
   auto model = plan_request.parameters ? spec::model_of_size(*plan_request.parameters, type)
                                : spec::read_model(*path, spec::model_search_from_environment(), type);
   if (!model) return model.error();
+  const bool learns_scores = plan_request.work == plan::Work::training && plan_request.spec.reward_model_options();
+  if (learns_scores && !model->config.score) *model = spec::with_score_head(std::move(*model), spec::ScoreHead());
+  const bool learns_values = plan_request.work == plan::Work::training && plan_request.spec.critic_options();
+  if (learns_values && !model->config.score) *model = spec::with_score_head(std::move(*model), {spec::ScoreUse::values, 1});
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
+}
+
+// Bytes of the one that judges answers, in the type that is computed in.
+Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::Workload& work) {
+  const auto chosen = spec::choose_reward_model(spec, spec::model_search_from_environment());
+  if (!chosen) return chosen.error();
+  if (!*chosen) return 0;
+  plan::Workload held;
+  held.weights = work.mixed_precision && work.weights == WeightType::float32 ? WeightType::bfloat16 : work.weights;
+  if (const auto& weights = (*chosen)->weights) {
+    auto packed = spec::packed_weights((*chosen)->description.shape, weights->skipped);
+    if (!packed) return packed.error();
+    held.packed = plan::PackedWeights{weights->packing, std::move(*packed)};
+  }
+  const plan::ModelWeight weight = plan::weigh((*chosen)->description.shape, held);
+  return weight.parameter_bytes + weight.buffer_bytes;
 }
 
 bool environment_expands_segments() {
@@ -324,7 +346,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
     question.workload.reference = has_reference_copy(spec);
     question.workload.together = spec::learns_from_pairs(spec.training.algorithm) ? 2 : 1;
     question.workload.weighed =
-        spec::learns_from_preferences(spec.training.algorithm) || spec::samples_answers(spec.training.algorithm);
+        spec.preference_options().has_value() || spec::samples_answers(spec.training.algorithm);
     question.batch = spec.training.batch_size;
     question.micro_batch = spec.training.micro_batch_size;
     question.accumulation = spec.training.gradient_accumulation_steps;
@@ -342,6 +364,11 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.devices = std::move(devices->taken);
   question.spare = std::move(devices->spare);
   if (auto taken = take_packing(question, plan_request); !taken) return taken.error();
+  if (training) {
+    const auto bytes = reward_model_bytes(spec, question.workload);
+    if (!bytes) return bytes.error();
+    question.workload.reward_model = *bytes;
+  }
   question.limits_given = !spec.model.max_memory.empty();
   question.cpu_limit = limit_of(spec.model.max_memory, "cpu");
   question.disk_limit = limit_of(spec.model.max_memory, "disk");
@@ -359,6 +386,17 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
     question.constants = *constants;
   }
   return question;
+}
+
+void add_phases_of_rounds(const spec::RunSpec& spec, const plan::Question& question, plan::Plan& plan) {
+  const auto policy = spec.policy_options();
+  if (!policy || question.workload.implementation != plan::Implementation::muster) return;
+  plan::add_phases(question,
+                   {.answers = policy->answers,
+                    .most_tokens = policy->most_tokens,
+                    .side_by_side = spec.generation.batch_size,
+                    .scores = policy->beta > 0},
+                   plan);
 }
 
 }  // namespace muster::planning

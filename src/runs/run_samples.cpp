@@ -62,7 +62,7 @@ Result<SampledRound> read_samples(const store::RunFolder& run, std::optional<std
   const std::set<std::int64_t> rounds = rounds_in(folder);
   if (rounds.empty())
     return Error{Error::Kind::bad_input, fmt::format("{} has no sampled answers", run.path().string()),
-                 "they come with training.algorithm=grpo or rloo"};
+                 "they come with training.algorithm=grpo, rloo or ppo"};
   SampledRound found;
   found.round = round.value_or(*rounds.rbegin());
   if (!rounds.contains(found.round))

@@ -9,8 +9,8 @@ namespace muster::spec {
 enum class Capability {
   training,
   generation,
-  critics,
   environments,
+  trajectories,
   value_guidance,
   quantized_loading,
   low_rank_adapters,

@@ -73,6 +73,44 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
 }
 
+// The same said twice, in other words.
+void find_schedule_contradictions(const TrainingSpec& training, const auto& report) {
+  if (training.num_iterations && training.max_steps)
+    report("training.num_iterations", fmt::format("is {}, and training.max_steps {}", *training.num_iterations, *training.max_steps),
+           "keep one of the two");
+  if (training.num_iterations && training.num_epochs)
+    report("training.num_iterations", fmt::format("is {}, and training.num_epochs {}", *training.num_iterations, *training.num_epochs),
+           "keep one of the two");
+  if (training.eval_every && training.eval_steps)
+    report("training.eval_every", fmt::format("is {}, and training.eval_steps {}", *training.eval_every, *training.eval_steps),
+           "keep one of the two");
+  if (training.save_every && training.save_steps)
+    report("training.save_every", fmt::format("is {}, and training.save_steps {}", *training.save_every, *training.save_steps),
+           "keep one of the two");
+  if (training.off_by > 0 && !samples_answers(training.algorithm))
+    report("training.off_by", fmt::format("is {}, and training.algorithm={} draws no answers", training.off_by, write(training.algorithm)),
+           "leave it out");
+}
+
+void find_critic_contradictions(const RunSpec& spec, const PolicyOptions& policy, const auto& report) {
+  const PpoSpec& ppo = spec.ppo;
+  if (ppo.adaptive_kl_target && ppo.kl_coef == 0)
+    report("ppo.adaptive_kl_target", "adapts ppo.kl_coef, which is 0 and stays so", "begin with ppo.kl_coef=0.05");
+  if (const auto parts = ppo.num_mini_batches) {
+    const auto& batch = spec.training.batch_size;
+    if (batch && *batch != (policy.answers + *parts - 1) / *parts)
+      report("ppo.num_mini_batches", fmt::format("is {}, and training.batch_size {}", *parts, *batch),
+             "keep one of the two");
+    if (*parts > policy.answers)
+      report("ppo.num_mini_batches", fmt::format("is {}, and a round has {} answers", *parts, policy.answers),
+             "take fewer, or sample more: training.num_rollouts_per_iteration");
+  }
+  if (ppo.target_kl && !spec.training.max_steps && spec.training.num_epochs)
+    report("ppo.target_kl",
+           fmt::format("is {}, so that how many steps the prompts give is not known beforehand", *ppo.target_kl),
+           "training.max_steps in the place of training.num_epochs");
+}
+
 void find_policy_contradictions(const RunSpec& spec, const auto& report) {
   const GrpoSpec& grpo = spec.grpo;
   if (grpo.importance_sampling_level == RatioLevel::product)
@@ -94,6 +132,7 @@ void find_policy_contradictions(const RunSpec& spec, const auto& report) {
            fmt::format("is {}, and every prompt gets {} answers", policy->answers, policy->group),
            fmt::format("take a multiple of {}, as {}", policy->group,
                        (policy->answers + policy->group - 1) / policy->group * policy->group));
+  if (spec.training.algorithm == Algorithm::ppo) find_critic_contradictions(spec, *policy, report);
   if (policy->draws > 1 && !spec.training.max_steps && spec.training.num_epochs)
     report("grpo.max_draws", fmt::format("is {}, so that how many rounds the prompts give is not known beforehand", policy->draws),
            "training.max_steps in the place of training.num_epochs");
@@ -122,6 +161,7 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
       {RewardFunction::program, {"reward.program", "reward.program_seconds", "reward.program_restarts"}},
       {RewardFunction::code_tests,
        {"reward.code_scoring", "reward.code_seconds", "reward.code_at_once", "reward.code_python"}},
+      {RewardFunction::model, {"reward.model"}},
   };
   const auto asked = [&](RewardFunction function) {
     return std::ranges::find(functions, function) != functions.end();
@@ -139,6 +179,9 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
   if (asked(RewardFunction::program) && reward.program.texts.empty())
     report("reward.functions", "has program, and reward.program is not set",
            "give the command that judges, as in reward.program='python3 judge.py'");
+  if (asked(RewardFunction::model) && !reward.model)
+    report("reward.functions", "has model, and reward.model is not set",
+           "name the reward model, as in reward.model=FOLDER (training.algorithm=reward makes one)");
   if (reward.format)
     if (const auto pattern = PathPattern::compile(*reward.format); !pattern)
       report("reward.format", "cannot be read: " + pattern.error().what, "write a regular expression of PCRE2");
@@ -207,7 +250,7 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, grpo, rloo, reward, environment,
+  const auto& [experiment, distributed, model, training, sft, dpo, simpo, orpo, kto, reward_model, grpo, rloo, ppo, reward, environment,
                generation, data, data_collection, algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
@@ -268,6 +311,7 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
+  find_schedule_contradictions(training, report);
   find_preference_contradictions(dpo, report);
   find_policy_contradictions(resolved.spec, report);
   find_reward_contradictions(schema, resolved.spec, report);

@@ -12,6 +12,9 @@ namespace muster::spec {
 // that begin with "eval_".
 std::span<const std::string_view> metrics_beside_loss(Algorithm algorithm);
 
+// The last of metrics_of_round where a critic is trained: TRL's names.
+std::span<const std::string_view> metrics_of_earnings();
+
 // What is known of the answers of a round before anything is trained on them: columns of every step of the round. Beside
 // these "rewards/NAME/mean" and "rewards/NAME/std" of each function that judges. None where no answers are sampled.
 std::span<const std::string_view> metrics_of_round(Algorithm algorithm);

@@ -12,7 +12,14 @@ std::vector<Word<RatioLevel>> words(RatioLevel) {
 }
 
 std::vector<Word<RewardScale>> words(RewardScale) {
-  return {{"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
+  return {{"group", RewardScale::group},
+          {"batch", RewardScale::batch},
+          {"running", RewardScale::running},
+          {"none", RewardScale::none}};
+}
+
+std::vector<Word<DivergenceEstimate>> words(DivergenceEstimate) {
+  return {{"k1", DivergenceEstimate::k1}, {"k3", DivergenceEstimate::k3}};
 }
 
 }  // namespace muster::spec

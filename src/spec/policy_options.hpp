@@ -19,8 +19,8 @@ std::vector<Word<PolicyLoss>> words(PolicyLoss);
 enum class RatioLevel { token, sequence, product };
 std::vector<Word<RatioLevel>> words(RatioLevel);
 
-// What rewards are divided by.
-enum class RewardScale { group, batch, none };
+// The deviation that rewards are divided by: of the group's, of the round's, or of all so far.
+enum class RewardScale { group, batch, running, none };
 std::vector<Word<RewardScale>> words(RewardScale);
 
 struct PolicyOptions {
@@ -28,6 +28,7 @@ struct PolicyOptions {
   std::int64_t answers = 128;   // of a round, all prompts together
   std::int64_t draws = 1;       // of a round at most: groups that teach nothing are replaced by others
   std::int64_t iterations = 1;  // how often a round's answers are trained on
+  std::int64_t off_by = 0;      // rounds that answers are drawn before they are trained on
   PolicyLoss loss = PolicyLoss::dapo;
   RatioLevel level = RatioLevel::token;
   double clip_low = 0.2;
@@ -53,6 +54,7 @@ struct PolicyOptions {
     visit("answers", self.answers);
     visit("draws", self.draws);
     visit("iterations", self.iterations);
+    visit("off_by", self.off_by);
     visit("loss", self.loss);
     visit("level", self.level);
     visit("clip_low", self.clip_low);
@@ -75,9 +77,44 @@ struct PolicyOptions {
   bool operator==(const PolicyOptions&) const = default;
 };
 
+// How the divergence from the reference is measured at a token, of d = ln(reference / drawn): −d, or e^d − d − 1.
+enum class DivergenceEstimate { k1, k3 };
+std::vector<Word<DivergenceEstimate>> words(DivergenceEstimate);
+
+// Of a policy that learns beside it what an answer is still going to earn, from each of its tokens on (PPO).
+struct CriticOptions {
+  double discount = 0.99;   // of what is earned one token later
+  double smoothing = 0.95;  // of what later tokens say about an earlier one's advantage
+  bool whitens = true;      // advantages of a round have mean 0 and variance 1
+  std::optional<double> clip = {};  // how far a value may move before it no longer counts
+  double value_weight = 0.5;
+  double entropy_weight = 0.01;
+  DivergenceEstimate divergence = DivergenceEstimate::k1;  // what PolicyOptions::beta is multiplied by
+  std::optional<double> divergence_target = {};  // of an answer; beta follows it from round to round
+  double divergence_horizon = 10000;             // answers
+  double missing_end_penalty = 0;
+  std::optional<double> most_change = {};  // of the policy within a round: beyond it the round's updates end
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("discount", self.discount);
+    visit("smoothing", self.smoothing);
+    visit("whitens", self.whitens);
+    visit("clip", self.clip);
+    visit("value_weight", self.value_weight);
+    visit("entropy_weight", self.entropy_weight);
+    visit("divergence", self.divergence);
+    visit("divergence_target", self.divergence_target);
+    visit("divergence_horizon", self.divergence_horizon);
+    visit("missing_end_penalty", self.missing_end_penalty);
+    visit("most_change", self.most_change);
+  }
+  bool operator==(const CriticOptions&) const = default;
+};
+
 // Whether a model is trained by the rewards of answers that it samples itself.
 constexpr bool samples_answers(Algorithm algorithm) {
-  return algorithm == Algorithm::grpo || algorithm == Algorithm::rloo;
+  return algorithm == Algorithm::grpo || algorithm == Algorithm::rloo || algorithm == Algorithm::ppo;
 }
 
 }  // namespace muster::spec

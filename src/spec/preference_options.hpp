@@ -61,7 +61,8 @@ struct PreferenceOptions {
 
 // Whether the rows of its data are pairs of answers.
 constexpr bool learns_from_pairs(Algorithm algorithm) {
-  return algorithm == Algorithm::dpo || algorithm == Algorithm::simpo || algorithm == Algorithm::orpo;
+  return algorithm == Algorithm::dpo || algorithm == Algorithm::simpo || algorithm == Algorithm::orpo ||
+         algorithm == Algorithm::reward;
 }
 
 constexpr bool learns_from_preferences(Algorithm algorithm) {

@@ -29,4 +29,9 @@ std::optional<PreferenceOptions> RunSpec::preference_options() const {
   }
 }
 
+std::optional<RewardModelOptions> RunSpec::reward_model_options() const {
+  if (training.algorithm != Algorithm::reward) return std::nullopt;
+  return RewardModelOptions{reward_model.center_rewards_coefficient};
+}
+
 }  // namespace muster::spec

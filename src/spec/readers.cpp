@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "spec/capability_command.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::spec {
 namespace {
@@ -78,12 +79,21 @@ const std::vector<Row>& reader_table() {
 
       {"training.", {train}},
       {"training.algorithm", plans_of_training},
+      {"sft.", {train}},
       {"dpo.", {train}},
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
+      {"reward_model.", {train}},
       {"grpo.", {train}},
+      {"grpo.num_generations", plans_of_training},
+      {"grpo.beta", plans_of_training},
       {"rloo.", {train}},
+      {"rloo.num_generations", plans_of_training},
+      {"rloo.beta", plans_of_training},
+      {"ppo.", {train}},
+      {"ppo.num_generations", plans_of_training},
+      {"ppo.kl_coef", plans_of_training},
       {"reward.", {train}},
       {"reward.scale", {train, collect}},
       {"reward.bias", {train, collect}},
@@ -91,6 +101,7 @@ const std::vector<Row>& reader_table() {
       {"environment.", {train, collect}},
       {"training.max_episode_length", {train, collect}},
       {"training.batch_size", plans_of_training},
+      {"training.num_rollouts_per_iteration", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
       {"training.sequence_length", {train, evaluate, plan_training}},
@@ -173,6 +184,13 @@ bool draws_by(std::string_view key, const RunSpec& spec) {
          samples_answers(spec.training.algorithm);
 }
 
+// A section that is named after an algorithm is that one's alone.
+bool is_of_another_algorithm(std::string_view key, const RunSpec& spec) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  return section != write(spec.training.algorithm) &&
+         std::ranges::any_of(words(Algorithm{}), [&](const Word<Algorithm>& word) { return word.text == section; });
+}
+
 // Whole sections by their name, single keys otherwise; the first few of many.
 std::string in_words(const Schema& schema, Command command, const std::vector<std::string>& keys) {
   constexpr std::size_t most = 6;
@@ -215,9 +233,14 @@ std::string readers_in_words(std::string_view key) {
 
 std::vector<Problem> find_unread(const Schema& schema, Command command, ResolvedSpec& resolved) {
   std::vector<Problem> problems;
-  std::vector<std::string> left;
+  std::vector<std::string> left, of_others;
   for (const auto& [key, origin] : resolved.origins) {
-    if (reads(command, key) || (command == train && draws_by(key, resolved.spec))) continue;
+    const bool trains = command == train || command == plan_training;
+    if (trains && is_of_another_algorithm(key, resolved.spec)) {
+      if (const Field& field = *schema.find(key); field.write(resolved.spec) != field.fallback) of_others.push_back(key);
+      continue;
+    }
+    if (reads(command, key) || (trains && draws_by(key, resolved.spec))) continue;
     const Field& field = *schema.find(key);
     const bool typed = origin.kind == Origin::Kind::command_line;
     if (typed && !passes_over(command, key))
@@ -225,6 +248,9 @@ std::vector<Problem> find_unread(const Schema& schema, Command command, Resolved
     else if (typed || field.write(resolved.spec) != field.fallback)  // a run's spec.yaml names everything
       left.push_back(key);
   }
+  if (!of_others.empty())
+    resolved.notes.push_back(fmt::format("training.algorithm={} does not read {}", write(resolved.spec.training.algorithm),
+                                         join(of_others, ", ")));
   if (!left.empty())
     resolved.notes.push_back(
         fmt::format("{} does not read {}: left to other commands", name(command), in_words(schema, command, left)));

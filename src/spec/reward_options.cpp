@@ -7,7 +7,8 @@ std::vector<Word<RewardFunction>> words(RewardFunction) {
           {"numeric", RewardFunction::numeric},     {"math", RewardFunction::math},
           {"format", RewardFunction::format},       {"length", RewardFunction::length},
           {"repetition", RewardFunction::repetition}, {"digits", RewardFunction::digits},
-          {"program", RewardFunction::program},     {"code_tests", RewardFunction::code_tests}};
+          {"program", RewardFunction::program},     {"code_tests", RewardFunction::code_tests},
+          {"model", RewardFunction::model}};
 }
 
 std::vector<Word<FormatMatch>> words(FormatMatch) {

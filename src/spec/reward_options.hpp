@@ -11,7 +11,7 @@
 
 namespace muster::spec {
 
-enum class RewardFunction { exact, contains, numeric, math, format, length, repetition, digits, program, code_tests };
+enum class RewardFunction { exact, contains, numeric, math, format, length, repetition, digits, program, code_tests, model };
 std::vector<Word<RewardFunction>> words(RewardFunction);
 
 // What an expression must match: all of an answer, or some part of it.

@@ -25,6 +25,7 @@ struct RewardSpec {
   std::int64_t code_seconds = 10;
   std::optional<std::int64_t> code_at_once;
   std::string code_python = "python3";
+  std::optional<std::string> model;
   double scale = 1;
   double bias = 0;
   std::optional<double> clip;
@@ -66,6 +67,9 @@ struct RewardSpec {
         .at_least(1)
         .at_most(1024);
     field("code_python", &RewardSpec::code_python, "of code_tests: the Python that runs programs, a name or a path");
+    field("model", &RewardSpec::model,
+          "of model: the reward model that scores answers, a folder or a name as of model.path; with -8bit or -4bit behind "
+          "it, in so many bits");
     field("scale", &RewardSpec::scale, "factor of the sum, before bias and clip");
     field("bias", &RewardSpec::bias, "added to the scaled sum");
     field("clip", &RewardSpec::clip, "rewards are held between minus and plus this")

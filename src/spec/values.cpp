@@ -41,7 +41,8 @@ std::vector<Word<Attention>> words(Attention) {
 
 std::vector<Word<Algorithm>> words(Algorithm) {
   return {{"sft", Algorithm::sft},   {"dpo", Algorithm::dpo},   {"simpo", Algorithm::simpo},
-          {"orpo", Algorithm::orpo}, {"kto", Algorithm::kto},   {"grpo", Algorithm::grpo}, {"rloo", Algorithm::rloo},
+          {"orpo", Algorithm::orpo}, {"kto", Algorithm::kto},   {"reward", Algorithm::reward},
+          {"grpo", Algorithm::grpo}, {"rloo", Algorithm::rloo},
           {"ppo", Algorithm::ppo},   {"pita", Algorithm::pita}, {"qsharp", Algorithm::qsharp}};
 }
 

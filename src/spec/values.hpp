@@ -20,7 +20,7 @@ enum class DataType { automatic, float32, bfloat16, float16 };
 enum class WeightSource { checkpoint, random };
 enum class FourBitCode { nf4, fp4 };
 enum class Attention { eager, sdpa, flash_attention_2 };
-enum class Algorithm { sft, dpo, simpo, orpo, kto, grpo, rloo, ppo, pita, qsharp };
+enum class Algorithm { sft, dpo, simpo, orpo, kto, reward, grpo, rloo, ppo, pita, qsharp };
 enum class OptimizerKind { adamw, adamw_fused, adamw_8bit, sgd, sgd_momentum };
 enum class MixedPrecision { automatic, off, bfloat16, float16 };
 enum class RateSchedule { constant, linear, cosine, warmup_stable_decay };

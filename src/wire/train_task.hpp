@@ -11,8 +11,10 @@
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
 #include "spec/environment_options.hpp"
+#include "spec/model/model_config.hpp"
 #include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
+#include "spec/reward_model_options.hpp"
 #include "spec/reward_options.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
@@ -102,9 +104,16 @@ struct TrainTask {
   std::optional<spec::WeightOptions> weights;    // absent: plain ones
   std::optional<spec::AdapterOptions> adapters;  // absent: the weights themselves are trained
   std::optional<std::string> adapter;            // the folder of the one to begin with; absent: a fresh one
+  // A head for scores that is trained, and that the model's files do not have: it begins from random numbers.
+  std::optional<spec::ScoreHead> fresh_head;
+  std::optional<std::string> value_head;  // the file that this head begins from instead (spec/model/value_head_file.hpp)
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
+  std::optional<spec::RewardModelOptions> reward_model;  // absent: no scores are learnt
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
+  std::optional<spec::CriticOptions> critic;  // absent: nothing is learnt beside the policy
   std::optional<spec::RewardOptions> reward;  // how they are judged
+  std::optional<std::string> judge;           // the reward model that is one of the functions, in the type of compute
+  std::optional<spec::WeightOptions> judge_weights;  // how it holds its weights; absent: plain
   std::optional<spec::EnvironmentOptions> environment;  // what they are steps in; absent: each is an episode of its own
   std::int64_t sampled_at_once = 64;          // answers that a rank writes side by side
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
@@ -146,9 +155,15 @@ struct TrainTask {
     visit("weights", self.weights, agreed("model.load_in_8bit or model.load_in_4bit"), of_identity_if_there);
     visit("adapters", self.adapters, agreed("model.use_lora or what belongs to it"), of_identity_if_there);
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
+    visit("fresh_head", self.fresh_head, agreed("training.algorithm"), of_identity_if_there);
+    visit("value_head", self.value_head, agreed_presence("value_head.safetensors beside the model"));
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
-    visit("policy", self.policy, agreed("grpo, rloo or generation"), of_identity_if_there);
+    visit("reward_model", self.reward_model, agreed("reward_model"), of_identity_if_there);
+    visit("policy", self.policy, agreed("grpo, rloo, ppo or generation"), of_identity_if_there);
+    visit("critic", self.critic, agreed("ppo"), of_identity_if_there);
     visit("reward", self.reward, agreed("reward"), of_identity_if_there);
+    visit("judge", self.judge, agreed_presence("reward.model"));
+    visit("judge_weights", self.judge_weights, agreed("reward.model"), of_identity_if_there);
     visit("environment", self.environment, agreed("environment"), of_identity_if_there);
     visit("sampled_at_once", self.sampled_at_once, own);
     visit("reference", self.reference, own);

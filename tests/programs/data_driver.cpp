@@ -41,7 +41,7 @@ json sample_json(const SampleView& sample) {
 }
 
 RowForm form_of(const json& order) {
-  for (const RowForm form : {RowForm::preferences, RowForm::whole_preferences, RowForm::judgements})
+  for (const RowForm form : {RowForm::preferences, RowForm::whole_preferences, RowForm::comparisons, RowForm::judgements})
     if (order.value("form", "") == name(form)) return form;
   return RowForm::examples;
 }

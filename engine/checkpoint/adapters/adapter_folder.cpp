@@ -103,6 +103,20 @@ Result<AdapterFolder> open_adapter(const fs::path& folder, const spec::ModelShap
   return adapter;
 }
 
+Result<std::optional<spec::ScoreHead>> score_head_of(const fs::path& folder) {
+  const auto config = read_adapter_config(folder);
+  if (!config) return config.error();
+  if (config->task != spec::classification_task) return std::optional<spec::ScoreHead>();
+  const auto file = weights_file(folder);
+  if (!file) return file.error();
+  const auto header = spec::read_safetensors_header(*file);
+  if (!header) return header.error();
+  for (const spec::StoredTensor& tensor : header->tensors)
+    if (tensor.name == peft_name("score.weight"))
+      return std::optional(spec::ScoreHead{spec::ScoreUse::sequences, tensor.dimensions.sizes[0]});
+  return std::optional<spec::ScoreHead>();
+}
+
 Result<std::vector<TensorDeclaration>> tensors_of_adapter(const spec::ModelShape& base,
                                                           const spec::AdapterOptions& options) {
   const auto adapter = adapter_of({.options = options}, base);

@@ -30,6 +30,9 @@ struct AdapterFolder {
 // it can run programs.
 Result<AdapterFolder> open_adapter(const std::filesystem::path& folder, const spec::ModelShape& base);
 
+// The head for scores that an adapter of a classifier has as a whole; absent: it is of another model.
+Result<std::optional<spec::ScoreHead>> score_head_of(const std::filesystem::path& folder);
+
 // What an adapter with these options has beside this base, under muster's names, in float32, in the order in which
 // write_adapter asks for them.
 Result<std::vector<TensorDeclaration>> tensors_of_adapter(const spec::ModelShape& base,

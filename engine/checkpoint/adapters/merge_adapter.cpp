@@ -145,10 +145,15 @@ Result<MergedModel> merge_adapter(const MergeRequest& request, const spec::Model
   if (!path) return path.error();
   const auto base = open_checkpoint(request.model, search);
   if (!base) return base.error();
+  const auto head = score_head_of(request.adapter);
+  if (!head) return head.error();
+  if (*head && !model->config.score) *model = spec::with_score_head(std::move(*model), **head);
   const auto adapter = open_adapter(request.adapter, model->shape);
   if (!adapter) return adapter.error();
   auto texts = texts_of_model(*path, model->dtype);
   if (!texts) return texts.error();
+  if (*head)
+    if (auto named = name_classifier(*texts, model->config, std::nullopt); !named) return named.error();
   const bool was_tied = model->config.tied;
   *model = spec::beside_adapters(std::move(*model), adapter->config.options);
   if (was_tied && !model->config.tied)

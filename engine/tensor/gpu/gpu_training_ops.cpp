@@ -103,6 +103,21 @@ class GpuTrainingOps final : public TrainingOps {
     return cross_entropy(logits, logits.mutable_data_ptr(), targets, factors.const_data_ptr<float>(), temperature);
   }
 
+  LossAndEntropy cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                               const at::Tensor& entropy_weights, double temperature) override {
+    const at::Tensor tokens = targets.contiguous(), factors = weights.contiguous(),
+                     entropy_factors = entropy_weights.contiguous();
+    logits = logits.contiguous();
+    const auto options = logits.options().dtype(at::kFloat);
+    LossAndEntropy found{at::empty({logits.size(0)}, options), at::empty({logits.size(0)}, options)};
+    check_launch(cuda::cross_entropy(current_stream(logits), scalar_of(logits), logits.mutable_data_ptr(),
+                                     tokens.const_data_ptr<std::int64_t>(), logits.size(0), logits.size(1),
+                                     factors.const_data_ptr<float>(), entropy_factors.const_data_ptr<float>(),
+                                     static_cast<float>(temperature), found.losses.mutable_data_ptr<float>(),
+                                     found.entropies.mutable_data_ptr<float>()));
+    return found;
+  }
+
   at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) override {
     const at::Tensor values = logits.contiguous();
     return cross_entropy(values, values.data_ptr(), targets, nullptr, temperature);

@@ -4,9 +4,11 @@
 #include <array>
 #include <stdexcept>
 
+#include "train/objectives/actor_critic.hpp"
 #include "train/objectives/kto.hpp"
 #include "train/objectives/policy_objective.hpp"
 #include "train/objectives/preference_objective.hpp"
+#include "train/objectives/reward_objective.hpp"
 #include "train/objectives/supervised.hpp"
 
 namespace muster::train {
@@ -23,8 +25,10 @@ constexpr std::array objective_table{
     ObjectiveRow{spec::Algorithm::simpo, make_simpo},
     ObjectiveRow{spec::Algorithm::orpo, make_orpo},
     ObjectiveRow{spec::Algorithm::kto, make_kto},
+    ObjectiveRow{spec::Algorithm::reward, make_reward},
     ObjectiveRow{spec::Algorithm::grpo, make_policy},
     ObjectiveRow{spec::Algorithm::rloo, make_policy},
+    ObjectiveRow{spec::Algorithm::ppo, make_actor_critic},
 };
 
 }  // namespace

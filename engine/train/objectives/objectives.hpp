@@ -6,6 +6,7 @@
 
 #include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
+#include "spec/reward_model_options.hpp"
 #include "train/objectives/objective.hpp"
 
 namespace muster::train {
@@ -14,6 +15,8 @@ namespace muster::train {
 struct ObjectiveOptions {
   std::optional<spec::PreferenceOptions> preferences = {};
   std::optional<spec::PolicyOptions> policy = {};
+  std::optional<spec::CriticOptions> critic = {};
+  std::optional<spec::RewardModelOptions> reward_model = {};
   std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 
 #include "spec/objective_metrics.hpp"
@@ -63,7 +64,18 @@ bool all_equal(const std::vector<double>& values) {
 
 }  // namespace
 
-void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options) {
+data::RewardsSeen rewards_after(data::RewardsSeen seen, const std::vector<Rollout>& answers) {
+  for (const double reward : rewards_of(answers)) {
+    const double distance = reward - seen.mean;
+    seen.mean += distance / static_cast<double>(++seen.count);
+    seen.squares += distance * (reward - seen.mean);
+  }
+  return seen;
+}
+
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options, const data::RewardsSeen& seen) {
+  const data::RewardsSeen so_far = rewards_after(seen, answers);
+  const double running = so_far.count < 2 ? 0 : std::sqrt(so_far.squares / static_cast<double>(so_far.count - 1));
   const double of_all = spread_of(penalized_rewards(answers, options)).deviation;
   for (std::size_t begin = 0; begin < answers.size(); begin += static_cast<std::size_t>(options.group)) {
     const std::span group(answers.data() + begin, static_cast<std::size_t>(options.group));
@@ -76,6 +88,7 @@ void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& o
       scale = static_cast<double>(spread.count) / static_cast<double>(spread.count - 1);
     if (options.scale == spec::RewardScale::group) scale /= spread.deviation + options.scale_floor;
     if (options.scale == spec::RewardScale::batch) scale /= of_all + options.scale_floor;
+    if (options.scale == spec::RewardScale::running) scale /= running + options.scale_floor;
     for (Rollout& answer : group)
       answer.advantage = answer.reward && !tells_nothing ? (penalized(answer, options) - spread.mean) * scale : 0;
   }
@@ -103,7 +116,8 @@ std::vector<std::uint32_t> trained_answers(const std::vector<Rollout>& answers, 
   return options.draws == 1 || chosen.empty() ? all : chosen;
 }
 
-std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
+std::vector<wire::NamedNumber> metrics_of(const Round& round, spec::Algorithm algorithm, std::int64_t group,
+                                          std::int64_t prompt_tokens,
                                           const std::vector<std::string_view>& functions) {
   std::vector<double> lengths, ended_lengths;
   std::int64_t tokens = prompt_tokens;
@@ -121,19 +135,21 @@ std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group
   }
   const auto count = static_cast<double>(round.answers.size());
   const Spread reward = spread_of(rewards);
-  const std::vector<double> values{reward.mean,
-                                   reward.deviation,
-                                   equal_groups / std::max(groups, 1.0),
-                                   spread_of(lengths).mean,
-                                   lengths.empty() ? 0 : std::ranges::min(lengths),
-                                   lengths.empty() ? 0 : std::ranges::max(lengths),
-                                   spread_of(ended_lengths).mean,
-                                   1 - static_cast<double>(ended_lengths.size()) / std::max(count, 1.0),
-                                   static_cast<double>(tokens),
-                                   count - static_cast<double>(rewards.size())};
-  const auto names = spec::metrics_of_round(spec::Algorithm::grpo);
+  const auto number = static_cast<double>(rewards.size());
+  const std::map<std::string_view, double> values{
+      {"reward", reward.mean},
+      {"reward_std", reward.deviation},
+      {"frac_reward_zero_std", equal_groups / std::max(groups, 1.0)},
+      {"completions/mean_length", spread_of(lengths).mean},
+      {"completions/min_length", lengths.empty() ? 0 : std::ranges::min(lengths)},
+      {"completions/max_length", lengths.empty() ? 0 : std::ranges::max(lengths)},
+      {"completions/mean_terminated_length", spread_of(ended_lengths).mean},
+      {"completions/clipped_ratio", 1 - static_cast<double>(ended_lengths.size()) / std::max(count, 1.0)},
+      {"num_tokens", static_cast<double>(tokens)},
+      {"unjudged", count - number}};
   std::vector<wire::NamedNumber> metrics;
-  for (std::size_t i = 0; i < names.size(); ++i) metrics.push_back({std::string(names[i]), values[i]});
+  for (const std::string_view name : spec::metrics_of_round(algorithm))
+    if (const auto found = values.find(name); found != values.end()) metrics.push_back({std::string(name), found->second});
   for (std::size_t part = 0; part < functions.size(); ++part) {
     std::vector<double> of_function;
     for (const Rollout& answer : round.answers)

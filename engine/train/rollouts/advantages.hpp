@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/batch_schedule.hpp"
 #include "spec/policy_options.hpp"
 #include "train/rollouts/rollout.hpp"
 #include "wire/step_record.hpp"
@@ -12,8 +13,12 @@
 namespace muster::train {
 
 // In double and in the order of the answers: the same on every rank. Groups lie one after another. An answer without a
-// reward has no part in any mean.
-void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options);
+// reward has no part in any mean. seen: rewards of earlier rounds.
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options,
+                     const data::RewardsSeen& seen = {});
+
+// With those of a round's answers.
+data::RewardsSeen rewards_after(data::RewardsSeen seen, const std::vector<Rollout>& answers);
 
 // Groups with an advantage.
 std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t group);
@@ -23,8 +28,9 @@ std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t g
 std::vector<std::uint32_t> trained_answers(const std::vector<Rollout>& answers, const spec::PolicyOptions& options,
                                            std::int64_t groups);
 
-// spec::metrics_of_round, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
-std::vector<wire::NamedNumber> metrics_of(const Round& round, std::int64_t group, std::int64_t prompt_tokens,
+// spec::metrics_of_round but for its earnings, and mean and deviation of each function. prompt_tokens: of all prompts, once for each answer.
+std::vector<wire::NamedNumber> metrics_of(const Round& round, spec::Algorithm algorithm, std::int64_t group,
+                                          std::int64_t prompt_tokens,
                                           const std::vector<std::string_view>& functions);
 
 }  // namespace muster::train

@@ -19,18 +19,22 @@ std::vector<std::int64_t> ends_of(const std::vector<InsertedTokens>& inserted) {
 }
 
 std::vector<Distinct> distinct_answers(const AnswerBatch& batch, data::StepTotals& totals) {
-  using Key = std::tuple<std::int64_t, const std::vector<std::int32_t>&, std::vector<std::int64_t>, const std::vector<float>&, double>;
+  using Key = std::tuple<std::int64_t, const std::vector<std::int32_t>&, std::vector<std::int64_t>,
+                         const std::vector<float>&, double, const std::vector<double>&, const std::vector<double>&>;
   std::map<Key, std::size_t> places;
   std::vector<Distinct> distinct;
   for (const std::uint32_t number : batch.numbers) {
     const Rollout& answer = batch.answers[number];
     ++totals.units;
     if (batch.masks_cut && !answer.ended) continue;
+    const bool has_critic = !answer.values.empty();
+    if (has_critic && !answer.reward) continue;
     totals.trained_tokens += answer.length();
-    if (answer.advantage == 0 && answer.reference.empty()) continue;
+    if (answer.advantage == 0 && answer.reference.empty() && !has_critic) continue;
     totals.weighed_tokens += answer.length();
     const auto [place, is_new] = places.try_emplace(
-        Key{answer.prompt, answer.tokens, ends_of(answer.inserted), answer.log_probabilities, answer.advantage},
+        Key{answer.prompt, answer.tokens, ends_of(answer.inserted), answer.log_probabilities, answer.advantage,
+            answer.token_advantages, answer.returns},
         distinct.size());
     if (is_new)
       distinct.push_back({&answer, 1});
@@ -64,6 +68,10 @@ void add_answer(data::MicroBatch& pass, const Rollout& answer, std::int64_t copi
   }
   pass.sampled.insert(pass.sampled.end(), answer.log_probabilities.begin(), answer.log_probabilities.end());
   pass.reference.insert(pass.reference.end(), answer.reference.begin(), answer.reference.end());
+  pass.token_advantages.insert(pass.token_advantages.end(), answer.token_advantages.begin(),
+                               answer.token_advantages.end());
+  pass.returns.insert(pass.returns.end(), answer.returns.begin(), answer.returns.end());
+  pass.values.insert(pass.values.end(), answer.values.begin(), answer.values.end());
 }
 
 void fill_passes(data::LoadedStep& step, const AnswerBatch& batch, const data::RankPlace& place) {

@@ -1,16 +1,11 @@
 #include "train/rollouts/reference_model.hpp"
 
-#include <algorithm>
-
 #include "checkpoint/adapters/adapted_source.hpp"
 #include "checkpoint/adapters/adapter_folder.hpp"
 #include "model/random_source.hpp"
 #include "tensor/element_types.hpp"
-#include "train/lockstep_passes.hpp"
-#include "train/memory_use.hpp"
 #include "train/objective_pass.hpp"
 #include "train/objectives/policy_objective.hpp"
-#include "train/rollouts/answer_passes.hpp"
 
 namespace muster::train {
 
@@ -51,34 +46,14 @@ Result<void> ReferenceModel::load_copy() {
 }
 
 void ReferenceModel::score(std::vector<Rollout>& answers, const std::vector<std::vector<std::int32_t>>& prompts) {
-  const auto scored = [&] {
-    LockstepPasses pace(model().home(), context_.ranks, context_.device);
-    return pace.run([&] {
-      for (std::size_t first = 0; first < answers.size(); first += static_cast<std::size_t>(at_once_))
-        pace.pass([&] { score_some(answers, first, prompts); });
-    });
-  };
-  while (!scored()) {
-    TORCH_CHECK_WITH(OutOfMemoryError, at_once_ > 1, "one answer at a time of the reference runs out of memory");
-    at_once_ = (at_once_ + 1) / 2;
-    release_cached_memory(context_.device);
-  }
-}
-
-void ReferenceModel::score_some(std::vector<Rollout>& answers, std::size_t first,
-                                const std::vector<std::vector<std::int32_t>>& prompts) {
   ObjectivePass passes(make_policy({.policy = task_.policy}), model(), trained_.ops(), task_.pinned);
-  const std::size_t count = std::min(answers.size() - first, static_cast<std::size_t>(at_once_));
-  data::MicroBatch batch;
-  for (std::size_t i = first; i < first + count; ++i)
-    add_answer(batch, answers[i], 1, prompts[static_cast<std::size_t>(answers[i].prompt)]);
-  batch.without_adapters = !copy_;
-  const at::Tensor host = passes.log_probabilities(batch).cpu();
-  const auto* number = host.const_data_ptr<float>();
-  for (std::size_t i = first; i < first + count; ++i) {
-    answers[i].reference.assign(number, number + answers[i].length());
-    number += answers[i].length();
-  }
+  scoring_.run(
+      answers, prompts, model().home(),
+      [&](data::MicroBatch& batch) {
+        batch.without_adapters = !copy_;
+        return passes.log_probabilities(batch);
+      },
+      [](Rollout& answer, std::span<const float> numbers) { answer.reference.assign(numbers.begin(), numbers.end()); });
 }
 
 }  // namespace muster::train

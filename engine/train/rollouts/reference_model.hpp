@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "train/rollouts/rollout.hpp"
+#include "train/rollouts/answer_scoring.hpp"
 #include "train/trained_model.hpp"
 
 namespace muster::train {
@@ -19,24 +19,21 @@ class ReferenceModel {
                                                       TrainedModel& trained);
 
   // Gives each answer the log-probabilities of its tokens (Rollout::reference), with the bits of the trainer's own code.
-  // prompts: tokens of every prompt of the data. Where the model's parameters are not always there, ranks keep step, and
-  // all of them call it. Where memory runs out, it begins again with fewer at once.
+  // As AnswerScoring::run.
   void score(std::vector<Rollout>& answers, const std::vector<std::vector<std::int32_t>>& prompts);
 
  private:
   ReferenceModel(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained)
-      : task_(task), context_(context), trained_(trained), at_once_(task.micro_batch) {}
+      : task_(task), context_(context), trained_(trained), scoring_(context, task.micro_batch) {}
 
   Result<void> load_copy();
-  void score_some(std::vector<Rollout>& answers, std::size_t first,
-                  const std::vector<std::vector<std::int32_t>>& prompts);
   model::CausalModel& model() { return copy_ ? *copy_ : trained_.model(); }
 
   const wire::TrainTask& task_;
   const TrainerContext& context_;
   TrainedModel& trained_;
   std::optional<model::CausalModel> copy_;
-  std::int64_t at_once_;  // answers
+  AnswerScoring scoring_;
 };
 
 }  // namespace muster::train

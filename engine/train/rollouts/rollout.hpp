@@ -24,12 +24,16 @@ struct Rollout {
   std::vector<InsertedTokens> inserted = {};  // of these, the environment's; in order, and apart from each other
   std::vector<float> log_probabilities = {};  // that the others were drawn by
   std::vector<float> reference = {};          // that the reference gives them; empty: there is none
+  std::vector<float> values = {};             // that were expected from each of them on; empty: nothing was
   // With an end token, which is its last one; of an episode, with the last answer that the environment waited for.
   bool ended = false;
   std::vector<std::optional<double>> turn_rewards = {};  // of an episode, by answer
   std::optional<double> reward = {};
   std::vector<std::optional<double>> parts = {};  // of the reward, by function
-  double advantage = 0;                      // over the other answers to the prompt; 0 where there is no reward
+  // Over the other answers to the prompt, or, where values are expected, the mean over its tokens; 0 where there is no
+  // reward.
+  double advantage = 0;
+  std::vector<double> token_advantages = {}, returns = {};  // of each token, where values are expected
 
   // Tokens that were drawn.
   std::int64_t length() const {

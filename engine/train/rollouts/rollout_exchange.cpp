@@ -24,14 +24,14 @@ Numbers packed(const std::vector<Rollout>& rollouts) {
     numbers.insert(numbers.end(), {rollout.prompt, rollout.sample, rollout.ended ? 1 : 0, std::ssize(rollout.tokens),
                                    std::ssize(rollout.inserted), std::ssize(rollout.parts),
                                    std::ssize(rollout.turn_rewards), std::ssize(rollout.log_probabilities),
-                                   std::ssize(rollout.reference)});
+                                   std::ssize(rollout.reference), std::ssize(rollout.values)});
     for (const InsertedTokens& span : rollout.inserted) numbers.insert(numbers.end(), {span.begin, span.end});
     pack(numbers, rollout.reward);
     for (const auto* values : {&rollout.parts, &rollout.turn_rewards})
       for (const auto& value : *values) pack(numbers, value);
     numbers.insert(numbers.end(), rollout.tokens.begin(), rollout.tokens.end());
-    for (const auto* probabilities : {&rollout.log_probabilities, &rollout.reference})
-      for (const float probability : *probabilities) numbers.push_back(std::bit_cast<std::int32_t>(probability));
+    for (const auto* of_tokens : {&rollout.log_probabilities, &rollout.reference, &rollout.values})
+      for (const float number : *of_tokens) numbers.push_back(std::bit_cast<std::int32_t>(number));
   }
   return numbers;
 }
@@ -48,7 +48,7 @@ class Unpacking {
       rollout.sample = next();
       rollout.ended = next() != 0;
       const std::int64_t tokens = next(), inserted = next(), parts = next(), turns = next(), drawn = next(),
-                         reference = next();
+                         reference = next(), values = next();
       for (std::int64_t i = 0; i < inserted; ++i) {
         const std::int64_t begin = next();
         rollout.inserted.push_back({begin, next()});
@@ -57,8 +57,9 @@ class Unpacking {
       for (std::int64_t i = 0; i < parts; ++i) rollout.parts.push_back(optional_number());
       for (std::int64_t i = 0; i < turns; ++i) rollout.turn_rewards.push_back(optional_number());
       for (std::int64_t i = 0; i < tokens; ++i) rollout.tokens.push_back(static_cast<std::int32_t>(next()));
-      for (std::int64_t i = 0; i < drawn; ++i) rollout.log_probabilities.push_back(probability());
-      for (std::int64_t i = 0; i < reference; ++i) rollout.reference.push_back(probability());
+      for (std::int64_t i = 0; i < drawn; ++i) rollout.log_probabilities.push_back(number_of_token());
+      for (std::int64_t i = 0; i < reference; ++i) rollout.reference.push_back(number_of_token());
+      for (std::int64_t i = 0; i < values; ++i) rollout.values.push_back(number_of_token());
     }
     return found;
   }
@@ -69,7 +70,7 @@ class Unpacking {
     left_ = left_.subspan(1);
     return number;
   }
-  float probability() { return std::bit_cast<float>(static_cast<std::int32_t>(next())); }
+  float number_of_token() { return std::bit_cast<float>(static_cast<std::int32_t>(next())); }
   std::optional<double> optional_number() {
     const bool is_there = next() != 0;
     const auto number = std::bit_cast<double>(next());

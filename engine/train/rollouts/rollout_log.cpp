@@ -61,6 +61,11 @@ std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
                   {"tokens", rollout.tokens},
                   {"log_probabilities", as_doubles(rollout.log_probabilities)}};
   if (!rollout.reference.empty()) line["reference"] = as_doubles(rollout.reference);
+  if (!rollout.values.empty()) {
+    line["values"] = as_doubles(rollout.values);
+    line["advantages"] = rollout.token_advantages;
+    line["returns"] = rollout.returns;
+  }
   if (!rollout.turn_rewards.empty()) add_turns(line, rollout, texts);
   return line_of(line);
 }
@@ -85,6 +90,11 @@ Rollout rollout_of(const Line& line) {
   if (line.contains("turns"))
     for (const Line& turn : line["turns"]) rollout.turn_rewards.push_back(optional_number(turn.at("reward")));
   if (line.contains("reference")) rollout.reference = as_floats(line.at("reference"));
+  if (line.contains("values")) {
+    rollout.values = as_floats(line.at("values"));
+    rollout.token_advantages = line.at("advantages").get<std::vector<double>>();
+    rollout.returns = line.at("returns").get<std::vector<double>>();
+  }
   return rollout;
 }
 

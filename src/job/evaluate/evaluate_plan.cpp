@@ -162,6 +162,7 @@ class Planning {
                                      "model.init=random draws weights, to measure speed");
         !checked)
       return checked;
+    if (auto checked = check_predicts_tokens(*plan_.question.model); !checked) return checked;
     if (auto checked = check_one_adapter(spec_.model); !checked) return checked;
     const auto adapters = given_adapters(spec_.model, plan_.question.model->shape);
     if (!adapters) return adapters.error();

@@ -259,6 +259,7 @@ Result<GeneratePlan> plan_generation(host::Host& host, const GenerateRequest& as
                                    "measure speed");
       !checked)
     return checked.error();
+  if (auto checked = check_predicts_tokens(*question->model); !checked) return checked.error();
   const auto adapters = given_adapters(spec.model, question->model->shape);
   if (!adapters) return adapters.error();
   if (auto counted = count_adapters(*question, *adapters); !counted) return counted.error();

@@ -41,7 +41,9 @@ std::int64_t bytes_in_checkpoint(spec::OptimizerKind kind, std::int64_t elements
 // What the answers of all rounds take, were each as long as it may be.
 std::int64_t rollout_bytes(const wire::TrainTask& task) {
   if (!task.policy) return 0;
-  constexpr std::int64_t bytes_of_answer = 400, bytes_of_token = 32;  // its texts and numbers; a token's id and probability
+  // An answer's texts and numbers; a token's id and probability, and what was expected of it and came.
+  constexpr std::int64_t bytes_of_answer = 400, bytes_of_probability = 32, bytes_of_value = 66;
+  const std::int64_t bytes_of_token = bytes_of_probability + (task.critic ? bytes_of_value : 0);
   const std::int64_t updates = (task.policy->answers + task.batch_size - 1) / task.batch_size * task.policy->iterations;
   const std::int64_t rounds = (task.steps + updates - 1) / updates;
   return rounds * task.policy->answers * (bytes_of_answer + task.policy->most_tokens * bytes_of_token);

@@ -25,7 +25,7 @@ std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
   std::set<int> gpus;
   for (const plan::RankPlan& rank : plan.plan.ranks)
     if (rank.gpu) gpus.insert(rank.gpu->number);
-  const nlohmann::ordered_json facts = {
+  nlohmann::ordered_json facts = {
       {"model",
        {static_cast<int>(model.family), model.vocabulary, model.hidden, model.intermediate, model.layers, model.heads,
         model.kv_heads, model.head_size, model.tied}},
@@ -42,6 +42,7 @@ std::string text_of(const TrainPlan& plan, const wire::TrainTask& task) {
       {"gpus", gpus.size()},
       {"gpu", first.gpu ? first.gpu->name : ""},
       {"gibibytes", first.limit >> 30}};
+  if (model.score) facts["score"] = model.score->outputs;
   return facts.dump();
 }
 

@@ -31,6 +31,9 @@ void tidy(const store::RunFolder& folder) {
     const std::string name = entry.path().filename().string();
     if (name.find(".part-") != std::string::npos || name.starts_with(".model.")) unwanted.push_back(entry.path());
   }
+  for (const char* part : {"logs", "rollouts"})
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path() / part, ignored))
+      if (entry.path().filename().string().find(".part-") != std::string::npos) unwanted.push_back(entry.path());
   for (const fs::path& path : unwanted) fs::remove_all(path, ignored);
 }
 

@@ -179,11 +179,11 @@ void TrainJob::take(const wire::PassReduced& shrunk, int rank) {
 // Share of the peak of all ranks' devices together.
 std::optional<double> TrainJob::utilization(double tokens_per_second) const {
   if (!plan_.job.selection || !plan_.plan.ranks.front().gpu) return std::nullopt;
-  const auto peak = peak_flops(plan_.plan.ranks.front().gpu->name);
-  if (!peak) return std::nullopt;
+  const auto speed = gpu_speed(plan_.plan.ranks.front().gpu->name);
+  if (!speed) return std::nullopt;
   const double used = tokens_per_second * flops_per_token(plan_.question.model->config, plan_.plan.parameters,
                                                           plan_.task().sequence_length);
-  return used / (*peak * static_cast<double>(plan_.plan.ranks.size()));
+  return used / (speed->flops * static_cast<double>(plan_.plan.ranks.size()));
 }
 
 TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
@@ -195,8 +195,9 @@ TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {
   progress.loss = step.loss;
   progress.reward = metric_of(step, "reward");
   progress.answer_tokens = metric_of(step, "completions/mean_length");
-  progress.preferred = metric_of(step, "rewards/accuracies");
-  progress.margin = metric_of(step, "rewards/margins");
+  const bool scores = plan_.task().reward_model.has_value();
+  progress.preferred = metric_of(step, scores ? "accuracy" : "rewards/accuracies");
+  progress.margin = metric_of(step, scores ? "margin" : "rewards/margins");
   progress.learning_rate = step.learning_rate;
   progress.gradient_norm = step.gradient_norm.value_or(std::numeric_limits<double>::infinity());
   progress.tokens_per_second = static_cast<double>(step.tokens) / std::max(step.seconds, 1e-9);

@@ -18,6 +18,7 @@
 #include "job/train/halfway_model.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/prompt_data.hpp"
+#include "job/train/round_plan.hpp"
 #include "job/train/train.hpp"
 #include "job/train/train_resume.hpp"
 #include "planning/plan_question.hpp"
@@ -27,6 +28,8 @@
 #include "runs/run_details.hpp"
 #include "spec/codec.hpp"
 #include "spec/coded_states.hpp"
+#include "spec/model/value_head_file.hpp"
+#include "spec/reward_model_choice.hpp"
 #include "system/allotted_cores.hpp"
 #include "system/disk_space.hpp"
 #include "system/files.hpp"
@@ -84,13 +87,15 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   if (spec::learns_from_pairs(spec.training.algorithm)) request.form = data::RowForm::preferences;
   if (spec.training.algorithm == spec::Algorithm::orpo) request.form = data::RowForm::whole_preferences;
   if (spec.training.algorithm == spec::Algorithm::kto) request.form = data::RowForm::judgements;
+  if (spec.training.algorithm == spec::Algorithm::reward) request.form = data::RowForm::comparisons;
   return request;
 }
 
-// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data.
+// The held-out questions of builtin:arithmetic, which ranks answer; nothing for other data, or a model that gives no answers.
 Result<std::optional<std::filesystem::path>> write_questions(const spec::RunSpec& spec,
                                                              const std::filesystem::path& cache) {
-  if (spec.data.path != data::arithmetic_name || spec.data.held_out == 0) return std::optional<std::filesystem::path>();
+  const bool asks = spec.data.path == data::arithmetic_name && spec.data.held_out > 0 && !spec.reward_model_options();
+  if (!asks) return std::optional<std::filesystem::path>();
   const auto questions = held_out_questions(spec);
   if (!questions) return questions.error();
   auto path = keep_questions(*questions, cache);
@@ -170,49 +175,45 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   return question;
 }
 
-// A number of steps: as requested, or as many as the passes over the data have.
-Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
-                                std::int64_t longest) {
-  if (spec.training.max_steps && spec.training.num_epochs)
-    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
-  if (spec.training.max_steps) return *spec.training.max_steps;
-  if (const auto policy = spec.policy_options())
-    return policy_steps(*policy, data.training.counts.samples, batch, spec.training.num_epochs.value_or(1));
+// Optimizer steps of passes over prepared data.
+Result<std::int64_t> steps_of_passes(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                     std::int64_t longest, std::int64_t passes) {
   const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
   if (!dataset) return dataset.error();
   data::BatchSchedule schedule(dataset->lengths(),
                                {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest,
                                 spec::samples_together(spec.training.algorithm)},
                                batch);
-  return schedule.steps_of(spec.training.num_epochs.value_or(1));
+  return schedule.steps_of(passes);
 }
 
-// Answers that a rank writes side by side: no more than what their keys and values have room for where activations are
-// during training, and what the device has left.
-std::int64_t sampled_at_once(const spec::RunSpec& spec, const TrainPlan& plan, std::int64_t ranks) {
-  if (spec.generation.batch_size) return *spec.generation.batch_size;
-  constexpr std::int64_t usual_most = 256;
-  const std::int64_t own = (plan.task().policy->answers + ranks - 1) / ranks;
-  const spec::ModelConfig& config = plan.question.model->config;
-  const std::int64_t width = plan.task().compute == spec::ElementType::float32 ? 4 : 2;
-  const std::int64_t of_answer = 2 * config.layers * config.kv_heads * config.head_size * width *
-                                 std::min(plan.task().sequence_length, config.positions);
-  std::int64_t room = std::numeric_limits<std::int64_t>::max();
-  for (const plan::RankPlan& rank : plan.plan.ranks)
-    if (rank.gpu && rank.limit_is_known())
-      room = std::min(room, rank.limit - rank.memory.total() + rank.memory[plan::Component::activations] +
-                                rank.memory[plan::Component::logits]);
-  return std::clamp<std::int64_t>(std::min(own, room / std::max<std::int64_t>(of_answer, 1)), 1, usual_most);
+// A number of steps: as requested, or as many as the passes over the data, or the rounds, have.
+Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                std::int64_t longest) {
+  const spec::TrainingSpec& training = spec.training;
+  if (training.max_steps && training.num_epochs)
+    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
+  if (training.max_steps) return *training.max_steps;
+  const auto policy = spec.policy_options();
+  const std::int64_t prompts = data.training.counts.samples;
+  if (policy && training.num_iterations) return steps_of_rounds(*policy, prompts, batch, *training.num_iterations);
+  const std::int64_t passes = training.num_epochs.value_or(training.num_iterations.value_or(1));
+  if (policy) return policy_steps(*policy, prompts, batch, passes);
+  return steps_of_passes(spec, data, batch, longest, passes);
 }
 
-// "rounds of 16 prompts × 8 answers: …"
-std::string round_words(const wire::TrainTask& task) {
-  const spec::PolicyOptions& policy = *task.policy;
-  const std::int64_t updates = (policy.answers + task.batch_size - 1) / task.batch_size * policy.iterations;
-  return fmt::format("rounds of {} × {}, each of up to {}, {} written side by side on a rank; {} with each round's, {} in all",
-                     count_of(policy.answers / policy.group, "prompt"), count_of(policy.group, "answer"),
-                     count_of(policy.most_tokens, "token"), task.sampled_at_once, count_of(updates, "update"),
-                     count_of((task.steps + updates - 1) / updates, "round"));
+// Where evaluations and checkpoints are told in rounds or passes.
+Result<void> count_periods(wire::TrainTask& task, const spec::RunSpec& spec, const data::PreparedData& data,
+                           std::int64_t longest) {
+  const spec::TrainingSpec& training = spec.training;
+  if (!training.eval_every && !training.save_every) return {};
+  const auto policy = spec.policy_options();
+  const auto steps = policy ? Result<std::int64_t>(updates_of_round(*policy, task.batch_size))
+                            : steps_of_passes(spec, data, task.batch_size, longest, 1);
+  if (!steps) return steps.error();
+  if (training.eval_every) task.evaluation.every = *training.eval_every * *steps;
+  if (training.save_every) task.save_every = *training.save_every * *steps;
+  return {};
 }
 
 wire::ShardingOptions sharding_of(const plan::Layout& layout) {
@@ -236,7 +237,10 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.data = data.training.path.string();
   task.algorithm = training.algorithm;
   task.preferences = spec.preference_options();
+  task.reward_model = spec.reward_model_options();
+  task.fresh_head = question.model->fresh_head;
   task.policy = spec.policy_options();
+  task.critic = spec.critic_options();
   if (task.policy) task.reward = spec.reward_options();
   if (task.policy) task.environment = spec.environment_options();
   task.packing = training.packing;
@@ -267,6 +271,25 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   return task;
 }
 
+// Beside the adapter that is trained on, else beside the model.
+Result<std::optional<std::string>> find_value_head(const wire::TrainTask& task, const spec::ModelDescription& model) {
+  std::vector<std::filesystem::path> folders;
+  if (task.adapter) folders.emplace_back(*task.adapter);
+  const auto files = spec::find_model(task.model, spec::model_search_from_environment());
+  if (!files) return files.error();
+  folders.push_back(std::filesystem::is_directory(*files) ? *files : files->parent_path());
+  auto found = spec::find_value_head(folders, model);
+  if (!found) return found.error();
+  return *found ? std::optional((*found)->string()) : std::nullopt;
+}
+
+std::string digest_of(const std::string& file) {
+  const auto bytes = read_file(file);
+  Sha256 digest;
+  if (bytes) digest.add(std::as_bytes(std::span(*bytes)));
+  return digest.finish();
+}
+
 // A hash of everything that the numbers of a run follow from: a checkpoint with another one is not resumed. How the
 // state is laid over ranks is not part of it, nor what is computed twice; the number of steps may grow.
 std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) {
@@ -276,6 +299,8 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
                                        model_fingerprint(task.model).dump(),
                                        std::filesystem::path(task.data).filename().string());
   if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
+  if (task.value_head) text += "\nvalues of " + digest_of(*task.value_head);
+  if (task.judge) text += "\njudged by " + model_fingerprint(*task.judge).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
@@ -339,9 +364,15 @@ std::vector<std::string> data_notes(const data::PreparedData& data, const spec::
                                 count_of(counts.samples / together, unit), counts.cut == 1 ? "is" : "are",
                                 counts.cut == 1 ? "its" : "their"));
   if (counts.dropped > 0)
-    notes.push_back(fmt::format("{} left out: no token to train on within training.sequence_length",
-                                count_of(counts.dropped, unit)));
+    notes.push_back(fmt::format("{} left out: {} training.sequence_length", count_of(counts.dropped, unit),
+                                spec.reward_model_options() ? "one of its texts is longer than"
+                                                            : "no token to train on within"));
   return notes;
+}
+
+// What is trained by predicts tokens, or scores.
+Result<void> check_head(const spec::RunSpec& spec, const spec::ModelDescription& model) {
+  return spec.reward_model_options() ? spec::check_one_score(model) : check_predicts_tokens(model);
 }
 
 // Room for everything that the run writes, on the disk of its folder. A plan for the GPUs of another
@@ -392,15 +423,20 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
                                    "name the folder that has model.safetensors; model.init=random begins from nothing");
       !checked)
     return checked.error();
+  if (auto checked = check_head(spec, *plan.question.model); !checked) return checked.error();
+  auto judge = spec::choose_reward_model(spec, spec::model_search_from_environment());
+  if (!judge) return judge.error();
   auto weights = asked_form(spec.model, plan.question.model->shape);
   if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
+  if (*adapters && spec.critic_options()) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
   if (*adapters)
     if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
   if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
+  planning::add_phases_of_rounds(spec, plan.question, plan.plan);
   keep_own_remedies(plan.plan);
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
   plan.plan.reasons.push_back(*adapters ? fmt::format("adapters in float32 beside weights in {}", word(compute))
@@ -420,7 +456,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   const std::int64_t longest = plan.question.workload.sequence;
   std::optional<std::filesystem::path> eval_questions;
   if (spec::samples_answers(spec.training.algorithm)) {
-    auto data = prepare_prompts(spec, *text, cache, longest);
+    auto data = prepare_prompts(spec, *judge, *text, cache, longest);
     if (!data) return data.error();
     plan.data.training = std::move(data->prompts);
     eval_questions = std::move(data->questions);
@@ -438,7 +474,17 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapters = std::move(*adapters);
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
+  if (task.critic) {
+    auto head = find_value_head(task, *plan.question.model);
+    if (!head) return head.error();
+    task.value_head = std::move(*head);
+  }
+  if (*judge) {
+    task.judge = (*judge)->model;
+    task.judge_weights = (*judge)->weights;
+  }
   task.saving_ranks = devices->ranks;
+  if (auto counted = count_periods(task, spec, plan.data, longest); !counted) return counted.error();
   task.identity = identity_of(task, spec);
   name_reference(task, spec, !devices->gpus.empty());
   for (std::string& note : data_notes(plan.data, spec)) plan.notes.push_back(std::move(note));
@@ -465,9 +511,9 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
           : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   if (plan.task().policy) {
-    std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once =
-        sampled_at_once(spec, plan, devices->ranks * hosts);
-    plan.plan.reasons.push_back(round_words(plan.task()));
+    std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once = plan.plan.side_by_side.value_or(1);
+    plan.rounds = round_plan(plan);
+    plan.plan.reasons.push_back(round_words(*plan.rounds));
   }
   std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
       std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
@@ -511,8 +557,9 @@ std::string train_plan_text(const TrainPlan& plan, bool colour) {
 std::string train_plan_json(const TrainPlan& plan) {
   const std::string text = planning::plan_json(plan.question, plan.plan, training_command);
   auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded() || !plan.disk) return text;
-  json["disk"] = disk_json(*plan.disk);
+  if (json.is_discarded()) return text;
+  if (plan.disk) json["disk"] = disk_json(*plan.disk);
+  if (plan.rounds) json["rounds"] = to_json(*plan.rounds);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

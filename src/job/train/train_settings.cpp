@@ -23,6 +23,7 @@ class Settling {
       take_builtin_rounds();
     else
       take_builtin_job();
+    take_mini_batches();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
     problems_ = missing_capabilities(spec::Schema(), resolved_);
     check_names();
@@ -47,14 +48,37 @@ class Settling {
   // TRL's rate, and no dropout: the policy is compared with what its weights say.
   void take_defaults_of_preferences() {
     if (!spec::learns_from_preferences(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool scores = spec_.training.algorithm == spec::Algorithm::reward;
+    otherwise("training.learning_rate", spec_.training.learning_rate, scores ? 1e-4 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+    if (scores) take_trained_head();
+  }
+
+  // Beside adapters the head that scores is trained as a whole: it may have begun from random numbers.
+  void take_trained_head() {
+    auto& saved = spec_.model.modules_to_save;
+    if (spec_.model.use_lora && std::ranges::find(saved, "score") == saved.end()) saved.emplace_back("score");
   }
 
   void take_defaults_of_policies() {
     if (!spec::samples_answers(spec_.training.algorithm)) return;
-    otherwise("training.learning_rate", spec_.training.learning_rate, 1e-6);
+    const bool has_critic = spec_.training.algorithm == spec::Algorithm::ppo;
+    otherwise("training.learning_rate", spec_.training.learning_rate, has_critic ? 3e-6 : 1e-6);
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
+  }
+
+  void save_and_evaluate_every(std::int64_t save_steps, std::int64_t eval_steps) {
+    if (!is_given("training.save_every"))
+      otherwise("training.save_steps", spec_.training.save_steps, std::optional(save_steps));
+    if (!is_given("training.eval_every"))
+      otherwise("training.eval_steps", spec_.training.eval_steps, std::optional(eval_steps));
+  }
+
+  // Known once the answers of a round are.
+  void take_mini_batches() {
+    const auto parts = spec_.ppo.num_mini_batches;
+    if (spec_.training.algorithm != spec::Algorithm::ppo || !parts) return;
+    spec_.training.batch_size = (spec_.policy_options()->answers + *parts - 1) / *parts;
   }
 
   // Two-digit addition, by a model that was stopped half-way and gets most of it right.
@@ -67,10 +91,14 @@ class Settling {
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
     if (!spec_.environment.type)
       otherwise("reward.functions", spec_.reward.functions, std::optional(std::vector{spec::RewardFunction::exact}));
-    if (!is_given("training.num_epochs"))
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
+    otherwise<std::int64_t>("ppo.num_generations", spec_.ppo.num_generations, 16);
+    otherwise<std::int64_t>("ppo.num_ppo_epochs", spec_.ppo.num_ppo_epochs, 1);
+    otherwise("ppo.gamma", spec_.ppo.gamma, 1.0);
+    otherwise("ppo.entropy_coef", spec_.ppo.entropy_coef, 0.0);
     otherwise("training.num_rollouts_per_iteration", training.num_rollouts_per_iteration,
               std::optional<std::int64_t>(2048));
     otherwise<std::int64_t>("training.sequence_length", training.sequence_length, 4 * spec_.data.digits + 8);
@@ -79,8 +107,7 @@ class Settling {
     otherwise("training.adam_beta2", training.adam_beta2, 0.99);
     otherwise("training.weight_decay", training.weight_decay, 0.0);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 10);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(100));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(50));
+    save_and_evaluate_every(100, 50);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 
@@ -94,7 +121,7 @@ class Settling {
     if (spec_.data.path != arithmetic || !is_builtin) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic"));
-    if (!is_given("training.num_epochs"))
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(1200));
     if (!is_given("training.micro_batch_size") && !is_given("training.gradient_accumulation_steps"))
       otherwise("training.batch_size", training.batch_size, std::optional<std::int64_t>(128));
@@ -103,8 +130,7 @@ class Settling {
     otherwise("training.learning_rate", training.learning_rate, 2e-3);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 60);
     otherwise("training.lr_scheduler", training.lr_scheduler, spec::RateSchedule::cosine);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(400));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(400));
+    save_and_evaluate_every(400, 400);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 

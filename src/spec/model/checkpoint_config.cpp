@@ -124,6 +124,14 @@ DerivedConfig gpt2_config(TensorTable& table) {
   return derived;
 }
 
+// A head that scores lies outside of the inner model.
+void take_score_head(TensorTable& table, ModelConfig& config) {
+  if (!table.has("score.weight")) return;
+  config.score = ScoreHead{table.has("score.bias") ? ScoreUse::tokens : ScoreUse::sequences,
+                           table.size("score.weight", 2, 0)};
+  config.tied = false;
+}
+
 Error config_refusal(std::string_view source, std::string what) {
   return {Error::Kind::bad_input, fmt::format("{}: {}", source, what), "put the model's config.json beside it"};
 }
@@ -136,6 +144,7 @@ Result<DerivedConfig> config_from_tensors(const std::vector<NamedSizes>& tensors
   if (!llama_layout && !table.has("wte.weight"))
     return config_refusal(source, "there is no config.json, and the names of its tensors are not those of a known family");
   DerivedConfig derived = llama_layout ? llama_layout_config(table) : gpt2_config(table);
+  take_score_head(table, derived.config);
   if (!table.missing().empty())
     return config_refusal(source, fmt::format("there is no config.json, and the model cannot be recognised from tensors without {}",
                                        join(table.missing(), ", ")));

@@ -1,5 +1,7 @@
 #include "spec/model/families.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -109,6 +111,16 @@ std::span<const FamilyRow> family_table() {
 std::span<const FamilyRow> all_families() { return family_table(); }
 
 const FamilyRow& row_of(Family family) { return family_table()[static_cast<std::size_t>(family)]; }
+
+std::vector<Word<ScoreUse>> words(ScoreUse) {
+  return {{"sequences", ScoreUse::sequences}, {"tokens", ScoreUse::tokens}, {"values", ScoreUse::values}};
+}
+
+std::string architecture(const FamilyRow& family, const std::optional<ScoreHead>& score) {
+  if (!score || !score->is_alone()) return std::string(family.architecture);
+  const bool of_sequences = score->use == ScoreUse::sequences;
+  return fmt::format("{}For{}Classification", family.class_prefix, of_sequences ? "Sequence" : "Token");
+}
 
 std::string_view name(Family family) { return row_of(family).name; }
 

@@ -1,7 +1,9 @@
 // The table of families: what is known of each, in one place.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "spec/model/model_config.hpp"
@@ -47,5 +49,8 @@ struct FamilyRow {
 // In the order of the enum.
 std::span<const FamilyRow> all_families();
 const FamilyRow& row_of(Family family);
+
+// The class in transformers of a model of this family: "LlamaForCausalLM", "LlamaForSequenceClassification".
+std::string architecture(const FamilyRow& family, const std::optional<ScoreHead>& score);
 
 }  // namespace muster::spec

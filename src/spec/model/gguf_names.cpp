@@ -43,6 +43,7 @@ std::string_view part_name(TensorRole role) {
       return "output_norm";
     case head:
       return "output";
+    case score:
     case other:
       break;
   }

@@ -1,3 +1,4 @@
+#include "spec/model/families.hpp"
 #include "spec/model/model_layouts.hpp"
 
 namespace muster::spec {
@@ -10,7 +11,7 @@ class Gpt2Layout {
   ModelShape build() {
     const auto layers = static_cast<std::size_t>(config_.layers);
     builder_.reserve(8 + 13 * layers, 8 + 12 * layers);
-    builder_.open("", "GPT2LMHeadModel");
+    builder_.open("", architecture(row_of(config_.family), config_.score));
     builder_.open("transformer", "GPT2Model");
     const TensorId embedding = add_embedding("wte", TensorRole::embedding, config_.vocabulary);
     add_embedding("wpe", TensorRole::position_embedding, config_.positions);
@@ -20,12 +21,8 @@ class Gpt2Layout {
     builder_.close();
     add_norm("ln_f", TensorRole::final_norm);
     builder_.close();
-    builder_.open("lm_head", "Linear");
-    if (config_.tied)
-      builder_.tie("weight", embedding, TensorRole::head);
-    else
-      builder_.add_weight(TensorRole::head, {config_.vocabulary, config_.hidden}, dtype_);
-    builder_.close();
+    const bool of_tokens = config_.score && config_.score->use == ScoreUse::tokens;
+    add_heads(builder_, config_, dtype_, embedding, of_tokens ? "classifier" : "score");
     builder_.close();
     return builder_.finish({"GPT2Block"});
   }

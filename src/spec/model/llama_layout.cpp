@@ -9,15 +9,14 @@ namespace {
 // transformers' classes of one family: "Llama" → "LlamaDecoderLayer".
 struct ClassNames {
   explicit ClassNames(std::string_view prefix)
-      : head_model(fmt::format("{}ForCausalLM", prefix)),
-        model(fmt::format("{}Model", prefix)),
+      : model(fmt::format("{}Model", prefix)),
         layer(fmt::format("{}DecoderLayer", prefix)),
         attention(fmt::format("{}Attention", prefix)),
         feed_forward(fmt::format("{}MLP", prefix)),
         norm(fmt::format("{}RMSNorm", prefix)),
         rotary(fmt::format("{}RotaryEmbedding", prefix)) {}
 
-  std::string head_model, model, layer, attention, feed_forward, norm, rotary;
+  std::string model, layer, attention, feed_forward, norm, rotary;
 };
 
 class LlamaLayout {
@@ -28,7 +27,7 @@ class LlamaLayout {
   ModelShape build() {
     const auto layers = static_cast<std::size_t>(config_.layers);
     builder_.reserve(8 + 15 * layers, 8 + 16 * layers);  // for a block with every norm and bias
-    builder_.open("", classes_.head_model);
+    builder_.open("", architecture(row_of(config_.family), config_.score));
     builder_.open("model", classes_.model);
     if (config_.remainder > 0) builder_.add("remainder", {config_.remainder}, TensorKind::parameter, dtype_);
     builder_.open("embed_tokens", "Embedding");
@@ -40,12 +39,7 @@ class LlamaLayout {
     add_norm("norm", TensorRole::final_norm, config_.hidden);
     add_rotary_embedding();
     builder_.close();
-    builder_.open("lm_head", "Linear");
-    if (config_.tied)
-      builder_.tie("weight", embedding, TensorRole::head);
-    else
-      add_weight(TensorRole::head, {config_.vocabulary, config_.hidden});
-    builder_.close();
+    add_heads(builder_, config_, dtype_, embedding, "score");
     builder_.close();
     return builder_.finish({classes_.layer});
   }

@@ -74,19 +74,36 @@ Result<void> take_quantization(ConfigReader& reader, std::string_view source, Mo
   return {};
 }
 
-void check_architectures(ConfigReader& reader, const FamilyRow& family) {
+// transformers counts the labels' names, and without any takes two.
+std::int64_t read_labels(ConfigReader& reader) {
+  constexpr std::int64_t usual = 2;
+  const json* names = reader.find({"id2label"});
+  if (names == nullptr || names->is_null()) return reader.whole({"num_labels"}, usual, largest::labels).value_or(usual);
+  if (!names->is_object() || names->empty()) {
+    reader.note("id2label", fmt::format("is {}", shown(*names)), R"(accepted: a name for each label, as in {"0": "score"})");
+    return usual;
+  }
+  return static_cast<std::int64_t>(names->size());
+}
+
+// Which of the family's models it is.
+void read_architectures(ConfigReader& reader, const FamilyRow& family, ModelConfig& config) {
   const json* list = reader.find({"architectures"});
   if (list == nullptr || list->is_null()) return;
   if (!list->is_array()) {
     reader.note("architectures", fmt::format("is {}", shown(*list)), "accepted: a list of names");
     return;
   }
-  for (const json& entry : *list)
-    if (!entry.is_string() || entry.get_ref<const std::string&>() != family.architecture)
-      reader.note(
-          "architectures",
-          fmt::format("names {}, which is not a causal language model of the family {}", shown(entry), family.name),
-          fmt::format("accepted: \"{}\"", family.architecture));
+  const std::string of_sequences = architecture(family, ScoreHead{ScoreUse::sequences});
+  const std::string of_tokens = architecture(family, ScoreHead{ScoreUse::tokens});
+  for (const json& entry : *list) {
+    if (entry == of_sequences || entry == of_tokens)
+      config.score = ScoreHead{entry == of_tokens ? ScoreUse::tokens : ScoreUse::sequences, read_labels(reader)};
+    else if (entry != family.architecture)
+      reader.note("architectures",
+                  fmt::format("names {}, which is not a causal language model of the family {}", shown(entry), family.name),
+                  fmt::format("accepted: \"{}\", or \"{}\"", family.architecture, of_sequences));
+  }
 }
 
 // Switches that add modules which the families' shapes do not have.
@@ -276,13 +293,14 @@ Result<ModelConfig> parse_model_config(std::string_view text, std::string_view s
   const FamilyRow& row = row_of(*family);
   ConfigReader reader(*object, source);
   ModelConfig config = blank_config(*family);
-  check_architectures(reader, row);
+  read_architectures(reader, row, config);
   check_extras(reader, row);
   if (row.layout == ModelLayout::gpt2)
     read_gpt2(reader, row, config);
   else
     read_llama_layout(reader, row, config);
-  config.tied = reader.flag("tie_word_embeddings", row.defaults.tied);
+  const bool ties = reader.flag("tie_word_embeddings", row.defaults.tied);
+  config.tied = ties && config.predicts_tokens();
   read_dtype(reader, config);
   if (const auto taken = take_quantization(reader, source, config); !taken) return taken.error();
   std::vector<Problem> problems = reader.problems();

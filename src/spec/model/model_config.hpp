@@ -12,6 +12,7 @@
 #include "spec/element_type.hpp"
 #include "spec/model/quantized/checkpoint_quantization.hpp"
 #include "spec/model/rope.hpp"
+#include "spec/values.hpp"
 
 namespace muster::spec {
 
@@ -36,6 +37,30 @@ struct Dropout {
   double attention = 0;
   double residual = 0;
   bool operator==(const Dropout&) const = default;
+};
+
+// What a linear layer on the final norm's rows is for that gives a few numbers of each.
+enum class ScoreUse {
+  sequences,  // one judgement of a text, at its last token: transformers' …ForSequenceClassification
+  tokens,     // one of each token, with a bias: …ForTokenClassification
+  values,     // what is expected from each token on, with a bias, beside the head that predicts tokens: TRL's value head
+};
+std::vector<Word<ScoreUse>> words(ScoreUse);
+
+struct ScoreHead {
+  ScoreUse use = ScoreUse::sequences;
+  std::int64_t outputs = 1;  // numbers of a row
+
+  bool has_bias() const { return use != ScoreUse::sequences; }
+  // Whether the model predicts no tokens, as it has this head instead.
+  bool is_alone() const { return use != ScoreUse::values; }
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("use", self.use);
+    visit("outputs", self.outputs);
+  }
+  bool operator==(const ScoreHead&) const = default;
 };
 
 // What a family means is said by the switches; only the reading and writing of files asks which one it is. A
@@ -69,8 +94,10 @@ struct ModelConfig {
   std::optional<ElementType> dtype;            // of the checkpoint, if the file says so
   Dropout dropout;
   std::optional<CheckpointQuantization> quantization;  // of the checkpoint, where it is quantised
+  std::optional<ScoreHead> score;  // absent: it only predicts tokens
   std::int64_t remainder = 0;  // of a model made up from its size alone: parameters of the 1-D tensor model.remainder
 
+  bool predicts_tokens() const { return !score || !score->is_alone(); }
   std::int64_t query_width() const { return heads * head_size; }
   std::int64_t kv_width() const { return kv_heads * head_size; }
   bool operator==(const ModelConfig&) const = default;
@@ -96,6 +123,7 @@ constexpr std::int64_t intermediate = std::int64_t{1} << 22;
 constexpr std::int64_t attention_width = std::int64_t{1} << 22;  // heads * head_size
 constexpr std::int64_t layers = std::int64_t{1} << 13;
 constexpr std::int64_t positions = std::int64_t{1} << 30;
+constexpr std::int64_t labels = std::int64_t{1} << 20;
 }  // namespace largest
 
 // What is wrong with the numbers taken together (heads that do not divide, sizes beyond the largest), one sentence each

@@ -104,6 +104,21 @@ std::string unsayable(const FamilyRow& family, const ModelConfig& config) {
 
 }  // namespace
 
+void name_classifier(ordered_json& object, const ModelConfig& config) {
+  ordered_json names = ordered_json::object(), numbers = ordered_json::object();
+  for (std::int64_t label = 0; label < config.score->outputs; ++label) {
+    const std::string name = fmt::format("LABEL_{}", label);
+    names[std::to_string(label)] = name;
+    numbers[name] = label;
+  }
+  const std::string name = architecture(row_of(config.family), config.score);
+  const bool is_named = object.contains("architectures") && object["architectures"] == ordered_json::array({name});
+  if (is_named && object.contains("id2label") && object["id2label"].size() == names.size()) return;
+  object["architectures"] = ordered_json::array({name});
+  object["id2label"] = std::move(names);
+  object["label2id"] = std::move(numbers);
+}
+
 Result<std::string> write_model_config(const ModelConfig& config, const TokenIds& tokens) {
   const FamilyRow& family = row_of(config.family);
   if (const std::string what = unsayable(family, config); !what.empty())
@@ -114,6 +129,7 @@ Result<std::string> write_model_config(const ModelConfig& config, const TokenIds
   ordered_json object{{"architectures", {family.architecture}},
                       {"model_type", family.name},
                       {"vocab_size", config.vocabulary}};
+  if (!config.predicts_tokens()) name_classifier(object, config);
   if (family.layout == ModelLayout::gpt2)
     write_gpt2(object, config);
   else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ struct TokenIds {
   std::optional<std::int64_t> begin, padding;
   std::vector<std::int64_t> ends;  // any of them ends an answer; the first is the model's own
 };
+
+// config.json's keys of a model that scores, unless they say the same already: transformers takes the class and the number
+// of labels from there.
+void name_classifier(nlohmann::ordered_json& object, const ModelConfig& config);
 
 // In the spelling that old and new versions of transformers read. parse_model_config gives the same configuration back.
 // Refused: what the family's class in transformers cannot express (a sliding window of Llama, say).

@@ -171,6 +171,30 @@ ModelShape ShapeBuilder::finish(std::vector<std::string> whole_classes) {
   return std::exchange(shape_, {});
 }
 
+void add_heads(ShapeBuilder& builder, const ModelConfig& config, ElementType dtype, TensorId embedding,
+               std::string_view score_name) {
+  if (config.predicts_tokens()) {
+    builder.open("lm_head", "Linear");
+    if (config.tied)
+      builder.tie("weight", embedding, TensorRole::head);
+    else
+      builder.add_weight(TensorRole::head, {config.vocabulary, config.hidden}, dtype);
+    builder.close();
+  }
+  if (!config.score) return;
+  const auto& [use, outputs] = *config.score;
+  if (use == ScoreUse::values) builder.open("v_head", "ValueHead");
+  if (use == ScoreUse::tokens) {
+    builder.open("dropout", "Dropout");
+    builder.close();
+  }
+  builder.open(use == ScoreUse::values ? "summary" : std::string(score_name), "Linear");
+  builder.add_weight(TensorRole::score, {outputs, config.hidden}, dtype);
+  if (config.score->has_bias()) builder.add_bias(TensorRole::score, outputs, dtype);
+  builder.close();
+  if (use == ScoreUse::values) builder.close();
+}
+
 ModelShape build_shape(const ModelConfig& config, ElementType dtype) {
   return row_of(config.family).layout == ModelLayout::gpt2 ? build_gpt2_shape(config, dtype)
                                                            : build_llama_shape(config, dtype);

@@ -54,6 +54,7 @@ enum class TensorRole {
   down,
   final_norm,
   head,
+  score,  // ScoreHead
 };
 // Whether it scales what was normed.
 bool is_norm(TensorRole role);
@@ -144,9 +145,9 @@ class ShapeBuilder {
   std::int64_t layers_ = 0;
 };
 
-// The causal language model of transformers for this configuration: every module, parameter and buffer, in its order
-// and under its name. dtype: type of the parameters; the rotary frequencies are float32 in any case. config must be
-// free of contradictions().
+// The model of transformers for this configuration, a causal language model or a classifier: every module, parameter and
+// buffer, in its order and under its name. dtype: type of the parameters; the rotary frequencies are float32 in any case.
+// config must be free of contradictions().
 ModelShape build_shape(const ModelConfig& config, ElementType dtype);
 
 }  // namespace muster::spec

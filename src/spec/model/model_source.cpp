@@ -77,9 +77,10 @@ std::int64_t total_bytes(const Files& files) {
 
 // What checkpoints of these families hold besides the model: tables that older versions of transformers saved, and the
 // second name of a tied tensor.
-bool is_leftover(std::string_view name, bool tied) {
+bool is_leftover(std::string_view name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-         name.ends_with(".attn.masked_bias") || (tied && name == "lm_head.weight");
+         name.ends_with(".attn.masked_bias") ||
+         ((config.tied || !config.predicts_tokens()) && name == "lm_head.weight");
 }
 
 // The names that the shape asks for. Checkpoints of the inner model alone have them without its name in front.
@@ -103,7 +104,7 @@ Result<std::vector<std::string>> unplaced_tensors(const ModelDescription& model,
   const std::vector<NamedSizes> held = sizes_of(files);
   const std::string source = files.size() == 1 ? files[0].path.string() : files[0].path.parent_path().string();
   auto extra = compare_tensors(wanted_tensors(model.shape, held), held, source);
-  if (extra) std::erase_if(*extra, [&](const std::string& name) { return is_leftover(name, model.config.tied); });
+  if (extra) std::erase_if(*extra, [&](const std::string& name) { return is_leftover(name, model.config); });
   return extra;
 }
 
@@ -125,7 +126,7 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
 Result<std::vector<std::string>> unplaced_quantized_tensors(const ModelDescription& model, const Files& files) {
   auto found = find_quantized_tensors(model.shape, *model.config.quantization, files);
   if (!found) return found.error();
-  std::erase_if(found->extra, [&](const std::string& name) { return is_leftover(name, model.config.tied); });
+  std::erase_if(found->extra, [&](const std::string& name) { return is_leftover(name, model.config); });
   return std::move(found->extra);
 }
 
@@ -310,6 +311,13 @@ Result<ModelDescription> read_model(const std::string& model, const ModelSearch&
 ModelDescription beside_adapters(ModelDescription model, const AdapterOptions& options) {
   if (!model.config.tied || !parts_tied(model.shape, options)) return model;
   model.config.tied = false;
+  model.shape = build_shape(model.config, model.dtype);
+  return model;
+}
+
+ModelDescription with_score_head(ModelDescription model, const ScoreHead& head) {
+  model.config.score = model.fresh_head = head;
+  if (head.is_alone()) model.config.tied = false;
   model.shape = build_shape(model.config, model.dtype);
   return model;
 }

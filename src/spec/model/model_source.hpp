@@ -22,6 +22,7 @@ struct ModelDescription {
   ElementType dtype = ElementType::float32;      // of the checkpoint; float32 if no file says
   std::optional<std::int64_t> checkpoint_bytes;  // size of the files' tensors, if there are files
   bool typical = false;                          // derived from a size alone
+  std::optional<ScoreHead> fresh_head;           // that its files do not have
   std::vector<std::string> notes;                // what the user should know
 };
 
@@ -35,6 +36,10 @@ Result<ModelDescription> read_model(const std::string& model, const ModelSearch&
 
 // As adapters with these options see the model: where a tied tensor is trained as a whole, nothing is tied.
 ModelDescription beside_adapters(ModelDescription model, const AdapterOptions& options);
+
+// The same model with this head, which its files do not have (model::with_fresh_head), beside the one that predicts tokens
+// or instead of it.
+ModelDescription with_score_head(ModelDescription model, const ScoreHead& head);
 
 // A model of exactly this many parameters: typical_config's, and what it is short of as one 1-D parameter
 // "model.remainder". From smallest_typical to largest_typical.

@@ -71,9 +71,17 @@ BLOCKS: dict[str, Block] = {
         "--config", "{blocks}/guide0_fsdp_large_model.yaml", *SMALL, "fsdp_cpu_offload=true",
         strategy="fsdp", ranks=list(range(8)),
     ),  # fmt: skip
-    "0 distributed PPO": refused(
-        "train", "--config", "{blocks}/guide0_ddp_four_gpus.yaml", "training.algorithm=ppo", gpus=8,
-        says=("training.algorithm: ppo needs training with a critic, which this version of muster does not have yet",),
+    "0 answers compared in groups": Block(
+        ("train", "--config", "{blocks}/guide0_grpo.yaml", *SMALL, "reward.functions=exact", "training.sequence_length=64",
+         "generation.max_new_tokens=16", "--dry-run", "--json"), gpus=8, plan={"fits": True, "strategy": "single", "gpus": [0]},
+    ),  # fmt: skip
+    "0 learning from trajectories": refused(
+        "train", "--config", "{blocks}/guide0_sft.yaml",
+        says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
+    ),  # fmt: skip
+    "0 distributed PPO": planned(
+        "--config", "{blocks}/guide0_ddp_four_gpus.yaml", *SMALL, "training.algorithm=ppo", "reward.functions=exact",
+        strategy="ddp", ranks=FOUR,
     ),  # fmt: skip
     # Guide 1: one model over several GPUs.
     "1 how many GPUs": Block(("gpus", "--json"), gpus=4, says=('"visible"',)),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from random_configs import FAMILIES, random_config
+from random_configs import ARCHITECTURES, FAMILIES, random_config
 from shape_programs import FIXTURES, dump
 from transformers_shape import describe
 
@@ -42,6 +42,25 @@ def test_random_configurations_have_the_modules_and_tensors_of_transformers(fami
         path.write_text(json.dumps(value))
     for ours, path, value in zip(dump(paths, str(dtype).removeprefix("torch.")), paths, values):
         assert_same(ours, describe(path, dtype), value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_classifiers_have_the_modules_and_tensors_of_transformers(family, tmp_path):
+    chance = random.Random(f"classifiers of {family}")
+    prefix = ARCHITECTURES[family].removesuffix("LMHeadModel").removesuffix("ForCausalLM")
+    kinds = ["Sequence", "Token"]
+    values = []
+    for i in range(20):
+        value = random_config(chance, family) | {"architectures": [f"{prefix}For{chance.choice(kinds)}Classification"]}
+        labels = chance.choice((None, 1, 5))
+        if labels:
+            value["id2label"] = {str(label): f"LABEL_{label}" for label in range(labels)}
+        values.append(value)
+    paths = [tmp_path / f"{i}.json" for i in range(len(values))]
+    for path, value in zip(paths, values):
+        path.write_text(json.dumps(value))
+    for ours, path, value in zip(dump(paths, "float32"), paths, values):
+        assert_same(ours, describe(path, torch.float32), value)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

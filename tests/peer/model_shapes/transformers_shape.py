@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification,
+                          AutoModelForTokenClassification)
 
 
 def model_on_meta(config, dtype: torch.dtype):
+    named = (config.architectures or [""])[0]
+    kind = (AutoModelForSequenceClassification if "ForSequence" in named
+            else AutoModelForTokenClassification if "ForToken" in named else AutoModelForCausalLM)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        model = kind.from_config(config, dtype=dtype)
     model.tie_weights()
     return model
 
@@ -68,7 +72,7 @@ def config_of(config, model) -> dict:
         "kv_heads": config.num_attention_heads if gpt2 else config.num_key_value_heads,
         "head_size": attention.head_dim,
         "positions": config.max_position_embeddings,
-        "tied": config.tie_word_embeddings,
+        "tied": config.tie_word_embeddings and hasattr(model, "lm_head"),
         "dtype": word(config.dtype) if config.dtype is not None else None,
         "sliding_window": window,
         "sliding_layers": sliding,

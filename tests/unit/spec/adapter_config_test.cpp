@@ -105,7 +105,7 @@ TEST(AdapterConfig, RefusesByNameWhatWouldChangeTheNumbers) {
   EXPECT_TRUE(contains(refused(R"("from_the_future": 3)"), "from_the_future: is 3, which is not supported"));
   EXPECT_TRUE(contains(refused(R"("bias": "all")"), "trained biases are not supported"));
   EXPECT_TRUE(contains(refused(R"("init_lora_weights": "pissa")"), "\"pissa\", which changes the base model"));
-  EXPECT_TRUE(contains(refused(R"("task_type": "SEQ_CLS")"), "accepted: CAUSAL_LM"));
+  EXPECT_TRUE(contains(refused(R"("task_type": "FEATURE_EXTRACTION")"), "accepted: CAUSAL_LM, SEQ_CLS"));
   const std::string all = refused(R"("r": 0, "lora_alpha": "x", "rank_pattern": {"q": -1}, "layers_to_transform": [1.5])");
   for (const std::string key : {"r: is 0", "lora_alpha: is \"x\"", "rank_pattern: of \"q\" is -1", "names the layer 1.5"})
     EXPECT_TRUE(contains(all, key)) << all;

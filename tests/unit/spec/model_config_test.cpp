@@ -149,8 +149,8 @@ TEST(ModelConfig, RefusesOtherFamiliesByName) {
 }
 
 TEST(ModelConfig, RefusesModelsThatAreNoCausalLanguageModel) {
-  EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]})"),
-                       "LlamaForSequenceClassification", "not a causal language model", "LlamaForCausalLM"));
+  EXPECT_TRUE(contains(refused(R"({"model_type": "llama", "architectures": ["LlamaForQuestionAnswering"]})"),
+                       "LlamaForQuestionAnswering", "not a causal language model", "LlamaForCausalLM"));
   EXPECT_TRUE(contains(refused(R"({"model_type": "gpt2", "add_cross_attention": true})"), "add_cross_attention"));
 }
 
@@ -237,6 +237,22 @@ TEST(ModelConfig, RefusesTextThatIsNoObject) {
   EXPECT_TRUE(contains(refused(std::string(1'000'000, '[')), "nested deeper"));
   EXPECT_TRUE(
       contains(refused(R"({"model_type": "llama", "hidden_size": 64, "hidden_size": 128})"), "\"hidden_size\" twice"));
+}
+
+TEST(ModelConfig, KnowsAClassifierByItsArchitectureAndItsLabelsByTheirNames) {
+  const auto score = [](std::string_view rest) {
+    return accepted(fmt::format(R"({{"model_type": "qwen2", "tie_word_embeddings": true, {}}})", rest));
+  };
+  const ModelConfig reward = score(R"("architectures": ["Qwen2ForSequenceClassification"], "id2label": {"0": "LABEL_0"})");
+  EXPECT_EQ(reward.score, (ScoreHead{ScoreUse::sequences, 1}));
+  EXPECT_FALSE(reward.tied);  // there is nothing to tie the embedding to
+  EXPECT_FALSE(reward.predicts_tokens());
+  EXPECT_EQ(score(R"("architectures": ["Qwen2ForSequenceClassification"])").score, (ScoreHead{ScoreUse::sequences, 2}));
+  EXPECT_EQ(score(R"("architectures": ["Qwen2ForTokenClassification"], "num_labels": 3)").score,
+            (ScoreHead{ScoreUse::tokens, 3}));
+  EXPECT_EQ(score(R"("architectures": ["Qwen2ForCausalLM"], "id2label": {"0": "LABEL_0"})").score, std::nullopt);
+  EXPECT_TRUE(contains(refused(R"({"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"], "id2label": 1})"),
+                       "id2label: is 1"));
 }
 
 }  // namespace

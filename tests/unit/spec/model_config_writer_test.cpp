@@ -45,6 +45,16 @@ TEST(ModelConfigWriter, WritesEveryFamilySoThatItReadsBackTheSame) {
     }
 }
 
+TEST(ModelConfigWriter, NamesClassifiersAndTheirLabels) {
+  for (const std::string& word : family_names())
+    for (const ScoreHead head : {ScoreHead{ScoreUse::sequences, 1}, ScoreHead{ScoreUse::tokens, 3}}) {
+      ModelConfig config = base_of(family_named(word).value());
+      config.score = head;
+      config.tied = false;
+      EXPECT_EQ(round_trip(config), config) << word;
+    }
+}
+
 TEST(ModelConfigWriter, KeepsHeadsWindowsAndBiases) {
   ModelConfig config = base_of(Family::qwen3);
   config.head_size = 32;

@@ -156,7 +156,7 @@ TEST(Configuration, FindsContradictions) {
 TEST(Configuration, RefusesLaterCapabilitiesByNameAndNeverIgnoresThem) {
   const auto resolved = from_file(
       "distributed: {tensor_parallel: 2, zero_stage: 3, backend: mpi}\n"
-      "training: {algorithm: ppo}\n");
+      "training: {algorithm: pita}\n");
   ASSERT_TRUE(resolved) << resolved.error().what;
   std::set<std::string> named;
   for (const Problem& problem : missing_capabilities(schema(), *resolved))

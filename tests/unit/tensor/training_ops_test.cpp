@@ -421,6 +421,35 @@ TEST_P(LearningOperations, CrossEntropyWeighsEachRowAndDividesLogitsByATemperatu
     }
 }
 
+TEST_P(LearningOperations, CrossEntropyGivesEntropiesAndWhatTheyAddToTheGradient) {
+  for (const std::int64_t vocabulary : {5, 1000, 9000})
+    for (const double temperature : {0.5, 1.0, 1.7}) {
+      at::Tensor logits = random({6, vocabulary}, 3);
+      logits[5][1].fill_(-INFINITY);
+      const at::Tensor targets = at::randint(2, vocabulary, {6}), on_device = targets.to(GetParam().device);
+      const at::Tensor factors = at::tensor({0.0, 1.0, -2.0, 0.25, 1e-3, 3.0}, at::kDouble);
+      const at::Tensor entropy_factors = at::tensor({1.0, 0.0, 0.5, -0.25, 3.0, 0.01}, at::kDouble);
+      const auto bring = [&](const at::Tensor& numbers) { return numbers.to(at::kFloat).to(GetParam().device); };
+      at::Tensor gradient = logits.clone();
+      const auto found =
+          training().cross_entropy(gradient, on_device, bring(factors), bring(entropy_factors), temperature);
+      const at::AutoGradMode recording(true);
+      const at::Tensor leaf = wide(logits).detach().requires_grad_();
+      const at::Tensor chances = at::log_softmax(leaf / temperature, -1);
+      const at::Tensor finite = at::where(at::isfinite(chances), chances, at::zeros_like(chances));
+      const at::Tensor entropies = -(at::exp(chances) * finite).sum(-1);
+      const at::Tensor losses = -chances.gather(1, targets.unsqueeze(1)).squeeze(1);
+      const at::Tensor total = (losses * factors).sum() - (entropies * entropy_factors).sum();
+      const at::Tensor wanted = torch::autograd::grad({total}, {leaf}).front();
+      expect_near(wide(found.losses), losses.detach(), 1e-5);
+      expect_near(wide(found.entropies), entropies.detach(), 1e-4);
+      expect_near(wide(gradient), wanted, 6 * tolerance());
+      if (GetParam().device.is_cpu() || ops_.deterministic) {
+        EXPECT_TRUE(at::equal(training().cross_entropy(logits, on_device, temperature), found.losses));
+      }
+    }
+}
+
 TEST_P(LearningOperations, CrossEntropyOfExtremeLogits) {
   for (const std::int64_t vocabulary : {5, 1000, 9000}) {
     at::Tensor logits = random({5, vocabulary});

@@ -63,6 +63,21 @@ TEST(Advantages, AreExactlyZeroWhereAllEarnedTheSame) {
   EXPECT_EQ(advantages_of(answers), std::vector<double>(7, 0.0));
 }
 
+TEST(Advantages, AreInTheDeviationOfAllRewardsSoFar) {
+  std::vector<Rollout> first{answer(0, 0, 1), answer(0, 1, 4), answer(1, 0, std::nullopt), answer(1, 1, 2)};
+  std::vector<Rollout> second{answer(2, 0, 5), answer(2, 1, 3)};
+  auto options = options_of(2);
+  options.scale = spec::RewardScale::running;
+  give_advantages(first, options);
+  EXPECT_NEAR(first[1].advantage, 1.5 / (std::sqrt(7.0 / 3) + 1e-4), 1e-12);  // of 1, 4, 2
+  EXPECT_EQ(first[3].advantage, 0);                                           // alone in its group
+  const data::RewardsSeen seen = rewards_after({}, first);
+  EXPECT_EQ(seen.count, 3);
+  give_advantages(second, options, seen);
+  EXPECT_NEAR(second[0].advantage, 1 / (std::sqrt(2.5) + 1e-4), 1e-12);  // of 1, 4, 2, 5, 3
+  EXPECT_EQ(rewards_after(seen, second).count, 5);
+}
+
 TEST(Advantages, LeaveTheAnswerItselfOutOfTheMean) {
   std::vector<Rollout> answers{answer(0, 0, 1), answer(0, 1, 3), answer(0, 2, 8)};
   auto options = options_of(3);
@@ -131,6 +146,23 @@ TEST(AnswerPasses, LeaveOutWhatTeachesNothingAndComputeEqualOnesOnce) {
   EXPECT_EQ(masked.step.totals.units, 5);
 }
 
+TEST(AnswerPasses, OfACriticHaveEveryJudgedAnswerWithTheNumbersOfItsTokens) {
+  std::vector<Rollout> answers{answer(0, 0, 1), answer(0, 0, 1), answer(0, 0, 1), answer(1, 1, std::nullopt)};
+  for (Rollout& one : answers) one.values = {0.5f, 0.25f};
+  for (std::size_t i = 0; i < 3; ++i) {
+    answers[i].token_advantages = {-0.5, 0.5};
+    answers[i].returns = {1, i == 2 ? 2.0 : 1.0};
+  }
+  const Filled filled = fill(answers, 1, 0);
+  const data::MicroBatch& pass = filled.step.passes.at(0);
+  EXPECT_EQ(pass.copies, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(pass.token_advantages, (std::vector<double>{-0.5, 0.5, -0.5, 0.5}));
+  EXPECT_EQ(pass.returns, (std::vector<double>{1, 1, 1, 2}));
+  EXPECT_EQ(pass.values, (std::vector<float>{0.5f, 0.25f, 0.5f, 0.25f}));
+  EXPECT_EQ(filled.step.totals.trained_tokens, 6);
+  EXPECT_EQ(filled.step.totals.units, 4);
+}
+
 TEST(AnswerPasses, GiveEveryRankAsManyPassesAndTheSameTotals) {
   std::vector<Rollout> answers;
   for (std::int64_t i = 0; i < 5; ++i) {
@@ -155,6 +187,7 @@ TEST(RolloutExchange, BringsAllAnswersToEveryRankBitForBit) {
   std::vector<std::vector<Rollout>> own{{answer(0, 0, 0.1), answer(0, 1, std::nullopt)}, {}, {answer(2, 0, -3, 4)}};
   own[2][0].ended = false;
   own[2][0].reference = {-1.5f, std::nextafter(-2.0f, 0.0f), 0, -7};
+  own[0][0].values = {0.25f, std::nextafter(-3.0f, 0.0f)};
   std::vector<std::vector<Rollout>> gathered(3), first(3);
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < 3; ++rank)
@@ -194,12 +227,15 @@ class RolloutLog : public ::testing::Test {
     made.answers[0].advantage = 1.0 / 3;
     made.answers[1].ended = false;
     made.answers[1].reference = {-0.1f, -0.2f, -0.3f, -0.4f, std::nextafter(-0.5f, 0.0f)};
+    made.answers[0].values = {0.1f, std::nextafter(2.0f, 3.0f)};
+    made.answers[0].token_advantages = {1.0 / 3, -2.0 / 7};
+    made.answers[0].returns = {0.1 + 0.2, 5};
     return made;
   }
   Result<void> write() const {
-    return write_rollouts(path_, round(), {[](const Rollout&) { return "12+34=\n\xff"; },
-                                           [](const Rollout& one) { return std::to_string(one.sample); },
-                                           {"exact", "program"}});
+    return write_rollouts(path_, round(), {.question = [](const Rollout&) { return "12+34=\n\xff"; },
+                                           .answer = [](const Rollout& one) { return std::to_string(one.sample); },
+                                           .functions = {"exact", "program"}});
   }
 
   testing::ScratchFolder folder_;

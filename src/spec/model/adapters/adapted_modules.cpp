@@ -160,7 +160,10 @@ Error not_linear(const ModelShape& shape, ModuleId module) {
                                        : fmt::format("linear layers: {}", linear_names(shape)));
 }
 
-bool is_head(const ModelShape& shape, TensorId weight) { return shape.at(weight).role == TensorRole::head; }
+bool is_head(const ModelShape& shape, TensorId weight) {
+  const TensorRole role = shape.at(weight).role;
+  return role == TensorRole::head || role == TensorRole::score;
+}
 
 bool is_saved(std::string_view path, const AdapterOptions& options) {
   return std::ranges::any_of(options.saved_modules, [&](const std::string& name) { return is_within(path, name); });

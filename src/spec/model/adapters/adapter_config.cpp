@@ -189,8 +189,9 @@ Result<AdapterConfig> parse_adapter_config(std::string_view text, std::string_vi
   check_kind(reader, object);
   config.base_model = text_or_null(reader, "base_model_name_or_path");
   config.task = text_or_null(reader, "task_type");
-  if (!config.task.empty() && config.task != "CAUSAL_LM")
-    reader.note("task_type", fmt::format("is {}", shown(json(config.task))), "accepted: CAUSAL_LM");
+  if (!config.task.empty() && config.task != "CAUSAL_LM" && config.task != classification_task)
+    reader.note("task_type", fmt::format("is {}", shown(json(config.task))),
+                fmt::format("accepted: CAUSAL_LM, {}", classification_task));
   config.transposed = reader.flag("fan_in_fan_out", false);
   options.rank = reader.whole({"r"}, 8, largest_rank).value_or(8);
   options.alpha = reader.positive("lora_alpha", 8);

@@ -9,6 +9,9 @@
 
 namespace muster::spec {
 
+// PEFT's task_type of an adapter beside a …ForSequenceClassification.
+inline constexpr std::string_view classification_task = "SEQ_CLS";
+
 struct AdapterConfig {
   AdapterOptions options;
   std::string base_model = {};     // a folder or a name; empty: the file does not say
