@@ -392,8 +392,8 @@ Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
 Result<void> RolloutSteps::keep(const Round& round) const {
   const RolloutTexts texts{
       [&](const Rollout& rollout) { return prompts_.questions[static_cast<std::size_t>(rollout.prompt)].prompt; },
-      [&](const Rollout& rollout) { return answer_text(rollout); },
-      [&](const Rollout& rollout) { return episodes_->turns_of(rollout); }, names()};
+      [&](const Rollout& rollout) { return answer_text(rollout); }, names(),
+      [&](const Rollout& rollout) { return episodes_->turns_of(rollout); }};
   return write_rollouts(rollout_log_path(task_.run_folder, round.number), round, texts);
 }
 

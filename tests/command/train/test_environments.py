@@ -1,6 +1,7 @@
 """Training in environments: the same bits however it is laid out, killed or not; what is refused; what is written down."""
 
 import json
+import shutil
 
 import pytest
 import train_runs
@@ -68,6 +69,20 @@ def test_programs_are_tried_again_in_a_sandbox(classroom):
     answers = [json.loads(line) for line in rollouts_of(train(classroom, data, 2, **words))["round-000001.jsonl"].splitlines()[1:]]
     assert {answer["reward"] for answer in answers} <= {0, -0.5}
     assert any(len(answer["turns"]) == 2 and "0 of 1 tests passed" in answer["turns"][0]["environment"] for answer in answers)
+
+
+def test_a_template_that_knows_no_tools_gets_their_results_as_the_users(classroom, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(classroom.model("llama-tied"), model)
+    (model / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}")
+    data = classroom.data([{"prompt": f"What is {i} + 2?", "answer": str(i + 2)} for i in range(4)])
+    settings = SETTINGS | {"environment.type": "tool", "environment.max_result_tokens": 256, "max_steps": 1, "max_episode_length": 2}
+    run = classroom.start(model, data, **settings)
+    assert run.code == 2 and "no tools" in run.text and "environment.tool_role=user" in run.text, run.text
+    run = classroom.start(model, data, **settings | {"environment.tool_role": "user"})
+    assert run.code == 0, run.text
 
 
 def test_one_turn_is_an_episode_of_one_step(classroom):

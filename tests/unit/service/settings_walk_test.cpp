@@ -44,7 +44,7 @@ const Words rewards{"training.algorithm=grpo", "reward.functions=[exact]"};
 const Words leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]"};
 const Words code_tests{"training.algorithm=grpo", "reward.functions=[code_tests]", "data.path={folder}/tested.jsonl"};
 const Words reward_program{"training.algorithm=grpo", "reward.functions=[program]", "reward.program=true"};
-const Words mathematics{"training.algorithm=grpo", "environment.type=math"}, tools{"training.algorithm=grpo", "environment.type=tool"};
+const Words mathematics{"training.algorithm=grpo", "environment.type=math"};
 const Words debates{"training.algorithm=grpo", "environment.type=debate"};
 const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/tested.jsonl"};
 const std::vector<Sample> samples{
@@ -130,12 +130,11 @@ const std::vector<Sample> samples{
     {"reward.scale", "2", rewards},
     {"reward.bias", "1", rewards},
     {"reward.clip", "1", rewards},
-    {"environment.type", "tool", mathematics},
+    {"environment.type", "debate", mathematics},
     {"environment.max_attempts", "2", programs},
     {"environment.rounds", "2", debates},
     {"environment.reward_steps", "true", mathematics},
     {"environment.max_result_tokens", "32", debates},
-    {"environment.tool_role", "user", tools},
     {"environment.timeout", "2", programs},
     {"environment.python", "no-such-python", programs},
     {"training.max_episode_length", "2", debates},
@@ -167,6 +166,8 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "experiment.tags", in_cli, shown},
     {Command::train, "experiment.output", in_cli, shown},
     {Command::train, "training.logging_steps", in_cli, shown},
+    {Command::train, "environment.tool_role", "command/train/test_environments.py",
+     "test_a_template_that_knows_no_tools_gets_their_results_as_the_users"},
     // It is what generation does anyway.
     {Command::generate, "model.auto_device_map", "command/split/test_placement.py",
      "test_a_model_that_fits_is_whole_on_every_rank"},

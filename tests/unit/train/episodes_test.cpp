@@ -49,10 +49,10 @@ TEST(Episodes, AreReadBackAsTheyWereWritten) {
   const testing::ScratchFolder folder;
   const Round round{0, {episode()}};
   const RolloutTexts texts{[](const Rollout&) { return "question"; }, [](const Rollout&) { return "all"; },
+                           {"debate"},
                            [](const Rollout&) {
                              return std::vector<std::string>{"a", "x", "b", "y", "c"};
-                           },
-                           {"debate"}};
+                           }};
   const auto path = folder.path() / "round.jsonl";
   ASSERT_TRUE(write_rollouts(path, round, texts));
   const auto read = read_rollouts(path);

@@ -47,7 +47,7 @@ TEST(FieldMarks, WhatDecidesTheExchangesBetweenRanksIsAgreed) {
   EXPECT_EQ(fields_of_training().agreed,
             (std::vector<std::string>{"algorithm", "random_weights", "compute", "state", "exact", "sharding.kind", "sharding.group",
                                       "sharding.offload", "weights", "adapters", "adapter", "fresh_head", "value_head", "preferences", "reward_model", "policy", "critic", "reward", "judge",
-                                      "judge_weights", "data", "packing", "sequence_length", "steps", "batch_size",
+                                      "judge_weights", "environment", "data", "packing", "sequence_length", "steps", "batch_size",
                                       "optimizer.kind", "optimizer.rate", "optimizer.schedule",
                                       "optimizer.warmup_steps", "optimizer.decay_steps", "optimizer.weight_decay",
                                       "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
