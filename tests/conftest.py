@@ -31,6 +31,10 @@ def pytest_addoption(parser):
     parser.addoption("--limit", type=float, default=LIMIT, metavar="SECONDS", help="what each phase of a test may take")
 
 
+# Oracles compute as they are written: compiling them takes longer than the little that they compute.
+os.environ["TORCH_COMPILE_DISABLE"] = "1"
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): what each phase of this test may take, in place of --limit")
     set_usual_signals()

@@ -51,6 +51,7 @@ void add_tokenize_command(CLI::App& program, Action& action);
 void add_runs_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
 void add_evaluate_command(CLI::App& program, Action& action);
+void add_collect_command(CLI::App& program, Action& action);
 void add_run_command(CLI::App& program, Action& action);
 void add_submit_command(CLI::App& program, Action& action);
 void add_queue_command(CLI::App& program, Action& action);

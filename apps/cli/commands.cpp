@@ -14,6 +14,7 @@ constexpr std::array command_table{
     Command{"train", models, add_train_command},
     Command{"generate", models, add_generate_command},
     Command{"evaluate", models, add_evaluate_command},
+    Command{"collect", models, add_collect_command},
     Command{"runs", models, add_runs_command},
     Command{"model", models, add_model_command},
     Command{"tokenize", models, add_tokenize_command},

@@ -16,6 +16,7 @@ std::optional<spec::Command> command_that_reads(const std::string& name) {
   if (name == "train") return spec::Command::train;
   if (name == "generate") return spec::Command::generate;
   if (name == "evaluate") return spec::Command::evaluate;
+  if (name == "collect") return spec::Command::collect;
   return std::nullopt;
 }
 
@@ -41,7 +42,9 @@ std::shared_ptr<ConfigurationOptions> add_configuration_options(CLI::App& comman
   for (const spec::ShortOption& shortened : spec::short_options()) {
     if (shortened.trains && training == Training::no) continue;
     const std::string name(shortened.option);
-    const std::string names = shortened.letter == '\0' ? name : fmt::format("-{},{}", shortened.letter, name);
+    // A letter that the command has given to an option of its own is not taken.
+    const bool has_letter = shortened.letter != '\0' && command.get_option_no_throw(fmt::format("-{}", shortened.letter)) == nullptr;
+    const std::string names = has_letter ? fmt::format("-{},{}", shortened.letter, name) : name;
     const spec::Field& field = *schema.find(shortened.key);
     const std::string choice = field.is_choice ? ": " + field.accepted : "";
     auto* option = command.add_option(names, options->short_values[name],

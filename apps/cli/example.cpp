@@ -36,6 +36,7 @@ constexpr std::array example_table{
     Example{"muster train", "muster train examples/smollm2_chat.yaml --epochs 2 --device cpu", "a file, and two settings"},
     Example{"muster train", "muster train -m smollm2 --data examples/conversations.jsonl", "your model, your data"},
     Example{"muster evaluate", "muster evaluate -m smollm2 --data examples/conversations.jsonl", "loss and perplexity"},
+    Example{"muster collect", "muster collect -m smollm2 -e tool --data examples/tools.jsonl -n 4", "four trajectories"},
     Example{"muster run", "muster run examples/experiment.yaml --dry-run", "what would run when"},
     Example{"muster run", "muster run experiment.name=first", "a small built-in experiment"},
     Example{"muster runs", "muster runs", "a table of all runs"},

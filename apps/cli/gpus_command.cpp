@@ -53,7 +53,7 @@ int show_once(host::Host& host, const ShowOptions& options, std::string_view bef
   return 0;
 }
 
-int show(const ShowOptions& options) {
+int show_gpus(const ShowOptions& options) {
   host::Host host = open_host(*options.inventory);
   const auto period = options.watch->span_or(std::chrono::seconds(2));
   if (!period) return report(period.error());
@@ -161,7 +161,7 @@ void add_gpus_command(CLI::App& program, Action& action) {
                       "these facts, as nvidia-smi names them: " + query_field_names());
   command->add_option("--format", options->format, "with --query: csv[,noheader][,nounits]")->capture_default_str();
   command->callback([&action, options] {
-    if (!action.run) action.run = [options](const Tail&) { return show(*options); };
+    if (!action.run) action.run = [options](const Tail&) { return show_gpus(*options); };
   });
 
   CLI::App* pick_command = command->add_subcommand(

@@ -44,7 +44,7 @@ int list(const RunsOptions& options) {
   return 0;
 }
 
-int show(const RunsOptions& options) {
+int show_run(const RunsOptions& options) {
   const auto run = store::find_run(options.output, options.first);
   if (!run) return report(run.error());
   if (options.samples || options.round) {
@@ -107,7 +107,7 @@ void add_runs_command(CLI::App& program, Action& action) {
   add_run(*compare_command, "B", options->second);
   command->callback([&action, options, show_command, compare_command] {
     action.run = [options, show_command, compare_command](const Tail&) {
-      if (show_command->parsed()) return show(*options);
+      if (show_command->parsed()) return show_run(*options);
       return compare_command->parsed() ? compare(*options) : list(*options);
     };
   });

@@ -11,13 +11,23 @@
 
 namespace muster::data {
 
+// Rewards so far, for a mean and a deviation of them all.
+struct RewardsSeen {
+  std::int64_t count = 0;
+  double mean = 0;
+  double squares = 0;  // sum of squared distances from the mean
+
+  bool operator==(const RewardsSeen&) const = default;
+};
+
 // The next unit that a run takes; a checkpoint keeps it. unit is below the epoch's units, whenever it is given out.
 struct BatchCursor {
   std::int64_t epoch = 0;
   std::int64_t unit = 0;
   std::int64_t round = 0;   // of answers that are sampled: the unit is the first of its prompts
   std::int64_t update = 0;  // the next one that is made with them
-  std::optional<double> divergence_weight = {};  // of them, where it is adapted; absent: as in the settings
+  RewardsSeen seen = {};    // before the round
+  std::optional<double> divergence_weight = {};  // of the round, where it is adapted; absent: as in the settings
 
   bool operator==(const BatchCursor&) const = default;
 };

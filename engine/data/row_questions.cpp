@@ -106,6 +106,14 @@ Result<RowPrompt> row_prompt(std::string_view line, const chat::ModelText& text)
   return found;
 }
 
+Result<RowPrompt> whole_row(std::string_view line, const chat::ModelText&) {
+  const auto row = parse_ordered_json_object(line, "the row");
+  if (!row) return row.error();
+  RowPrompt found;
+  found.row = row->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return found;
+}
+
 // read: from a line to a row. Up to ten rows that are refused are told at once.
 template <class Row>
 Result<void> read_into(std::vector<Row>& rows, const std::filesystem::path& path, const chat::ModelText& text,
@@ -158,6 +166,19 @@ Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path
   if (prompts.empty())
     return bad_input(fmt::format("{} has no rows to answer", path.string()), std::string(prompt_row));
   return prompts;
+}
+
+Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path, const chat::ModelText& text) {
+  const auto files = find_row_files(path);
+  if (!files) return files.error();
+  std::vector<RowPrompt> rows;
+  for (const RowFile& file : *files) {
+    if (file.kind == RowFileKind::text)
+      return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()), std::string(prompt_row));
+    if (auto read = read_into(rows, file.path, text, whole_row); !read) return read.error();
+  }
+  if (rows.empty()) return bad_input(fmt::format("{} has no rows", path.string()), std::string(prompt_row));
+  return rows;
 }
 
 Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text) {

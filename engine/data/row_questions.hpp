@@ -42,6 +42,9 @@ struct RowPrompt {
 // or "completion"; of messages, a last one of the assistant's is the answer. Refused with file and line: rows that ask nothing.
 Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path, const chat::ModelText& text);
 
+// A file or folder of rows, as they are: with row and where alone.
+Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path, const chat::ModelText& text);
+
 // The most tokens to wait for: twice those of the right answer, which may be tokenised differently, and two more, so
 // that a longer answer is seen to be wrong.
 constexpr std::int64_t most_answer_tokens(std::int64_t right) { return 2 * right + 2; }

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "json/json_text.hpp"
-#include "sandbox/python_judge.hpp"
 #include "system/allotted_cores.hpp"
 
 namespace muster::reward {
@@ -79,16 +78,12 @@ class CodePart final : public Part {
 
  private:
   std::optional<double> judge_one(const CodeTask& task) {
-    for (int attempt = 1;; ++attempt) {
-      const auto verdict =
-          judge_python(sandbox_, interpreter_, {task.program, task.tests, task.entry_point, task.given}, limits_);
-      if (verdict && scoring_ == spec::CodeScoring::all) return verdict->kind == sandbox::VerdictKind::passed ? 1 : 0;
-      if (verdict) return static_cast<double>(verdict->passed) / verdict->total;
-      if (attempt < attempts) continue;
-      const std::lock_guard lock(mutex_);
-      report_(fmt::format("no reward for a program: {}", to_string(verdict.error())));
-      return std::nullopt;
-    }
+    const auto verdict = judge_code(sandbox_, interpreter_, task, limits_);
+    if (verdict && scoring_ == spec::CodeScoring::all) return verdict->kind == sandbox::VerdictKind::passed ? 1 : 0;
+    if (verdict) return static_cast<double>(verdict->passed) / verdict->total;
+    const std::lock_guard lock(mutex_);
+    report_(fmt::format("no reward for a program: {}", to_string(verdict.error())));
+    return std::nullopt;
   }
 
   sandbox::Sandbox sandbox_;
@@ -127,6 +122,14 @@ Result<CodeTask> code_task(const Answered& answered) {
   else
     task.program = task.given + code;
   return task;
+}
+
+Result<sandbox::Verdict> judge_code(const sandbox::Sandbox& sandbox, const sandbox::Interpreter& interpreter,
+                                    const CodeTask& task, const sandbox::Limits& limits) {
+  for (int attempt = 1;; ++attempt) {
+    auto verdict = judge_python(sandbox, interpreter, {task.program, task.tests, task.entry_point, task.given}, limits);
+    if (verdict || attempt == attempts) return verdict;
+  }
 }
 
 Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report) {

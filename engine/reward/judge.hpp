@@ -27,6 +27,7 @@ struct Answered {
   std::int64_t tokens = 0;  // with the end token
   bool ended = false;       // with its end token
   std::int64_t room = 0;    // the most tokens it could have had
+  std::span<const std::int32_t> ids = {};  // of its tokens
 };
 
 struct Judged {

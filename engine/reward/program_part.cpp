@@ -37,6 +37,7 @@ Result<std::string> request_line(std::int64_t id, const Answered& answered, std:
   line["completion"] = answered.completion;
   line["answer"] = to_json(question.answer);
   line["tokens"] = answered.tokens;
+  line["ids"] = std::vector<std::int32_t>(answered.ids.begin(), answered.ids.end());
   line["finish"] = answered.ended ? "stop" : "length";
   line["row"] = nullptr;
   if (!question.row.empty()) {

@@ -12,9 +12,13 @@ namespace {
 constexpr std::size_t steps_in_a_checkpoint = 512;  // whose numbers it holds
 
 // 0 where there is none.
-std::int64_t number_of(const checkpoint::TrainingState& saved, std::string_view name) {
+double value_of(const checkpoint::TrainingState& saved, std::string_view name) {
   const auto found = std::ranges::find(saved.more, name, &checkpoint::NamedNumber::name);
-  return found == saved.more.end() ? 0 : static_cast<std::int64_t>(found->value);
+  return found == saved.more.end() ? 0 : found->value;
+}
+
+std::int64_t number_of(const checkpoint::TrainingState& saved, std::string_view name) {
+  return static_cast<std::int64_t>(value_of(saved, name));
 }
 
 }  // namespace
@@ -27,7 +31,8 @@ void RunPosition::remember(const wire::StepRecord& done) {
 RunPosition position_of(const checkpoint::TrainingState& saved, const wire::TrainTask& task) {
   RunPosition position;
   position.step = position.updates = saved.step;
-  position.cursor = {saved.cursor.epoch, saved.cursor.unit, number_of(saved, "round"), number_of(saved, "update")};
+  position.cursor = {saved.cursor.epoch, saved.cursor.unit, number_of(saved, "round"), number_of(saved, "update"),
+                     {number_of(saved, "rewards"), value_of(saved, "rewards_mean"), value_of(saved, "rewards_squares")}};
   const auto weight = std::ranges::find(saved.more, "divergence_weight", &checkpoint::NamedNumber::name);
   if (weight != saved.more.end()) position.cursor.divergence_weight = weight->value;
   position.last_steps.assign(saved.last_steps.begin(), saved.last_steps.end());
@@ -59,6 +64,10 @@ checkpoint::TrainingState state_of(const RunPosition& position, const wire::Trai
   if (task.policy) {
     state.more.push_back({"round", static_cast<double>(position.cursor.round)});
     state.more.push_back({"update", static_cast<double>(position.cursor.update)});
+    const data::RewardsSeen& seen = position.cursor.seen;
+    state.more.push_back({"rewards", static_cast<double>(seen.count)});
+    state.more.push_back({"rewards_mean", seen.mean});
+    state.more.push_back({"rewards_squares", seen.squares});
     if (position.cursor.divergence_weight)
       state.more.push_back({"divergence_weight", *position.cursor.divergence_weight});
   }
@@ -69,9 +78,11 @@ checkpoint::TrainingState state_of(const RunPosition& position, const wire::Trai
 void take_from_first_rank(RunPosition& position, communicate::Communicator& ranks, at::Device device) {
   const optimizer::LossScaler::State& scaler = position.scaler.state();
   constexpr std::int64_t never = -1;
+  const data::RewardsSeen& seen = position.cursor.seen;
   at::Tensor whole =
       at::tensor({position.step, position.updates, position.cursor.epoch, position.cursor.unit, scaler.clean_steps,
-                  scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update,
+                  scaler.skipped, position.evaluated.value_or(never), position.cursor.round, position.cursor.update, seen.count,
+                  std::bit_cast<std::int64_t>(seen.mean), std::bit_cast<std::int64_t>(seen.squares),
                   std::int64_t{position.cursor.divergence_weight ? 1 : 0},
                   std::bit_cast<std::int64_t>(position.cursor.divergence_weight.value_or(0))},
                  at::TensorOptions().dtype(at::kLong))
@@ -84,8 +95,9 @@ void take_from_first_rank(RunPosition& position, communicate::Communicator& rank
   const auto* number = host.const_data_ptr<std::int64_t>();
   position.step = number[0];
   position.updates = number[1];
-  position.cursor = {number[2], number[3], number[7], number[8]};
-  if (number[9] != 0) position.cursor.divergence_weight = std::bit_cast<double>(number[10]);
+  position.cursor = {number[2], number[3], number[7], number[8],
+                     {number[9], std::bit_cast<double>(number[10]), std::bit_cast<double>(number[11])}};
+  if (number[12] != 0) position.cursor.divergence_weight = std::bit_cast<double>(number[13]);
   position.scaler = optimizer::LossScaler({scale.item<double>(), number[4], number[5]});
   position.evaluated = number[6] == never ? std::nullopt : std::optional(number[6]);
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 RewardFunction = Callable[..., Sequence[Optional[float]]]
-_OWN = {"prompt", "completion", "answer", "row", "id", "tokens", "finish", "left"}
+_OWN = {"prompt", "completion", "answer", "row", "id", "tokens", "ids", "finish", "left"}
 
 
 class RewardServer:
@@ -82,8 +82,9 @@ class RewardServer:
         for name in sorted({name for asked in batch for name in asked["row"] or {}} - _OWN):
             columns[name] = [(asked["row"] or {}).get(name) for asked in batch]
         given = {
-            "prompts": [asked["prompt"] for asked in batch],
-            "completions": [asked["completion"] for asked in batch],
+            "prompts": [_asked_messages(asked) or asked["prompt"] for asked in batch],
+            "completions": [_said(asked) for asked in batch],
+            "completion_ids": [asked["ids"] for asked in batch],
             "answer": [asked["answer"] for asked in batch],
             **columns,
         }
@@ -108,3 +109,19 @@ class RewardServer:
             if reward is not None and not abs(float(reward)) < float("inf"):
                 raise ValueError(f"{label} gave {reward!r}\n  try: a number, or None where there is none")
         return [None if reward is None else float(reward) for reward in rewards]
+
+
+def _asked_messages(asked: dict[str, Any]) -> Optional[list[Any]]:
+    """Of a row that is a conversation, without the right answer; None where the prompt is a text."""
+    row = asked["row"] or {}
+    for messages in (row.get("prompt"), row.get("messages")):
+        if isinstance(messages, list) and messages:
+            return messages[:-1] if messages[-1].get("role") == "assistant" else messages
+    return None
+
+
+def _said(asked: dict[str, Any]) -> Any:
+    """As TRL hands it over: a message where the prompt has messages."""
+    if _asked_messages(asked) is None:
+        return asked["completion"]
+    return [{"role": "assistant", "content": asked["completion"]}]

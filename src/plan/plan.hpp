@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,13 @@ struct BatchAdvice {
   std::int64_t scoring = 0;     // texts scored at once, logits of every position
 };
 
+// A part of a round of a run that samples what it is trained on.
+struct Phase {
+  std::string_view name;      // "sampling"
+  std::int64_t bytes = 0;     // that the fullest rank takes, with what is beyond its peak
+  std::int64_t limit = 0;     // of that rank
+};
+
 struct Plan {
   Layout layout;
   Workload workload;  // with the chosen micro-batch and accumulation
@@ -128,6 +136,8 @@ struct Plan {
   std::int64_t duplicated = 0;  // bytes a tied tensor takes twice because its two uses are apart
   std::vector<std::pair<Place, std::int64_t>> off_gpu;  // bytes of modules on cpu and disk
   std::optional<BatchAdvice> batches;
+  std::vector<Phase> phases;                 // in their order; of other runs none
+  std::optional<std::int64_t> side_by_side;  // answers that a rank writes at once
   std::vector<std::string> reasons;  // one sentence each: why this strategy, this batch, these devices
   std::optional<Refusal> refusal;
 

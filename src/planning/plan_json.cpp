@@ -91,6 +91,15 @@ std::string plan_json(const plan::Question& question, const plan::Plan& plan, co
   json["off_gpu_bytes"] = std::move(off_gpu);
   json["batches"] =
       plan.batches ? Json{{"generation", plan.batches->generation}, {"scoring", plan.batches->scoring}} : Json(nullptr);
+  if (!plan.phases.empty()) {
+    Json phases = Json::array();
+    for (const plan::Phase& phase : plan.phases)
+      phases.push_back({{"name", phase.name},
+                        {"total_bytes", phase.bytes},
+                        {"limit_bytes", phase.limit == plan::unknown_limit ? Json(nullptr) : Json(phase.limit)}});
+    json["phases"] = std::move(phases);
+    json["side_by_side"] = plan.side_by_side.value_or(0);
+  }
   json["reasons"] = plan.reasons;
   json["notes"] = question.model->notes;
   json["refusal"] = refusal_json(plan, command);

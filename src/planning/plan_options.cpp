@@ -313,6 +313,7 @@ Result<PlanAnswer> answer_plan(host::Host& host, PlanOptions options) {
   if (!question) return question.error();
   auto made = plan::make_plan(*question);
   if (!made) return made.error();
+  if (request->work == plan::Work::training) add_phases_of_rounds(request->spec, *question, *made);
   return PlanAnswer{std::move(*question), std::move(*made), std::move(settings->notes)};
 }
 

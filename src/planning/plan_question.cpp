@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "host/host_memory.hpp"
+#include "plan/round_phases.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
 #include "spec/reward_model_choice.hpp"
@@ -385,6 +386,17 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
     question.constants = *constants;
   }
   return question;
+}
+
+void add_phases_of_rounds(const spec::RunSpec& spec, const plan::Question& question, plan::Plan& plan) {
+  const auto policy = spec.policy_options();
+  if (!policy || question.workload.implementation != plan::Implementation::muster) return;
+  plan::add_phases(question,
+                   {.answers = policy->answers,
+                    .most_tokens = policy->most_tokens,
+                    .side_by_side = spec.generation.batch_size,
+                    .scores = policy->beta > 0},
+                   plan);
 }
 
 }  // namespace muster::planning

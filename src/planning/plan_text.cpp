@@ -142,6 +142,16 @@ std::string component_lines(const plan::Question& question, const plan::Plan& pl
   return text;
 }
 
+// What each part of a round takes of the fullest device.
+std::string phase_lines(const plan::Plan& plan, bool colour) {
+  if (plan.phases.empty()) return {};
+  std::vector<std::vector<Cell>> rows{{{"phase of a round", Colour::bold}, {"takes", Colour::bold, true}}};
+  for (const plan::Phase& phase : plan.phases)
+    rows.push_back({{fmt::format("  {}", phase.name)},
+                    {gibibytes_text(phase.bytes), phase.bytes > phase.limit ? Colour::red : Colour::plain, true}});
+  return format_table(rows, colour);
+}
+
 }  // namespace
 
 std::string plan_text(const plan::Question& question, const plan::Plan& plan, const RemedyCommand& command,
@@ -154,6 +164,7 @@ std::string plan_text(const plan::Question& question, const plan::Plan& plan, co
   for (const BarPart& part : bar_parts()) legend += fmt::format("{} {}   ", part.mark, part.meaning);
   text += paint(Colour::dim, legend.substr(0, legend.size() - 3), colour) + "\n\n";
   text += component_lines(question, plan, colour);
+  text += phase_lines(plan, colour);
   for (const auto& [place, bytes] : plan.off_gpu)
     text += fmt::format("on {}: {}\n", to_string(place), gibibytes_text(bytes));
   if (plan.duplicated > 0)

@@ -48,7 +48,7 @@ constexpr std::array spellings{
     Spelling{"training.gradient_checkpointing", "", as_setting, as_setting, "", ""},
     Spelling{"training.mixed_precision", "", "--mixed-precision", as_setting, "", ""},
     Spelling{"training.optimizer", "", "--optimizer", as_setting, "", ""},
-    Spelling{"generation.batch_size", "", "--batch", "", "--batch-size", ""},
+    Spelling{"generation.batch_size", "", "--batch", as_setting, "--batch-size", ""},
     Spelling{"generation.sequence_length", "", "--seq-len", "", as_setting, "training.sequence_length="},
     Spelling{"system.attn_impl", "", "--attention", as_setting, as_setting, as_setting},
     Spelling{"distributed.strategy", "", "--strategy", "--strategy", "", ""},
@@ -73,6 +73,7 @@ std::string_view spelling_of(spec::Command command, const Spelling& spelling) {
     case spec::Command::train:
       return spelling.train;
     case spec::Command::generate:
+    case spec::Command::collect:
       return spelling.generate;
     case spec::Command::evaluate:
       return spelling.evaluate;
@@ -88,7 +89,9 @@ std::optional<RemedyWords> words_of(spec::Command command, const plan::SettingCh
     return spelling.key == change.key && (spelling.value.empty() || spelling.value == change.value);
   });
   if (row == spellings.end()) return std::nullopt;
-  const std::string_view here = spelling_of(command, *row);
+  // Of a plan of training --batch is another setting.
+  const bool of_answers = command == spec::Command::plan_training && change.key == "generation.batch_size";
+  const std::string_view here = of_answers ? as_setting : spelling_of(command, *row);
   if (here.empty()) return std::nullopt;
   if (here == expanding) return RemedyWords{std::string(here), "", true};
   if (here == as_setting) return RemedyWords{change.key + "=" + change.value};

@@ -70,9 +70,16 @@ Result<void> check_own_metric(const sweep::SweepSpec& spec) {
   std::vector<std::string> known{"final_loss"};
   spec::RewardOptions every_reward;
   for (const auto& [word, function] : spec::words(spec::RewardFunction())) every_reward.functions.push_back(function);
-  for (const auto& [word, algorithm] : spec::words(spec::Algorithm()))
-    for (const std::string& column : job::train_columns(algorithm, every_reward))
+  const auto add = [&](const std::vector<std::string>& columns) {
+    for (const std::string& column : columns)
       if (std::ranges::find(known, column) == known.end()) known.push_back(column);
+  };
+  for (const auto& [word, algorithm] : spec::words(spec::Algorithm())) add(job::train_columns(algorithm, every_reward));
+  for (const auto& [word, kind] : spec::words(spec::EnvironmentKind())) {
+    spec::EnvironmentOptions environment;
+    environment.kind = kind;
+    add(job::train_columns(spec::Algorithm::grpo, {}, environment));
+  }
   if (!spec.evaluate.empty() || std::ranges::find(known, spec.metric) != known.end()) return {};
   const auto meant = nearest(spec.metric, known);
   return Error{

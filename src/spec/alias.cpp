@@ -71,6 +71,28 @@ constexpr std::array alias_table{
     Alias{"grpo.clip_range", "grpo.epsilon"},
     Alias{"grpo.reward_normalization", "grpo.scale_rewards"},
     Alias{"grpo.temperature", "generation.temperature"},
+    Alias{"training.mini_batch_size", "training.micro_batch_size"},
+    Alias{"training.use_fp16", "training.fp16"},
+    Alias{"training.use_bf16", "training.bf16"},
+    Alias{"training.log_every", "training.logging_steps"},
+    Alias{"training.seed", "experiment.seed"},
+    Alias{"output.save_dir", "experiment.output"},
+    Alias{"output.log_interval", "training.logging_steps"},
+    Alias{"output.eval_interval", "training.eval_every"},
+    Alias{"output.save_interval", "training.save_every"},
+    Alias{"model.device", "distributed.device"},
+    Alias{"model.gradient_checkpointing", "training.gradient_checkpointing"},
+    Alias{"model.max_new_tokens", "generation.max_new_tokens"},
+    Alias{"model.temperature", "generation.temperature"},
+    Alias{"model.top_p", "generation.top_p"},
+    Alias{"model.top_k", "generation.top_k"},
+    Alias{"model.repetition_penalty", "generation.repetition_penalty"},
+    Alias{"model.generation.max_new_tokens", "generation.max_new_tokens"},
+    Alias{"model.generation.temperature", "generation.temperature"},
+    Alias{"model.generation.top_p", "generation.top_p"},
+    Alias{"model.generation.top_k", "generation.top_k"},
+    Alias{"model.generation.repetition_penalty", "generation.repetition_penalty"},
+    Alias{"dataset.path", "data.path"},
     Alias{"ppo.num_iterations", "ppo.num_ppo_epochs"},
     Alias{"ppo.ppo_epochs", "ppo.num_ppo_epochs"},
     Alias{"ppo.cliprange", "ppo.clip_range"},
@@ -84,11 +106,40 @@ constexpr std::array alias_table{
     Alias{"ppo.target", "ppo.adaptive_kl_target"},
     Alias{"ppo.horizon", "ppo.adaptive_kl_horizon"},
     Alias{"training.episodes_per_iteration", "training.num_rollouts_per_iteration"},
+    Alias{"policy_env.env_type", "environment.type"},
+    Alias{"policy_env.max_attempts", "environment.max_attempts"},
+    Alias{"policy_env.timeout", "environment.timeout"},
+    Alias{"policy_env.reward_scale", "reward.scale"},
+    Alias{"policy_env.reward_bias", "reward.bias"},
+    Alias{"policy_env.reward_clip", "reward.clip"},
     Alias{"trainer.total_timesteps", "training.total_timesteps"},
     Alias{"reward_scale", "reward.scale"},
     Alias{"reward_bias", "reward.bias"},
     Alias{"reward_clip", "reward.clip"},
     Alias{"use_parallel_execution", "system.use_parallel_execution"},
+};
+
+constexpr std::array needless_table{
+    NeedlessKey{"model.use_flash_attention", "", "which kernels attend follows from the device; system.attn_impl=eager is the plain way"},
+    NeedlessKey{"model.model_type", "causal_lm", "every model is a decoder"},
+    NeedlessKey{"model.trust_remote_code", "false", "code that comes with a model is never run"},
+    NeedlessKey{"model.do_sample", "true", "answers are drawn; generation.temperature=0 takes the likeliest tokens"},
+    NeedlessKey{"model.generation.do_sample", "true", "answers are drawn; generation.temperature=0 takes the likeliest tokens"},
+    NeedlessKey{"model.num_beams", "1", "there is no beam search"},
+    NeedlessKey{"model.length_penalty", "1|1.0", "it is a part of beam search, which there is none of"},
+    NeedlessKey{"training.checkpoint_dir", "", "checkpoints are in the run's folder, below experiment.output"},
+    NeedlessKey{"training.log_dir", "", "logs are in the run's folder, below experiment.output"},
+    NeedlessKey{"training.use_tensorboard", "", "every run writes TensorBoard's files"},
+    NeedlessKey{"training.wandb_project", "", "nothing is sent to others; metrics.csv and TensorBoard's files are in the run's folder"},
+    NeedlessKey{"training.wandb_entity", "", "nothing is sent to others"},
+    NeedlessKey{"training.wandb_run_name", "", "nothing is sent to others; a run's name is experiment.name"},
+    NeedlessKey{"dataset.type", "json|jsonl", "data is a file or a folder of JSON lines"},
+    NeedlessKey{"grpo.gamma", "", "an answer earns once, at its end, so that nothing is discounted"},
+    NeedlessKey{"grpo.gae_lambda", "", "answers are compared with each other, and no value is estimated"},
+    NeedlessKey{"grpo.value_loss_coef", "", "answers are compared with each other, and no value is learnt"},
+    NeedlessKey{"grpo.value_clip_range", "", "answers are compared with each other, and no value is learnt"},
+    NeedlessKey{"grpo.entropy_coef", "", "grpo rewards no entropy here"},
+    NeedlessKey{"grpo.target_kl", "", "grpo ends no round early: grpo.epsilon holds each token, and grpo.beta the whole"},
 };
 
 constexpr std::array refused_table{
@@ -99,6 +150,8 @@ constexpr std::array refused_table{
                "it decides how PyTorch's FSDP sees the codes; muster gathers them as bytes, so leave it out"},
     RefusedKey{"model.llm_int8_threshold",
                "activations are not rounded to 8 bits, so that there are no outliers to keep apart; leave it out"},
+    RefusedKey{"dataset.name", "data sets are not fetched: give the folder or file that they were saved to as data.path"},
+    RefusedKey{"dataset.split", "a file or folder is one split: name it as data.path, and another as data.eval_path"},
     RefusedKey{"training.auto_scale_lr", "the result would depend on the number of GPUs; set training.learning_rate"},
 };
 
@@ -168,6 +221,7 @@ std::string_view canonical_key(std::string_view key) {
   return found == alias_table.end() ? key : found->key;
 }
 
+std::span<const NeedlessKey> needless_keys() { return needless_table; }
 std::span<const RefusedKey> refused_keys() { return refused_table; }
 std::span<const ReservedVariable> reserved_variables() { return reserved_table; }
 std::span<const ShortOption> short_options() { return short_table; }

@@ -11,6 +11,14 @@ struct Alias {
   std::string_view key;
 };
 
+// A key of another program's files that needs no setting here. `accepted` are the values of which that is true, with bars
+// between them; empty: any.
+struct NeedlessKey {
+  std::string_view key;
+  std::string_view accepted;
+  std::string_view reason;
+};
+
 struct RefusedKey {
   std::string_view key;
   std::string_view reason;
@@ -36,6 +44,7 @@ struct ShortOption {
 std::span<const Alias> aliases();
 // The key that a spelling stands for; any other text unchanged.
 std::string_view canonical_key(std::string_view key);
+std::span<const NeedlessKey> needless_keys();
 std::span<const RefusedKey> refused_keys();
 std::span<const ReservedVariable> reserved_variables();
 std::span<const ShortOption> short_options();

@@ -10,6 +10,7 @@ enum class Capability {
   training,
   generation,
   environments,
+  trajectories,
   value_guidance,
   quantized_loading,
   low_rank_adapters,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "spec/check_model.hpp"
 #include "spec/codec.hpp"
 #include "spec/model/adapters/path_pattern.hpp"
@@ -70,6 +71,25 @@ void find_preference_contradictions(const DpoSpec& dpo, const auto& report) {
            "leave it out, or take sigmoid, robust or exo_pair");
   if (dpo.label_smoothing == 0 && std::ranges::find(dpo.loss_type, PairLoss::exo_pair) != dpo.loss_type.end())
     report("dpo.loss_type", "has exo_pair, which needs dpo.label_smoothing above 0", "dpo.label_smoothing=0.001");
+}
+
+// The same said twice, in other words.
+void find_schedule_contradictions(const TrainingSpec& training, const auto& report) {
+  if (training.num_iterations && training.max_steps)
+    report("training.num_iterations", fmt::format("is {}, and training.max_steps {}", *training.num_iterations, *training.max_steps),
+           "keep one of the two");
+  if (training.num_iterations && training.num_epochs)
+    report("training.num_iterations", fmt::format("is {}, and training.num_epochs {}", *training.num_iterations, *training.num_epochs),
+           "keep one of the two");
+  if (training.eval_every && training.eval_steps)
+    report("training.eval_every", fmt::format("is {}, and training.eval_steps {}", *training.eval_every, *training.eval_steps),
+           "keep one of the two");
+  if (training.save_every && training.save_steps)
+    report("training.save_every", fmt::format("is {}, and training.save_steps {}", *training.save_every, *training.save_steps),
+           "keep one of the two");
+  if (training.off_by > 0 && !samples_answers(training.algorithm))
+    report("training.off_by", fmt::format("is {}, and training.algorithm={} draws no answers", training.off_by, write(training.algorithm)),
+           "leave it out");
 }
 
 void find_critic_contradictions(const RunSpec& spec, const PolicyOptions& policy, const auto& report) {
@@ -180,6 +200,36 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
     report("reward.weights", "are all 0: no answer would be better than another", "give one of the functions a weight");
 }
 
+// Settings of an environment that is not asked for change nothing; an environment judges by itself.
+void find_environment_contradictions(const Schema& schema, const RunSpec& spec, const auto& report) {
+  using enum EnvironmentKind;
+  struct Needed {
+    const char* key;
+    std::vector<EnvironmentKind> kinds;
+  };
+  const std::vector<Needed> settings{{"environment.max_attempts", {code}},
+                                     {"environment.rounds", {debate}},
+                                     {"environment.reward_steps", {math}},
+                                     {"environment.max_result_tokens", {code, tool, debate}},
+                                     {"environment.tool_role", {tool}},
+                                     {"environment.timeout", {code, tool}},
+                                     {"environment.python", {code, tool}},
+                                     {"training.max_episode_length", {code, math, tool, debate}}};
+  for (const auto& [key, kinds] : settings) {
+    const Field& field = *schema.find(key);
+    if (field.write(spec) == field.fallback) continue;
+    if (!spec.environment.type)
+      report(key, "is set, and environment.type is not", "environment.type=code, math, tool or debate, or leave it out");
+    else if (std::ranges::find(kinds, *spec.environment.type) == kinds.end())
+      report(key, fmt::format("is set, and environment.type is {}", write(*spec.environment.type)), "leave it out");
+  }
+  if (spec.environment.type && spec.reward.functions)
+    report("reward.functions", fmt::format("is set, and environment.type={} judges by itself", write(*spec.environment.type)),
+           "keep one of the two");
+  if (spec.environment.type == tool && trim(spec.environment.tool_role).empty())
+    report("environment.tool_role", "is empty", "tool, or user");
+}
+
 }  // namespace
 
 void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
@@ -200,7 +250,7 @@ void settle_precedence(const Schema& schema, ResolvedSpec& resolved) {
 }
 
 std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpec& resolved) {
-  const auto& [experiment, distributed, model, training, dpo, simpo, orpo, kto, reward_model, grpo, rloo, ppo, reward,
+  const auto& [experiment, distributed, model, training, sft, dpo, simpo, orpo, kto, reward_model, grpo, rloo, ppo, reward, environment,
                generation, data, data_collection, algos, system, sweep] = resolved.spec;
   std::vector<Problem> problems;
   const auto report = [&](const std::string& key, std::string what, std::string remedy) {
@@ -261,9 +311,11 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
   if (training.fp16 && training.bf16)
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
+  find_schedule_contradictions(training, report);
   find_preference_contradictions(dpo, report);
   find_policy_contradictions(resolved.spec, report);
   find_reward_contradictions(schema, resolved.spec, report);
+  find_environment_contradictions(schema, resolved.spec, report);
 
   // The number of ranks is not known when all visible GPUs are meant.
   const bool ranks_known = distributed.ranks || distributed.num_gpus || !distributed.gpu_ids.empty();

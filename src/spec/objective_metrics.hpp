@@ -19,4 +19,7 @@ std::span<const std::string_view> metrics_of_earnings();
 // these "rewards/NAME/mean" and "rewards/NAME/std" of each function that judges. None where no answers are sampled.
 std::span<const std::string_view> metrics_of_round(Algorithm algorithm);
 
+// Beside these, where answers are given in an environment: how many an episode has.
+inline constexpr std::string_view turns_metric = "turns/mean";
+
 }  // namespace muster::spec

@@ -12,7 +12,10 @@ std::vector<Word<RatioLevel>> words(RatioLevel) {
 }
 
 std::vector<Word<RewardScale>> words(RewardScale) {
-  return {{"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
+  return {{"group", RewardScale::group},
+          {"batch", RewardScale::batch},
+          {"running", RewardScale::running},
+          {"none", RewardScale::none}};
 }
 
 std::vector<Word<DivergenceEstimate>> words(DivergenceEstimate) {

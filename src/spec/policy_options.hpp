@@ -19,8 +19,8 @@ std::vector<Word<PolicyLoss>> words(PolicyLoss);
 enum class RatioLevel { token, sequence, product };
 std::vector<Word<RatioLevel>> words(RatioLevel);
 
-// What rewards are divided by.
-enum class RewardScale { group, batch, none };
+// The deviation that rewards are divided by: of the group's, of the round's, or of all so far.
+enum class RewardScale { group, batch, running, none };
 std::vector<Word<RewardScale>> words(RewardScale);
 
 struct PolicyOptions {
@@ -28,6 +28,7 @@ struct PolicyOptions {
   std::int64_t answers = 128;   // of a round, all prompts together
   std::int64_t draws = 1;       // of a round at most: groups that teach nothing are replaced by others
   std::int64_t iterations = 1;  // how often a round's answers are trained on
+  std::int64_t off_by = 0;      // rounds that answers are drawn before they are trained on
   PolicyLoss loss = PolicyLoss::dapo;
   RatioLevel level = RatioLevel::token;
   double clip_low = 0.2;
@@ -53,6 +54,7 @@ struct PolicyOptions {
     visit("answers", self.answers);
     visit("draws", self.draws);
     visit("iterations", self.iterations);
+    visit("off_by", self.off_by);
     visit("loss", self.loss);
     visit("level", self.level);
     visit("clip_low", self.clip_low);

@@ -22,6 +22,7 @@ PolicyOptions common_options(const Section& section, const TrainingSpec& trainin
   options.group = section.num_generations;
   options.answers = training.num_rollouts_per_iteration.value_or(usual_prompts_of_round * options.group);
   options.iterations = section.num_iterations;
+  options.off_by = training.off_by;
   options.clip_low = section.epsilon;
   options.clip_high = section.epsilon_high.value_or(section.epsilon);
   options.beta = section.beta;

@@ -48,7 +48,8 @@ struct GrpoSpec {
         .above(0);
     field("sapo_temperature_neg", &GrpoSpec::sapo_temperature_neg, "of sapo: the same for what is not").above(0);
     field("scale_rewards", &GrpoSpec::scale_rewards,
-          "what differences of rewards are divided by: the deviation within the group, within the whole round, or nothing");
+          "what differences of rewards are divided by: the deviation within the group, within the whole round, of all rewards of "
+          "the run so far (running), or nothing");
     field("normalize_rewards", &GrpoSpec::normalize_rewards, "false: the same as scale_rewards: none");
     field("scale_epsilon", &GrpoSpec::scale_epsilon, "is added to that deviation").above(0);
     field("mask_truncated_completions", &GrpoSpec::mask_truncated_completions,

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "spec/capability_command.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::spec {
 namespace {
@@ -21,6 +22,7 @@ constexpr std::array command_names{
     CommandName{train, "muster train"},
     CommandName{generate, "muster generate"},
     CommandName{evaluate, "muster evaluate"},
+    CommandName{collect, "muster collect"},
     CommandName{plan_training, "muster plan --train"},
     CommandName{plan_inference, "muster plan --infer"},
     CommandName{run, "muster run"},
@@ -34,8 +36,8 @@ struct Row {
 
 // The longest key that matches a setting counts.
 const std::vector<Row>& reader_table() {
-  static const std::vector<Command> everyone{train, generate, evaluate, plan_training, plan_inference};
-  static const std::vector<Command> jobs{train, generate, evaluate};
+  static const std::vector<Command> everyone{train, generate, evaluate, collect, plan_training, plan_inference};
+  static const std::vector<Command> jobs{train, generate, evaluate, collect};
   static const std::vector<Command> plans_of_training{train, plan_training};
   static const std::vector<Row> rows{
       {"experiment.", {train}},
@@ -77,16 +79,29 @@ const std::vector<Row>& reader_table() {
 
       {"training.", {train}},
       {"training.algorithm", plans_of_training},
+      {"sft.", {train}},
       {"dpo.", {train}},
       {"simpo.", {train}},
       {"orpo.", {train}},
       {"kto.", {train}},
       {"reward_model.", {train}},
       {"grpo.", {train}},
+      {"grpo.num_generations", plans_of_training},
+      {"grpo.beta", plans_of_training},
       {"rloo.", {train}},
+      {"rloo.num_generations", plans_of_training},
+      {"rloo.beta", plans_of_training},
       {"ppo.", {train}},
+      {"ppo.num_generations", plans_of_training},
+      {"ppo.kl_coef", plans_of_training},
       {"reward.", {train}},
+      {"reward.scale", {train, collect}},
+      {"reward.bias", {train, collect}},
+      {"reward.clip", {train, collect}},
+      {"environment.", {train, collect}},
+      {"training.max_episode_length", {train, collect}},
       {"training.batch_size", plans_of_training},
+      {"training.num_rollouts_per_iteration", plans_of_training},
       {"training.micro_batch_size", plans_of_training},
       {"training.gradient_accumulation_steps", plans_of_training},
       {"training.sequence_length", {train, evaluate, plan_training}},
@@ -97,12 +112,17 @@ const std::vector<Row>& reader_table() {
       {"training.gradient_checkpointing", plans_of_training},
       {"training.deterministic", plans_of_training},
 
-      {"generation.", {generate}},
-      {"generation.max_new_tokens", {generate, plan_inference}},
-      {"generation.sequence_length", {generate, plan_inference}},
-      {"generation.batch_size", {generate, plan_inference}},
+      {"generation.", {generate, collect}},
+      {"generation.samples", {generate}},
+      {"generation.max_new_tokens", {generate, collect, plan_inference}},
+      {"generation.sequence_length", {generate, collect, plan_inference}},
+      {"generation.batch_size", {generate, collect, plan_inference}},
 
       {"data.", {train, evaluate}},
+      {"data.path", {train, evaluate, collect}},
+      {"data.operations", {train, evaluate, collect}},
+      {"data.digits", {train, evaluate, collect}},
+      {"data.held_out", {train, evaluate, collect}},
       {"data_collection.", {run}},
       {"data_collection.reward_batch_size", {train, run}},
       {"algos.", {run}},
@@ -164,6 +184,13 @@ bool draws_by(std::string_view key, const RunSpec& spec) {
          samples_answers(spec.training.algorithm);
 }
 
+// A section that is named after an algorithm is that one's alone.
+bool is_of_another_algorithm(std::string_view key, const RunSpec& spec) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  return section != write(spec.training.algorithm) &&
+         std::ranges::any_of(words(Algorithm{}), [&](const Word<Algorithm>& word) { return word.text == section; });
+}
+
 // Whole sections by their name, single keys otherwise; the first few of many.
 std::string in_words(const Schema& schema, Command command, const std::vector<std::string>& keys) {
   constexpr std::size_t most = 6;
@@ -206,9 +233,14 @@ std::string readers_in_words(std::string_view key) {
 
 std::vector<Problem> find_unread(const Schema& schema, Command command, ResolvedSpec& resolved) {
   std::vector<Problem> problems;
-  std::vector<std::string> left;
+  std::vector<std::string> left, of_others;
   for (const auto& [key, origin] : resolved.origins) {
-    if (reads(command, key) || (command == train && draws_by(key, resolved.spec))) continue;
+    const bool trains = command == train || command == plan_training;
+    if (trains && is_of_another_algorithm(key, resolved.spec)) {
+      if (const Field& field = *schema.find(key); field.write(resolved.spec) != field.fallback) of_others.push_back(key);
+      continue;
+    }
+    if (reads(command, key) || (trains && draws_by(key, resolved.spec))) continue;
     const Field& field = *schema.find(key);
     const bool typed = origin.kind == Origin::Kind::command_line;
     if (typed && !passes_over(command, key))
@@ -216,6 +248,9 @@ std::vector<Problem> find_unread(const Schema& schema, Command command, Resolved
     else if (typed || field.write(resolved.spec) != field.fallback)  // a run's spec.yaml names everything
       left.push_back(key);
   }
+  if (!of_others.empty())
+    resolved.notes.push_back(fmt::format("training.algorithm={} does not read {}", write(resolved.spec.training.algorithm),
+                                         join(of_others, ", ")));
   if (!left.empty())
     resolved.notes.push_back(
         fmt::format("{} does not read {}: left to other commands", name(command), in_words(schema, command, left)));

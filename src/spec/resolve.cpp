@@ -103,12 +103,27 @@ class Resolver {
         problems_.push_back({origin.where, fmt::format("{} is refused: {}", key, refused.reason), ""});
         return;
       }
+    for (const NeedlessKey& needless : needless_keys())
+      if (needless.key == key) return pass_over(needless, value, origin);
     const std::string known(canonical_key(key));
     if (known != key) note_once(fmt::format("{} is read as {}", key, known));
     if (schema_.find(known) == nullptr)
       report_unknown(key, origin);
     else
       set(known, value, origin);
+  }
+
+  void pass_over(const NeedlessKey& needless, const Node& value, const Origin& origin) {
+    const bool says_nothing =
+        value.kind == Node::Kind::null || (value.kind == Node::Kind::scalar && (value.text == "null" || value.text == "None"));
+    const std::vector<std::string> accepted = split(needless.accepted, '|');
+    const bool fits = needless.accepted.empty() || says_nothing ||
+                      (value.kind == Node::Kind::scalar && std::ranges::find(accepted, to_lower(value.text)) != accepted.end());
+    if (!fits)
+      problems_.push_back({origin.where, fmt::format("{} is {}: {}", needless.key, describe(value), needless.reason),
+                           fmt::format("leave it out, or write {}", accepted.front())});
+    else if (!says_nothing)
+      note_once(fmt::format("{} changes nothing: {}", needless.key, needless.reason));
   }
 
   void set(const std::string& key, const Node& value, const Origin& origin) {

@@ -9,10 +9,12 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/capability.hpp"
+#include "spec/environment_spec.hpp"
 #include "spec/policy_spec.hpp"
 #include "spec/preference_spec.hpp"
 #include "spec/reward_model_spec.hpp"
 #include "spec/reward_spec.hpp"
+#include "spec/sft_spec.hpp"
 #include "spec/trained_answers.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
@@ -237,8 +239,11 @@ struct TrainingSpec {
   Algorithm algorithm = Algorithm::sft;
   std::optional<std::int64_t> max_steps;
   std::optional<std::int64_t> num_epochs;
+  std::optional<std::int64_t> num_iterations;
   std::optional<std::int64_t> total_timesteps;
   std::optional<std::int64_t> num_rollouts_per_iteration;
+  std::int64_t off_by = 0;
+  std::optional<std::int64_t> max_episode_length;
   std::optional<std::int64_t> batch_size;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> gradient_accumulation_steps;
@@ -263,7 +268,9 @@ struct TrainingSpec {
   std::optional<std::int64_t> save_steps;
   std::optional<std::int64_t> save_total_limit;
   FinalSave save_at_end = FinalSave::all;
+  std::optional<std::int64_t> save_every;
   std::optional<std::int64_t> eval_steps;
+  std::optional<std::int64_t> eval_every;
   std::int64_t logging_steps = 1;
   std::int64_t dataloader_num_workers = 2;
   bool dataloader_pin_memory = true;
@@ -275,6 +282,9 @@ struct TrainingSpec {
         .value_needs("qsharp", Capability::value_guidance);
     field("max_steps", &TrainingSpec::max_steps, "optimizer steps; not set: as num_epochs says").at_least(1);
     field("num_epochs", &TrainingSpec::num_epochs, "passes over the data").at_least(1);
+    field("num_iterations", &TrainingSpec::num_iterations,
+          "rounds of sampling and of training on what was sampled; where nothing is sampled the same as num_epochs")
+        .at_least(1);
     field("total_timesteps", &TrainingSpec::total_timesteps, "environment steps of a reinforcement-learning run")
         .at_least(1)
         .needs(Capability::environments);
@@ -282,6 +292,16 @@ struct TrainingSpec {
           "answers that are sampled in a round, all prompts together; not set: those to 16 prompts, of ppo 128")
         .in("answers")
         .at_least(2);
+    field("off_by", &TrainingSpec::off_by,
+          "rounds that answers are drawn before they are trained on: 0, or 1: a round is drawn before the one before it is "
+          "trained on")
+        .in("rounds")
+        .at_least(0)
+        .at_most(1);
+    field("max_episode_length", &TrainingSpec::max_episode_length,
+          "of environments: answers that an episode has at most; not set: 8")
+        .in("answers")
+        .at_least(1);
     field("batch_size", &TrainingSpec::batch_size,
           "sequences per optimizer step, over all ranks; of preferences pairs of them, here and in passes; of sampled answers "
           "all of a round, where it is not set")
@@ -328,7 +348,13 @@ struct TrainingSpec {
         "save_at_end", &TrainingSpec::save_at_end,
         "what a finished run leaves: a checkpoint and the model (all), the model, or only metrics and logs (nothing), to "
         "measure speed and memory");
+    field("save_every", &TrainingSpec::save_every,
+          "the same in rounds of sampling, or, where nothing is sampled, in passes over the data")
+        .at_least(1);
     field("eval_steps", &TrainingSpec::eval_steps, "steps between evaluations; not set: only at the end").at_least(1);
+    field("eval_every", &TrainingSpec::eval_every,
+          "the same in rounds of sampling, or, where nothing is sampled, in passes over the data")
+        .at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);
     field("dataloader_num_workers", &TrainingSpec::dataloader_num_workers, "threads that prepare batches").at_least(0);
     field("dataloader_pin_memory", &TrainingSpec::dataloader_pin_memory, "hand batches to the GPU from pinned memory");
@@ -488,11 +514,14 @@ struct RunSpec {
   std::optional<CriticOptions> critic_options() const;
   // How sampled answers are judged; absent: reward.functions is not set.
   std::optional<RewardOptions> reward_options() const;
+  // What the model acts in; absent: environment.type is not set.
+  std::optional<EnvironmentOptions> environment_options() const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;
   ModelSpec model;
   TrainingSpec training;
+  SftSpec sft;
   DpoSpec dpo;
   SimpoSpec simpo;
   OrpoSpec orpo;
@@ -502,6 +531,7 @@ struct RunSpec {
   RlooSpec rloo;
   PpoSpec ppo;
   RewardSpec reward;
+  EnvironmentSpec environment;
   GenerationSpec generation;
   DataSpec data;
   DataCollectionSpec data_collection;
@@ -515,6 +545,7 @@ struct RunSpec {
     visitor.section("distributed", &RunSpec::distributed, "GPUs, ranks and how the work is spread over them");
     visitor.section("model", &RunSpec::model, "the model and how it is loaded");
     visitor.section("training", &RunSpec::training, "the training loop");
+    visitor.section("sft", &RunSpec::sft, "imitation of given answers, training.algorithm=sft");
     visitor.section("dpo", &RunSpec::dpo, "direct preference optimisation, training.algorithm=dpo");
     visitor.section("simpo", &RunSpec::simpo, "pairs compared by mean log-probabilities, training.algorithm=simpo");
     visitor.section("orpo", &RunSpec::orpo, "odds ratios beside the likelihood, training.algorithm=orpo");
@@ -524,6 +555,7 @@ struct RunSpec {
     visitor.section("rloo", &RunSpec::rloo, "answers compared with the others of a group, training.algorithm=rloo");
     visitor.section("ppo", &RunSpec::ppo, "tokens compared with a value that is learnt beside, training.algorithm=ppo");
     visitor.section("reward", &RunSpec::reward, "how sampled answers are judged");
+    visitor.section("environment", &RunSpec::environment, "what a model acts in, answer by answer");
     visitor.section("generation", &RunSpec::generation, "how answers are drawn");
     visitor.section("data", &RunSpec::data, "what to train on");
     visitor.section("data_collection", &RunSpec::data_collection, "how an experiment collects its own data");

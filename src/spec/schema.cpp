@@ -202,6 +202,12 @@ std::string configuration_page(const Schema& schema) {
   }
   page += "\n## Other spellings\n\nAccepted, and noted once when used.\n\n| spelling | key |\n| --- | --- |\n";
   for (const Alias& alias : aliases()) page += fmt::format("| `{}` | `{}` |\n", alias.spelling, alias.key);
+  page += "\n## Keys that change nothing\n\nOf other programs' files; noted when used. Other values than the accepted ones are refused.\n\n"
+          "| key | accepted | why |\n| --- | --- | --- |\n";
+  for (const NeedlessKey& needless : needless_keys())
+    page += fmt::format("| `{}` | {} | {} |\n", needless.key,
+                        needless.accepted.empty() ? "anything" : "`" + std::string(needless.accepted.substr(0, needless.accepted.find('|'))) + "`",
+                        needless.reason);
   page += "\n## Refused keys\n\n| key | why |\n| --- | --- |\n";
   for (const RefusedKey& refused : refused_keys()) page += fmt::format("| `{}` | {} |\n", refused.key, refused.reason);
   page +=

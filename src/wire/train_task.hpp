@@ -10,6 +10,7 @@
 
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
+#include "spec/environment_options.hpp"
 #include "spec/model/model_config.hpp"
 #include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
@@ -113,6 +114,7 @@ struct TrainTask {
   std::optional<spec::RewardOptions> reward;  // how they are judged
   std::optional<std::string> judge;           // the reward model that is one of the functions, in the type of compute
   std::optional<spec::WeightOptions> judge_weights;  // how it holds its weights; absent: plain
+  std::optional<spec::EnvironmentOptions> environment;  // what they are steps in; absent: each is an episode of its own
   std::int64_t sampled_at_once = 64;          // answers that a rank writes side by side
   // Where the reference's scores of the data lie, or are kept once they are computed; absent: there is no reference.
   std::optional<std::string> reference;
@@ -162,6 +164,7 @@ struct TrainTask {
     visit("reward", self.reward, agreed("reward"), of_identity_if_there);
     visit("judge", self.judge, agreed_presence("reward.model"));
     visit("judge_weights", self.judge_weights, agreed("reward.model"), of_identity_if_there);
+    visit("environment", self.environment, agreed("environment"), of_identity_if_there);
     visit("sampled_at_once", self.sampled_at_once, own);
     visit("reference", self.reference, own);
     visit("data", self.data, agreed_file_name("data"));

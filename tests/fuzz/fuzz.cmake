@@ -10,7 +10,7 @@ target_link_libraries(sanitized INTERFACE yaml-cpp fmt::fmt nlohmann_json::nlohm
 function(add_sanitized_layer folder)
   cmake_path(GET folder FILENAME name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/chat/(model_text|model_text_files|special_tokens)\\.cpp$")  # they are of models, not of templates
+  list(FILTER sources EXCLUDE REGEX "/chat/(appended_turn|model_text|model_text_files|special_tokens)\\.cpp$")  # they are of models, not of templates
   add_library(sanitized_${name} STATIC ${sources})
   target_link_libraries(sanitized_${name} PUBLIC ${ARGN} sanitized)
   compile_in_batches(sanitized_${name})

@@ -64,7 +64,18 @@ bool all_equal(const std::vector<double>& values) {
 
 }  // namespace
 
-void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options) {
+data::RewardsSeen rewards_after(data::RewardsSeen seen, const std::vector<Rollout>& answers) {
+  for (const double reward : rewards_of(answers)) {
+    const double distance = reward - seen.mean;
+    seen.mean += distance / static_cast<double>(++seen.count);
+    seen.squares += distance * (reward - seen.mean);
+  }
+  return seen;
+}
+
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options, const data::RewardsSeen& seen) {
+  const data::RewardsSeen so_far = rewards_after(seen, answers);
+  const double running = so_far.count < 2 ? 0 : std::sqrt(so_far.squares / static_cast<double>(so_far.count - 1));
   const double of_all = spread_of(penalized_rewards(answers, options)).deviation;
   for (std::size_t begin = 0; begin < answers.size(); begin += static_cast<std::size_t>(options.group)) {
     const std::span group(answers.data() + begin, static_cast<std::size_t>(options.group));
@@ -77,6 +88,7 @@ void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& o
       scale = static_cast<double>(spread.count) / static_cast<double>(spread.count - 1);
     if (options.scale == spec::RewardScale::group) scale /= spread.deviation + options.scale_floor;
     if (options.scale == spec::RewardScale::batch) scale /= of_all + options.scale_floor;
+    if (options.scale == spec::RewardScale::running) scale /= running + options.scale_floor;
     for (Rollout& answer : group)
       answer.advantage = answer.reward && !tells_nothing ? (penalized(answer, options) - spread.mean) * scale : 0;
   }
@@ -112,7 +124,7 @@ std::vector<wire::NamedNumber> metrics_of(const Round& round, spec::Algorithm al
   for (const Rollout& answer : round.answers) {
     lengths.push_back(static_cast<double>(answer.length()));
     if (answer.ended) ended_lengths.push_back(lengths.back());
-    tokens += answer.length();
+    tokens += std::ssize(answer.tokens);
   }
   const std::vector<double> rewards = rewards_of(round.answers);
   double equal_groups = 0, groups = 0;

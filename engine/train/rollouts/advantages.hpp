@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/batch_schedule.hpp"
 #include "spec/policy_options.hpp"
 #include "train/rollouts/rollout.hpp"
 #include "wire/step_record.hpp"
@@ -12,8 +13,12 @@
 namespace muster::train {
 
 // In double and in the order of the answers: the same on every rank. Groups lie one after another. An answer without a
-// reward has no part in any mean.
-void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options);
+// reward has no part in any mean. seen: rewards of earlier rounds.
+void give_advantages(std::vector<Rollout>& answers, const spec::PolicyOptions& options,
+                     const data::RewardsSeen& seen = {});
+
+// With those of a round's answers.
+data::RewardsSeen rewards_after(data::RewardsSeen seen, const std::vector<Rollout>& answers);
 
 // Groups with an advantage.
 std::int64_t teaching_groups(const std::vector<Rollout>& answers, std::int64_t group);

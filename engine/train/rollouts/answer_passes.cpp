@@ -12,9 +12,15 @@ struct Distinct {
   std::int64_t copies;
 };
 
+std::vector<std::int64_t> ends_of(const std::vector<InsertedTokens>& inserted) {
+  std::vector<std::int64_t> ends;
+  for (const InsertedTokens& span : inserted) ends.insert(ends.end(), {span.begin, span.end});
+  return ends;
+}
+
 std::vector<Distinct> distinct_answers(const AnswerBatch& batch, data::StepTotals& totals) {
-  using Key = std::tuple<std::int64_t, const std::vector<std::int32_t>&, const std::vector<float>&, double,
-                         const std::vector<double>&, const std::vector<double>&>;
+  using Key = std::tuple<std::int64_t, const std::vector<std::int32_t>&, std::vector<std::int64_t>,
+                         const std::vector<float>&, double, const std::vector<double>&, const std::vector<double>&>;
   std::map<Key, std::size_t> places;
   std::vector<Distinct> distinct;
   for (const std::uint32_t number : batch.numbers) {
@@ -27,8 +33,8 @@ std::vector<Distinct> distinct_answers(const AnswerBatch& batch, data::StepTotal
     if (answer.advantage == 0 && answer.reference.empty() && !has_critic) continue;
     totals.weighed_tokens += answer.length();
     const auto [place, is_new] = places.try_emplace(
-        Key{answer.prompt, answer.tokens, answer.log_probabilities, answer.advantage, answer.token_advantages,
-            answer.returns},
+        Key{answer.prompt, answer.tokens, ends_of(answer.inserted), answer.log_probabilities, answer.advantage,
+            answer.token_advantages, answer.returns},
         distinct.size());
     if (is_new)
       distinct.push_back({&answer, 1});
@@ -50,7 +56,13 @@ void add_answer(data::MicroBatch& pass, const Rollout& answer, std::int64_t copi
   pass.labels.push_back(0);
   pass.advantages.push_back(answer.advantage);
   pass.copies.push_back(copies);
-  for (std::int64_t i = 0; i < answer.length(); ++i) {
+  auto inserted = answer.inserted.begin();
+  for (std::int64_t i = 0; i < std::ssize(answer.tokens); ++i) {
+    if (inserted != answer.inserted.end() && i == inserted->begin) {
+      i = inserted->end - 1;
+      ++inserted;
+      continue;
+    }
     pass.trained_rows.push_back(first + std::ssize(prompt) - 1 + i);
     pass.targets.push_back(answer.tokens[static_cast<std::size_t>(i)]);
   }
@@ -70,7 +82,7 @@ void fill_passes(data::LoadedStep& step, const AnswerBatch& batch, const data::R
   std::vector<data::Unit> units;
   for (std::uint32_t i = 0; i < distinct.size(); ++i) {
     units.push_back({i});
-    step.rows += std::ssize(prompt_of(distinct[i])) + distinct[i].answer->length() - 1;
+    step.rows += std::ssize(prompt_of(distinct[i])) + std::ssize(distinct[i].answer->tokens) - 1;
   }
   for (const std::vector<data::Unit>& shared : data::share(units, place)) {
     data::MicroBatch& pass = step.passes.emplace_back();

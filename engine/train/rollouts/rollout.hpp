@@ -8,15 +8,26 @@
 
 namespace muster::train {
 
-// One answer.
+// Tokens from begin up to, but not including end, counted from the first one after the prompt.
+struct InsertedTokens {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  bool operator==(const InsertedTokens&) const = default;
+};
+
+// One answer, or the answers of an episode with what the environment said between them.
 struct Rollout {
   std::int64_t prompt = 0;  // its number in the data
   std::int64_t sample = 0;  // which of the answers to it
-  std::vector<std::int32_t> tokens = {};
-  std::vector<float> log_probabilities = {};  // that they were drawn by
+  std::vector<std::int32_t> tokens = {};      // the last one was drawn
+  std::vector<InsertedTokens> inserted = {};  // of these, the environment's; in order, and apart from each other
+  std::vector<float> log_probabilities = {};  // that the others were drawn by
   std::vector<float> reference = {};          // that the reference gives them; empty: there is none
   std::vector<float> values = {};             // that were expected from each of them on; empty: nothing was
-  bool ended = false;                         // with an end token, which is its last one
+  // With an end token, which is its last one; of an episode, with the last answer that the environment waited for.
+  bool ended = false;
+  std::vector<std::optional<double>> turn_rewards = {};  // of an episode, by answer
   std::optional<double> reward = {};
   std::vector<std::optional<double>> parts = {};  // of the reward, by function
   // Over the other answers to the prompt, or, where values are expected, the mean over its tokens; 0 where there is no
@@ -24,7 +35,12 @@ struct Rollout {
   double advantage = 0;
   std::vector<double> token_advantages = {}, returns = {};  // of each token, where values are expected
 
-  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  // Tokens that were drawn.
+  std::int64_t length() const {
+    auto count = static_cast<std::int64_t>(tokens.size());
+    for (const InsertedTokens& span : inserted) count -= span.end - span.begin;
+    return count;
+  }
   bool operator==(const Rollout&) const = default;
 };
 

@@ -21,10 +21,14 @@ void pack(Numbers& to, const std::optional<double>& number) {
 Numbers packed(const std::vector<Rollout>& rollouts) {
   Numbers numbers;
   for (const Rollout& rollout : rollouts) {
-    numbers.insert(numbers.end(), {rollout.prompt, rollout.sample, rollout.ended ? 1 : 0, rollout.length(),
-                                   std::ssize(rollout.parts), std::ssize(rollout.reference), std::ssize(rollout.values)});
+    numbers.insert(numbers.end(), {rollout.prompt, rollout.sample, rollout.ended ? 1 : 0, std::ssize(rollout.tokens),
+                                   std::ssize(rollout.inserted), std::ssize(rollout.parts),
+                                   std::ssize(rollout.turn_rewards), std::ssize(rollout.log_probabilities),
+                                   std::ssize(rollout.reference), std::ssize(rollout.values)});
+    for (const InsertedTokens& span : rollout.inserted) numbers.insert(numbers.end(), {span.begin, span.end});
     pack(numbers, rollout.reward);
-    for (const auto& part : rollout.parts) pack(numbers, part);
+    for (const auto* values : {&rollout.parts, &rollout.turn_rewards})
+      for (const auto& value : *values) pack(numbers, value);
     numbers.insert(numbers.end(), rollout.tokens.begin(), rollout.tokens.end());
     for (const auto* of_tokens : {&rollout.log_probabilities, &rollout.reference, &rollout.values})
       for (const float number : *of_tokens) numbers.push_back(std::bit_cast<std::int32_t>(number));
@@ -43,11 +47,17 @@ class Unpacking {
       rollout.prompt = next();
       rollout.sample = next();
       rollout.ended = next() != 0;
-      const std::int64_t tokens = next(), parts = next(), reference = next(), values = next();
+      const std::int64_t tokens = next(), inserted = next(), parts = next(), turns = next(), drawn = next(),
+                         reference = next(), values = next();
+      for (std::int64_t i = 0; i < inserted; ++i) {
+        const std::int64_t begin = next();
+        rollout.inserted.push_back({begin, next()});
+      }
       rollout.reward = optional_number();
       for (std::int64_t i = 0; i < parts; ++i) rollout.parts.push_back(optional_number());
+      for (std::int64_t i = 0; i < turns; ++i) rollout.turn_rewards.push_back(optional_number());
       for (std::int64_t i = 0; i < tokens; ++i) rollout.tokens.push_back(static_cast<std::int32_t>(next()));
-      for (std::int64_t i = 0; i < tokens; ++i) rollout.log_probabilities.push_back(number_of_token());
+      for (std::int64_t i = 0; i < drawn; ++i) rollout.log_probabilities.push_back(number_of_token());
       for (std::int64_t i = 0; i < reference; ++i) rollout.reference.push_back(number_of_token());
       for (std::int64_t i = 0; i < values; ++i) rollout.values.push_back(number_of_token());
     }
@@ -133,6 +143,14 @@ std::vector<Rollout> gather_rollouts(const std::vector<Rollout>& own, communicat
 std::vector<Rollout> rollouts_of_first_rank(const std::vector<Rollout>& own, communicate::Communicator& ranks,
                                             at::Device device) {
   return Unpacking(broadcast(ranks.rank() == 0 ? packed(own) : Numbers(), 0, ranks, device)).rollouts();
+}
+
+bool is_true_anywhere(bool own, communicate::Communicator& ranks, at::Device device) {
+  const at::Tensor found = at::full({1}, own ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(device));
+  ranks.all_reduce(found, communicate::Reduction::maximum);
+  const auto any = found.item<std::int64_t>();
+  ranks.check();
+  return any != 0;
 }
 
 Result<void> agree_on_failure(const Result<void>& own, communicate::Communicator& ranks, at::Device device) {

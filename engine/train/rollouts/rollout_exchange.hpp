@@ -16,6 +16,9 @@ std::vector<Rollout> gather_rollouts(const std::vector<Rollout>& own, communicat
 std::vector<Rollout> rollouts_of_first_rank(const std::vector<Rollout>& own, communicate::Communicator& ranks,
                                             at::Device device);
 
+// Whether it is so on some rank. All ranks call it.
+bool is_true_anywhere(bool own, communicate::Communicator& ranks, at::Device device);
+
 // The error of the lowest rank that has one, as every rank's. All ranks call it.
 Result<void> agree_on_failure(const Result<void>& own, communicate::Communicator& ranks, at::Device device);
 

@@ -33,6 +33,19 @@ std::vector<float> as_floats(const Line& list) {
   return values;
 }
 
+// Tokens that the environment said, by where they are; and all turns as texts.
+void add_turns(Line& line, const Rollout& rollout, const RolloutTexts& texts) {
+  line["inserted"] = Line::array();
+  for (const InsertedTokens& span : rollout.inserted) line["inserted"].push_back({span.begin, span.end});
+  const std::vector<std::string> said = texts.turns(rollout);
+  line["turns"] = Line::array();
+  for (std::size_t i = 0; i < rollout.turn_rewards.size(); ++i) {
+    Line turn{{"answer", said.at(2 * i)}, {"reward", number_or_null(rollout.turn_rewards[i])}};
+    if (2 * i + 1 < said.size()) turn["environment"] = said[2 * i + 1];
+    line["turns"].push_back(std::move(turn));
+  }
+}
+
 std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
   Line parts = Line::object();
   for (std::size_t i = 0; i < rollout.parts.size(); ++i)
@@ -53,6 +66,7 @@ std::string answer_line(const Rollout& rollout, const RolloutTexts& texts) {
     line["advantages"] = rollout.token_advantages;
     line["returns"] = rollout.returns;
   }
+  if (!rollout.turn_rewards.empty()) add_turns(line, rollout, texts);
   return line_of(line);
 }
 
@@ -70,6 +84,11 @@ Rollout rollout_of(const Line& line) {
   rollout.ended = line.at("ended").get<bool>();
   rollout.tokens = line.at("tokens").get<std::vector<std::int32_t>>();
   rollout.log_probabilities = as_floats(line.at("log_probabilities"));
+  if (line.contains("inserted"))
+    for (const Line& span : line["inserted"])
+      rollout.inserted.push_back({span.at(0).get<std::int64_t>(), span.at(1).get<std::int64_t>()});
+  if (line.contains("turns"))
+    for (const Line& turn : line["turns"]) rollout.turn_rewards.push_back(optional_number(turn.at("reward")));
   if (line.contains("reference")) rollout.reference = as_floats(line.at("reference"));
   if (line.contains("values")) {
     rollout.values = as_floats(line.at("values"));

@@ -16,6 +16,8 @@ namespace muster::train {
 // What people read beside the numbers.
 struct RolloutTexts {
   std::function<std::string(const Rollout&)> question, answer;
+  // The answers of an episode, and what the environment said after each but the last.
+  std::function<std::vector<std::string>(const Rollout&)> turns = {};
   std::vector<std::string_view> functions;  // that judged: the names of Rollout::parts
 };
 

@@ -14,6 +14,7 @@
 #include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_passes.hpp"
+#include "train/rollouts/episodes.hpp"
 #include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/returns.hpp"
 #include "train/rollouts/reward_model.hpp"
@@ -43,10 +44,27 @@ struct Prompts {
   std::vector<std::vector<std::int32_t>> tokens;
 };
 
+// A round with what follows from its answers and from nothing else.
+struct JudgedRound {
+  Round round;
+  data::StepUnits taken;               // its prompts, of all draws
+  std::vector<std::uint32_t> trained;  // of its answers
+  std::vector<wire::NamedNumber> metrics;
+};
+
+// Whether the weights that draw a round are there.
+enum class Weights { present, gone };
+
+double mean_turns(const std::vector<Rollout>& answers) {
+  double turns = 0;
+  for (const Rollout& answer : answers) turns += static_cast<double>(answer.turn_rewards.size());
+  return turns / std::max(static_cast<double>(answers.size()), 1.0);
+}
+
 class RolloutSteps final : public StepSource {
  public:
   RolloutSteps(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained, Prompts prompts,
-               reward::Judge judge, std::unique_ptr<ReferenceModel> reference)
+               std::optional<reward::Judge> judge, std::unique_ptr<ReferenceModel> reference)
       : task_(task),
         policy_(*task.policy),
         context_(context),
@@ -67,16 +85,16 @@ class RolloutSteps final : public StepSource {
 
   Result<SourcedStep> next() override {
     SourcedStep step;
-    if (!round_ || round_->number != cursor_.round)
+    if (!present_ || present_->round.number != cursor_.round)
       if (auto begun = begin_round(step); !begun) return begun.error();
     fill(step.loaded);
-    step.metrics = metrics_;
+    step.metrics = present_->metrics;
     return step;
   }
 
   data::BatchCursor settle(const data::LoadedStep& step, std::span<const double> metrics) override {
     const bool ends = task_.critic && is_too_far(*task_.critic, passes_.objective().metrics(), metrics);
-    return cursor_ = ends ? next_round() : step.end;
+    return cursor_ = ends ? after(*present_, cursor_) : step.end;
   }
 
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
@@ -84,35 +102,55 @@ class RolloutSteps final : public StepSource {
     micro_batch_ = micro_batch;
   }
 
+  // Where the task has an environment. Before the first step.
+  Result<void> make_episodes() {
+    auto made = Episodes::make(*task_.environment, text_, prompts_.questions, policy_.stop_tokens, context_.seed);
+    if (!made) return made.error();
+    episodes_ = std::move(*made);
+    return {};
+  }
+
  private:
   Result<void> begin_round(SourcedStep& step);
-  // What was written down for this round and is still what its weights would draw; absent: nothing.
-  Result<std::optional<Round>> kept_round();
+  // The round that begins there: read where it must be or may be, else sampled.
+  Result<JudgedRound> round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step);
+  // What was written down for it and is still what its weights would draw; absent: nothing. Takes its prompts.
+  Result<std::optional<Round>> kept_round(const data::BatchCursor& begin, Weights weights, data::StepUnits& taken);
+  Result<Round> sampled_round(const data::BatchCursor& begin, data::StepUnits& taken, SourcedStep& step);
   // Answers to these prompts, judged.
-  Result<std::vector<Rollout>> sample(const data::StepUnits& taken, SourcedStep& step);
-  // The next prompts of the data's order, as many as a draw has.
-  data::StepUnits take();
+  Result<std::vector<Rollout>> sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step);
+  // The next prompts of the data's order, as many as a draw has; adds them to those of the round.
+  data::StepUnits take(data::StepUnits& of_round);
   bool is_full(const Round& round) const;
   // What is expected of the answers from each of their tokens on.
   void expect(std::vector<Rollout>& answers);
-  void compare(std::vector<Rollout>& answers) const;
-  data::BatchCursor next_round() const;
-  double divergence_weight() const { return cursor_.divergence_weight.value_or(policy_.beta); }
+  void compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const;
+  double divergence_weight(const data::BatchCursor& begin) const { return begin.divergence_weight.value_or(policy_.beta); }
   Result<void> judge(std::vector<Rollout>& answers);
-  Result<void> keep() const;
+  Result<void> keep(const Round& round) const;
   void fill(data::LoadedStep& step) const;
+  // Where the round after this one begins.
+  data::BatchCursor after(const JudgedRound& round, const data::BatchCursor& begin) const;
   std::int64_t prompts_of_draw() const { return policy_.answers / policy_.group; }
-  std::uint64_t seed_of_round() const {
-    return mix_bits(context_.seed + static_cast<std::uint64_t>(cursor_.round + 1) * golden_step);
+  std::uint64_t seed_of_round(std::int64_t round) const {
+    return mix_bits(context_.seed + static_cast<std::uint64_t>(round + 1) * golden_step);
   }
   std::string answer_text(const Rollout& rollout) const;
+  // As metrics and files call what judged.
+  std::vector<std::string_view> names() const {
+    return judge_ ? judge_->names() : std::vector{environment::name_of(task_.environment->kind)};
+  }
+  generate::SamplerOptions sampler_options(std::int64_t round, std::int64_t turn) const;
+  // This rank's answers to its share of the prompts; failure: what was drawn from numbers that are none.
+  Result<std::vector<Rollout>> draw(std::int64_t round, const data::StepUnits& taken, Result<void>& failure);
 
   const wire::TrainTask& task_;
   const spec::PolicyOptions& policy_;
   const TrainerContext& context_;
   const chat::ModelText& text_;
   Prompts prompts_;
-  reward::Judge judge_;
+  std::optional<reward::Judge> judge_;   // absent: the environment judges
+  std::unique_ptr<Episodes> episodes_;  // absent: each answer is judged by itself
   std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
   AnswerScoring expectation_;
   model::CausalModel& model_;
@@ -122,52 +160,49 @@ class RolloutSteps final : public StepSource {
   std::int64_t longest_ = 0;  // prompt and answer together
   std::int64_t micro_batch_ = 1;
   data::BatchCursor cursor_;
-  data::StepUnits taken_;  // the prompts of the round, of all its draws
-  std::optional<Round> round_;
-  std::vector<std::uint32_t> trained_;  // of its answers
-  std::vector<wire::NamedNumber> metrics_;
+  std::optional<JudgedRound> present_, next_;  // the one that is trained on, and, where rounds are off by one, the next
 };
 
 // Special tokens that end an answer are left out anyway; others that the user named end it before themselves.
 std::string RolloutSteps::answer_text(const Rollout& rollout) const {
   std::vector<std::int32_t> tokens = rollout.tokens;
-  if (rollout.ended && std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
+  if (std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
     tokens.pop_back();
   return text_.tokenizer().decode(tokens, true);
 }
 
 Result<void> RolloutSteps::begin_round(SourcedStep& step) {
-  schedule_.seek({cursor_.epoch, cursor_.unit});
-  taken_ = {};
-  round_.reset();
-  auto kept = kept_round();
-  if (!kept) return kept.error();
-  Round round{cursor_.round, {}};
-  if (*kept) round = std::move(**kept);
-  for (std::int64_t draw = 0; !*kept && draw < policy_.draws && !is_full(round); ++draw) {
-    auto sampled = sample(take(), step);
-    if (!sampled) return sampled.error();
-    std::ranges::move(*sampled, std::back_inserter(round.answers));
-    compare(round.answers);
+  const bool is_inside = cursor_.update > 0;
+  if (next_ && next_->round.number == cursor_.round) {
+    present_ = std::exchange(next_, std::nullopt);
+  } else {
+    const bool is_drawn_before = policy_.off_by > 0 && cursor_.round > 0;
+    auto found = round_at(cursor_, is_inside || is_drawn_before ? Weights::gone : Weights::present, step);
+    if (!found) return found.error();
+    present_ = std::move(*found);
   }
-  if (*kept) compare(round.answers);
-  trained_ = trained_answers(round.answers, policy_, prompts_of_draw());
-  std::int64_t prompt_tokens = 0;
-  for (const Rollout& answer : round.answers)
-    prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
-  metrics_ = metrics_of(round, task_.algorithm, policy_.group, prompt_tokens, judge_.names());
-  if (task_.critic)
-    std::ranges::move(earnings_of(round.answers, *task_.critic, divergence_weight()), std::back_inserter(metrics_));
-  round_ = std::move(round);
-  if (*kept) return {};
-  return agree_on_failure(context_.ranks.rank() == 0 ? keep() : Result<void>(), context_.ranks, context_.device);
+  next_.reset();
+  if (policy_.off_by == 0) return {};
+  auto found = round_at(after(*present_, cursor_), is_inside ? Weights::gone : Weights::present, step);
+  if (!found) return found.error();
+  next_ = std::move(*found);
+  return {};
 }
 
-void RolloutSteps::compare(std::vector<Rollout>& answers) const {
+data::BatchCursor RolloutSteps::after(const JudgedRound& round, const data::BatchCursor& begin) const {
+  const auto& answers = round.round.answers;
+  data::BatchCursor next{round.taken.end.epoch, round.taken.end.unit, round.round.number + 1, 0,
+                         rewards_after(begin.seen, answers)};
+  if (task_.critic && task_.critic->divergence_target)
+    next.divergence_weight = next_divergence_weight(answers, *task_.critic, divergence_weight(begin));
+  return next;
+}
+
+void RolloutSteps::compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const {
   if (task_.critic)
-    give_token_advantages(answers, *task_.critic, divergence_weight());
+    give_token_advantages(answers, *task_.critic, divergence_weight(begin));
   else
-    give_advantages(answers, policy_);
+    give_advantages(answers, policy_, begin.seen);
 }
 
 void RolloutSteps::expect(std::vector<Rollout>& answers) {
@@ -176,20 +211,51 @@ void RolloutSteps::expect(std::vector<Rollout>& answers) {
       [](Rollout& answer, std::span<const float> numbers) { answer.values.assign(numbers.begin(), numbers.end()); });
 }
 
-data::BatchCursor RolloutSteps::next_round() const {
-  data::BatchCursor next{taken_.end.epoch, taken_.end.unit, cursor_.round + 1, 0};
-  if (task_.critic && task_.critic->divergence_target)
-    next.divergence_weight = next_divergence_weight(round_->answers, *task_.critic, divergence_weight());
-  return next;
+Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step) {
+  JudgedRound found;
+  auto kept = kept_round(begin, weights, found.taken);
+  if (!kept) return kept.error();
+  if (*kept) {
+    found.round = std::move(**kept);
+    compare(found.round.answers, begin);
+  } else {
+    auto sampled = sampled_round(begin, found.taken, step);
+    if (!sampled) return sampled.error();
+    found.round = std::move(*sampled);
+  }
+  found.trained = trained_answers(found.round.answers, policy_, prompts_of_draw());
+  std::int64_t prompt_tokens = 0;
+  for (const Rollout& answer : found.round.answers)
+    prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
+  found.metrics = metrics_of(found.round, task_.algorithm, policy_.group, prompt_tokens, names());
+  if (episodes_) found.metrics.push_back({std::string(spec::turns_metric), mean_turns(found.round.answers)});
+  if (task_.critic)
+    std::ranges::move(earnings_of(found.round.answers, *task_.critic, divergence_weight(begin)),
+                      std::back_inserter(found.metrics));
+  if (*kept) return found;
+  const Result<void> written = context_.ranks.rank() == 0 ? keep(found.round) : Result<void>();
+  if (auto agreed = agree_on_failure(written, context_.ranks, context_.device); !agreed) return agreed.error();
+  return found;
 }
 
-data::StepUnits RolloutSteps::take() {
+Result<Round> RolloutSteps::sampled_round(const data::BatchCursor& begin, data::StepUnits& taken, SourcedStep& step) {
+  Round round{begin.round, {}};
+  for (std::int64_t draw = 0; draw < policy_.draws && !is_full(round); ++draw) {
+    auto sampled = sample(begin.round, take(taken), step);
+    if (!sampled) return sampled.error();
+    std::ranges::move(*sampled, std::back_inserter(round.answers));
+    compare(round.answers, begin);
+  }
+  return round;
+}
+
+data::StepUnits RolloutSteps::take(data::StepUnits& of_round) {
   data::StepUnits next = schedule_.next();
-  if (taken_.units.empty()) {
-    taken_ = next;
+  if (of_round.units.empty()) {
+    of_round = next;
   } else {
-    taken_.end = next.end;
-    taken_.units.insert(taken_.units.end(), next.units.begin(), next.units.end());
+    of_round.end = next.end;
+    of_round.units.insert(of_round.units.end(), next.units.begin(), next.units.end());
   }
   return next;
 }
@@ -199,41 +265,42 @@ bool RolloutSteps::is_full(const Round& round) const {
 }
 
 // Rank 0 alone is sure to have the run's folder.
-Result<std::optional<Round>> RolloutSteps::kept_round() {
-  const bool is_inside = cursor_.update > 0;
-  const auto path = rollout_log_path(task_.run_folder, cursor_.round);
+Result<std::optional<Round>> RolloutSteps::kept_round(const data::BatchCursor& begin, Weights weights,
+                                                      data::StepUnits& taken) {
+  const bool must_be_read = weights == Weights::gone;
+  const auto path = rollout_log_path(task_.run_folder, begin.round);
   std::error_code ignored;
-  Round found{cursor_.round, {}};
+  Round found{begin.round, {}};
   Result<void> read;
-  if (context_.ranks.rank() == 0 && (is_inside || (task_.exact && std::filesystem::exists(path, ignored)))) {
+  if (context_.ranks.rank() == 0 && (must_be_read || (task_.exact && std::filesystem::exists(path, ignored)))) {
     auto opened = read_rollouts(path);
     if (opened)
       found = std::move(*opened);
-    else if (is_inside)
+    else if (must_be_read)
       read = opened.error();
   }
   if (auto agreed = agree_on_failure(read, context_.ranks, context_.device); !agreed) return agreed.error();
   found.answers = rollouts_of_first_rank(found.answers, context_.ranks, context_.device);
-  found.number = cursor_.round;
-  if (found.answers.empty() && !is_inside) return std::optional<Round>();
+  found.number = begin.round;
+  schedule_.seek({begin.epoch, begin.unit});
+  if (found.answers.empty() && !must_be_read) return std::optional<Round>();
   std::size_t next = 0;
   const auto is_next = [&](std::uint32_t prompt, std::int64_t sample) {
     return next < found.answers.size() && found.answers[next].prompt == prompt && found.answers[next].sample == sample;
   };
   bool fits = true;
   for (std::int64_t draw = 0; fits && next < found.answers.size() && draw < policy_.draws; ++draw)
-    for (const data::Unit& unit : take().units)
+    for (const data::Unit& unit : take(taken).units)
       for (std::int64_t i = 0; fits && i < policy_.group; ++i, ++next) fits = is_next(unit.front(), i);
   if (fits && next == found.answers.size() && next > 0) return std::optional(std::move(found));
-  schedule_.seek({cursor_.epoch, cursor_.unit});
-  taken_ = {};
-  if (!is_inside) return std::optional<Round>();
+  schedule_.seek({begin.epoch, begin.unit});
+  taken = {};
+  if (!must_be_read) return std::optional<Round>();
   return Error{Error::Kind::bad_input, fmt::format("{} has answers to other prompts than this round's", path.string()),
                "put the run's own file back, or resume from a checkpoint at the beginning of a round"};
 }
 
-Result<std::vector<Rollout>> RolloutSteps::sample(const data::StepUnits& taken, SourcedStep& step) {
-  const auto began = Clock::now();
+generate::SamplerOptions RolloutSteps::sampler_options(std::int64_t round, std::int64_t turn) const {
   generate::SamplerOptions options;
   options.longest = longest_;
   options.rules = {.temperature = policy_.temperature,
@@ -241,10 +308,16 @@ Result<std::vector<Rollout>> RolloutSteps::sample(const data::StepUnits& taken, 
                    .top_p = policy_.top_p,
                    .min_p = policy_.min_p,
                    .log_probabilities = true};
-  options.generator.seed = seed_of_round();
+  options.generator.seed = seed_of_round(round);
+  // A place of an answer is drawn from one number, so that each turn needs numbers of its own.
+  if (turn > 0) options.generator.seed = mix_bits(options.generator.seed + static_cast<std::uint64_t>(turn) * golden_step);
   options.generator.end_tokens = text_.end_tokens();
   for (const std::int64_t token : policy_.stop_tokens)
     options.generator.end_tokens.push_back(static_cast<std::int32_t>(token));
+  return options;
+}
+
+Result<std::vector<Rollout>> RolloutSteps::draw(std::int64_t round, const data::StepUnits& taken, Result<void>& failure) {
   std::vector<generate::Request> requests;
   const auto ranks = static_cast<std::size_t>(context_.ranks.size());
   for (auto place = static_cast<std::size_t>(context_.ranks.rank()); place < taken.units.size(); place += ranks) {
@@ -253,27 +326,42 @@ Result<std::vector<Rollout>> RolloutSteps::sample(const data::StepUnits& taken, 
     generate::Request& request = requests.emplace_back(generate::Request{question.tokens, {}});
     for (std::int64_t i = 0; i < policy_.group; ++i) request.branches.push_back({prompt, i, question.most_tokens});
   }
-  ProgressSign sign(context_.tell, "sampling answers", std::ssize(requests) * policy_.group);
+  const auto complete = [&](const std::vector<generate::Request>& asked, std::int64_t turn) {
+    std::int64_t count = 0;
+    for (const generate::Request& request : asked) count += std::ssize(request.branches);
+    ProgressSign sign(context_.tell, "sampling answers", count);
+    auto completions = sampler_.complete(asked, sampler_options(round, turn), context_.ranks,
+                                         [&](std::int64_t done) { sign.give(done); });
+    for (const generate::Completion& given : completions)
+      if (std::ranges::any_of(given.log_probabilities, [](float value) { return std::isnan(value); }))
+        failure = Error{Error::Kind::refused,
+                        fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
+                                    round + 1, given.index + 1),
+                        "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
+    return completions;
+  };
+  if (episodes_) return episodes_->play(std::move(requests), complete, context_.ranks, context_.device);
   std::vector<Rollout> own;
-  Result<void> judged;
-  for (generate::Completion& given :
-       sampler_.complete(requests, options, context_.ranks, [&](std::int64_t done) { sign.give(done); })) {
-    if (std::ranges::any_of(given.log_probabilities, [](float value) { return std::isnan(value); }))
-      judged = Error{Error::Kind::refused,
-                     fmt::format("round {}: the model's logits are not numbers while it answers prompt {}",
-                                 cursor_.round + 1, given.index + 1),
-                     "lower training.learning_rate, or go on from an earlier checkpoint with other settings"};
+  for (generate::Completion& given : complete(requests, 0))
     own.push_back({.prompt = given.index,
                    .sample = given.sample,
                    .tokens = std::move(given.tokens),
                    .log_probabilities = std::move(given.log_probabilities),
                    .ended = given.finish == generate::Finish::stop});
-  }
+  return own;
+}
+
+Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step) {
+  const auto began = Clock::now();
+  Result<void> judged;
+  auto drawn = draw(round, taken, judged);
+  if (!drawn) return drawn.error();  // on every rank
+  std::vector<Rollout>& own = *drawn;
   if (reference_) reference_->score(own, prompts_.tokens);
   if (task_.critic) expect(own);
   step.sampling = step.sampling.value_or(0) + seconds_since(began);
   const auto began_judging = Clock::now();
-  if (judged) judged = judge(own);
+  if (judged && judge_) judged = judge(own);
   if (auto agreed = agree_on_failure(judged, context_.ranks, context_.device); !agreed) return agreed.error();
   std::vector<Rollout> all = gather_rollouts(own, context_.ranks, context_.device);
   step.judging = step.judging.value_or(0) + seconds_since(began_judging);
@@ -290,9 +378,9 @@ Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
   for (const Rollout& rollout : answers) {
     const auto prompt = static_cast<std::size_t>(rollout.prompt);
     asked.push_back({&prompts_.judged[prompt], answer_text(rollout), rollout.length(), rollout.ended,
-                     prompts_.questions[prompt].most_tokens});
+                     prompts_.questions[prompt].most_tokens, rollout.tokens});
   }
-  const auto judged = judge_.judge(asked);
+  const auto judged = judge_->judge(asked);
   if (!judged) return judged.error();
   for (std::size_t i = 0; i < answers.size(); ++i) {
     answers[i].reward = (*judged)[i].reward;
@@ -301,32 +389,34 @@ Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
   return {};
 }
 
-Result<void> RolloutSteps::keep() const {
+Result<void> RolloutSteps::keep(const Round& round) const {
   const RolloutTexts texts{
       [&](const Rollout& rollout) { return prompts_.questions[static_cast<std::size_t>(rollout.prompt)].prompt; },
-      [&](const Rollout& rollout) { return answer_text(rollout); }, judge_.names()};
-  return write_rollouts(rollout_log_path(task_.run_folder, round_->number), *round_, texts);
+      [&](const Rollout& rollout) { return answer_text(rollout); },
+      [&](const Rollout& rollout) { return episodes_->turns_of(rollout); }, names()};
+  return write_rollouts(rollout_log_path(task_.run_folder, round.number), round, texts);
 }
 
 void RolloutSteps::fill(data::LoadedStep& step) const {
-  const auto count = static_cast<std::uint32_t>(trained_.size());
+  const auto& [round, taken, trained, metrics] = *present_;
+  const auto count = static_cast<std::uint32_t>(trained.size());
   const std::int64_t batches = (count + task_.batch_size - 1) / task_.batch_size;
   const std::int64_t updates = batches * policy_.iterations;
   const std::int64_t iteration = cursor_.update / batches, batch = cursor_.update % batches;
-  std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(), iteration);
-  for (std::uint32_t& number : order) number = trained_[number];
+  std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(round.number), iteration);
+  for (std::uint32_t& number : order) number = trained[number];
   const auto first = static_cast<std::size_t>(batch * task_.batch_size);
   const std::size_t size = std::min(order.size() - first, static_cast<std::size_t>(task_.batch_size));
   step.begin = cursor_;
   step.end = cursor_;
   ++step.end.update;
-  if (step.end.update == updates) step.end = next_round();
+  if (step.end.update == updates) step.end = after(*present_, cursor_);
   const double done = static_cast<double>(cursor_.update + 1) / static_cast<double>(updates);
-  step.epochs = static_cast<double>(taken_.begin.epoch) +
-                (static_cast<double>(taken_.begin.unit) + done * static_cast<double>(taken_.units.size())) /
-                    static_cast<double>(std::max<std::int64_t>(taken_.epoch_units, 1));
-  step.is_fresh = cursor_.update == 0;
-  fill_passes(step, {round_->answers, std::span(order).subspan(first, size), prompts_.tokens, policy_.masks_cut},
+  step.epochs = static_cast<double>(taken.begin.epoch) +
+                (static_cast<double>(taken.begin.unit) + done * static_cast<double>(taken.units.size())) /
+                    static_cast<double>(std::max<std::int64_t>(taken.epoch_units, 1));
+  step.is_fresh = cursor_.update == 0 && (policy_.off_by == 0 || round.number == 0);
+  fill_passes(step, {round.answers, std::span(order).subspan(first, size), prompts_.tokens, policy_.masks_cut},
               {context_.ranks.size(), context_.ranks.rank(), micro_batch_});
 }
 
@@ -336,14 +426,18 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
                                                        TrainedModel& trained) {
   auto read = read_questions(task.data, trained.text());
   if (!read) return read.error();
-  std::unique_ptr<reward::Part> model;
-  if (task.judge) {
-    auto made = make_reward_model(task, context, trained.ops());
+  std::optional<reward::Judge> judge;
+  if (!task.environment) {
+    std::unique_ptr<reward::Part> model;
+    if (task.judge) {
+      auto made = make_reward_model(task, context, trained.ops());
+      if (!made) return made.error();
+      model = std::move(*made);
+    }
+    auto made = reward::make_judge(*task.reward, {}, std::move(model));
     if (!made) return made.error();
-    model = std::move(*made);
+    judge.emplace(std::move(*made));
   }
-  auto judge = reward::make_judge(*task.reward, {}, std::move(model));
-  if (!judge) return judge.error();
   const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
   Prompts prompts;
   for (Question& question : *read) {
@@ -364,8 +458,11 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
     if (!made) return made.error();
     reference = std::move(*made);
   }
-  return std::unique_ptr<StepSource>(std::make_unique<RolloutSteps>(
-      task, context, trained, std::move(prompts), std::move(*judge), std::move(reference)));
+  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(prompts), std::move(judge),
+                                              std::move(reference));
+  if (task.environment)
+    if (auto made = steps->make_episodes(); !made) return made.error();
+  return std::unique_ptr<StepSource>(std::move(steps));
 }
 
 }  // namespace muster::train

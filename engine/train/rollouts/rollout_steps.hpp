@@ -7,6 +7,12 @@
 // which advantages, batches and metrics follow in the same way everywhere, whatever the number of ranks. What was judged is
 // written down before anything is trained on it. So a run is its checkpoints and these files: resumed at the beginning of a
 // round it samples the same answers again (where sums are exact it reads them), in the middle of one it reads them.
+//
+// Note [Off by one]
+// With training.off_by=1 a round's answers are drawn when the round before it begins: by the weights that the training on that
+// one begins with, whatever runs at the same time as what. The first round is drawn by the weights it is trained on. So two rounds
+// are there when one is trained on, and both are written down before that; a round that was drawn by weights that are gone is read.
+// Answers are drawn even for a round after the last step, so that a run may go on to more steps with the same bits.
 #pragma once
 
 #include "train/step_source.hpp"

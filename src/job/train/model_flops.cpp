@@ -8,15 +8,18 @@ namespace {
 struct KnownGpu {
   std::string_view part_of_name;
   double teraflops;
+  double gigabytes;  // a second
 };
 // The first match counts: longer names come before what they contain.
 constexpr std::array known_gpus{
-    KnownGpu{"B200", 2250},      KnownGpu{"GB200", 2500},  KnownGpu{"H200", 989},      KnownGpu{"H100 PCIe", 756},
-    KnownGpu{"H100 NVL", 835},   KnownGpu{"H100", 989},    KnownGpu{"H800", 989},      KnownGpu{"H20", 148},
-    KnownGpu{"A100", 312},       KnownGpu{"A800", 312},    KnownGpu{"A40", 149.7},     KnownGpu{"A30", 165},
-    KnownGpu{"A10G", 70},        KnownGpu{"A10", 125},     KnownGpu{"L40S", 362},      KnownGpu{"L40", 181},
-    KnownGpu{"L4", 121},         KnownGpu{"V100", 125},    KnownGpu{"T4", 65},         KnownGpu{"RTX 6000 Ada", 364},
-    KnownGpu{"RTX 4090", 165.2}, KnownGpu{"RTX 3090", 71}, KnownGpu{"RTX 5090", 209.5}};
+    KnownGpu{"B200", 2250, 8000}, KnownGpu{"GB200", 2500, 8000}, KnownGpu{"H200", 989, 4800},
+    KnownGpu{"H100 PCIe", 756, 2000}, KnownGpu{"H100 NVL", 835, 3900}, KnownGpu{"H100", 989, 3350},
+    KnownGpu{"H800", 989, 3350}, KnownGpu{"H20", 148, 4000}, KnownGpu{"A100", 312, 1555},
+    KnownGpu{"A800", 312, 1555}, KnownGpu{"A40", 149.7, 696}, KnownGpu{"A30", 165, 933},
+    KnownGpu{"A10G", 70, 600}, KnownGpu{"A10", 125, 600}, KnownGpu{"L40S", 362, 864},
+    KnownGpu{"L40", 181, 864}, KnownGpu{"L4", 121, 300}, KnownGpu{"V100", 125, 900},
+    KnownGpu{"T4", 65, 320}, KnownGpu{"RTX 6000 Ada", 364, 960}, KnownGpu{"RTX 4090", 165.2, 1008},
+    KnownGpu{"RTX 3090", 71, 936}, KnownGpu{"RTX 5090", 209.5, 1792}};
 
 }  // namespace
 
@@ -29,9 +32,9 @@ double flops_per_token(const spec::ModelConfig& config, std::int64_t parameters,
   return 6.0 * multiplied + attention;
 }
 
-std::optional<double> peak_flops(std::string_view gpu_name) {
+std::optional<GpuSpeed> gpu_speed(std::string_view gpu_name) {
   for (const KnownGpu& known : known_gpus)
-    if (gpu_name.find(known.part_of_name) != gpu_name.npos) return known.teraflops * 1e12;
+    if (gpu_name.find(known.part_of_name) != gpu_name.npos) return GpuSpeed{known.teraflops * 1e12, known.gigabytes * 1e9};
   return std::nullopt;
 }
 

@@ -13,7 +13,13 @@ namespace muster::job {
 // sequence, once forward and twice backward.
 double flops_per_token(const spec::ModelConfig& config, std::int64_t parameters, std::int64_t sequence);
 
-// The vendor's figure for dense products of 16-bit numbers, per second; nothing where it is not known.
-std::optional<double> peak_flops(std::string_view gpu_name);
+// The vendor's figures.
+struct GpuSpeed {
+  double flops = 0;      // a second, of dense products of 16-bit numbers
+  double bandwidth = 0;  // bytes a second, of its memory
+};
+
+// Nothing where it is not known.
+std::optional<GpuSpeed> gpu_speed(std::string_view gpu_name);
 
 }  // namespace muster::job

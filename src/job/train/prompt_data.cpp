@@ -8,6 +8,7 @@
 #include "data/row_questions.hpp"
 #include "job/arithmetic_data.hpp"
 #include "job/question_file.hpp"
+#include "job/train/episode_rows.hpp"
 #include "job/train/reward_text.hpp"
 #include "json/json_text.hpp"
 #include "sandbox/python_judge.hpp"
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t most_problems = 10;
 
 Result<std::vector<data::RowPrompt>> read_prompts(const spec::RunSpec& spec, const chat::ModelText& text) {
+  if (spec.environment.type) return read_episodes(spec, text);
   if (*spec.data.path != data::arithmetic_name) return data::prompts_of_rows(*spec.data.path, text);
   const auto made = data::arithmetic_questions(arithmetic_settings(spec));
   if (!made) return made.error();
@@ -108,8 +110,13 @@ Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const std::optiona
                                    std::int64_t longest) {
   const auto prompts = read_prompts(spec, text);
   if (!prompts) return prompts.error();
-  if (auto checked = check_answers(*prompts, *spec.reward_options()); !checked) return checked.error();
-  if (auto checked = check_code_tests(*prompts, *spec.reward_options()); !checked) return checked.error();
+  if (spec.environment.type && spec.data.eval_path)
+    return bad_input("data.eval_path is evaluated by exact match, and environment.type judges otherwise",
+                     "leave data.eval_path out; muster collect plays episodes of other rows with the trained model");
+  if (const auto rewards = spec.reward_options()) {
+    if (auto checked = check_answers(*prompts, *rewards); !checked) return checked.error();
+    if (auto checked = check_code_tests(*prompts, *rewards); !checked) return checked.error();
+  }
   if (judge)
     if (auto checked = check_reward_text(*judge, *prompts); !checked) return checked.error();
   auto counts = count(*prompts, text, longest);
@@ -126,6 +133,18 @@ std::int64_t policy_steps(const spec::PolicyOptions& policy, std::int64_t prompt
   const std::int64_t of_round = policy.answers / policy.group;  // prompts
   const auto updates = [&](std::int64_t asked) { return (asked * policy.group + batch - 1) / batch * policy.iterations; };
   return epochs * (prompts / of_round * updates(of_round) + updates(prompts % of_round));
+}
+
+std::int64_t updates_of_round(const spec::PolicyOptions& policy, std::int64_t batch) {
+  return (policy.answers + batch - 1) / batch * policy.iterations;
+}
+
+std::int64_t steps_of_rounds(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
+                             std::int64_t rounds) {
+  const std::int64_t of_round = policy.answers / policy.group;  // prompts
+  const std::int64_t rounds_of_pass = std::max<std::int64_t>((prompts + of_round - 1) / of_round, 1);
+  return policy_steps(policy, prompts, batch, rounds / rounds_of_pass) +
+         rounds % rounds_of_pass * updates_of_round(policy, batch);
 }
 
 }  // namespace muster::job

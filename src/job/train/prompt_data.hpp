@@ -27,5 +27,9 @@ Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const std::optiona
 // Optimizer steps of so many passes over the prompts. batch: answers of a step.
 std::int64_t policy_steps(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
                           std::int64_t epochs);
+// Those of a whole round, and of so many rounds, the last one of a pass being smaller.
+std::int64_t updates_of_round(const spec::PolicyOptions& policy, std::int64_t batch);
+std::int64_t steps_of_rounds(const spec::PolicyOptions& policy, std::int64_t prompts, std::int64_t batch,
+                             std::int64_t rounds);
 
 }  // namespace muster::job

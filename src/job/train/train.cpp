@@ -31,6 +31,9 @@ void tidy(const store::RunFolder& folder) {
     const std::string name = entry.path().filename().string();
     if (name.find(".part-") != std::string::npos || name.starts_with(".model.")) unwanted.push_back(entry.path());
   }
+  for (const char* part : {"logs", "rollouts"})
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path() / part, ignored))
+      if (entry.path().filename().string().find(".part-") != std::string::npos) unwanted.push_back(entry.path());
   for (const fs::path& path : unwanted) fs::remove_all(path, ignored);
 }
 
@@ -208,7 +211,7 @@ Result<Run::Beginning> Run::begin_at(const checkpoint::TrainingCheckpoint& found
 // missing come from there.
 Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
   const auto now = std::chrono::system_clock::now();
-  auto recorder = store::RunRecorder::begin(*folder_, train_columns(plan_.task().algorithm, plan_.task().reward), now,
+  auto recorder = store::RunRecorder::begin(*folder_, train_columns(plan_.task().algorithm, plan_.task().reward, plan_.task().environment), now,
                                             beginning.step);
   if (!recorder) return recorder;
   recorder->wait_when_full({plan_.task().disk_patience, listener_.note});

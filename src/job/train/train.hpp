@@ -16,6 +16,7 @@
 #include "host/host.hpp"
 #include "job/job_progress.hpp"
 #include "job/train/disk_need.hpp"
+#include "job/train/round_plan.hpp"
 #include "job/train/train_text.hpp"
 #include "job/job_plan.hpp"
 #include "plan/plan.hpp"
@@ -39,6 +40,7 @@ Result<spec::ResolvedSpec> settle_training_settings(spec::ResolvedSpec given);
 // Everything that is known before anything starts.
 struct TrainPlan : JobPlan {
   data::PreparedData data;
+  std::optional<RoundPlan> rounds;               // absent: nothing is sampled
   std::optional<DiskNeed> disk;                  // absent: another host has the run's folder
   std::optional<std::filesystem::path> resumes;  // the run that is resumed
   std::optional<std::filesystem::path> from;     // one checkpoint of it; absent: its newest good one

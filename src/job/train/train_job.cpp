@@ -43,13 +43,19 @@ void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, s
 
 }  // namespace
 
-std::vector<std::string> train_columns(spec::Algorithm algorithm, const std::optional<spec::RewardOptions>& reward) {
+std::vector<std::string> train_columns(spec::Algorithm algorithm, const std::optional<spec::RewardOptions>& reward,
+                                       const std::optional<spec::EnvironmentOptions>& environment) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
   for (const std::string_view metric : spec::metrics_of_round(algorithm)) names.emplace_back(metric);
   if (reward && spec::samples_answers(algorithm))
     for (const spec::RewardFunction function : reward->functions)
       for (const char* number : {"mean", "std"}) names.push_back(fmt::format("rewards/{}/{}", spec::write(function), number));
+  if (environment) {
+    for (const char* number : {"mean", "std"})
+      names.push_back(fmt::format("rewards/{}/{}", spec::write(environment->kind), number));
+    names.emplace_back(spec::turns_metric);
+  }
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
   if (spec::samples_answers(algorithm)) return names;  // evaluated by exact match alone
   for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(fmt::format("eval_{}", metric));
@@ -173,11 +179,11 @@ void TrainJob::take(const wire::PassReduced& shrunk, int rank) {
 // Share of the peak of all ranks' devices together.
 std::optional<double> TrainJob::utilization(double tokens_per_second) const {
   if (!plan_.job.selection || !plan_.plan.ranks.front().gpu) return std::nullopt;
-  const auto peak = peak_flops(plan_.plan.ranks.front().gpu->name);
-  if (!peak) return std::nullopt;
+  const auto speed = gpu_speed(plan_.plan.ranks.front().gpu->name);
+  if (!speed) return std::nullopt;
   const double used = tokens_per_second * flops_per_token(plan_.question.model->config, plan_.plan.parameters,
                                                           plan_.task().sequence_length);
-  return used / (*peak * static_cast<double>(plan_.plan.ranks.size()));
+  return used / (speed->flops * static_cast<double>(plan_.plan.ranks.size()));
 }
 
 TrainProgress TrainJob::progress_of(const wire::TrainStep& step) {

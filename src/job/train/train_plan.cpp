@@ -18,6 +18,7 @@
 #include "job/train/halfway_model.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/prompt_data.hpp"
+#include "job/train/round_plan.hpp"
 #include "job/train/train.hpp"
 #include "job/train/train_resume.hpp"
 #include "planning/plan_question.hpp"
@@ -174,49 +175,45 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
   return question;
 }
 
-// A number of steps: as requested, or as many as the passes over the data have.
-Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
-                                std::int64_t longest) {
-  if (spec.training.max_steps && spec.training.num_epochs)
-    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
-  if (spec.training.max_steps) return *spec.training.max_steps;
-  if (const auto policy = spec.policy_options())
-    return policy_steps(*policy, data.training.counts.samples, batch, spec.training.num_epochs.value_or(1));
+// Optimizer steps of passes over prepared data.
+Result<std::int64_t> steps_of_passes(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                     std::int64_t longest, std::int64_t passes) {
   const auto dataset = data::Dataset::open(data.training.path, data::Verification::structure);
   if (!dataset) return dataset.error();
   data::BatchSchedule schedule(dataset->lengths(),
                                {static_cast<std::uint64_t>(spec.experiment.seed), true, spec.training.packing, longest,
                                 spec::samples_together(spec.training.algorithm)},
                                batch);
-  return schedule.steps_of(spec.training.num_epochs.value_or(1));
+  return schedule.steps_of(passes);
 }
 
-// Answers that a rank writes side by side: no more than what their keys and values have room for where activations are
-// during training, and what the device has left.
-std::int64_t sampled_at_once(const spec::RunSpec& spec, const TrainPlan& plan, std::int64_t ranks) {
-  if (spec.generation.batch_size) return *spec.generation.batch_size;
-  constexpr std::int64_t usual_most = 256;
-  const std::int64_t own = (plan.task().policy->answers + ranks - 1) / ranks;
-  const spec::ModelConfig& config = plan.question.model->config;
-  const std::int64_t width = plan.task().compute == spec::ElementType::float32 ? 4 : 2;
-  const std::int64_t of_answer = 2 * config.layers * config.kv_heads * config.head_size * width *
-                                 std::min(plan.task().sequence_length, config.positions);
-  std::int64_t room = std::numeric_limits<std::int64_t>::max();
-  for (const plan::RankPlan& rank : plan.plan.ranks)
-    if (rank.gpu && rank.limit_is_known())
-      room = std::min(room, rank.limit - rank.memory.total() + rank.memory[plan::Component::activations] +
-                                rank.memory[plan::Component::logits]);
-  return std::clamp<std::int64_t>(std::min(own, room / std::max<std::int64_t>(of_answer, 1)), 1, usual_most);
+// A number of steps: as requested, or as many as the passes over the data, or the rounds, have.
+Result<std::int64_t> step_count(const spec::RunSpec& spec, const data::PreparedData& data, std::int64_t batch,
+                                std::int64_t longest) {
+  const spec::TrainingSpec& training = spec.training;
+  if (training.max_steps && training.num_epochs)
+    return Error{Error::Kind::bad_input, "training.max_steps is given, and training.num_epochs", "keep one of the two"};
+  if (training.max_steps) return *training.max_steps;
+  const auto policy = spec.policy_options();
+  const std::int64_t prompts = data.training.counts.samples;
+  if (policy && training.num_iterations) return steps_of_rounds(*policy, prompts, batch, *training.num_iterations);
+  const std::int64_t passes = training.num_epochs.value_or(training.num_iterations.value_or(1));
+  if (policy) return policy_steps(*policy, prompts, batch, passes);
+  return steps_of_passes(spec, data, batch, longest, passes);
 }
 
-// "rounds of 16 prompts × 8 answers: …"
-std::string round_words(const wire::TrainTask& task) {
-  const spec::PolicyOptions& policy = *task.policy;
-  const std::int64_t updates = (policy.answers + task.batch_size - 1) / task.batch_size * policy.iterations;
-  return fmt::format("rounds of {} × {}, each of up to {}, {} written side by side on a rank; {} with each round's, {} in all",
-                     count_of(policy.answers / policy.group, "prompt"), count_of(policy.group, "answer"),
-                     count_of(policy.most_tokens, "token"), task.sampled_at_once, count_of(updates, "update"),
-                     count_of((task.steps + updates - 1) / updates, "round"));
+// Where evaluations and checkpoints are told in rounds or passes.
+Result<void> count_periods(wire::TrainTask& task, const spec::RunSpec& spec, const data::PreparedData& data,
+                           std::int64_t longest) {
+  const spec::TrainingSpec& training = spec.training;
+  if (!training.eval_every && !training.save_every) return {};
+  const auto policy = spec.policy_options();
+  const auto steps = policy ? Result<std::int64_t>(updates_of_round(*policy, task.batch_size))
+                            : steps_of_passes(spec, data, task.batch_size, longest, 1);
+  if (!steps) return steps.error();
+  if (training.eval_every) task.evaluation.every = *training.eval_every * *steps;
+  if (training.save_every) task.save_every = *training.save_every * *steps;
+  return {};
 }
 
 wire::ShardingOptions sharding_of(const plan::Layout& layout) {
@@ -245,6 +242,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.policy = spec.policy_options();
   task.critic = spec.critic_options();
   if (task.policy) task.reward = spec.reward_options();
+  if (task.policy) task.environment = spec.environment_options();
   task.packing = training.packing;
   task.sequence_length = question.workload.sequence;
   task.steps = steps;
@@ -438,6 +436,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   auto made = plan::make_plan(plan.question);
   if (!made) return planning::in_words_of(spec::Command::train, made.error());
   plan.plan = std::move(*made);
+  planning::add_phases_of_rounds(spec, plan.question, plan.plan);
   keep_own_remedies(plan.plan);
   const bool narrow = state_type(spec) == spec::ElementType::bfloat16;
   plan.plan.reasons.push_back(*adapters ? fmt::format("adapters in float32 beside weights in {}", word(compute))
@@ -485,6 +484,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
     task.judge_weights = (*judge)->weights;
   }
   task.saving_ranks = devices->ranks;
+  if (auto counted = count_periods(task, spec, plan.data, longest); !counted) return counted.error();
   task.identity = identity_of(task, spec);
   name_reference(task, spec, !devices->gpus.empty());
   for (std::string& note : data_notes(plan.data, spec)) plan.notes.push_back(std::move(note));
@@ -511,9 +511,9 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
           : std::chrono::milliseconds(std::chrono::minutes(spec.distributed.timeout_minutes));
   plan.job.assignment.seed = static_cast<std::uint64_t>(spec.experiment.seed);
   if (plan.task().policy) {
-    std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once =
-        sampled_at_once(spec, plan, devices->ranks * hosts);
-    plan.plan.reasons.push_back(round_words(plan.task()));
+    std::get<wire::TrainTask>(plan.job.assignment.task).sampled_at_once = plan.plan.side_by_side.value_or(1);
+    plan.rounds = round_plan(plan);
+    plan.plan.reasons.push_back(round_words(*plan.rounds));
   }
   std::get<wire::TrainTask>(plan.job.assignment.task).disk_patience =
       std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
@@ -557,8 +557,9 @@ std::string train_plan_text(const TrainPlan& plan, bool colour) {
 std::string train_plan_json(const TrainPlan& plan) {
   const std::string text = planning::plan_json(plan.question, plan.plan, training_command);
   auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded() || !plan.disk) return text;
-  json["disk"] = disk_json(*plan.disk);
+  if (json.is_discarded()) return text;
+  if (plan.disk) json["disk"] = disk_json(*plan.disk);
+  if (plan.rounds) json["rounds"] = to_json(*plan.rounds);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

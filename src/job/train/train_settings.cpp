@@ -67,6 +67,13 @@ class Settling {
     otherwise("model.lora_dropout", spec_.model.lora_dropout, 0.0);
   }
 
+  void save_and_evaluate_every(std::int64_t save_steps, std::int64_t eval_steps) {
+    if (!is_given("training.save_every"))
+      otherwise("training.save_steps", spec_.training.save_steps, std::optional(save_steps));
+    if (!is_given("training.eval_every"))
+      otherwise("training.eval_steps", spec_.training.eval_steps, std::optional(eval_steps));
+  }
+
   // Known once the answers of a round are.
   void take_mini_batches() {
     const auto parts = spec_.ppo.num_mini_batches;
@@ -82,9 +89,9 @@ class Settling {
     if (spec_.data.path != arithmetic || spec_.model.path != halfway_model_name) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic-rewards"));
-    otherwise("reward.functions", spec_.reward.functions,
-              std::optional(std::vector{spec::RewardFunction::exact}));
-    if (!is_given("training.num_epochs"))
+    if (!spec_.environment.type)
+      otherwise("reward.functions", spec_.reward.functions, std::optional(std::vector{spec::RewardFunction::exact}));
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(200));
     otherwise<std::int64_t>("grpo.num_generations", spec_.grpo.num_generations, 16);
     otherwise<std::int64_t>("rloo.num_generations", spec_.rloo.num_generations, 16);
@@ -100,8 +107,7 @@ class Settling {
     otherwise("training.adam_beta2", training.adam_beta2, 0.99);
     otherwise("training.weight_decay", training.weight_decay, 0.0);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 10);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(100));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(50));
+    save_and_evaluate_every(100, 50);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 
@@ -115,7 +121,7 @@ class Settling {
     if (spec_.data.path != arithmetic || !is_builtin) return;
     auto& training = spec_.training;
     otherwise("experiment.name", spec_.experiment.name, std::optional<std::string>("arithmetic"));
-    if (!is_given("training.num_epochs"))
+    if (!is_given("training.num_epochs") && !is_given("training.num_iterations"))
       otherwise("training.max_steps", training.max_steps, std::optional<std::int64_t>(1200));
     if (!is_given("training.micro_batch_size") && !is_given("training.gradient_accumulation_steps"))
       otherwise("training.batch_size", training.batch_size, std::optional<std::int64_t>(128));
@@ -124,8 +130,7 @@ class Settling {
     otherwise("training.learning_rate", training.learning_rate, 2e-3);
     otherwise<std::int64_t>("training.warmup_steps", training.warmup_steps, 60);
     otherwise("training.lr_scheduler", training.lr_scheduler, spec::RateSchedule::cosine);
-    otherwise("training.save_steps", training.save_steps, std::optional<std::int64_t>(400));
-    otherwise("training.eval_steps", training.eval_steps, std::optional<std::int64_t>(400));
+    save_and_evaluate_every(400, 400);
     otherwise("training.save_total_limit", training.save_total_limit, std::optional<std::int64_t>(2));
   }
 
@@ -160,11 +165,14 @@ class Settling {
 
   void check_rewards() {
     const auto policy = spec_.policy_options();
+    if (spec_.environment.type && !policy)
+      report("environment.type", fmt::format("{} learns from data, not from what a model does", spec::write(spec_.training.algorithm)),
+             "training.algorithm=grpo or rloo, or leave it out");
     if (!policy) return;
     if (spec_.training.packing)
       report("training.packing", "sampled answers are not packed with others",
              "leave training.packing out: sequences lie side by side without padding in any case");
-    if (!spec_.reward_options())
+    if (!spec_.reward_options() && !spec_.environment.type)
       report("reward.functions", fmt::format("nothing says what an answer is worth, and {} learns from that",
                                              spec::write(spec_.training.algorithm)),
              "reward.functions=[exact] compares with the row's answer; [math] as mathematics; [program] asks a program of "

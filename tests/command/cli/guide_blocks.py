@@ -71,6 +71,14 @@ BLOCKS: dict[str, Block] = {
         "--config", "{blocks}/guide0_fsdp_large_model.yaml", *SMALL, "fsdp_cpu_offload=true",
         strategy="fsdp", ranks=list(range(8)),
     ),  # fmt: skip
+    "0 answers compared in groups": Block(
+        ("train", "--config", "{blocks}/guide0_grpo.yaml", *SMALL, "reward.functions=exact", "training.sequence_length=64",
+         "generation.max_new_tokens=16", "--dry-run", "--json"), gpus=8, plan={"fits": True, "strategy": "single", "gpus": [0]},
+    ),  # fmt: skip
+    "0 learning from trajectories": refused(
+        "train", "--config", "{blocks}/guide0_sft.yaml",
+        says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
+    ),  # fmt: skip
     "0 distributed PPO": planned(
         "--config", "{blocks}/guide0_ddp_four_gpus.yaml", *SMALL, "training.algorithm=ppo", "reward.functions=exact",
         strategy="ddp", ranks=FOUR,
@@ -169,7 +177,7 @@ BLOCKS: dict[str, Block] = {
     "4 too many": refused("sweep-multi", "my_sweep", "4", "4", "8", "--dry-run", gpus=8, exit_code=3, says=("16",)),
     "4 with more settings": refused(
         "sweep-multi", "my_sweep", "2", "4", "8", "trainer.total_timesteps=1000000", "--dry-run", gpus=8,
-        says=("training.total_timesteps: 1000000 needs environments",),
+        says=("training.total_timesteps: 1000000 needs simulated environments",),
     ),  # fmt: skip
 }
 

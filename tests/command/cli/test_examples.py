@@ -16,6 +16,8 @@ QWEN2_7B = dict(
     model_type="qwen2", hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28, num_key_value_heads=4,
     vocab_size=152064, tie_word_embeddings=False, rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768,
 )  # fmt: skip
+QWEN2_1_5B = QWEN2_7B | dict(hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
+                          tie_word_embeddings=True, vocab_size=151936)  # fmt: skip
 H100 = 'gpus:\n  - {count: 4, name: NVIDIA H100, memory_total: 81559MiB, memory_used: 0, compute_capability: "9.0"}\n'
 
 
@@ -51,6 +53,12 @@ def test_smollm2_learns_from_conversations(muster, bare_model):
     assert plan["fits"] and plan["parameters"] == 134515008
 
 
+def test_a_debate_is_an_episode_of_several_turns(muster, bare_model):
+    model = bare_model(SMOLLM2)
+    plan = plan_of(muster, "--config", "examples/grpo_debate.yaml", f"model.path={model}", "model.init=random", "--device", "cpu")
+    assert plan["fits"] and any("rounds of 4 prompts × 8 answers" in reason for reason in plan["reasons"])
+
+
 def test_7b_on_eight_gpus(muster, bare_model):
     model = bare_model(QWEN2_7B)
     muster.inventory(B200)
@@ -66,3 +74,31 @@ def test_8b_sharded_over_four_gpus_is_what_auto_takes(muster, bare_model):
     assert plan["fits"] and (plan["strategy"], plan["sharding"], plan["offload"]) == ("fsdp", "full_shard", False)
     reasons = [answer.pop("reasons") for answer in (plan, chosen)]
     assert plan == chosen and "as asked" in reasons[0][0] and "a shard of it does" in reasons[1][0]
+
+
+def test_word_problems_on_eight_gpus_have_rounds_and_phases(muster, bare_model):
+    model = bare_model(QWEN2_1_5B)
+    muster.inventory(H100.replace("count: 4", "count: 8"))
+    shutil.copytree(EXAMPLES, muster.folder / "examples", dirs_exist_ok=True)
+    rows = [{"question": f"Ann has {i} apples and buys 3. How many?", "answer": f"{i} + 3 = {i + 3}\n#### {i + 3}"} for i in range(1, 201)]
+    (muster.folder / "gsm8k").mkdir()
+    for name in ("train", "test"):
+        (muster.folder / f"gsm8k/{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--config", "examples/grpo_gsm8k_8_gpus.yaml", f"model.path={model}", "model.init=random")
+    plan = plan_of(muster, *words)
+    assert plan["fits"] and len(plan["ranks"]) == 8 and plan["effective_batch"] == 512
+    rounds = plan["rounds"]
+    assert (rounds["prompts"], rounds["group"], rounds["updates"], rounds["rounds"], rounds["side_by_side"]) == (64, 8, 1, 4, 64)
+    assert 0 < rounds["seconds"]["sampling"] < 60 and 0 < rounds["seconds"]["training"] < 60
+    phases = {phase["name"]: phase["total_bytes"] for phase in plan["phases"]}
+    assert list(phases) == ["sampling", "training"] and phases["training"] == plan["ranks"][0]["total_bytes"]
+    states = sum(plan["ranks"][0]["components"][part] for part in ("weights", "master_weights", "gradients", "optimizer"))
+    assert states < phases["sampling"] < phases["training"]
+
+    held = plan_of(muster, *words, "grpo.beta=0.04")
+    assert [phase["name"] for phase in held["phases"]] == ["sampling", "scoring", "training"]
+
+    crowded = muster("train", *words, "training.num_rollouts_per_iteration=64000", "generation.batch_size=4000", "--dry-run")
+    assert crowded.returncode == 3, crowded.stderr
+    assert "sampling 4000 answers side by side takes" in crowded.stdout + crowded.stderr
+    assert "generation.batch_size=256" in crowded.stdout + crowded.stderr

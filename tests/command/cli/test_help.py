@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 COMMANDS = [
-    "", "train", "generate", "evaluate", "runs", "runs list", "runs show", "runs compare", "model", "model get", "model list",
+    "", "train", "generate", "evaluate", "collect", "runs", "runs list", "runs show", "runs compare", "model", "model get", "model list",
     "model convert", "model merge", "tokenize", "plan", "gpus", "gpus pick", "gpus hold", "top", "doctor", "launch", "submit", "queue",
     "queue why", "queue forget", "queue repair", "logs", "stop", "wait", "run", "sweep", "sweep best", "sweep serve", "sweep-multi", "config",
     "completion", "man",

@@ -53,7 +53,7 @@ def test_every_example_of_help_runs(shell):
         assert examples, words
         for line in examples:
             # What would compute for long shows its plan.
-            slow = words[0] in ("train", "generate", "evaluate", "run", "sweep", "sweep-multi") and len(words) == 1
+            slow = words[0] in ("train", "generate", "evaluate", "collect", "run", "sweep", "sweep-multi") and len(words) == 1
             status, printed = shell.run(line + (" --dry-run" if slow and "--dry-run" not in line else ""))
             if status not in OTHER_ANSWERS.get(" ".join(words), (0,)):
                 problems.append("\n".join([f"{line}: exit code {status}", *printed]))

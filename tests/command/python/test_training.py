@@ -15,6 +15,7 @@ import pytest
 import muster
 from machine import python, python_output
 from muster import DistributedTrainer, FastLanguageModel, MultiGPUConfig
+from muster._rewards import RewardServer
 from muster._training_arguments import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -426,7 +427,8 @@ def real(tmp_path, monkeypatch):
 def test_functions_of_the_caller_judge_what_the_model_answers(real):
     seen = []
 
-    def length(prompts, completions, sum):
+    def length(prompts, completions, completion_ids, sum):
+        assert all(1 <= len(ids) <= 4 for ids in completion_ids)
         seen.extend(zip(prompts, completions, sum))
         return [float(len(completion)) for completion in completions]
 
@@ -442,6 +444,22 @@ def test_functions_of_the_caller_judge_what_the_model_answers(real):
         known = 0 if answer["question"] == "3+3=" else 0.5
         assert answer["reward"] == len(answer["answer"]) + known
     assert output.history()[0]["reward"] is not None
+
+
+def test_functions_get_tokens_and_conversations_as_trl_hands_them_over():
+    seen = {}
+
+    def judge(prompts, completions, completion_ids, level):
+        seen.update(prompts=prompts, completions=completions, ids=completion_ids, level=level)
+        return [1.0, None]
+
+    asked = [{"role": "user", "content": "2+2?"}]
+    common = {"id": 0, "completion": "4", "answer": "4", "tokens": 2, "ids": [52, 2], "finish": "stop", "left": 0, "prompt": "<user>2+2?"}
+    rows = [{"messages": [*asked, {"role": "assistant", "content": "4"}], "level": 1}, {"prompt": "2+2=", "level": 2}]
+    with RewardServer([judge]) as server:
+        assert server._judge([common | {"row": row} for row in rows]) == [1.0, None]
+    assert seen == {"prompts": [asked, "<user>2+2?"], "completions": [[{"role": "assistant", "content": "4"}], "4"],
+                    "ids": [[52, 2], [52, 2]], "level": [1, 2]}
 
 
 def test_a_function_that_raises_ends_the_run_and_is_raised(real):

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = pathlib.Path(os.environ.get("MUSTER_TEST_PROGRAM", ROOT / "build/engine/apps/cli/muster"))
@@ -26,7 +27,8 @@ JOB = {"training.max_steps": 40, "training.batch_size": 12, "training.save_steps
 EVALUATED = {"training.max_steps": 12, "training.save_steps": 4, "training.eval_steps": 4, "data.digits": 1, "data.held_out": 0.15}
 
 # Learning from rewards, with a checkpoint in the middle of every round.
-REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:llama-0.6m-halfway", "training.num_rollouts_per_iteration": 48,
+REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:llama-0.6m-halfway", "data.path": "builtin:arithmetic",
+                        "training.num_rollouts_per_iteration": 48,
                         "training.batch_size": 24, "grpo.num_generations": 8, "grpo.num_iterations": 2, "training.save_steps": 3}
 
 
@@ -208,10 +210,10 @@ class Chaos:
     """Kills ranks and launchers at random moments, resumes, and checks every run that comes to its end.
 
     endings: the share of kills that wait for the last step, to fall into the last evaluation, the last checkpoint, the export
-    or what muster writes after them."""
+    or what muster writes after them. ranks: each start has one of these numbers of them; empty: as the training has it."""
 
-    def __init__(self, training: Training, whole: Run, chance: random.Random, endings: float = 0):
-        self.training, self.whole, self.chance, self.endings = training, whole, chance, endings
+    def __init__(self, training: Training, whole: Run, chance: random.Random, endings: float = 0, ranks: Sequence[int] = ()):
+        self.training, self.whole, self.chance, self.endings, self.numbers_of_ranks = training, whole, chance, endings, ranks
         self.kills = {"rank": 0, "launcher": 0}
         self.after_last_step = 0  # of these kills
         self.finished = 0
@@ -222,7 +224,7 @@ class Chaos:
         self.ending_seconds = (times[-1] - datetime.datetime.fromisoformat(last["time"])).total_seconds()
 
     def carry_out(self, kills: int):
-        process = self.training.start()
+        process = self.start()
         while sum(self.kills.values()) < kills:
             if not self.lives_until_its_moment(process):
                 process = self.next_run(process)
@@ -234,7 +236,7 @@ class Chaos:
                 process.kill()
                 finish(process)
                 self.kills["launcher"] += 1
-                process = self.training.start(*self.ways_on())
+                process = self.start(*self.ways_on())
             elif ranks := self.training.ranks():
                 os.kill(self.chance.choice(sorted(ranks.values())), signal.SIGKILL)
                 self.kills["rank"] += 1
@@ -268,7 +270,12 @@ class Chaos:
 
     def next_run(self, process: subprocess.Popen) -> subprocess.Popen:
         self.check(finish(process))
-        return self.training.start()
+        return self.start()
+
+    def start(self, *words: str) -> subprocess.Popen:
+        if self.numbers_of_ranks:
+            words += (f"distributed.ranks={self.chance.choice(self.numbers_of_ranks)}",)
+        return self.training.start(*words)
 
     def check(self, ended: subprocess.CompletedProcess):
         assert ended.returncode == 0, ended.stderr

@@ -1,6 +1,7 @@
 """./test: which suites run, what reaches them, and the last line."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -35,6 +36,7 @@ def suites(tree):
     """A tree that is set up, with one native and two Python tests."""
     write_command(tree.root / "scripts/setup.sh", "#!/usr/bin/env bash\nexit ${FAKE_SETUP_STATUS:-0}\n")
     write_command(tree.commands / "ctest", FAKE_CTEST)
+    set_processors(tree, 1)
     environment = tree.root / ".muster/venv/bin"
     environment.mkdir(parents=True)
     write_command(
@@ -52,6 +54,11 @@ exec "{sys.executable}" "$@"
     return tree
 
 
+def set_processors(tree, count: int):
+    (tree.commands / "nproc").unlink()
+    write_command(tree.commands / "nproc", f"#!/usr/bin/env bash\necho {count}\n")
+
+
 def run_tests(tree, *filters, **variables):
     return tree.run(str(tree.root / "test"), *filters, **variables)
 
@@ -61,6 +68,8 @@ def test_both_suites_run_and_the_last_line_is_their_sum(suites):
     assert result.stdout.splitlines()[-1] == "3 passed, 0 failed", result.stdout + result.stderr
     assert result.returncode == 0
     assert suites.calls()[:2] == ["configure engine", "build engine"]
+    times = (suites.root / "build/python-test-times.xml").read_text()
+    assert "test_good" in times and "test_other" in times
 
 
 def test_variables_of_the_users_own_work_do_not_reach_the_tests(suites):
@@ -99,6 +108,27 @@ def test_filters_choose_tests_of_both_suites_by_any_of_their_names(suites):
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == "2 passed, 0 failed"
     assert any(call.startswith("ctest") and call.endswith("-R good|Selection.*") for call in suites.calls())
+    assert not (suites.root / "build/python-test-times.xml").exists()  # they would not be those of all tests
+
+
+def test_files_that_took_long_come_first_and_unknown_ones_by_their_number_of_tests(tmp_path):
+    (tmp_path / "times.xml").write_text("""<testsuites><testsuite>
+        <testcase classname="part.test_long" name="test_0" time="1.5"/><testcase classname="part.test_long.TestIt" name="test_1" time="2"/>
+        <testcase classname="part.test_short" name="test_0" time="0.1"/></testsuite></testsuites>""")
+    (tmp_path / "part").mkdir()
+    for name, tests in (("few", 1), ("long", 1), ("many", 4), ("short", 8), ("some", 3)):
+        text = "".join(f"def test_{number}():\n    pass\n\n" for number in range(tests))
+        (tmp_path / f"part/test_{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_longest_first", "-p", "no:cacheprovider", "--collect-only", "-q", "--rootdir", "."]
+
+    def files(*words):
+        done = subprocess.run([*command, *words, "part"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(REPOSITORY / "scripts")},
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return list(dict.fromkeys(re.findall(r"^part/test_(\w+)\.py::", done.stdout, re.MULTILINE)))
+
+    assert files("--times", "times.xml") == ["many", "long", "some", "few", "short"]
+    assert files("--times", "there-is-none.xml") == ["short", "many", "some", "few", "long"]
 
 
 def test_the_python_package_is_built_once_until_its_sources_change(suites):
@@ -186,13 +216,12 @@ def test_after_it():
 
 @pytest.mark.parametrize("processors", [1, 1_000_000])
 def test_as_many_tests_run_at_once_as_processors_and_memory_allow(suites, processors):
-    (suites.commands / "nproc").unlink()
-    write_command(suites.commands / "nproc", f"#!/usr/bin/env bash\necho {processors}\n")
+    set_processors(suites, processors)
     result = run_tests(suites, "native", "test_good")
     assert result.returncode == 0, result.stdout + result.stderr
     (call,) = (call for call in suites.calls() if call.startswith("ctest"))
     memory = int(re.search(r"MemTotal: *(\d+) kB", Path("/proc/meminfo").read_text())[1])
-    assert 1 <= int(re.search(r"-j (\d+)", call)[1]) <= min((3 * processors + 1) // 2, max(memory // (3 * 1024 * 1024), 1))
+    assert 1 <= int(re.search(r"-j (\d+)", call)[1]) <= min(2 * processors, max(memory // (3 * 1024 * 1024), 1))
 
 
 def test_every_native_test_has_a_limit_of_time():

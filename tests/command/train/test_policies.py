@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -99,6 +100,88 @@ def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(classroom, rows, a
     gone_on = classroom.start(classroom.model("llama-tied"), rows, 3, **settings)
     assert gone_on.code == 0 and f"resuming after step {step}" in gone_on.text, gone_on.text
     assert_same_run(alone, begun)
+
+
+LONGER = {"max_steps": 9, "reward.format": "a|b|c|d|e|f|g|h|i|j|k|l|m"}  # three rounds, with something to learn in each
+BEHIND = LONGER | {"off_by": 1}
+
+
+@pytest.fixture(scope="module")
+def behind(classroom, rows):
+    return train(classroom, rows, **BEHIND)
+
+
+def test_a_round_that_is_off_by_one_is_drawn_by_the_weights_that_the_round_before_began_with(classroom, rows, behind):
+    """At a rate that changes no weight every round is drawn by the first weights, as then the first two are."""
+    fresh = rollouts_of(train(classroom, rows, **LONGER))
+    still = rollouts_of(train(classroom, rows, **LONGER | {"learning_rate": 1e-30}))
+    late = rollouts_of(behind)
+    assert list(fresh) == list(still) == [f"round-{number:06}.jsonl" for number in (1, 2, 3)]
+    assert list(late) == [*still, "round-000004.jsonl"]
+    first, second, third = still
+    assert late[first] == still[first] == fresh[first]
+    assert late[second] == still[second] != fresh[second]
+    assert late[third] != still[third] and late[third] != fresh[third]
+
+
+def test_ratios_of_a_round_that_is_off_by_one_are_taken_from_what_drew_it(classroom, rows, behind):
+    """Rounds begin with the steps 1, 5 and 7."""
+    name = "sampling/sampling_logp_difference/mean"
+    fresh, late = (table_of(run) for run in (train(classroom, rows, **LONGER), behind))
+    assert [float(fresh[step - 1][name]) for step in (1, 5, 7)] == [0, 0, 0]
+    first, *others = (float(late[step - 1][name]) for step in (1, 5, 7))
+    assert first == 0 and min(others) > 1e-4
+    assert fresh[:4] == late[:4]
+
+
+@pytest.mark.parametrize("ranks, pass_size, at_once, words", [(3, 1, 16, {}), (2, 2, 4, FSDP)])
+def test_rounds_that_are_off_by_one_have_the_same_bits_in_every_layout(classroom, rows, behind, ranks, pass_size, at_once, words):
+    run = train(classroom, rows, ranks, micro_batch_size=pass_size, **BEHIND | {"generation.batch_size": at_once} | words)
+    assert_same_run(behind, run)
+
+
+@pytest.mark.parametrize("step", [2, 4, 6])
+def test_a_resumed_run_that_is_off_by_one_has_the_bits_of_one_that_never_stopped(classroom, rows, step):
+    """In the middle of the first round, at the beginning of the second, and at the end, when more steps are asked for."""
+    constant = BEHIND | {"lr_scheduler": "constant", "save_steps": 2}
+    whole = train(classroom, rows, **constant)
+    begun = train(classroom, rows, 2, **constant | {"max_steps": 6})
+    cut_back(begun, step)
+    settings = SETTINGS | FSDP | constant | {"experiment.resume": begun.folder}
+    gone_on = classroom.start(classroom.model("llama-tied"), rows, 3, **settings)
+    assert gone_on.code == 0 and f"resuming after step {step}" in gone_on.text, gone_on.text
+    assert_same_run(whole, begun)
+
+
+def test_answers_that_only_earlier_weights_could_draw_are_not_drawn_again(classroom, rows):
+    begun = train(classroom, rows, **BEHIND | {"save_steps": 2})
+    cut_back(begun, 4)
+    path = begun.folder / "rollouts/round-000002.jsonl"
+    path.unlink()
+    settings = SETTINGS | BEHIND | {"save_steps": 2, "experiment.resume": begun.folder}
+    run = classroom.start(classroom.model("llama-tied"), rows, **settings)
+    assert run.code != 0 and str(path) in run.text and "put the file back" in run.text, run.text
+
+
+def test_rewards_are_divided_by_the_deviation_of_all_so_far(classroom, rows):
+    running = LONGER | {"grpo.reward_normalization": "running", "save_steps": 2}
+    whole = train(classroom, rows, **running)
+    seen = []
+    for text in rollouts_of(whole).values():
+        answers = [json.loads(line) for line in text.splitlines()[1:]]
+        seen += [answer["reward"] for answer in answers]
+        for begin in range(0, len(answers), 4):
+            group = answers[begin:begin + 4]
+            mean = statistics.fmean(answer["reward"] for answer in group)
+            for answer in group:
+                assert answer["advantage"] == pytest.approx((answer["reward"] - mean) / (statistics.stdev(seen) + 1e-4), abs=1e-12)
+    assert len(seen) == 16 + 8 + 16
+    begun = train(classroom, rows, 2, **running)
+    cut_back(begun, 6)
+    (begun.folder / "rollouts/round-000003.jsonl").unlink()
+    gone_on = classroom.start(classroom.model("llama-tied"), rows, 3, **SETTINGS | running | {"experiment.resume": begun.folder})
+    assert gone_on.code == 0, gone_on.text
+    assert_same_run(whole, begun)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])

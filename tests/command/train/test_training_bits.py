@@ -30,6 +30,16 @@ def test_ranks_and_passes_do_not_change_a_bit_in_deterministic_mode(classroom, r
         train_runs.assert_same_bits(first, other)
 
 
+@pytest.mark.parametrize("computed_in", ["no", "bf16"])
+def test_nor_do_threads(classroom, rows, monkeypatch, computed_in):
+    def with_threads(threads):
+        monkeypatch.setitem(classroom.environment, "OMP_NUM_THREADS", str(threads))
+        (run,) = layouts_of(classroom, rows, [(1, 12, "none")], deterministic="true", mixed_precision=computed_in)
+        return run
+
+    train_runs.assert_same_bits(with_threads(1), with_threads(3))
+
+
 @pytest.mark.parametrize("family", ["gpt2", "qwen3"])
 def test_nor_do_they_in_other_families(classroom, rows, family):
     first, other = layouts_of(classroom, rows, [(1, 12, "none"), (3, 2, "full")], family, deterministic="true")

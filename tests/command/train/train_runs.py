@@ -86,7 +86,8 @@ class Classroom:
         self.count = 0
         kept = ("MUSTER_", "CUDA_", "OMP_")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(kept)}
-        self.environment |= {"MUSTER_CACHE": str(folder / "cache"), "MUSTER_LEASE_DIR": str(folder / "leases")}
+        # Threads of so small models would mostly wait for each other, and keep processors from the tests beside.
+        self.environment |= {"MUSTER_CACHE": str(folder / "cache"), "MUSTER_LEASE_DIR": str(folder / "leases"), "OMP_NUM_THREADS": "1"}
 
     def model(self, name):
         """The folder of a tiny random model with a tokenizer of bytes."""

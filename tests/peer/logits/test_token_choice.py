@@ -1,6 +1,7 @@
 """The choice of tokens against transformers' processors, and against chance."""
 
 import json
+import os
 import subprocess
 
 import model_cases
@@ -30,7 +31,8 @@ RULES = [
 @pytest.fixture(scope="module")
 def choose():
     words = [str(model_cases.PROGRAMS / "choice_driver")]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # several would mostly wait for each other
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
         def ask(**request):
             process.stdin.write(json.dumps(request) + "\n")

@@ -42,7 +42,8 @@ class Outcome:
 class OptimizerDriver:
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
-        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROGRAM], env=os.environ | {"OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
     def ask(self, **request) -> None:
         self.process.stdin.write(json.dumps(request) + "\n")

@@ -18,7 +18,8 @@ def name(type: torch.dtype) -> str:
 class PackedWeightDriver:
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
-        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROGRAM], env=os.environ | {"OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
     def file(self, what: str, tensor: torch.Tensor) -> str:
         path = self.folder / what

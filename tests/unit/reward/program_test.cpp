@@ -74,7 +74,7 @@ TEST_F(RewardProgram, SeesEverythingAboutAnAnswer) {
   const auto rewards = judge(options(R"(
 for line in sys.stdin:
     row = json.loads(line)
-    right = {"prompt": 'p\n"q"', "completion": "word", "answer": "right", "tokens": 5, "finish": "stop", "row": {"level": 3}}
+    right = {"prompt": 'p\n"q"', "completion": "word", "answer": "right", "tokens": 5, "ids": [], "finish": "stop", "row": {"level": 3}}
     answer(row, 2.5 if all(row[key] == value for key, value in right.items()) else -1)
 )"), 3);
   ASSERT_TRUE(rewards) << rewards.error().what;

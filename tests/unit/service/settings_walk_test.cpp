@@ -44,6 +44,9 @@ const Words rewards{"training.algorithm=grpo", "reward.functions=[exact]"};
 const Words leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]"};
 const Words code_tests{"training.algorithm=grpo", "reward.functions=[code_tests]", "data.path={folder}/tested.jsonl"};
 const Words reward_program{"training.algorithm=grpo", "reward.functions=[program]", "reward.program=true"};
+const Words mathematics{"training.algorithm=grpo", "environment.type=math"}, tools{"training.algorithm=grpo", "environment.type=tool"};
+const Words debates{"training.algorithm=grpo", "environment.type=debate"};
+const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/tested.jsonl"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -94,7 +97,7 @@ const std::vector<Sample> samples{
     {"grpo.epsilon", "0.3", rewards},
     {"grpo.epsilon_high", "0.3", rewards},
     {"grpo.beta", "0.5", rewards},
-    {"rloo.beta", "0.5", leave_one_out},
+    {"rloo.beta", "0", leave_one_out},
     {"grpo.delta", "2", rewards},
     {"grpo.sapo_temperature_pos", "2", rewards},
     {"grpo.sapo_temperature_neg", "2", rewards},
@@ -127,8 +130,18 @@ const std::vector<Sample> samples{
     {"reward.scale", "2", rewards},
     {"reward.bias", "1", rewards},
     {"reward.clip", "1", rewards},
+    {"environment.type", "tool", mathematics},
+    {"environment.max_attempts", "2", programs},
+    {"environment.rounds", "2", debates},
+    {"environment.reward_steps", "true", mathematics},
+    {"environment.max_result_tokens", "32", debates},
+    {"environment.tool_role", "user", tools},
+    {"environment.timeout", "2", programs},
+    {"environment.python", "no-such-python", programs},
+    {"training.max_episode_length", "2", debates},
     {"data_collection.reward_batch_size", "8", reward_program},
     {"training.num_epochs", "2"},
+    {"training.off_by", "1", rewards},
     {"training.batch_size", "48"},
     {"training.fp16", "true", {"training.mixed_precision=no"}},
     {"training.bf16", "true", {"training.mixed_precision=no"}},

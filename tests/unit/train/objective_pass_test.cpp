@@ -57,7 +57,7 @@ class KeptGradients final : public model::ParameterAccess {
       kept_[model::ParameterId{i}] = at::zeros(parameter.shape(), at::kFloat);
     }
   }
-  void enter(model::UnitId) override {}
+  void enter(model::UnitId) override { ++visits; }
   void leave(model::UnitId) override {}
   tensor::GradientSum gradient(model::ParameterId parameter) override { return {kept_.at(parameter), {}}; }
   void gradients_complete(model::UnitId) override {}
@@ -67,8 +67,63 @@ class KeptGradients final : public model::ParameterAccess {
     return at::cat(flat);
   }
 
+  int visits = 0;  // of units, forward and backward
+
  private:
   std::map<model::ParameterId, at::Tensor> kept_;
+};
+
+// A CPU's operations, with how many rows' probabilities were computed: without gradients, and on the way to them.
+class CountedTraining final : public tensor::TrainingOps {
+ public:
+  explicit CountedTraining(std::unique_ptr<tensor::TrainingOps> counted) : counted_(std::move(counted)) {}
+
+  std::int64_t scored = 0, learnt = 0;
+
+  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double temperature) override {
+    scored += targets.numel();
+    return counted_->cross_entropy(logits, targets, temperature);
+  }
+  at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                           double temperature) override {
+    learnt += targets.numel();
+    return counted_->cross_entropy(logits, targets, weights, temperature);
+  }
+  LossAndEntropy cross_entropy(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights,
+                               const at::Tensor& entropy_weights, double temperature) override {
+    learnt += targets.numel();
+    return counted_->cross_entropy(logits, targets, weights, entropy_weights, temperature);
+  }
+
+  void clear(const tensor::GradientSum& sum) override { counted_->clear(sum); }
+  void add_product(const tensor::GradientSum& sum, const at::Tensor& output_gradient, const at::Tensor& input,
+                   std::span<const std::int64_t> sequence_rows) override {
+    counted_->add_product(sum, output_gradient, input, sequence_rows);
+  }
+  void add_rows(const tensor::GradientSum& sum, const at::Tensor& gradient) override { counted_->add_rows(sum, gradient); }
+  void add_rows_at(const tensor::GradientSum& sum, const at::Tensor& indices, const at::Tensor& gradient) override {
+    counted_->add_rows_at(sum, indices, gradient);
+  }
+  at::Tensor square_blocks(const tensor::GradientSum& sum) override { return counted_->square_blocks(sum); }
+  at::Tensor squared_sum(const tensor::GradientSum& sum) override { return counted_->squared_sum(sum); }
+  void adamw(const at::Tensor& parameter, const at::Tensor& first, const at::Tensor& second,
+             const tensor::GradientSum& gradient, const tensor::AdamWStep& step) override {
+    counted_->adamw(parameter, first, second, gradient, step);
+  }
+  void adamw(const at::Tensor& parameter, const tensor::CodedMoment& first, const tensor::CodedMoment& second,
+             const tensor::GradientSum& gradient, const tensor::AdamWStep& step) override {
+    counted_->adamw(parameter, first, second, gradient, step);
+  }
+  void sgd(const at::Tensor& parameter, const at::Tensor& momentum, const tensor::GradientSum& gradient,
+           const tensor::SgdStep& step) override {
+    counted_->sgd(parameter, momentum, gradient, step);
+  }
+  void assign(const tensor::Weight& weight, const at::Tensor& values) override { counted_->assign(weight, values); }
+  bool has_plain_weights() const override { return counted_->has_plain_weights(); }
+  void adopt(const tensor::Weight& weight, const at::Tensor& values) override { counted_->adopt(weight, values); }
+
+ private:
+  std::unique_ptr<tensor::TrainingOps> counted_;
 };
 
 struct Learnt {
@@ -115,6 +170,28 @@ TEST_F(ObjectivePasses, WeightsThatFollowFromProbabilitiesGiveTheBitsOfTheSameWe
   const Learnt before = learn(chosen(false, [&](const TrainedRows&) { return found; }), two_samples());
   EXPECT_TRUE(at::equal(after.gradients, before.gradients));
   EXPECT_TRUE(at::equal(after.sums, before.sums));
+}
+
+TEST_F(ObjectivePasses, TheFirstUpdateAfterARoundComputesNoProbabilityTwice) {
+  auto owned = std::make_unique<CountedTraining>(std::move(ops_.training));
+  CountedTraining& counted = *owned;
+  ops_.training = std::move(owned);
+  data::MicroBatch batch = two_samples();
+  const auto rows = std::ssize(batch.trained_rows);
+  batch.advantages = {1, -0.5};
+  batch.copies = {1, 1};
+  batch.sampled.assign(static_cast<std::size_t>(rows), -4.f);
+  ObjectivePass passes(make_objective(spec::Algorithm::grpo, {.policy = spec::PolicyOptions()}), model_, ops_, false);
+  StepFacts step{.totals = {.units = 2, .trained_tokens = rows, .weighed_tokens = rows}, .is_fresh = true};
+  KeptGradients first(model_), later(model_);
+  passes.learn(batch, {.step = step}, first);
+  EXPECT_EQ(counted.scored, 0);     // what the sampler computed is enough
+  EXPECT_EQ(counted.learnt, rows);  // one pass over the head
+  step.is_fresh = false;
+  passes.learn(batch, {.step = step}, later);
+  EXPECT_EQ(counted.scored, rows);  // the head once more, without the blocks
+  EXPECT_EQ(counted.learnt, 2 * rows);
+  EXPECT_EQ(first.visits, later.visits);
 }
 
 TEST_F(ObjectivePasses, GradientsAddUpOverRowsAsTheirWeights) {

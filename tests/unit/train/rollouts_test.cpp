@@ -63,6 +63,21 @@ TEST(Advantages, AreExactlyZeroWhereAllEarnedTheSame) {
   EXPECT_EQ(advantages_of(answers), std::vector<double>(7, 0.0));
 }
 
+TEST(Advantages, AreInTheDeviationOfAllRewardsSoFar) {
+  std::vector<Rollout> first{answer(0, 0, 1), answer(0, 1, 4), answer(1, 0, std::nullopt), answer(1, 1, 2)};
+  std::vector<Rollout> second{answer(2, 0, 5), answer(2, 1, 3)};
+  auto options = options_of(2);
+  options.scale = spec::RewardScale::running;
+  give_advantages(first, options);
+  EXPECT_NEAR(first[1].advantage, 1.5 / (std::sqrt(7.0 / 3) + 1e-4), 1e-12);  // of 1, 4, 2
+  EXPECT_EQ(first[3].advantage, 0);                                           // alone in its group
+  const data::RewardsSeen seen = rewards_after({}, first);
+  EXPECT_EQ(seen.count, 3);
+  give_advantages(second, options, seen);
+  EXPECT_NEAR(second[0].advantage, 1 / (std::sqrt(2.5) + 1e-4), 1e-12);  // of 1, 4, 2, 5, 3
+  EXPECT_EQ(rewards_after(seen, second).count, 5);
+}
+
 TEST(Advantages, LeaveTheAnswerItselfOutOfTheMean) {
   std::vector<Rollout> answers{answer(0, 0, 1), answer(0, 1, 3), answer(0, 2, 8)};
   auto options = options_of(3);
@@ -218,9 +233,9 @@ class RolloutLog : public ::testing::Test {
     return made;
   }
   Result<void> write() const {
-    return write_rollouts(path_, round(), {[](const Rollout&) { return "12+34=\n\xff"; },
-                                           [](const Rollout& one) { return std::to_string(one.sample); },
-                                           {"exact", "program"}});
+    return write_rollouts(path_, round(), {.question = [](const Rollout&) { return "12+34=\n\xff"; },
+                                           .answer = [](const Rollout& one) { return std::to_string(one.sample); },
+                                           .functions = {"exact", "program"}});
   }
 
   testing::ScratchFolder folder_;

@@ -1,0 +1,72 @@
+#include "job/train/episode_rows.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "chat/appended_turn.hpp"
+#include "data/arithmetic.hpp"
+#include "data/prepare_data.hpp"
+#include "environment/environment.hpp"
+#include "job/arithmetic_data.hpp"
+
+namespace muster::job {
+namespace {
+
+constexpr std::size_t most_bad_rows = 10;
+
+Result<std::vector<data::RowPrompt>> rows_of(const spec::RunSpec& spec, const chat::ModelText& text) {
+  if (*spec.data.path != data::arithmetic_name) return data::whole_rows(*spec.data.path, text);
+  const auto made = data::arithmetic_questions(arithmetic_settings(spec));
+  if (!made) return made.error();
+  std::vector<data::RowPrompt> rows;
+  for (const auto& [prompt, answer] : made->training) {
+    data::RowPrompt& row = rows.emplace_back();
+    row.row = nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump();
+  }
+  return rows;
+}
+
+// What the environment says after an answer must be possible to say.
+Result<void> check_template(const spec::EnvironmentOptions& options, const chat::ModelText& text) {
+  const bool is_tools = options.kind == spec::EnvironmentKind::tool;
+  const std::string role = is_tools ? options.tool_role : "user";
+  const auto said = chat::tokens_after_answer(text, nlohmann::ordered_json::array({{{"role", role}, {"content", "1"}}}), -1);
+  if (said) return {};
+  return bad_input(fmt::format("the model's chat template does not take a message of the role {}: {}", role, said.error().what),
+                   is_tools && role != "user" ? "environment.tool_role=user" : "take another model");
+}
+
+}  // namespace
+
+Result<std::vector<data::RowPrompt>> read_episodes(const spec::RunSpec& spec, const chat::ModelText& text) {
+  const spec::EnvironmentOptions options = *spec.environment_options();
+  const auto environment = environment::make_environment(options);
+  if (!environment) return environment.error();
+  if (options.turns > 1)
+    if (auto checked = check_template(options, text); !checked) return checked.error();
+  auto rows = rows_of(spec, text);
+  if (!rows) return rows.error();
+  std::vector<Problem> problems;
+  for (std::size_t i = 0; i < rows->size() && problems.size() < most_bad_rows; ++i) {
+    data::RowPrompt& row = (*rows)[i];
+    const auto session = (*environment)->reset(row.row, environment::seed_of_row(static_cast<std::uint64_t>(spec.experiment.seed), i));
+    if (!session) {
+      problems.push_back({row.where, session.error().what, session.error().remedy});
+      continue;
+    }
+    nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+    for (const environment::Message& message : (*session)->messages())
+      messages.push_back({{"role", message.role}, {"content", message.content}});
+    auto opening = chat::open_conversation(text, messages);
+    if (!opening) {
+      problems.push_back({row.where, opening.error().what, opening.error().remedy});
+      continue;
+    }
+    row.prompt = std::move(opening->prompt);
+    row.rendered = opening->rendered;
+  }
+  if (!problems.empty()) return to_error(problems);
+  return rows;
+}
+
+}  // namespace muster::job

@@ -1,0 +1,51 @@
+// What a model acts in, as ranks get it: which environment, how long an episode may last, and what it is worth.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spec/values.hpp"
+
+namespace muster::spec {
+
+enum class EnvironmentKind { code, math, tool, debate };
+std::vector<Word<EnvironmentKind>> words(EnvironmentKind);
+
+// The answers that an episode may have, where nothing is said.
+inline constexpr std::int64_t usual_turns = 8;
+
+struct EnvironmentOptions {
+  EnvironmentKind kind = EnvironmentKind::math;
+  std::int64_t turns = usual_turns;   // answers that an episode has at most
+  std::int64_t attempts = 3;          // of `code`: programs that may be tried
+  std::int64_t rounds = 3;            // of `debate`: arguments of each side
+  bool steps_count = false;           // of `math`: whether shown steps are rewarded
+  std::int64_t result_tokens = 256;   // longer results are cut in their middle
+  std::string tool_role = "tool";     // whose message the result of a tool is
+  std::int64_t code_seconds = 5;      // on the CPU, for one program
+  std::string code_python = "python3";
+  double scale = 1;  // an episode is worth clip(scale · sum of its rewards + bias)
+  double bias = 0;
+  std::optional<double> clip = {};  // to ± this
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("kind", self.kind);
+    visit("turns", self.turns);
+    visit("attempts", self.attempts);
+    visit("rounds", self.rounds);
+    visit("steps_count", self.steps_count);
+    visit("result_tokens", self.result_tokens);
+    visit("tool_role", self.tool_role);
+    visit("code_seconds", self.code_seconds);
+    visit("code_python", self.code_python);
+    visit("scale", self.scale);
+    visit("bias", self.bias);
+    visit("clip", self.clip);
+  }
+  bool operator==(const EnvironmentOptions&) const = default;
+};
+
+}  // namespace muster::spec
