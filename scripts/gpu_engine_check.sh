@@ -4,7 +4,7 @@
 #
 #   scripts/gpu_engine_check.sh [PYTEST_ARGUMENTS...]
 #
-# MUSTER_CARRIED=FOLDER: its include/ has pcre2.h, where this host lacks it.
+# CARRIED=FOLDER: its include/ has pcre2.h, where this host lacks it.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 unset CUDA_VISIBLE_DEVICES
@@ -24,7 +24,7 @@ step() { # NAME COMMAND...
 }
 
 torch=$(python3 -c 'import torch; print(torch.__path__[0])')
-carried=${MUSTER_CARRIED:-}
+carried=${CARRIED:-}
 options=("-DMUSTER_TORCH=$torch")
 if [[ -n $carried ]]; then options+=("-DPCRE2_INCLUDE=$(readlink -f "$carried")/include"); fi
 step "configure" cmake --preset engine "${options[@]}"

@@ -3,7 +3,7 @@ and training of the 7B shape beside plain weights.
 
     python scripts/gpu_packed_check.py [--build build/engine] [--parts tests products decoding training] [--lines FILE]
 
-A build folder that is not there is configured as scripts/gpu_engine_check.sh does it, MUSTER_CARRIED included. --lines: every measured line, as JSON. Prints a short table last: `ok`,
+A build folder that is not there is configured as scripts/gpu_engine_check.sh does it, CARRIED included. --lines: every measured line, as JSON. Prints a short table last: `ok`,
 `slow` for what is below its bar, or `FAILED`.
 """
 
@@ -55,7 +55,7 @@ class Check:
         if not (self.build / "build.ninja").exists():
             import torch
             options = [f"-DMUSTER_TORCH={torch.__path__[0]}"]
-            if carried := os.environ.get("MUSTER_CARRIED"):
+            if carried := os.environ.get("CARRIED"):
                 options.append(f"-DPCRE2_INCLUDE={pathlib.Path(carried).resolve()}/include")
             if self.run("configure", "cmake", "--preset", "engine", "-B", str(self.build), *options, cwd=ROOT).returncode != 0:
                 return False
