@@ -42,6 +42,10 @@ struct Sample {
 const Words adapters{"model.use_lora=true"}, adapters_over_four_bits{"model.use_lora=true", "model.load_in_4bit=true"};
 const Words rewards{"training.algorithm=grpo", "reward.functions=[exact]"};
 const Words leave_one_out{"training.algorithm=rloo", "reward.functions=[exact]"};
+const Words critic{"training.algorithm=ppo", "reward.functions=[exact]"};
+const Words held_critic{"training.algorithm=ppo", "reward.functions=[exact]", "ppo.kl_coef=0.1"};
+const Words adapted_critic{"training.algorithm=ppo", "reward.functions=[exact]", "ppo.kl_coef=0.1",
+                           "ppo.adaptive_kl_target=6"};
 const Words code_tests{"training.algorithm=grpo", "reward.functions=[code_tests]", "data.path={folder}/tested.jsonl"};
 const Words reward_program{"training.algorithm=grpo", "reward.functions=[program]", "reward.program=true"};
 const Words mathematics{"training.algorithm=grpo", "environment.type=math"};
@@ -110,6 +114,24 @@ const std::vector<Sample> samples{
     {"rloo.epsilon", "0.3", leave_one_out},
     {"rloo.epsilon_high", "0.3", leave_one_out},
     {"rloo.mask_truncated_completions", "true", leave_one_out},
+    {"ppo.num_generations", "4", critic},
+    {"ppo.num_ppo_epochs", "2", critic},
+    {"ppo.num_mini_batches", "4", critic},
+    {"ppo.clip_range", "0.3", critic},
+    {"ppo.clip_range_vf", "0.3", critic},
+    {"ppo.gamma", "0.9", critic},
+    {"ppo.gae_lambda", "0.9", critic},
+    {"ppo.value_loss_coef", "0.3", critic},
+    {"ppo.entropy_coef", "0.1", critic},
+    {"ppo.target_kl", "0.1", critic},
+    {"ppo.normalize_advantages", "false", critic},
+    {"ppo.missing_eos_penalty", "1", critic},
+    {"ppo.kl_coef", "0.1", critic},
+    {"ppo.kl_estimator", "k3", held_critic},
+    {"ppo.adaptive_kl_target", "6", held_critic},
+    {"ppo.adaptive_kl_horizon", "100", adapted_critic},
+    {"reward_model.center_rewards_coefficient", "0.01", {"training.algorithm=reward"}},
+    {"reward.model", "builtin:llama-0.2m", {"training.algorithm=grpo", "reward.functions=[model]"}},
     {"kto.beta", "0.5", {"training.algorithm=kto"}},
     {"kto.desirable_weight", "0.5", {"training.algorithm=kto"}},
     {"kto.undesirable_weight", "0.5", {"training.algorithm=kto"}},
