@@ -23,7 +23,7 @@ struct MicroBatch {
   std::vector<std::int64_t> copies;        // answers that each of parts stands for: they are all the same
   std::vector<float> sampled;              // log-probabilities that targets were drawn by
   std::vector<float> reference;            // and those of the reference, where there is one
-  // Of these answers each target's, where what they are going to earn is learnt, too.
+  // For each target of these answers, where what they are going to earn is learnt, too.
   std::vector<double> token_advantages;
   std::vector<double> returns;             // what they did earn from it on
   std::vector<float> values;               // what was expected when it was drawn

@@ -29,7 +29,7 @@ struct PlanRequest {
 // Looks at the GPUs, reads the model: everything the plan follows from.
 Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_request);
 
-// Of a run that samples what it is trained on: the phases of a round. Other plans stay as they are.
+// Adds the phases of a round to the plan of a run that samples what it is trained on. Other plans stay as they are.
 void add_phases_of_rounds(const spec::RunSpec& spec, const plan::Question& question, plan::Plan& plan);
 
 }  // namespace muster::planning

@@ -89,7 +89,7 @@ std::optional<RemedyWords> words_of(spec::Command command, const plan::SettingCh
     return spelling.key == change.key && (spelling.value.empty() || spelling.value == change.value);
   });
   if (row == spellings.end()) return std::nullopt;
-  // Of a plan of training --batch is another setting.
+  // In a plan of training, --batch is another setting.
   const bool of_answers = command == spec::Command::plan_training && change.key == "generation.batch_size";
   const std::string_view here = of_answers ? as_setting : spelling_of(command, *row);
   if (here.empty()) return std::nullopt;

@@ -81,7 +81,7 @@ struct PolicyOptions {
 enum class DivergenceEstimate { k1, k3 };
 std::vector<Word<DivergenceEstimate>> words(DivergenceEstimate);
 
-// Of a policy that learns beside it what an answer is still going to earn, from each of its tokens on (PPO).
+// How a policy learns beside it what an answer is still going to earn, from each of its tokens on (PPO).
 struct CriticOptions {
   double discount = 0.99;   // of what is earned one token later
   double smoothing = 0.95;  // of what later tokens say about an earlier one's advantage

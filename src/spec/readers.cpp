@@ -92,7 +92,6 @@ const std::vector<Row>& reader_table() {
       {"rloo.num_generations", plans_of_training},
       {"rloo.beta", plans_of_training},
       {"ppo.", {train}},
-      {"ppo.num_generations", plans_of_training},
       {"ppo.kl_coef", plans_of_training},
       {"reward.", {train}},
       {"reward.scale", {train, collect}},

@@ -14,7 +14,7 @@
 namespace muster::job {
 namespace {
 
-// Of what a device's vendor states, a share that such work usually reaches.
+// The share that such work usually reaches of what a vendor states.
 constexpr double usual_share_of_flops = 0.4;
 constexpr double usual_share_of_bandwidth = 0.5;
 

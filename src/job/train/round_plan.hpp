@@ -44,7 +44,7 @@ struct RoundPlan {
   }
 };
 
-// Of a plan whose task and data are known.
+// The plan is one whose task and data are known.
 RoundPlan round_plan(const TrainPlan& plan);
 
 // "rounds of 16 prompts × 8 answers: …"

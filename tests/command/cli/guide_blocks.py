@@ -75,6 +75,10 @@ BLOCKS: dict[str, Block] = {
         ("train", "--config", "{blocks}/guide0_grpo.yaml", *SMALL, "reward.functions=exact", "training.sequence_length=64",
          "generation.max_new_tokens=16", "--dry-run", "--json"), gpus=8, plan={"fits": True, "strategy": "single", "gpus": [0]},
     ),  # fmt: skip
+    "0 preferences": Block(
+        ("train", "--config", "{blocks}/guide0_dpo.yaml", *SMALL, "training.sequence_length=64", "--dry-run", "--json"), gpus=8,
+        plan={"fits": True, "strategy": "single", "gpus": [0]},
+    ),  # fmt: skip
     "0 learning from trajectories": refused(
         "train", "--config", "{blocks}/guide0_sft.yaml",
         says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),

@@ -116,7 +116,6 @@ const std::vector<Sample> samples{
     {"rloo.mask_truncated_completions", "true", leave_one_out},
     {"ppo.num_generations", "4", critic},
     {"ppo.num_ppo_epochs", "2", critic},
-    {"ppo.num_mini_batches", "4", critic},
     {"ppo.clip_range", "0.3", critic},
     {"ppo.clip_range_vf", "0.3", critic},
     {"ppo.gamma", "0.9", critic},
@@ -131,7 +130,6 @@ const std::vector<Sample> samples{
     {"ppo.adaptive_kl_target", "6", held_critic},
     {"ppo.adaptive_kl_horizon", "100", adapted_critic},
     {"reward_model.center_rewards_coefficient", "0.01", {"training.algorithm=reward"}},
-    {"reward.model", "builtin:llama-0.2m", {"training.algorithm=grpo", "reward.functions=[model]"}},
     {"kto.beta", "0.5", {"training.algorithm=kto"}},
     {"kto.desirable_weight", "0.5", {"training.algorithm=kto"}},
     {"kto.undesirable_weight", "0.5", {"training.algorithm=kto"}},
@@ -190,6 +188,10 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "training.logging_steps", in_cli, shown},
     {Command::train, "environment.tool_role", "command/train/test_environments.py",
      "test_a_template_that_knows_no_tools_gets_their_results_as_the_users"},
+    {Command::train, "ppo.num_mini_batches", "command/train/test_ppo.py",
+     "test_mistakes_are_told_before_anything_starts"},  // the batch size beside it says the same
+    {Command::train, "reward.model", "command/train/test_reward_models.py",
+     "test_the_plan_has_the_reward_model_s_bytes"},
     // It is what generation does anyway.
     {Command::generate, "model.auto_device_map", "command/split/test_placement.py",
      "test_a_model_that_fits_is_whole_on_every_rank"},
