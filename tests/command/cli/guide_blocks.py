@@ -76,7 +76,7 @@ BLOCKS: dict[str, Block] = {
          "generation.max_new_tokens=16", "--dry-run", "--json"), gpus=8, plan={"fits": True, "strategy": "single", "gpus": [0]},
     ),  # fmt: skip
     "0 preferences": Block(
-        ("train", "--config", "{blocks}/guide0_dpo.yaml", *SMALL, "training.sequence_length=64", "--dry-run", "--json"), gpus=8,
+        ("train", "--config", "{blocks}/guide0_dpo.yaml", *SMALL, "training.sequence_length=64", "--dry-run", "--json"), gpus=1,
         plan={"fits": True, "strategy": "single", "gpus": [0]},
     ),  # fmt: skip
     "0 learning from trajectories": refused(
