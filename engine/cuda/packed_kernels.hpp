@@ -29,8 +29,9 @@ struct PackedMatrix {
 // matrix [outputs, inputs], aligned to 16 bytes, becomes the numbers.
 LaunchError unpack(Stream stream, Scalar scalar, const PackedMatrix& packed, void* matrix);
 
-// As small_batch_product and gated_product, over the same numbers: only the order of a sum is its own. It depends on
-// whether there are up to 8, 16, 32 or 64 rows, and on nothing else about the other rows.
+// As small_batch_product and gated_product, in an order of its own, which depends on whether there are up to 8, 16, 32
+// or 64 rows, and on nothing else about the other rows. Numbers are rounded otherwise than by `unpack`: what codes of 4
+// bits stand for, to the type that is computed in; products with scales, not.
 constexpr std::int64_t most_packed_rows = 64;
 bool has_packed_product(Scalar scalar, const PackedMatrix& weight, std::int64_t rows);
 LaunchError packed_product(Stream stream, Scalar scalar, const PackedMatrix& weight, const void* bias,

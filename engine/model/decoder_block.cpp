@@ -126,9 +126,10 @@ at::Tensor DecoderBlock::feed_forward_backward(DeviceOps& ops, const Pass& pass,
                                               const at::Tensor& gradient, ParameterAccess& access) const {
   const auto& saved = tape.tensors;
   const auto [gate, up] = parts_.gated ? halves(saved[saved_up]) : std::pair(saved[saved_up], at::Tensor{});
+  const OutputGradient down = parts_.down.output_gradient(ops, gradient);
   tensor::GatedGradient gated = ops.rows->activate_gradient(
-      parts_.activation, gate, up, parts_.down.input_gradient(ops, pass, gradient));
-  parts_.down.add_gradients(ops, pass, gated.activated, gradient, access);
+      parts_.activation, gate, up, parts_.down.input_gradient(ops, pass, down));
+  parts_.down.add_gradients(ops, pass, gated.activated, down, access);
   gated.activated.reset();
   const at::Tensor normed =
       parts_.up.backward(ops, pass, saved[saved_middle_normed],

@@ -24,9 +24,14 @@ at::Tensor adapter_input(tensor::DeviceOps& ops, const Pass& pass, ParameterId s
   return pass.dropout ? ops.rows->drop(input, pass.dropout->of(salt)) : input;
 }
 
+at::Tensor scaled(at::Tensor narrow, const Adapter& adapter) {
+  if (adapter.scale != 1) narrow.mul_(adapter.scale);
+  return narrow;
+}
+
 // [rows, rank]: nothing for rows that have another adapter.
 at::Tensor narrow_rows(tensor::DeviceOps& ops, const Pass& pass, const Adapter& adapter, const at::Tensor& read) {
-  at::Tensor narrow = ops.primitives->linear(adapter.down, {}, read).mul_(adapter.scale);
+  at::Tensor narrow = scaled(ops.primitives->linear(adapter.down, {}, read), adapter);
   if (!pass.without_adapter.empty())
     narrow.masked_fill_(pass.without_adapter[static_cast<std::size_t>(adapter.number)], 0);
   return narrow;
@@ -34,11 +39,6 @@ at::Tensor narrow_rows(tensor::DeviceOps& ops, const Pass& pass, const Adapter& 
 
 at::Tensor part_of(const Adapter& adapter, const at::Tensor& outputs) {
   return outputs.narrow(1, adapter.first_output, adapter.outputs());
-}
-
-// The gradient of A·x, from that of the adapter's outputs: [rows, rank].
-at::Tensor narrow_gradient(tensor::DeviceOps& ops, const Adapter& adapter, const at::Tensor& part_gradient) {
-  return ops.primitives->linear_input_gradient(adapter.up, part_gradient).mul_(adapter.scale);
 }
 
 // A row of zeros gives nothing, whatever it is divided by: by 1.
@@ -59,33 +59,21 @@ at::Tensor factors_of(tensor::DeviceOps& ops, const tensor::Weight& weight, cons
   return adapter.decomposition->magnitude / norms_of(ops, weight, adapter);
 }
 
-// The gradient of an adapter's outputs before they are scaled, of the type of the layer's.
-at::Tensor unscaled_gradient(tensor::DeviceOps& ops, const Linear& layer, const Adapter& adapter,
-                             const at::Tensor& output_gradient) {
-  const at::Tensor from = part_of(adapter, output_gradient);
-  if (!adapter.decomposition) return from;
-  return from.mul(factors_of(ops, layer.weight, adapter)).to(from.scalar_type());
-}
-
 // As Linear::input_gradient, of a layer whose adapters are decomposed, as all of a model are while it is trained.
 at::Tensor decomposed_input_gradient(tensor::DeviceOps& ops, const Pass& pass, const Linear& layer,
-                                     const at::Tensor& output_gradient) {
+                                     const OutputGradient& gradient) {
   // The gradient of W·x', which is scaled by f - 1 beside W·x, or with it where nothing is left out.
-  const at::Tensor scaled = pass.dropout ? at::zeros_like(output_gradient) : output_gradient.clone();
+  const at::Tensor inner = pass.dropout ? at::zeros_like(gradient.rows) : gradient.rows.clone();
   for (const Adapter& adapter : layer.adapters) {
     const at::Tensor factors = factors_of(ops, layer.weight, adapter);
-    part_of(adapter, scaled)
-        .copy_(part_of(adapter, output_gradient).mul(pass.dropout ? factors.sub(1) : factors));
+    part_of(adapter, inner).copy_(part_of(adapter, gradient.rows).mul(pass.dropout ? factors.sub(1) : factors));
   }
-  at::Tensor through = ops.primitives->linear_input_gradient(layer.weight, scaled);
-  for (const Adapter& adapter : layer.adapters) {
-    const at::Tensor unscaled =
-        pass.dropout ? unscaled_gradient(ops, layer, adapter, output_gradient) : part_of(adapter, scaled);
-    through.add_(ops.primitives->linear_input_gradient(adapter.down, narrow_gradient(ops, adapter, unscaled)));
-  }
+  at::Tensor through = ops.primitives->linear_input_gradient(layer.weight, inner);
+  for (std::size_t i = 0; i < layer.adapters.size(); ++i)
+    ops.primitives->add_input_gradient(layer.adapters[i].down, gradient.adapters[i].narrow, through);
   if (!pass.dropout) return through;
   const at::Tensor dropped = ops.rows->drop(through, pass.dropout->of(layer.adapters.front().down_id));
-  return ops.primitives->linear_input_gradient(layer.weight, output_gradient).add_(dropped);
+  return ops.primitives->linear_input_gradient(layer.weight, gradient.rows).add_(dropped);
 }
 
 // product: W·x' of all outputs. Added row by row: what changes with the magnitude is W·x' + B·t, over its norm.
@@ -101,15 +89,20 @@ void add_magnitude_gradient(tensor::DeviceOps& ops, const Linear& layer, const A
 
 at::Tensor Linear::forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const {
   at::Tensor output = ops.primitives->linear(weight, bias, input);
-  if (is_decomposed(adapters)) {
+  if (is_decomposed(adapters))
     add_decomposed(ops, pass, input, output);
-    return output;
-  }
+  else
+    add_adapters(ops, pass, input, output);
+  return output;
+}
+
+void Linear::add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+                          at::Tensor& output) const {
   for (const Adapter& adapter : adapters) {
     const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter.down_id, input));
-    part_of(adapter, output).add_(ops.primitives->linear(adapter.up, {}, narrow));
+    at::Tensor part = part_of(adapter, output);
+    ops.primitives->linear_add(adapter.up, {}, narrow, part, part);
   }
-  return output;
 }
 
 void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
@@ -137,10 +130,12 @@ void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::
 at::Tensor Linear::forward_add(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
                                const at::Tensor& base, bool overwrites) const {
   at::Tensor sum = overwrites ? base : at::empty_like(base);
-  if (adapters.empty())
-    ops.primitives->linear_add(weight, bias, input, base, sum);
-  else
+  if (is_decomposed(adapters)) {
     at::add_out(sum, base, forward(ops, pass, input));
+  } else {
+    ops.primitives->linear_add(weight, bias, input, base, sum);
+    add_adapters(ops, pass, input, sum);
+  }
   return sum;
 }
 
@@ -149,39 +144,54 @@ at::Tensor Linear::forward_gated(tensor::DeviceOps& ops, spec::Activation activa
   return ops.primitives->gated_linear(activation, weight, bias, input);
 }
 
-at::Tensor Linear::input_gradient(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& output_gradient) const {
-  if (is_decomposed(adapters)) return decomposed_input_gradient(ops, pass, *this, output_gradient);
-  at::Tensor gradient = ops.primitives->linear_input_gradient(weight, output_gradient);
+OutputGradient Linear::output_gradient(tensor::DeviceOps& ops, const at::Tensor& rows) const {
+  OutputGradient gradient{rows, {}};
   for (const Adapter& adapter : adapters) {
-    const at::Tensor through = ops.primitives->linear_input_gradient(
-        adapter.down, narrow_gradient(ops, adapter, part_of(adapter, output_gradient)));
-    gradient.add_(pass.dropout ? ops.rows->drop(through, pass.dropout->of(adapter.down_id)) : through);
+    at::Tensor part = part_of(adapter, rows);
+    if (adapter.decomposition) part = part.mul(factors_of(ops, weight, adapter)).to(rows.scalar_type());
+    at::Tensor narrow = scaled(ops.primitives->linear_input_gradient(adapter.up, part), adapter);
+    gradient.adapters.push_back({std::move(part), std::move(narrow)});
   }
   return gradient;
 }
 
+at::Tensor Linear::input_gradient(tensor::DeviceOps& ops, const Pass& pass, const OutputGradient& gradient) const {
+  if (is_decomposed(adapters)) return decomposed_input_gradient(ops, pass, *this, gradient);
+  at::Tensor sum = ops.primitives->linear_input_gradient(weight, gradient.rows);
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    const tensor::Weight& down = adapters[i].down;
+    const at::Tensor& narrow = gradient.adapters[i].narrow;
+    if (pass.dropout) {
+      const at::Tensor through = ops.primitives->linear_input_gradient(down, narrow);
+      sum.add_(ops.rows->drop(through, pass.dropout->of(adapters[i].down_id)));
+    } else {
+      ops.primitives->add_input_gradient(down, narrow, sum);
+    }
+  }
+  return sum;
+}
+
 void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                           const at::Tensor& output_gradient, ParameterAccess& access) const {
+                           const OutputGradient& gradient, ParameterAccess& access) const {
   tensor::TrainingOps& training = *ops.training;
   if (const auto sum = access.gradient(weight_id); sum.wanted())
-    training.add_product(sum, output_gradient, input, pass.sequence_rows);
+    training.add_product(sum, gradient.rows, input, pass.sequence_rows);
   if (bias.defined())
-    if (const auto sum = access.gradient(bias_id); sum.wanted()) training.add_rows(sum, output_gradient);
+    if (const auto sum = access.gradient(bias_id); sum.wanted()) training.add_rows(sum, gradient.rows);
   const bool decomposed = is_decomposed(adapters);
   at::Tensor product;  // W·x', once for all adapters
-  for (const Adapter& adapter : adapters) {
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    const Adapter& adapter = adapters[i];
     const auto down_sum = access.gradient(adapter.down_id), up_sum = access.gradient(adapter.up_id);
     if (!down_sum.wanted() && !up_sum.wanted()) continue;
     const at::Tensor read =
         adapter_input(ops, pass, decomposed ? adapters.front().down_id : adapter.down_id, input);
-    const at::Tensor from = unscaled_gradient(ops, *this, adapter, output_gradient).contiguous();
     const at::Tensor narrow = narrow_rows(ops, pass, adapter, read);
-    if (up_sum.wanted()) training.add_product(up_sum, from, narrow, pass.sequence_rows);
-    if (down_sum.wanted())
-      training.add_product(down_sum, narrow_gradient(ops, adapter, from), read, pass.sequence_rows);
+    if (up_sum.wanted()) training.add_product(up_sum, gradient.adapters[i].part, narrow, pass.sequence_rows);
+    if (down_sum.wanted()) training.add_product(down_sum, gradient.adapters[i].narrow, read, pass.sequence_rows);
     if (!decomposed) continue;
     if (!product.defined()) product = ops.primitives->linear(weight, {}, read);
-    add_magnitude_gradient(ops, *this, adapter, product, narrow, output_gradient,
+    add_magnitude_gradient(ops, *this, adapter, product, narrow, gradient.rows,
                            access.gradient(adapter.decomposition->magnitude_id));
   }
 }

@@ -44,6 +44,16 @@ struct Adapter {
   std::int64_t outputs() const { return up.outputs; }
 };
 
+// The gradient of a layer's outputs, and what it is to the adapters.
+struct OutputGradient {
+  at::Tensor rows;
+  struct OfAdapter {
+    at::Tensor part;    // of its outputs, before they are scaled, of the type of the layer's
+    at::Tensor narrow;  // of A·x: [rows, rank]
+  };
+  std::vector<OfAdapter> adapters;
+};
+
 struct Linear {
   tensor::Weight weight;
   at::Tensor bias;  // undefined where there is none
@@ -57,18 +67,22 @@ struct Linear {
                          bool overwrites) const;
   // activation(first half of the outputs) * the second, in one; undefined where that is no faster than by itself.
   at::Tensor forward_gated(tensor::DeviceOps& ops, spec::Activation activation, const at::Tensor& input) const;
-  at::Tensor input_gradient(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& output_gradient) const;
+  OutputGradient output_gradient(tensor::DeviceOps& ops, const at::Tensor& rows) const;
+  at::Tensor input_gradient(tensor::DeviceOps& ops, const Pass& pass, const OutputGradient& gradient) const;
   // Adds the gradients of what is trained to their sums.
-  void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                     const at::Tensor& output_gradient, ParameterAccess& access) const;
+  void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const OutputGradient& gradient,
+                     ParameterAccess& access) const;
   // Both; returns the gradient of the input.
   at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                      const at::Tensor& output_gradient, ParameterAccess& access) const {
-    add_gradients(ops, pass, input, output_gradient, access);
-    return input_gradient(ops, pass, output_gradient);
+                      const at::Tensor& gradient_rows, ParameterAccess& access) const {
+    const OutputGradient gradient = output_gradient(ops, gradient_rows);
+    add_gradients(ops, pass, input, gradient, access);
+    return input_gradient(ops, pass, gradient);
   }
 
  private:
+  // Adds what the adapters give to the layer's output.
+  void add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output) const;
   void add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output) const;
 };
 

@@ -117,7 +117,8 @@ class CpuPrimitives final : public Primitives {
 
   void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                   at::Tensor& sum) override {
-    if (input.scalar_type() == at::kFloat) return multiply(weight, bias, input, base.const_data_ptr<float>(), sum);
+    if (input.scalar_type() == at::kFloat && sum.is_contiguous() && base.is_contiguous())
+      return multiply(weight, bias, input, base.const_data_ptr<float>(), sum);
     at::add_out(sum, base, linear(weight, bias, input));
   }
 

@@ -127,11 +127,16 @@ class Primitives {
     (void)activation, (void)weight, (void)bias, (void)input;
     return {};
   }
-  // sum: [rows, outputs], contiguous, becomes base + the product. base: the same, and may be sum.
+  // sum: [rows, outputs], perhaps some columns of a wider matrix, becomes base + the product. base: the same, and may
+  // be sum.
   virtual void linear_add(const Weight& weight, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                           at::Tensor& sum) = 0;
   // output_gradient: [rows, outputs] → [rows, inputs]. The weight's own gradient is TrainingOps::add_product.
   virtual at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) = 0;
+  // The same, added to gradient.
+  virtual void add_input_gradient(const Weight& weight, const at::Tensor& output_gradient, at::Tensor& gradient) {
+    gradient.add_(linear_input_gradient(weight, output_gradient));
+  }
 
   // heads: the batch's rows; what the cache is to have of them is in it already. Returns [rows, heads * head_size].
   // log_sums, where wanted: what attention_gradient needs.

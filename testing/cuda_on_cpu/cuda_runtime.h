@@ -67,6 +67,7 @@ template <class T>
 T __ldcs(const T* from) {
   return *from;
 }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
@@ -84,14 +85,28 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
 
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t) { return ""; }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? cuda_on_cpu::Threads::current().multiprocessors : 9;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = cuda_on_cpu::Threads::current().multiprocessors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = cuda_on_cpu::Threads::current().block_memory;
+      break;
+  }
   return cudaSuccess;
 }
 template <class Kernel>

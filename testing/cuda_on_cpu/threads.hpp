@@ -34,6 +34,7 @@ class Threads {
 
   Order order = Order::ascending;
   int multiprocessors = 4;  // what kernels are told
+  int block_memory = 227 * 1024;
   unsigned index = 0;       // of the thread that runs
   unsigned count = 0;
   std::byte* shared_memory = nullptr;

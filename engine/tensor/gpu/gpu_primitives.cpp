@@ -159,7 +159,8 @@ class GpuPrimitives final : public Primitives {
   void linear_add(const Weight& held, const at::Tensor& bias, const at::Tensor& input, const at::Tensor& base,
                   at::Tensor& sum) override {
     if (!sum.is_same(base)) sum.copy_(base);
-    if (multiplies_codes(held, input)) {
+    const bool is_whole = sum.is_contiguous();
+    if (is_whole && multiplies_codes(held, input)) {
       code_linear(held, bias, input, true, sum);
       return;
     }
@@ -168,7 +169,7 @@ class GpuPrimitives final : public Primitives {
       sum.add_(fixed_linear(weight, bias, input));
       return;
     }
-    if (is_small_batch(weight, input)) {
+    if (is_whole && is_small_batch(weight, input)) {
       small_batch_linear(weight, bias, input, true, sum);
       return;
     }
@@ -180,6 +181,13 @@ class GpuPrimitives final : public Primitives {
   at::Tensor linear_input_gradient(const Weight& weight, const at::Tensor& output_gradient) override {
     const at::Tensor matrix = plain(weight).storage;
     return deterministic_ ? fixed_product(output_gradient, matrix) : output_gradient.matmul(matrix);
+  }
+
+  void add_input_gradient(const Weight& weight, const at::Tensor& output_gradient, at::Tensor& gradient) override {
+    if (deterministic_)
+      gradient.add_(linear_input_gradient(weight, output_gradient));
+    else
+      gradient.addmm_(output_gradient, plain(weight).storage);
   }
 
   at::Tensor attention(const AttentionShape& shape, const AttentionTables& tables, const HeadRows& heads,
