@@ -29,6 +29,7 @@ wire::TrainTask task_of(const spec::RunSpec& spec, const plan::Plan& plan, const
   task.sharding = sharding_of(plan.layout);
   task.data = data.training.path.string();
   task.algorithm = training.algorithm;
+  if (training.algorithm == spec::Algorithm::sft) task.combined = spec.sft.combined();
   task.preferences = spec.preference_options();
   task.reward_model = spec.reward_model_options();
   task.fresh_head = question.model->fresh_head;

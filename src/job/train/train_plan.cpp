@@ -12,6 +12,7 @@
 #include "job/question_file.hpp"
 #include "job/train/batch_sizes.hpp"
 #include "job/train/data_notes.hpp"
+#include "job/train/evaluated_episodes.hpp"
 #include "job/train/halfway_model.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/prompt_data.hpp"
@@ -50,6 +51,10 @@ data::DataRequest data_request_of(const spec::RunSpec& spec, std::int64_t longes
   request.arithmetic = arithmetic_settings(spec);
   request.sequence_length = longest;
   request.train_on = spec.data.train_on;
+  if (spec.training.algorithm == spec::Algorithm::sft) {
+    request.mode = spec.sft.mode;
+    request.trajectories = spec.sft.trajectories();
+  }
   if (spec::learns_from_pairs(spec.training.algorithm)) request.form = data::RowForm::preferences;
   if (spec.training.algorithm == spec::Algorithm::orpo) request.form = data::RowForm::whole_preferences;
   if (spec.training.algorithm == spec::Algorithm::kto) request.form = data::RowForm::judgements;
@@ -160,6 +165,7 @@ Result<void> plan_memory(const spec::RunSpec& spec, const TrainedForms& forms, s
 struct TrainingData {
   data::PreparedData data;
   std::optional<std::filesystem::path> questions;
+  EvaluatedEpisodes episodes;
 };
 
 Result<TrainingData> read_data(const spec::RunSpec& spec, const std::optional<spec::RewardModelChoice>& judge,
@@ -181,6 +187,9 @@ Result<TrainingData> read_data(const spec::RunSpec& spec, const std::optional<sp
   auto questions = write_questions(spec, cache);
   if (!questions) return questions.error();
   if (*questions) found.questions = std::move(*questions);
+  auto episodes = prepare_episodes(spec, *text, cache, longest);
+  if (!episodes) return episodes.error();
+  found.episodes = std::move(*episodes);
   return found;
 }
 
@@ -298,6 +307,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   }
   task.disk_patience = std::min(longest_disk_patience, plan.job.assignment.timeout / 2);
   if (data->questions) task.evaluation.questions = data->questions->string();
+  task.evaluation.episodes = std::move(data->episodes.evaluations);
+  task.evaluation.episode_rows = std::move(data->episodes.rows);
   if (auto checked = check_backend(plan.job); !checked) return checked.error();
   plan.device = device_words(plan.plan, static_cast<std::size_t>(devices->ranks), "one CPU rank");
   plan.spec_text = settings_text(request.settings, sizes->all);

@@ -1,0 +1,118 @@
+#include "train/rollouts/episode_evaluation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bit_mix.hpp"
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t most_at_once = 64;  // episodes that a rank plays side by side
+constexpr std::uint64_t seed_of_evaluations = 0x6576616c75617465u;
+constexpr std::uint64_t golden_step = 0x9e3779b97f4a7c15u;
+
+}  // namespace
+
+EpisodeEvaluation::EpisodeEvaluation(const wire::EpisodeEvaluations& evaluations, std::size_t index, EpisodePlayers players)
+    : name_(evaluations.environments[index].name),
+      options_(evaluations.environments[index].options),
+      draws_(evaluations.draws),
+      episodes_(evaluations.episodes),
+      players_(players),
+      sampler_(players.model, players.ops, std::min(most_at_once, evaluations.episodes), "episode of the evaluation") {}
+
+Result<std::unique_ptr<EpisodeEvaluation>> EpisodeEvaluation::make(const wire::EpisodeEvaluations& evaluations,
+                                                                   std::size_t index, const std::string& questions,
+                                                                   EpisodePlayers players) {
+  std::unique_ptr<EpisodeEvaluation> made(new EpisodeEvaluation(evaluations, index, players));
+  auto read = read_questions(questions, players.text);
+  if (!read) return read.error();
+  made->questions_ = std::move(*read);
+  if (auto fits = made->measure_prompts(); !fits) return fits.error();
+  auto player = Episodes::make(made->options_, players.text, made->questions_, made->draws_.stop_tokens, players.seed);
+  if (!player) return player.error();
+  made->player_ = std::move(*player);
+  return made;
+}
+
+Result<void> EpisodeEvaluation::measure_prompts() {
+  const std::int64_t positions = players_.model.config().positions;
+  for (std::size_t i = 0; i < questions_.size(); ++i) {
+    Question& question = questions_[i];
+    const std::int64_t count = std::ssize(question.tokens);
+    if (count == 0 || count >= positions)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("row {} of {} begins with {} tokens, and the model has {} positions", i + 1, name_, count, positions),
+                   "evaluate on shorter rows, none of them empty"};
+    question.most_tokens = std::min(draws_.most_tokens, positions - count);
+    longest_ = std::max(longest_, count + question.most_tokens);
+  }
+  return {};
+}
+
+// Where there are fewer rows than episodes, rows come again with other answers.
+std::vector<generate::Request> EpisodeEvaluation::requests_of(const communicate::Communicator& ranks) const {
+  std::vector<generate::Request> requests;
+  const std::int64_t rows = std::ssize(questions_);
+  for (std::int64_t episode = ranks.rank(); episode < episodes_; episode += ranks.size()) {
+    const Question& question = questions_[static_cast<std::size_t>(episode % rows)];
+    requests.push_back({question.tokens, {{episode % rows, episode / rows, question.most_tokens}}});
+  }
+  return requests;
+}
+
+generate::SamplerOptions EpisodeEvaluation::sampler_options(std::int64_t turn) const {
+  generate::SamplerOptions options;
+  options.longest = longest_;
+  options.rules = {.temperature = draws_.temperature,
+                   .top_k = draws_.top_k,
+                   .top_p = draws_.top_p,
+                   .min_p = draws_.min_p,
+                   .log_probabilities = true};
+  options.generator.seed = mix_bits(players_.seed + seed_of_evaluations + static_cast<std::uint64_t>(turn) * golden_step);
+  options.generator.end_tokens = players_.text.end_tokens();
+  for (const std::int64_t token : draws_.stop_tokens)
+    options.generator.end_tokens.push_back(static_cast<std::int32_t>(token));
+  return options;
+}
+
+Result<std::vector<wire::NamedNumber>> EpisodeEvaluation::play(communicate::Communicator& ranks,
+                                                               const std::function<void(std::int64_t)>& done) {
+  const at::Device device = players_.ops.device;
+  const auto draw = [&](const std::vector<generate::Request>& requests, std::int64_t turn) {
+    return sampler_.complete(requests, sampler_options(turn), ranks, done);
+  };
+  const auto played = player_->play(requests_of(ranks), draw, ranks, device);
+  if (!played) return played.error();
+  // Each episode's place is written by one rank: sums with zeros are exact.
+  const std::int64_t rows = std::ssize(questions_);
+  const at::Tensor found = at::zeros({4, episodes_}, at::kDouble);
+  for (const Rollout& rollout : *played) {
+    const std::int64_t place = rollout.sample * rows + rollout.prompt;
+    if (rollout.reward) {
+      found[0][place] = *rollout.reward;
+      found[1][place] = 1;
+    }
+    if (rollout.solved) {
+      found[2][place] = *rollout.solved ? 1 : 0;
+      found[3][place] = 1;
+    }
+  }
+  const at::Tensor all = found.to(device);
+  ranks.all_reduce(all);
+  ranks.check();
+  const at::Tensor host = all.cpu();
+  std::array<double, 4> sums{};
+  for (std::int64_t kind = 0; kind < 4; ++kind)
+    for (std::int64_t episode = 0; episode < episodes_; ++episode)
+      sums[static_cast<std::size_t>(kind)] += host[kind][episode].item<double>();
+  std::vector<wire::NamedNumber> numbers;
+  if (sums[1] > 0) numbers.push_back({name_ + "/reward", sums[0] / sums[1]});
+  if (sums[3] > 0) numbers.push_back({name_ + "/success", sums[2] / sums[3]});
+  return numbers;
+}
+
+}  // namespace muster::train
