@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 
 #include "base/bit_mix.hpp"
 
@@ -11,6 +11,7 @@ namespace muster::train {
 namespace {
 
 constexpr std::int64_t most_at_once = 64;  // episodes that a rank plays side by side
+constexpr std::int64_t facts_of_episode = 4;  // what it earned, whether that is known, whether it was solved, whether that is
 constexpr std::uint64_t seed_of_evaluations = 0x6576616c75617465u;
 constexpr std::uint64_t golden_step = 0x9e3779b97f4a7c15u;
 
@@ -87,31 +88,33 @@ Result<std::vector<wire::NamedNumber>> EpisodeEvaluation::play(communicate::Comm
   };
   const auto played = player_->play(requests_of(ranks), draw, ranks, device);
   if (!played) return played.error();
-  // Each episode's place is written by one rank: sums with zeros are exact.
+  // Each episode's place is written by one rank alone, so that a sum of bits is that rank's.
   const std::int64_t rows = std::ssize(questions_);
-  const at::Tensor found = at::zeros({4, episodes_}, at::kDouble);
+  const at::Tensor own = at::zeros({facts_of_episode, episodes_}, at::kLong);
+  auto* facts = own.mutable_data_ptr<std::int64_t>();
   for (const Rollout& rollout : *played) {
-    const std::int64_t place = rollout.sample * rows + rollout.prompt;
-    if (rollout.reward) {
-      found[0][place] = *rollout.reward;
-      found[1][place] = 1;
-    }
-    if (rollout.solved) {
-      found[2][place] = *rollout.solved ? 1 : 0;
-      found[3][place] = 1;
-    }
+    auto* place = facts + rollout.sample * rows + rollout.prompt;
+    place[0] = std::bit_cast<std::int64_t>(rollout.reward.value_or(0));
+    place[episodes_] = rollout.reward ? 1 : 0;
+    place[2 * episodes_] = rollout.solved.value_or(false) ? 1 : 0;
+    place[3 * episodes_] = rollout.solved ? 1 : 0;
   }
-  const at::Tensor all = found.to(device);
+  const at::Tensor all = own.to(device);
   ranks.all_reduce(all);
   ranks.check();
   const at::Tensor host = all.cpu();
-  std::array<double, 4> sums{};
-  for (std::int64_t kind = 0; kind < 4; ++kind)
-    for (std::int64_t episode = 0; episode < episodes_; ++episode)
-      sums[static_cast<std::size_t>(kind)] += host[kind][episode].item<double>();
+  const auto* found = host.const_data_ptr<std::int64_t>();
+  double earned = 0;
+  std::int64_t known = 0, solved = 0, judged = 0;
+  for (std::int64_t i = 0; i < episodes_; ++i) {
+    earned += std::bit_cast<double>(found[i]);
+    known += found[episodes_ + i];
+    solved += found[2 * episodes_ + i];
+    judged += found[3 * episodes_ + i];
+  }
   std::vector<wire::NamedNumber> numbers;
-  if (sums[1] > 0) numbers.push_back({name_ + "/reward", sums[0] / sums[1]});
-  if (sums[3] > 0) numbers.push_back({name_ + "/success", sums[2] / sums[3]});
+  if (known > 0) numbers.push_back({name_ + "/reward", earned / static_cast<double>(known)});
+  if (judged > 0) numbers.push_back({name_ + "/success", static_cast<double>(solved) / static_cast<double>(judged)});
   return numbers;
 }
 
