@@ -12,29 +12,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* shape =
+constexpr const char* trajectory_shape =
     R"({"observations": [{"messages": […]}, …], "actions": [{"role": "assistant", "content": "…"}, …], "rewards": [{"value": 1}, …]}, as muster collect writes them)";
 
-Error refusal(std::string what) { return {Error::Kind::bad_input, std::move(what), shape}; }
+Error bad_trajectory(std::string what) { return {Error::Kind::bad_input, std::move(what), trajectory_shape}; }
 
 Result<void> check_lists(const Json& row) {
   for (const char* key : {"observations", "actions"})
     if (!row[key].is_array() || row[key].empty())
-      return refusal(fmt::format("\"{}\" is {}, not a list", key, shown(row[key])));
+      return bad_trajectory(fmt::format("\"{}\" is {}, not a list", key, shown(row[key])));
   const std::size_t answers = row["actions"].size(), observations = row["observations"].size();
   if (observations != answers && observations != answers + 1)
-    return refusal(fmt::format("the row has {} observations and {} actions: each action needs the observation before it, and "
+    return bad_trajectory(fmt::format("the row has {} observations and {} actions: each action needs the observation before it, and "
                                "the last one may be followed by another",
                                observations, answers));
   if (row.contains("rewards") && (!row["rewards"].is_array() || row["rewards"].size() != answers))
-    return refusal(fmt::format("\"rewards\" is {}, and there are {} actions", shown(row["rewards"]), answers));
+    return bad_trajectory(fmt::format("\"rewards\" is {}, and there are {} actions", shown(row["rewards"]), answers));
   return {};
 }
 
 // The messages of an observation that were not there before.
 Result<Json> news_of(const Json& observation, std::size_t number, const Json& before) {
   if (!observation.is_object() || !observation.contains("messages") || !observation["messages"].is_array())
-    return refusal(fmt::format("observation {} is {}, without a list of messages", number, shown(observation)));
+    return bad_trajectory(fmt::format("observation {} is {}, without a list of messages", number, shown(observation)));
   Json messages = observation["messages"];
   for (Json& message : messages)
     if (message.is_object() && message.value("role", Json()) == "environment") message["role"] = "user";
@@ -48,12 +48,12 @@ Result<Json> news_of(const Json& observation, std::size_t number, const Json& be
   return messages;
 }
 
-Result<Json> answer_of(const Json& action, std::size_t number) {
+Result<Json> answer_message(const Json& action, std::size_t number) {
   const Json list = Json::array({action});
   if (auto checked = check_messages("actions", list); !checked)
-    return refusal(fmt::format("action {}: {}", number, checked.error().what));
+    return bad_trajectory(fmt::format("action {}: {}", number, checked.error().what));
   if (action["role"] != "assistant")
-    return refusal(fmt::format("action {} is of the role {}, and actions are the assistant's", number, shown(action["role"])));
+    return bad_trajectory(fmt::format("action {} is of the role {}, and actions are the assistant's", number, shown(action["role"])));
   return action;
 }
 
@@ -66,7 +66,7 @@ Result<void> add_rewards(const Json& rewards, TrajectoryRow& made) {
     if (value.is_null() && (!one.is_object() || one.contains("value")))
       made.reward.reset();
     else if (!value.is_number())
-      return refusal(fmt::format("reward {} is {}, not a number", i + 1, shown(one)));
+      return bad_trajectory(fmt::format("reward {} is {}, not a number", i + 1, shown(one)));
     else if (made.reward)
       *made.reward += value.get<double>();
   }
@@ -116,11 +116,11 @@ Result<TrajectoryRow> parse_trajectory(nlohmann::ordered_json row) {
   for (std::size_t i = 0; i <= actions.size(); ++i) {
     auto news = i < observations.size() ? news_of(observations[i], i + 1, before) : Result<Json>(Json::array());
     if (!news) return news.error();
-    if (i == 0 && news->empty()) return refusal("the first observation has no message, so that nothing is answered");
+    if (i == 0 && news->empty()) return bad_trajectory("the first observation has no message, so that nothing is answered");
     for (const Json& message : *news) before.push_back(message);
     made.said.push_back(std::move(*news));
     if (i == actions.size()) break;
-    auto answer = answer_of(actions[i], i + 1);
+    auto answer = answer_message(actions[i], i + 1);
     if (!answer) return answer.error();
     before.push_back(*answer);
     made.answers.push_back(std::move(*answer));

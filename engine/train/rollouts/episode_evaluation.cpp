@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t most_at_once = 64;  // episodes that a rank plays side by side
 constexpr std::int64_t facts_of_episode = 4;  // what it earned, whether that is known, whether it was solved, whether that is
 constexpr std::uint64_t seed_of_evaluations = 0x6576616c75617465u;
-constexpr std::uint64_t golden_step = 0x9e3779b97f4a7c15u;
 
 }  // namespace
 
