@@ -250,6 +250,35 @@ INSTANTIATE_TEST_SUITE_P(
         LineCase{"guide4_timesteps", {"trainer.total_timesteps=1000000"}, {"training.total_timesteps=1000000"}, ""}),
     [](const auto& test) { return test.param.name; });
 
+// It runs, by each of its four algorithms, in tests/command/train/test_evaluated_environments.py.
+TEST(GuideWholeFile, IsReadFromTheFirstKeyToTheLast) {
+  const auto text = read_file(std::string(MUSTER_FIXTURES) + "/guides/guide0_whole_file.yaml");
+  ASSERT_TRUE(text) << text.error().what;
+  const auto resolved = resolve(schema(), {.file = ConfigurationFile{"whole.yaml", *text}});
+  ASSERT_TRUE(resolved) << resolved.error().what;
+  EXPECT_TRUE(missing_capabilities(schema(), *resolved).empty());
+  const RunSpec& spec = resolved->spec;
+  ASSERT_EQ(spec.environment.evaluations.list.size(), 2u);
+  const EvaluationEnvironment& first = spec.environment.evaluations.list[0];
+  EXPECT_EQ(first.data, "questions.jsonl");
+  EXPECT_EQ(spec.evaluation_environment(first).turns, 128);
+  EXPECT_EQ(spec.environment.evaluations.passed_over, std::vector<std::string>{"difficulty_range"});
+  EXPECT_EQ(spec.environment.type, std::nullopt);
+  EXPECT_EQ(spec.training.eval_episodes, 4);
+  EXPECT_EQ(spec.experiment.tags, (std::vector<std::string>{"everything", "guide0"}));
+  EXPECT_EQ(spec.generation.temperature, 1);
+  EXPECT_EQ(spec.sft.trajectories(), (TrajectoryChoice{0.5, 1000}));
+  EXPECT_EQ(spec.sft.combined(), (CombinedOptions{0.5, 0.5}));
+}
+
+TEST(GuideWholeFile, NamesAValueTwiceOnlyWhereBothAreTheSame) {
+  const auto said = [](const char* lines) { return resolve(schema(), {.file = ConfigurationFile{"a.yaml", lines}}); };
+  EXPECT_TRUE(said("grpo: {temperature: 0.9}\nmodel: {temperature: 0.9}\n"));
+  const auto refused = said("grpo: {temperature: 0.9}\nmodel: {temperature: 0.7}\n");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("is set a second time"), std::string::npos) << refused.error().what;
+}
+
 TEST(GuideEnvironment, ReadsGpuListAsTheGpusOfTheRun) {
   const auto resolved = resolve(schema(), {.environment = {{"GPU_LIST", "4,5"}}});
   ASSERT_TRUE(resolved) << resolved.error().what;
