@@ -86,7 +86,7 @@ Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int6
 Result<void> SampleEncoder::encode(const TrainingRow& row, EncodedSamples& out) const {
   if (const auto* trajectory = std::get_if<TrajectoryRow>(&row)) return encode(*trajectory, out);
   if (parts_.trajectories.chooses())
-    return bad_input("the row is no trajectory, and sft.filter_low_reward and sft.max_trajectories choose among trajectories",
+    return bad_input("the row is not a trajectory, and sft.filter_low_reward and sft.max_trajectories choose among trajectories",
                      R"({"observations", "actions", "rewards"}, as muster collect writes them)");
   if (parts_.mode != spec::SftMode::behavioral_cloning && !std::holds_alternative<ConversationRow>(row))
     return bad_input(fmt::format("the row has nothing that is said to an answer, and sft.mode={} learns that",
@@ -315,7 +315,7 @@ Result<void> SampleEncoder::add_pairs(const TrajectoryRow& row, EncodedSamples& 
   for (std::size_t i = 0; i < row.answers.size(); ++i) {
     const Json& content = row.answers[i]["content"];
     if (!content.is_string())
-      return bad_input(fmt::format("action {} is no text, and the model has no chat template that would write it", i + 1),
+      return bad_input(fmt::format("action {} is not a text, and the model has no chat template that would write it", i + 1),
                        "use a model with a chat template");
     const bool is_learnt = answers && (parts_.which == spec::TrainedAnswers::all || i + 1 == row.answers.size());
     const std::string prompt = row.text_before(i), answer = content.get<std::string>();

@@ -67,7 +67,7 @@ struct Reader {
   Result<void> pass_over(const std::string& key, const Node& node) {
     const auto found = std::ranges::find(passed_over, key, &PassedOver::key);
     if (found == passed_over.end())
-      return Error{Error::Kind::bad_input, fmt::format("has an environment with \"{}\", which is no setting of one", key),
+      return Error{Error::Kind::bad_input, fmt::format("has an environment with \"{}\", which environments do not have", key),
                    accepted(static_cast<const EvaluationEnvironments*>(nullptr))};
     const bool is_empty = is_absent(node) || (node.kind == Node::Kind::table && node.entries.empty());
     const std::vector<std::string> words = split(found->accepted, '|');

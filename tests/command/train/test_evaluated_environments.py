@@ -80,7 +80,7 @@ def test_answers_that_are_drawn_are_drawn_alike_in_every_evaluation_and_layout(c
     ("[{type: chess}]", "has an environment whose type is \"chess\""),
     ("[{data: rows.jsonl}]", "has an environment without a type"),
     ("[{type: math, max_attempts: 0}]", "max_attempts is 0"),
-    ("[{type: math, colour: red}]", "which is no setting of one"),
+    ("[{type: math, colour: red}]", "which environments do not have"),
     ("[{type: math, remote: true}]", "environments are played by the ranks themselves"),
     ("math", "a list of tables"),
     ("[{type: code}]", "it has no tests"),

@@ -114,7 +114,7 @@ TEST(LearntParts, AreRefusedWhereARowHasNone) {
   const auto text = byte_text(plain);
   const std::string pair = R"({"prompt": "a", "completion": "b"})";
   EXPECT_TRUE(contains(encode(text, pair, {.mode = SftMode::world_model}).error().what, "sft.mode=world_model learns that"));
-  EXPECT_TRUE(contains(encode(text, pair, {.trajectories = {.most = 3}}).error().what, "the row is no trajectory"));
+  EXPECT_TRUE(contains(encode(text, pair, {.trajectories = {.most = 3}}).error().what, "the row is not a trajectory"));
   const std::string without = R"({"observations": [{"messages": [{"role": "user", "content": "a"}]}],
                                   "actions": [{"role": "assistant", "content": "1"}]})";
   EXPECT_TRUE(contains(encode(text, without, {.trajectories = {.least_reward = 0}}).error().what, "has no \"rewards\""));
