@@ -37,7 +37,7 @@ Result<EncodedSamples> encode(const chat::ModelText& text, const std::string& js
   return out;
 }
 
-// Of each sample its trained spans in words: those of others in brackets, an end of sequence "$".
+// The trained spans of each sample in words: those of others in brackets, an end of sequence "$".
 std::vector<std::string> spoken(const EncodedSamples& encoded) {
   std::vector<std::string> texts;
   for (const Sample& sample : encoded.samples) {
