@@ -46,6 +46,11 @@ std::string evaluation_text(const wire::Evaluated& evaluated) {
     words.push_back(
         fmt::format("{} of {} held-out questions right ({:.1f} %)", *evaluated.correct, *evaluated.questions,
                     100.0 * static_cast<double>(*evaluated.correct) / static_cast<double>(*evaluated.questions)));
+  if (evaluated.metrics)
+    for (const auto& [name, value] : *evaluated.metrics) {
+      if (name.ends_with("/reward")) words.push_back(fmt::format("{} earns {:.3f}", name.substr(5, name.find('/') - 5), value));
+      if (name.ends_with("/success")) words.push_back(fmt::format("{:.1f} % of it solved", 100 * value));
+    }
   std::string text = fmt::format("after step {}: {}", evaluated.step, join(words, ", "));
   for (const wire::AnsweredQuestion& sample : evaluated.samples)
     text += fmt::format("\n  {} → {}{}", sample.prompt, sample.answer,

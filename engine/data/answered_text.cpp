@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
 
 #include "base/text.hpp"
 
@@ -122,6 +125,58 @@ Result<AnsweredText> last_marked(const chat::ModelText& text, const chat::Conver
   return AnsweredText{std::move(rendered->text), std::move(rendered->generated)};
 }
 
+// What the template writes after the answer before message `begin`, whatever that answer is: a template may write one that is
+// replied to in another way (Qwen 3 drops its reasoning), so that another stands in its place. Absent: it follows from the answer.
+std::optional<std::string> written_after_answer(const chat::ModelText& text, const chat::Conversation& whole, std::size_t begin,
+                                                std::size_t end) {
+  constexpr std::string_view stand_in = "PLACEOFTHEANSWER";
+  chat::Conversation other = whole;
+  other.messages[begin - 1] = {{"role", "assistant"}, {"content", stand_in}};
+  std::array<std::string, 2> ends;  // of the answer, and of the reply
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto rendered = render_beginning(text, other, i == 0 ? begin : end, false);
+    const std::size_t place = rendered ? rendered->rfind(stand_in) : std::string::npos;
+    if (place == std::string::npos) return std::nullopt;
+    ends[i] = rendered->substr(place + stand_in.size());
+  }
+  return ends[1].starts_with(ends[0]) ? std::optional(ends[1].substr(ends[0].size())) : std::nullopt;
+}
+
+// Everything up to the messages from `begin` to `end`, which others say to an answer, and they are its end.
+Result<AnsweredText> text_of_reply(const chat::ModelText& text, const chat::Conversation& whole, std::size_t begin,
+                                   std::size_t end) {
+  const auto before = render_beginning(text, whole, begin, false);
+  if (!before) return before.error();
+  auto rendered = render_beginning(text, whole, end, false);
+  if (!rendered) return rendered.error();
+  std::size_t length = rendered->size() - std::min(before->size(), rendered->size());
+  if (!rendered->starts_with(*before)) {
+    const auto written = written_after_answer(text, whole, begin, end);
+    length = written && rendered->ends_with(*written) ? written->size() : 0;
+  }
+  if (length == 0)
+    return bad_input(fmt::format("the chat template writes the answer before message {} differently once it is replied to, or "
+                                 "nothing of the reply, so that the reply's beginning is not clear",
+                                 begin + 1),
+                     "sft.mode=behavioral_cloning learns answers alone");
+  const Span reply{rendered->size() - length, rendered->size()};
+  return AnsweredText{std::move(*rendered), {}, {reply}};
+}
+
+Result<std::vector<AnsweredText>> every_reply(const chat::ModelText& text, const chat::Conversation& whole) {
+  std::vector<AnsweredText> each;
+  const std::size_t count = whole.messages.size();
+  for (const std::size_t place : answer_places(whole.messages)) {
+    std::size_t end = place + 1;
+    while (end < count && whole.messages[end].value("role", "") != "assistant") ++end;
+    if (end == place + 1) continue;
+    auto one = text_of_reply(text, whole, place + 1, end);
+    if (!one) return one.error();
+    each.push_back(std::move(*one));
+  }
+  return each;
+}
+
 }  // namespace
 
 Result<std::vector<AnsweredText>> answered_texts(const chat::ModelText& text, const chat::Conversation& conversation,
@@ -143,6 +198,31 @@ Result<std::vector<AnsweredText>> answered_texts(const chat::ModelText& text, co
   auto rendered = text.render(conversation);
   if (!rendered) return rendered.error();
   return std::vector{AnsweredText{std::move(rendered->text), std::move(rendered->generated)}};
+}
+
+Result<std::vector<AnsweredText>> learnt_texts(const chat::ModelText& text, const chat::Conversation& conversation,
+                                               spec::SftMode mode, spec::TrainedAnswers which) {
+  std::vector<AnsweredText> answers;
+  if (mode != spec::SftMode::world_model) {
+    auto found = answered_texts(text, conversation, which);
+    if (!found || mode == spec::SftMode::behavioral_cloning) return found;
+    answers = std::move(*found);
+  }
+  auto replies = every_reply(text, conversation);
+  if (!replies) return replies.error();
+  if (replies->empty()) return answers;
+  auto rendered = render_beginning(text, conversation, conversation.messages.size(), false);
+  if (!rendered) return rendered.error();
+  const bool is_one = (answers.empty() || (answers.size() == 1 && answers.front().text == *rendered)) &&
+                      std::ranges::all_of(*replies, [&](const AnsweredText& reply) { return rendered->starts_with(reply.text); });
+  if (!is_one) {
+    std::ranges::move(*replies, std::back_inserter(answers));
+    return answers;
+  }
+  AnsweredText joined{std::move(*rendered), {}, {}};
+  if (!answers.empty()) joined.answers = std::move(answers.front().answers);
+  for (const AnsweredText& reply : *replies) joined.replies.push_back(reply.replies.front());
+  return std::vector{std::move(joined)};
 }
 
 }  // namespace muster::data

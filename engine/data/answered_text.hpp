@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "chat/model_text.hpp"
+#include "spec/sft_options.hpp"
 #include "spec/trained_answers.hpp"
 
 namespace muster::data {
@@ -13,6 +14,7 @@ namespace muster::data {
 struct AnsweredText {
   std::string text;
   std::vector<chat::ChatTemplate::Span> answers;  // bytes of the text, in order
+  std::vector<chat::ChatTemplate::Span> replies = {};  // likewise: what others say to answers
 
   bool operator==(const AnsweredText&) const = default;
 };
@@ -31,5 +33,11 @@ struct AnsweredText {
 // before an answer are written differently because of the answer.
 Result<std::vector<AnsweredText>> answered_texts(const chat::ModelText& text, const chat::Conversation& conversation,
                                                  spec::TrainedAnswers which);
+
+// The same of what is learnt of a conversation in a mode. A reply is all that the template writes of the messages between an
+// answer and the next one. Where one text cannot hold all answers and replies, each gets one of its own. No text: there are
+// no replies, and nothing else is learnt.
+Result<std::vector<AnsweredText>> learnt_texts(const chat::ModelText& text, const chat::Conversation& conversation,
+                                               spec::SftMode mode, spec::TrainedAnswers which);
 
 }  // namespace muster::data

@@ -74,7 +74,10 @@ StepTotals totals_of(const StepUnits& step, const Dataset& dataset) {
   StepTotals totals;
   totals.units = std::ssize(step.units);
   for (const Unit& unit : step.units) {
-    for (const std::uint32_t sample : unit) totals.trained_tokens += dataset.trained(sample);
+    for (const std::uint32_t sample : unit) {
+      totals.trained_tokens += dataset.trained(sample);
+      totals.reply_tokens += dataset.reply_tokens(sample);
+    }
     totals.first_tokens += dataset.trained(unit.front());
     totals.labelled += dataset.label(unit.front()) != 0 ? 1 : 0;
   }
@@ -82,7 +85,10 @@ StepTotals totals_of(const StepUnits& step, const Dataset& dataset) {
 }
 
 StepTotals totals_of(const Dataset& dataset, std::int64_t together) {
-  StepTotals totals{dataset.size() / together, dataset.counts().trained_tokens, 0, 0};
+  StepTotals totals;
+  totals.units = dataset.size() / together;
+  totals.trained_tokens = dataset.counts().trained_tokens;
+  totals.reply_tokens = dataset.counts().reply_tokens;
   for (std::int64_t i = 0; i < dataset.size(); i += together) {
     totals.first_tokens += dataset.trained(i);
     totals.labelled += dataset.label(i) != 0 ? 1 : 0;

@@ -84,6 +84,7 @@ struct StepTotals {
   std::int64_t first_tokens = 0;  // of them, in the first sample of each unit: of pairs the chosen ones
   std::int64_t weighed_tokens = 0;  // of sampled answers those that anything is learnt from
   std::int64_t labelled = 0;      // units whose first sample has a label: of answers judged alone the desired ones
+  std::int64_t reply_tokens = 0;  // of trained_tokens, what others say to answers
 
   bool operator==(const StepTotals&) const = default;
 };

@@ -68,6 +68,7 @@ bool spans_are_right(std::span<const TokenSpan> spans, std::uint64_t length, std
   std::uint64_t end = 1, count = 0;
   for (const TokenSpan& span : spans) {
     if (span.begin < end || span.end <= span.begin || span.end > length) return false;
+    if (span.speaker != Speaker::assistant && span.speaker != Speaker::others) return false;
     end = span.end;
     count += span.end - span.begin;
   }
@@ -157,6 +158,14 @@ std::int64_t Dataset::length(std::int64_t index) const {
 }
 
 std::int64_t Dataset::trained(std::int64_t index) const { return map_->entry(index).trained; }
+
+std::int64_t Dataset::reply_tokens(std::int64_t index) const {
+  if (counts_.reply_tokens == 0) return 0;
+  std::int64_t sum = 0;
+  for (const TokenSpan& span : sample(index).trained)
+    if (span.speaker == Speaker::others) sum += span.end - span.begin;
+  return sum;
+}
 
 std::uint32_t Dataset::label(std::int64_t index) const { return map_->entry(index).label; }
 

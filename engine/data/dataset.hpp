@@ -26,6 +26,7 @@ class Dataset {
   SampleView sample(std::int64_t index) const;
   std::int64_t length(std::int64_t index) const;   // tokens
   std::int64_t trained(std::int64_t index) const;  // tokens that are trained on
+  std::int64_t reply_tokens(std::int64_t index) const;  // of these, what others say
   std::uint32_t label(std::int64_t index) const;
   const SampleCounts& counts() const { return counts_; }
   // For every sample.

@@ -16,6 +16,7 @@ MicroBatch make_micro_batch(const Dataset& dataset, std::span<const Unit> units)
       batch.labels.push_back(sample.label);
       for (const TokenSpan& span : sample.trained)
         for (std::uint32_t token = span.begin; token < span.end; ++token) {
+          if (span.speaker == Speaker::others) batch.replies.push_back(std::ssize(batch.trained_rows));
           batch.trained_rows.push_back(first + token - 1);
           batch.targets.push_back(sample.tokens[token]);
         }

@@ -18,6 +18,7 @@ struct MicroBatch {
   std::vector<std::int64_t> labels;        // theirs (Sample::label)
   std::vector<std::int64_t> trained_rows;  // ascending: the rows whose next token is trained on
   std::vector<std::int64_t> targets;       // that token, one for each of trained_rows
+  std::vector<std::int64_t> replies;       // ascending: which of trained_rows predict what others say to an answer
   // For answers that the model sampled; otherwise empty.
   std::vector<double> advantages;          // one for each of parts
   std::vector<std::int64_t> copies;        // answers that each of parts stands for: they are all the same

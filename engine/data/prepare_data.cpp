@@ -15,6 +15,7 @@
 #include "data/content_digest.hpp"
 #include "data/dataset.hpp"
 #include "data/judged_samples.hpp"
+#include "data/newest_trajectories.hpp"
 #include "data/ordered_work.hpp"
 #include "data/sample_source.hpp"
 #include "data/token_file.hpp"
@@ -92,6 +93,7 @@ class PieceTaker {
   PieceTaker(const DataRequest& request, const SampleSource& source, TokenFileWriter& writer)
       : source_(source), writer_(writer), compares_(request.form == RowForm::comparisons) {
     if (request.form == RowForm::judgements) judged_.emplace(request.sequence_length);
+    if (request.trajectories.most) newest_.emplace(*request.trajectories.most);
   }
 
   Result<void> take(std::size_t piece, const Result<MadePiece>& made) {
@@ -108,8 +110,14 @@ class PieceTaker {
     told_.dropped += made->encoded.dropped;
     told_.conversations += made->encoded.conversations;
     told_.split += made->encoded.split;
+    told_.poor += made->encoded.poor;
+    told_.trajectories += std::ssize(made->encoded.trajectories);
     if (problems_.size() == most_bad_lines) return to_error(problems_);
     if (!problems_.empty()) return {};  // only to find the others
+    if (newest_) {
+      newest_->add(made->encoded);
+      return {};
+    }
     if (!judged_) return write(made->encoded.samples);
     std::vector<Sample> ready;
     for (const Sample& sample : made->encoded.samples) judged_->add(sample, ready);
@@ -123,6 +131,16 @@ class PieceTaker {
       if (auto done = judged_->finish(last); !done) return done.error();
       if (auto written = write(last); !written) return written.error();
     }
+    if (newest_) {
+      if (auto written = write(newest_->samples()); !written) return written.error();
+      told_.older = newest_->left_out();
+      told_.trajectories -= told_.older;
+    }
+    if (samples_ == 0 && told_.poor > 0)
+      return Error{Error::Kind::bad_input,
+                   fmt::format("{} gives nothing to train on: {} earned less than sft.min_reward_threshold", name,
+                               count_of(told_.poor, "trajectory", "trajectories")),
+                   "a lower sft.min_reward_threshold, or sft.filter_low_reward=false"};
     if (samples_ == 0)
       return Error{Error::Kind::bad_input,
                    fmt::format("{} gives nothing to train on: {}", name,
@@ -150,12 +168,14 @@ class PieceTaker {
   std::int64_t lines_before_ = 0;  // of the file, before this piece
   std::int64_t samples_ = 0;
   std::optional<JudgedSamples> judged_;  // where answers are judged by themselves
+  std::optional<NewestTrajectories> newest_;  // where the last ones alone are learnt from
   SampleCounts told_;
   std::vector<Problem> problems_;
 };
 
 Result<SampleCounts> make_file(const Work& work, const Source& source, const fs::path& place) {
-  const auto encoder = SampleEncoder::make(work.text, work.request.sequence_length, work.request.train_on);
+  const auto encoder = SampleEncoder::make(work.text, work.request.sequence_length,
+                                           {work.request.train_on, work.request.mode, work.request.trajectories});
   if (!encoder) return encoder.error();
   const auto before = stamp_of(source.files);
   if (!before) return before.error();
@@ -200,6 +220,15 @@ Result<PreparedFile> prepare(const Work& work, const Source& source) {
   return PreparedFile{place, *counts, false};
 }
 
+// What is learnt of rows where it is not their answers alone.
+std::string choice_of(const DataRequest& request) {
+  std::string text;
+  if (request.mode != spec::SftMode::behavioral_cloning) text += fmt::format("\nmode {}", spec::write(request.mode));
+  if (const auto& least = request.trajectories.least_reward) text += fmt::format("\nleast reward {}", *least);
+  if (const auto& most = request.trajectories.most) text += fmt::format("\nlast {}", *most);
+  return text;
+}
+
 Result<Source> file_source(const Work& work, const std::string& path) {
   auto files = find_row_files(path);
   if (!files) return files.error();
@@ -208,7 +237,7 @@ Result<Source> file_source(const Work& work, const std::string& path) {
   const auto digest = remembered_digest(*files, work.folder, work.threads,
                                         [&](std::uint64_t done) { work.tell(Phase::digesting, done, total); });
   if (!digest) return digest.error();
-  std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.request.train_on));
+  std::string key = fmt::format("files {}\ntrain_on {}", *digest, spec::write(work.request.train_on)) + choice_of(work.request);
   return Source{source_of_files(*files, work.request.form), std::move(key), path, *files};
 }
 
@@ -258,7 +287,9 @@ Result<PreparedData> prepare_data(const DataRequest& request, const chat::ModelT
   if (!training) return training.error();
   PreparedData prepared{std::move(*training), std::nullopt};
   if (!request.evaluation) return prepared;
-  auto evaluation = prepare(work, *request.evaluation, true);
+  DataRequest everything = request;  // what is worth learning is not asked where nothing is learnt
+  everything.trajectories = {};
+  auto evaluation = prepare({everything, text, work.folder, threads, progress}, *request.evaluation, true);
   if (!evaluation) return evaluation.error();
   prepared.evaluation = std::move(*evaluation);
   return prepared;

@@ -12,6 +12,7 @@
 #include "data/arithmetic.hpp"
 #include "data/row_form.hpp"
 #include "data/sample.hpp"
+#include "spec/sft_options.hpp"
 #include "spec/trained_answers.hpp"
 
 namespace muster::data {
@@ -24,6 +25,8 @@ struct DataRequest {
   ArithmeticSettings arithmetic;
   std::int64_t sequence_length = 1024;  // tokens of a sample at most
   spec::TrainedAnswers train_on = spec::TrainedAnswers::all;  // of a conversation
+  spec::SftMode mode = spec::SftMode::behavioral_cloning;     // likewise
+  spec::TrajectoryChoice trajectories = {};                   // of those that are trained on
   RowForm form = RowForm::examples;
 };
 
@@ -54,7 +57,7 @@ using OnPreparation = std::function<void(const PreparationProgress&)>;
 std::filesystem::path cache_folder_from_environment();
 
 // Token files lie in cache/data under a name that follows from contents, tokenizer, chat template, sequence length and
-// train_on; one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line.
+// what is learnt of rows; one that is there and whole is used. Bad rows are refused, up to ten at once, each with its file and line.
 // When several processes want the same, one makes it, and the others wait. Memory does not grow with the data.
 // progress: called from this thread, often.
 Result<PreparedData> prepare_data(const DataRequest& request, const chat::ModelText& text, const std::filesystem::path& cache,

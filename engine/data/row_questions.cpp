@@ -38,6 +38,9 @@ Result<RowQuestion> row_question(std::string_view line, const chat::ModelText& t
   if (!row) return row.error();
   if (const auto* pair = std::get_if<PairRow>(&*row)) return RowQuestion{pair->prompt, pair->completion, false};
   if (const auto* conversation = std::get_if<ConversationRow>(&*row)) return question_of(*conversation, text);
+  if (std::holds_alternative<TrajectoryRow>(*row))
+    return bad_input("a trajectory has answers of its own, and none is the right one",
+                     "rows with prompt and completion, or with messages; muster collect plays episodes");
   return bad_input("a text asks nothing, so that there is no right answer",
                    "rows with prompt and completion, or with messages; or leave --exact-match out");
 }

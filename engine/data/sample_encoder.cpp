@@ -8,12 +8,13 @@
 
 #include "data/answered_text.hpp"
 #include "data/token_places.hpp"
+#include "spec/codec.hpp"
 
 namespace muster::data {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using ByteSpans = std::vector<chat::ChatTemplate::Span>;
+using Json = nlohmann::ordered_json;
 
 // The token that ends a text: the one that the tokenizer calls so, else the first that ends an answer.
 std::optional<std::int32_t> end_token_of(const chat::ModelText& text) {
@@ -25,18 +26,33 @@ std::optional<std::int32_t> end_token_of(const chat::ModelText& text) {
 
 std::uint32_t count_of(std::size_t size) { return static_cast<std::uint32_t>(size); }
 
-// Tokens that hold a byte of the spans.
-std::vector<TokenSpan> tokens_in(const ByteSpans& spans, const std::vector<TokenPlace>& places) {
+// Bytes of a text, and whose words they are.
+struct SpokenSpan {
+  chat::ChatTemplate::Span bytes;
+  Speaker speaker = Speaker::assistant;
+};
+
+// In the order of the text.
+std::vector<SpokenSpan> spans_of(const AnsweredText& text) {
+  std::vector<SpokenSpan> spans;
+  for (const auto& span : text.answers) spans.push_back({span, Speaker::assistant});
+  for (const auto& span : text.replies) spans.push_back({span, Speaker::others});
+  std::ranges::sort(spans, {}, [](const SpokenSpan& span) { return span.bytes.begin; });
+  return spans;
+}
+
+// Tokens that hold a byte of the spans; one that holds bytes of two is the first one's.
+std::vector<TokenSpan> tokens_in(const std::vector<SpokenSpan>& spans, const std::vector<TokenPlace>& places) {
   std::vector<TokenSpan> found;
-  for (const auto& span : spans) {
+  for (const auto& [span, speaker] : spans) {
     const auto begin = std::ranges::find_if(places, [&](const TokenPlace& place) { return place.end > span.begin; });
     const auto end =
         std::find_if(begin, places.end(), [&](const TokenPlace& place) { return place.begin >= span.end; });
     TokenSpan next{count_of(static_cast<std::size_t>(begin - places.begin())),
-                   count_of(static_cast<std::size_t>(end - places.begin()))};
+                   count_of(static_cast<std::size_t>(end - places.begin())), speaker};
     next.begin = std::max(next.begin, found.empty() ? 1 : found.back().end);
     if (next.begin >= next.end) continue;
-    if (!found.empty() && found.back().end == next.begin)
+    if (!found.empty() && found.back().end == next.begin && found.back().speaker == speaker)
       found.back().end = next.end;
     else
       found.push_back(next);
@@ -53,7 +69,7 @@ void cut_spans(std::vector<TokenSpan>& spans, std::uint32_t length) {
 }  // namespace
 
 Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int64_t sequence_length,
-                                          spec::TrainedAnswers which) {
+                                          LearntParts parts) {
   if (sequence_length < 2)
     return Error{
         Error::Kind::bad_input,
@@ -64,10 +80,18 @@ Result<SampleEncoder> SampleEncoder::make(const chat::ModelText& text, std::int6
     return Error{Error::Kind::bad_input,
                  "the tokenizer names no end-of-sequence token, and training ends texts with it",
                  "name one as \"eos_token\" in tokenizer_config.json"};
-  return SampleEncoder(text, *end, static_cast<std::size_t>(sequence_length), which);
+  return SampleEncoder(text, *end, static_cast<std::size_t>(sequence_length), parts);
 }
 
 Result<void> SampleEncoder::encode(const TrainingRow& row, EncodedSamples& out) const {
+  if (const auto* trajectory = std::get_if<TrajectoryRow>(&row)) return encode(*trajectory, out);
+  if (parts_.trajectories.chooses())
+    return bad_input("the row is not a trajectory, and sft.filter_low_reward and sft.max_trajectories choose among trajectories",
+                     R"({"observations", "actions", "rewards"}, as muster collect writes them)");
+  if (parts_.mode != spec::SftMode::behavioral_cloning && !std::holds_alternative<ConversationRow>(row))
+    return bad_input(fmt::format("the row has nothing that is said to an answer, and sft.mode={} learns that",
+                                 spec::write(parts_.mode)),
+                     R"(trajectories, as muster collect writes them, or rows of {"messages"})");
   if (const auto* text = std::get_if<TextRow>(&row)) return encode(DocumentPart{text->text, true, true}, out);
   if (const auto* chat_row = std::get_if<ConversationRow>(&row)) return encode(chat_row->conversation, out);
   auto sample = pair(std::get<PairRow>(row));
@@ -247,17 +271,60 @@ Result<Sample> SampleEncoder::pair(const PairRow& row) const {
 }
 
 Result<void> SampleEncoder::encode(const chat::Conversation& conversation, EncodedSamples& out) const {
-  const auto texts = answered_texts(*text_, conversation, which_);
+  const auto texts = learnt_texts(*text_, conversation, parts_.mode, parts_.which);
   if (!texts) return texts.error();
   ++out.conversations;
   if (texts->size() > 1) ++out.split;
+  if (texts->empty()) ++out.dropped;
   for (const AnsweredText& answered : *texts) {
     auto tokens = text_->encode_rendered(answered.text);
     if (!tokens) return tokens.error();
     const auto places = token_places(text_->tokenizer(), answered.text, *tokens);
     if (!places) return places.error();
-    add({std::move(*tokens), tokens_in(answered.answers, *places)}, out);
+    add({std::move(*tokens), tokens_in(spans_of(answered), *places)}, out);
   }
+  return {};
+}
+
+Result<void> SampleEncoder::encode(const TrajectoryRow& row, EncodedSamples& out) const {
+  if (const auto least = parts_.trajectories.least_reward) {
+    if (!row.has_rewards)
+      return bad_input("the row has no \"rewards\", and sft.filter_low_reward chooses by them",
+                       R"("rewards": [{"value": 1}, …], one for each action)");
+    if (!row.reward || *row.reward < *least) {
+      ++out.poor;
+      return {};
+    }
+  }
+  const std::size_t before = out.samples.size();
+  const auto added = text_->has_chat_template() ? encode(row.conversation(), out) : add_pairs(row, out);
+  if (!added) return added;
+  out.trajectories.push_back(out.samples.size() - before);
+  return {};
+}
+
+Result<void> SampleEncoder::add_pairs(const TrajectoryRow& row, EncodedSamples& out) const {
+  const bool answers = parts_.mode != spec::SftMode::world_model, replies = parts_.mode != spec::SftMode::behavioral_cloning;
+  const auto add_pair = [&](PairRow text, Speaker speaker) -> Result<void> {
+    auto sample = pair(text);
+    if (!sample) return sample.error();
+    sample->trained.front().speaker = speaker;
+    add(std::move(*sample), out);
+    return {};
+  };
+  for (std::size_t i = 0; i < row.answers.size(); ++i) {
+    const Json& content = row.answers[i]["content"];
+    if (!content.is_string())
+      return bad_input(fmt::format("action {} is not a text, and the model has no chat template that would write it", i + 1),
+                       "use a model with a chat template");
+    const bool is_learnt = answers && (parts_.which == spec::TrainedAnswers::all || i + 1 == row.answers.size());
+    const std::string prompt = row.text_before(i), answer = content.get<std::string>();
+    if (is_learnt)
+      if (auto added = add_pair({prompt, answer}, Speaker::assistant); !added) return added;
+    if (const std::string reply = row.text_after(i); replies && !reply.empty())
+      if (auto added = add_pair({prompt + answer + "\n", reply}, Speaker::others); !added) return added;
+  }
+  ++out.conversations;
   return {};
 }
 

@@ -10,29 +10,40 @@
 #include "data/preference_row.hpp"
 #include "data/sample.hpp"
 #include "data/training_row.hpp"
+#include "spec/sft_options.hpp"
 #include "spec/trained_answers.hpp"
 
 namespace muster::data {
 
 struct EncodedSamples {
   std::vector<Sample> samples;
-  std::int64_t cut = 0;  // these four as in SampleCounts
+  std::vector<std::size_t> trajectories;  // of each that is learnt from, in order: its samples
+  std::int64_t cut = 0;  // these as in SampleCounts
   std::int64_t dropped = 0;
   std::int64_t conversations = 0;
   std::int64_t split = 0;
+  std::int64_t poor = 0;
+};
+
+// What is learnt of rows that hold whole conversations.
+struct LearntParts {
+  spec::TrainedAnswers which = spec::TrainedAnswers::all;  // the answers that are trained on
+  spec::SftMode mode = spec::SftMode::behavioral_cloning;
+  spec::TrajectoryChoice trajectories = {};
+
+  bool operator==(const LearntParts&) const = default;
 };
 
 // Safe to use from many threads.
 class SampleEncoder {
  public:
   // text must outlive this. Refused: a tokenizer without an end-of-sequence token; sequences of less than two tokens.
-  // which: the answers of a conversation that are trained on.
-  static Result<SampleEncoder> make(const chat::ModelText& text, std::int64_t sequence_length,
-                                    spec::TrainedAnswers which = spec::TrainedAnswers::all);
+  static Result<SampleEncoder> make(const chat::ModelText& text, std::int64_t sequence_length, LearntParts parts = {});
 
-  // Appends the samples of a row. A text becomes as many as its length requires. A conversation is one sample, or one
-  // for each answer (Note [Answers without marks] in answered_text.hpp), and prompt and completion are one; each is cut
-  // at its end.
+  // Appends the samples of a row. A text becomes as many as its length requires. A conversation or a trajectory is one
+  // sample, or one for each answer and reply (Note [Answers without marks] in answered_text.hpp), and prompt and completion
+  // are one; each is cut at its end. Refused: a row without replies where they are learnt, one without rewards where
+  // trajectories are chosen by them.
   Result<void> encode(const TrainingRow& row, EncodedSamples& out) const;
   // Appends two samples of one prompt, the chosen one first, or none where the prompt leaves no room. Prompt and answers
   // are tokenised apart. whole: the chosen one's prompt is trained on as well.
@@ -47,8 +58,8 @@ class SampleEncoder {
 
  private:
   using Tokens = std::vector<std::int32_t>;
-  SampleEncoder(const chat::ModelText& text, std::int32_t end_token, std::size_t longest, spec::TrainedAnswers which)
-      : text_(&text), end_token_(end_token), longest_(longest), which_(which) {}
+  SampleEncoder(const chat::ModelText& text, std::int32_t end_token, std::size_t longest, LearntParts parts)
+      : text_(&text), end_token_(end_token), longest_(longest), parts_(parts) {}
 
   Result<Tokens> part_tokens(const DocumentPart& part) const;
   Result<Sample> pair(const PairRow& row) const;
@@ -64,6 +75,9 @@ class SampleEncoder {
   bool has_room(const AnsweredPrompt& tokens, EncodedSamples& out) const;
   Sample sample_of(const Tokens& prompt, const Tokens& answer) const;
   Result<void> encode(const chat::Conversation& conversation, EncodedSamples& out) const;
+  Result<void> encode(const TrajectoryRow& row, EncodedSamples& out) const;
+  // Where there is no chat template: each answer, and each reply, is the completion of all that comes before it.
+  Result<void> add_pairs(const TrajectoryRow& row, EncodedSamples& out) const;
   Result<Tokens> whole_tokens(const std::variant<std::string, chat::Conversation>& whole) const;
   void add_end(Tokens& tokens) const;
   void add_text(const Tokens& tokens, EncodedSamples& out) const;
@@ -72,7 +86,7 @@ class SampleEncoder {
   const chat::ModelText* text_;
   std::int32_t end_token_;
   std::size_t longest_;
-  spec::TrainedAnswers which_;
+  LearntParts parts_;
 };
 
 }  // namespace muster::data

@@ -20,8 +20,8 @@
 namespace muster::data {
 namespace {
 
-static_assert(sizeof(TokenFileStart) == 16 && sizeof(TokenFileFooter) == 112 && sizeof(SampleIndex) == 24 &&
-              sizeof(TokenSpan) == 8);
+static_assert(sizeof(TokenFileStart) == 16 && sizeof(TokenFileFooter) == 144 && sizeof(SampleIndex) == 24 &&
+              sizeof(TokenSpan) == 16);
 
 template <class Value>
 std::string_view bytes_of(const Value& value) {
@@ -113,12 +113,16 @@ SampleCounts counts_of(const TokenFileFooter& footer) {
   return {.samples = number(footer.samples),
           .tokens = number(footer.tokens),
           .trained_tokens = number(footer.trained_tokens),
+          .reply_tokens = number(footer.reply_tokens),
           .cut = number(footer.cut),
           .dropped = number(footer.dropped),
           .token_limit = number(footer.token_limit),
           .longest = number(footer.longest),
           .conversations = number(footer.conversations),
-          .split = number(footer.split)};
+          .split = number(footer.split),
+          .trajectories = number(footer.trajectories),
+          .poor = number(footer.poor),
+          .older = number(footer.older)};
 }
 
 std::uint64_t checksum_of(const TokenFileStart& start, const TokenFileFooter& footer) {
@@ -157,8 +161,11 @@ Result<TokenFileWriter> TokenFileWriter::create(const std::filesystem::path& pla
 
 Result<void> TokenFileWriter::add(const Sample& sample) {
   Parts& parts = *parts_;
-  std::uint32_t trained = 0;
-  for (const TokenSpan& span : sample.trained) trained += span.end - span.begin;
+  std::uint32_t trained = 0, replies = 0;
+  for (const TokenSpan& span : sample.trained) {
+    trained += span.end - span.begin;
+    if (span.speaker == Speaker::others) replies += span.end - span.begin;
+  }
   if (auto added = parts.add_index(trained, sample.label); !added) return added;
   const std::string_view tokens(reinterpret_cast<const char*>(sample.tokens.data()), sample.tokens.size() * 4);
   if (auto added = parts.tokens.add(tokens, [&](std::string_view block) { return parts.file.write(block); }); !added)
@@ -173,6 +180,7 @@ Result<void> TokenFileWriter::add(const Sample& sample) {
   counts.tokens += sample.tokens.size();
   counts.spans += sample.trained.size();
   counts.trained_tokens += trained;
+  counts.reply_tokens += replies;
   counts.longest = std::max<std::uint64_t>(counts.longest, sample.tokens.size());
   for (const std::int32_t token : sample.tokens)
     counts.token_limit = std::max(counts.token_limit, static_cast<std::uint64_t>(token) + 1);
@@ -194,6 +202,9 @@ Result<SampleCounts> TokenFileWriter::commit(const SampleCounts& told) {
   counts.dropped = static_cast<std::uint64_t>(told.dropped);
   counts.conversations = static_cast<std::uint64_t>(told.conversations);
   counts.split = static_cast<std::uint64_t>(told.split);
+  counts.trajectories = static_cast<std::uint64_t>(told.trajectories);
+  counts.poor = static_cast<std::uint64_t>(told.poor);
+  counts.older = static_cast<std::uint64_t>(told.older);
   counts.token_checksum = parts.tokens.sum();
   counts.span_checksum = parts.spans.sum();
   counts.index_checksum = parts.index.sum();

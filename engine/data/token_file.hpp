@@ -2,7 +2,7 @@
 //
 //   start     magic, version                                            16 bytes
 //   tokens    int32 each, of all samples one after another; then zeros up to a multiple of 8
-//   spans     {uint32 begin, end} of each trained span, counted from its sample's first token
+//   spans     {uint32 begin, end; uint64 speaker} of each trained span, counted from its sample's first token
 //   index     {uint64 first token, first span; uint32 trained tokens, label} of each sample, and one more after the last
 //   footer    counts, a checksum of each part and of itself             sizeof(TokenFileFooter)
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace muster::data {
 
-constexpr std::uint32_t token_file_version = 2;
+constexpr std::uint32_t token_file_version = 3;
 
 struct TokenFileStart {
   std::uint64_t magic = 0x314e454b4f54534dU;  // "MSTOKEN1"
@@ -30,7 +30,9 @@ struct TokenFileStart {
 
 struct TokenFileFooter {
   std::uint64_t samples = 0, tokens = 0, spans = 0, trained_tokens = 0;
+  std::uint64_t reply_tokens = 0;
   std::uint64_t cut = 0, dropped = 0, token_limit = 0, longest = 0, conversations = 0, split = 0;
+  std::uint64_t trajectories = 0, poor = 0, older = 0;
   std::uint64_t token_checksum = 0, span_checksum = 0, index_checksum = 0;
   std::uint64_t own_checksum = 0;  // of the start and of what stands before this
 };
@@ -57,7 +59,7 @@ class TokenFileWriter {
   ~TokenFileWriter();
 
   Result<void> add(const Sample& sample);
-  // Keeps from `told` what the samples do not show by themselves: cut, dropped, conversations, split.
+  // Keeps from `told` what the samples do not show by themselves: cut, dropped, conversations and what comes after it.
   Result<SampleCounts> commit(const SampleCounts& told);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* accepted =
-    R"(accepted: {"prompt", "completion"}, {"messages"}, {"instruction", "input", "output"} or {"text"})";
+    R"(accepted: {"prompt", "completion"}, {"messages"}, {"instruction", "input", "output"}, {"observations", "actions"} or {"text"})";
 
 struct Form {
   std::string_view name;
@@ -24,12 +24,13 @@ struct Form {
   std::vector<std::string_view> allowed;  // in addition
 };
 
-const std::array<Form, 4>& forms() {
-  static const std::array<Form, 4> table{{
+const std::array<Form, 5>& forms() {
+  static const std::array<Form, 5> table{{
       {"text", {"text"}, {}},
       {"prompt and completion", {"prompt", "completion"}, {}},
       {"messages", {"messages"}, {"tools", "documents", "template_variables"}},
       {"instruction and output", {"instruction", "output"}, {"input"}},
+      {"observations and actions", {"observations", "actions"}, {}},
   }};
   return table;
 }
@@ -144,6 +145,11 @@ Result<TrainingRow> parse_training_row(std::string_view json) {
   if (first == "messages") return conversation_of(*row);
   if (first == "prompt") return pair_of(*row);
   if (first == "instruction") return alpaca_of(*row);
+  if (first == "observations") {
+    auto trajectory = parse_trajectory(std::move(*row));
+    if (!trajectory) return trajectory.error();
+    return TrainingRow(std::move(*trajectory));
+  }
   auto text = text_of(*row, "text");
   if (!text) return text.error();
   return TrainingRow(TextRow{std::move(*text)});

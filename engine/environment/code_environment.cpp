@@ -49,10 +49,11 @@ class CodeSession final : public Session {
     step.info["passed"] = verdict->passed;
     step.info["total"] = verdict->total;
     step.done = verdict->kind == sandbox::VerdictKind::passed || left_ == 0;
-    if (step.done)
+    if (step.done) {
+      step.solved = verdict->kind == sandbox::VerdictKind::passed;
       step.reward = earned_;
-    else
-      step.messages.push_back({"user", reproach(*verdict)});
+    }
+    if (!step.done) step.messages.push_back({"user", reproach(*verdict)});
     return step;
   }
 

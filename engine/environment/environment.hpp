@@ -29,6 +29,7 @@ struct Step {
   std::vector<Message> messages = {};  // that the next answer answers; none where the episode is over
   std::optional<double> reward = 0;    // absent: unknown, which is not 0
   bool done = false;
+  std::optional<bool> solved = {};  // of a last step, where there is a right way to end
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
 };
 

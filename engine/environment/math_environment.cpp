@@ -34,6 +34,7 @@ class MathSession final : public Session {
     Step step;
     step.reward = (is_right ? 1 : 0) - (given ? 0 : 0.3) + (is_rewarded ? 0.2 : 0);
     step.done = true;
+    step.solved = is_right;
     step.info["correct"] = is_right;
     step.info["number"] = given ? Row(*given) : Row(nullptr);
     if (steps_count_) step.info["steps"] = is_rewarded;

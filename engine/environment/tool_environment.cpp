@@ -92,6 +92,7 @@ class ToolSession final : public Session {
     Step step;
     step.reward = 0.5 * correct + 0.3 * required_share() + 0.2 * early * correct;
     step.done = true;
+    step.solved = correct != 0;
     step.info["correct"] = correct != 0;
     step.info["required_tools_used"] = required_share();
     return step;

@@ -142,4 +142,16 @@ EvaluationResult Evaluation::measure() {
   return result;
 }
 
+Result<std::vector<wire::NamedNumber>> Evaluation::play() {
+  std::vector<wire::NamedNumber> numbers;
+  for (const auto& environment : environments_) {
+    const auto ranks = static_cast<std::int64_t>(place_.ranks.size());
+    ProgressSign sign(place_.tell, "playing episodes", (environment->episodes() + ranks - 1) / ranks);
+    const auto played = environment->play(place_.ranks, [&](std::int64_t done) { sign.give(done); });
+    if (!played) return played.error();
+    numbers.insert(numbers.end(), played->begin(), played->end());
+  }
+  return numbers;
+}
+
 }  // namespace muster::train

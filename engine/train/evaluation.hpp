@@ -11,6 +11,7 @@
 #include "train/dataset_visit.hpp"
 #include "train/objective_pass.hpp"
 #include "train/question_evaluation.hpp"
+#include "train/rollouts/episode_evaluation.hpp"
 #include "wire/event.hpp"
 
 namespace muster::train {
@@ -44,14 +45,17 @@ class Evaluation {
   static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place,
                                  std::unique_ptr<Objective> objective);
 
-  // Neither data nor questions.
-  bool empty() const { return !dataset_ && !questions_; }
+  // Neither data nor questions nor environments.
+  bool empty() const { return !dataset_ && !questions_ && environments_.empty(); }
+  void add(std::unique_ptr<EpisodeEvaluation> environment) { environments_.push_back(std::move(environment)); }
   const std::vector<Question>& questions() const { return questions_->questions(); }
   wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
   // Passes take this many units from now on.
   void take_at_once(std::int64_t units) { micro_batch_ = units; }
   // Each rank measures its share. All ranks call it together.
   EvaluationResult measure();
+  // Likewise episodes in all environments; their metrics.
+  Result<std::vector<wire::NamedNumber>> play();
 
  private:
   explicit Evaluation(EvaluationContext place) : place_(std::move(place)) {}
@@ -72,6 +76,7 @@ class Evaluation {
   data::StepTotals totals_;  // of the dataset
   std::unique_ptr<ObjectivePass> passes_;
   std::optional<QuestionEvaluation> questions_;
+  std::vector<std::unique_ptr<EpisodeEvaluation>> environments_;
 };
 
 }  // namespace muster::train

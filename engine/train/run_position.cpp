@@ -39,7 +39,7 @@ RunPosition position_of(const checkpoint::TrainingState& saved, const wire::Trai
   position.updates -= number_of(saved, "skipped");
   // The evaluation of the last step is repeated: a run that is finished shows what it has learnt.
   const checkpoint::StepNumbers* last = saved.last_steps.empty() ? nullptr : &saved.last_steps.back();
-  if (last && last->step == saved.step && saved.step < task.steps && (last->eval_loss || last->exact_match))
+  if (last && last->step == saved.step && saved.step < task.steps && (last->eval_loss || last->exact_match || last->eval_metrics))
     position.evaluated = saved.step;
   if (saved.loss_scale)
     position.scaler = optimizer::LossScaler(

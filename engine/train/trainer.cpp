@@ -42,6 +42,7 @@ class Loop final : public Trainer {
   Result<std::unique_ptr<Objective>> open_dataset();
   Result<std::unique_ptr<Objective>> open_prompts();
   Result<void> check_data(const data::Dataset& dataset) const;
+  Result<void> add_environments();
   Result<std::unique_ptr<Objective>> make_training_objective(const data::Dataset& dataset);
   Result<std::unique_ptr<Objective>> make_evaluation_objective();
   // Read from its file, or computed by the weights that the run begins with, and kept there.
@@ -99,7 +100,19 @@ Result<void> Loop::begin() {
                        std::move(*evaluated));
   if (!evaluation) return evaluation.error();
   evaluation_.emplace(std::move(*evaluation));
+  if (auto added = add_environments(); !added) return added;
   return fill();
+}
+
+Result<void> Loop::add_environments() {
+  const auto& episodes = task_.evaluation.episodes;
+  for (std::size_t i = 0; episodes && i < episodes->environments.size(); ++i) {
+    auto made = EpisodeEvaluation::make(*episodes, i, task_.evaluation.episode_rows[i],
+                                        {trained_->text(), trained_->model(), trained_->ops(), context_.seed});
+    if (!made) return made.error();
+    evaluation_->add(std::move(*made));
+  }
+  return {};
 }
 
 Result<std::unique_ptr<Objective>> Loop::open_dataset() {
@@ -132,6 +145,7 @@ Result<std::unique_ptr<Objective>> Loop::make_training_objective(const data::Dat
   if (!reference) return reference.error();
   return make_objective(task_.algorithm, {.preferences = task_.preferences,
                                           .reward_model = task_.reward_model,
+                                          .combined = task_.combined,
                                           .reference = std::move(*reference)});
 }
 
@@ -140,7 +154,8 @@ Result<std::unique_ptr<Objective>> Loop::make_evaluation_objective() {
     return make_objective(task_.algorithm, {.preferences = task_.preferences,
                                             .policy = task_.policy,
                                             .critic = task_.critic,
-                                            .reward_model = task_.reward_model});
+                                            .reward_model = task_.reward_model,
+                                            .combined = task_.combined});
   const auto dataset = data::Dataset::open(*task_.evaluation.data, data::Verification::structure);
   if (!dataset) return dataset.error();
   auto reference = reference_of(*dataset, task_.evaluation.reference);
@@ -290,6 +305,10 @@ Result<void> Loop::evaluate() {
   EvaluationResult result;
   try {
     result = evaluation_->measure();
+    const auto played = evaluation_->play();
+    if (!played) return played.error();
+    if (!played->empty() && !result.all.metrics) result.all.metrics.emplace();
+    if (!played->empty()) result.all.metrics->insert(result.all.metrics->end(), played->begin(), played->end());
   } catch (const c10::OutOfMemoryError&) {
     return Error{
         Error::Kind::refused,

@@ -68,18 +68,25 @@ Result<Source> source_of(const SweepRequest& request, const sweep::SweepFolder& 
 // What muster train measures is known beforehand; what an evaluation prints is not.
 Result<void> check_own_metric(const sweep::SweepSpec& spec) {
   std::vector<std::string> known{"final_loss"};
-  spec::RewardOptions every_reward;
-  for (const auto& [word, function] : spec::words(spec::RewardFunction())) every_reward.functions.push_back(function);
+  wire::TrainTask task;
+  task.reward.emplace();
+  for (const auto& [word, function] : spec::words(spec::RewardFunction())) task.reward->functions.push_back(function);
   const auto add = [&](const std::vector<std::string>& columns) {
     for (const std::string& column : columns)
       if (std::ranges::find(known, column) == known.end()) known.push_back(column);
   };
-  for (const auto& [word, algorithm] : spec::words(spec::Algorithm())) add(job::train_columns(algorithm, every_reward));
-  for (const auto& [word, kind] : spec::words(spec::EnvironmentKind())) {
-    spec::EnvironmentOptions environment;
-    environment.kind = kind;
-    add(job::train_columns(spec::Algorithm::grpo, {}, environment));
+  for (const auto& [word, algorithm] : spec::words(spec::Algorithm())) {
+    task.algorithm = algorithm;
+    add(job::train_columns(task));
   }
+  task.algorithm = spec::Algorithm::grpo;
+  for (const auto& [word, kind] : spec::words(spec::EnvironmentKind())) {
+    task.environment.emplace().kind = kind;
+    add(job::train_columns(task));
+  }
+  task = {};
+  task.combined.emplace();
+  add(job::train_columns(task));
   if (!spec.evaluate.empty() || std::ranges::find(known, spec.metric) != known.end()) return {};
   const auto meant = nearest(spec.metric, known);
   return Error{

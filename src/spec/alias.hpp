@@ -17,6 +17,7 @@ struct NeedlessKey {
   std::string_view key;
   std::string_view accepted;
   std::string_view reason;
+  bool others_are_read = false;  // other values are those of an alias
 };
 
 struct RefusedKey {

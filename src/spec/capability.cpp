@@ -15,7 +15,6 @@ constexpr std::array capabilities{
     CapabilityFacts{Capability::training, "training", true},
     CapabilityFacts{Capability::generation, "generation", true},
     CapabilityFacts{Capability::environments, "simulated environments", false},
-    CapabilityFacts{Capability::trajectories, "learning from trajectories", false},
     CapabilityFacts{Capability::value_guidance, "value-guided algorithms", false},
     CapabilityFacts{Capability::quantized_loading, "4- and 8-bit loading", true},
     CapabilityFacts{Capability::low_rank_adapters, "LoRA", true},

@@ -10,7 +10,6 @@ enum class Capability {
   training,
   generation,
   environments,
-  trajectories,
   value_guidance,
   quantized_loading,
   low_rank_adapters,

@@ -92,6 +92,14 @@ void find_schedule_contradictions(const TrainingSpec& training, const auto& repo
            "leave it out");
 }
 
+void find_imitation_contradictions(const RunSpec& spec, const auto& report) {
+  if (spec.sft.mode != SftMode::behavioral_cloning && spec.data.train_on == TrainedAnswers::last)
+    report("sft.mode", fmt::format("is {}, and data.train_on=last leaves everything but the last answers out", write(spec.sft.mode)),
+           "data.train_on=all");
+  if (spec.sft.mode == SftMode::combined && spec.sft.bc_weight == 0 && spec.sft.world_model_weight == 0)
+    report("sft.bc_weight", "is 0, and so is sft.world_model_weight: nothing would be learnt", "give one of them a weight");
+}
+
 void find_critic_contradictions(const RunSpec& spec, const PolicyOptions& policy, const auto& report) {
   const PpoSpec& ppo = spec.ppo;
   if (ppo.adaptive_kl_target && ppo.kl_coef == 0)
@@ -213,15 +221,17 @@ void find_environment_contradictions(const Schema& schema, const RunSpec& spec, 
                                      {"environment.max_result_tokens", {code, tool, debate}},
                                      {"environment.tool_role", {tool}},
                                      {"environment.timeout", {code, tool}},
-                                     {"environment.python", {code, tool}},
-                                     {"training.max_episode_length", {code, math, tool, debate}}};
+                                     {"environment.python", {code, tool}}};
+  std::vector<EnvironmentKind> played;
+  if (spec.environment.type) played.push_back(*spec.environment.type);
+  for (const EvaluationEnvironment& one : spec.environment.evaluations.list) played.push_back(one.type);
   for (const auto& [key, kinds] : settings) {
     const Field& field = *schema.find(key);
     if (field.write(spec) == field.fallback) continue;
-    if (!spec.environment.type)
+    if (played.empty())
       report(key, "is set, and environment.type is not", "environment.type=code, math, tool or debate, or leave it out");
-    else if (std::ranges::find(kinds, *spec.environment.type) == kinds.end())
-      report(key, fmt::format("is set, and environment.type is {}", write(*spec.environment.type)), "leave it out");
+    else if (std::ranges::find_first_of(kinds, played) == kinds.end())
+      report(key, fmt::format("is set, and environment.type is {}", write(played.front())), "leave it out");
   }
   if (spec.environment.type && spec.reward.functions)
     report("reward.functions", fmt::format("is set, and environment.type={} judges by itself", write(*spec.environment.type)),
@@ -312,6 +322,7 @@ std::vector<Problem> find_contradictions(const Schema& schema, const ResolvedSpe
     report("training.fp16", "is true, and so is training.bf16", "keep one of the two");
 
   find_schedule_contradictions(training, report);
+  find_imitation_contradictions(resolved.spec, report);
   find_preference_contradictions(dpo, report);
   find_policy_contradictions(resolved.spec, report);
   find_reward_contradictions(schema, resolved.spec, report);

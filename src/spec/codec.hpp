@@ -9,6 +9,7 @@
 
 #include "base/document.hpp"
 #include "base/result.hpp"
+#include "spec/environment/evaluation_environments.hpp"
 #include "spec/values.hpp"
 
 namespace muster::spec {

@@ -48,4 +48,25 @@ struct EnvironmentOptions {
   bool operator==(const EnvironmentOptions&) const = default;
 };
 
+// How answers of evaluated episodes are drawn.
+struct EpisodeDraws {
+  std::int64_t most_tokens = 256;  // of an episode, after its prompt
+  double temperature = 1;
+  double top_p = 1;
+  std::int64_t top_k = 0;
+  double min_p = 0;
+  std::vector<std::int64_t> stop_tokens = {};
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("most_tokens", self.most_tokens);
+    visit("temperature", self.temperature);
+    visit("top_p", self.top_p);
+    visit("top_k", self.top_k);
+    visit("min_p", self.min_p);
+    visit("stop_tokens", self.stop_tokens);
+  }
+  bool operator==(const EpisodeDraws&) const = default;
+};
+
 }  // namespace muster::spec

@@ -14,9 +14,30 @@ std::vector<Word<EnvironmentKind>> words(EnvironmentKind) {
 }
 
 std::optional<EnvironmentOptions> RunSpec::environment_options() const {
-  if (!environment.type) return std::nullopt;
+  return environment.type ? std::optional(options_of(*environment.type)) : std::nullopt;
+}
+
+EnvironmentOptions RunSpec::evaluation_environment(const EvaluationEnvironment& one) const {
+  EnvironmentOptions options = options_of(one.type);
+  options.turns = one.max_episode_length.value_or(options.turns);
+  options.attempts = one.max_attempts.value_or(options.attempts);
+  options.rounds = one.rounds.value_or(options.rounds);
+  options.steps_count = one.reward_steps.value_or(options.steps_count);
+  if (one.timeout) options.code_seconds = static_cast<std::int64_t>(std::ceil(*one.timeout));
+  options.scale = one.reward_scale.value_or(options.scale);
+  options.bias = one.reward_bias.value_or(options.bias);
+  if (one.reward_clip) options.clip = one.reward_clip;
+  return options;
+}
+
+EpisodeDraws RunSpec::episode_draws() const {
+  return {generation.max_new_tokens, generation.temperature, generation.top_p, generation.top_k, generation.min_p,
+          generation.stop_tokens};
+}
+
+EnvironmentOptions RunSpec::options_of(EnvironmentKind kind) const {
   EnvironmentOptions options;
-  options.kind = *environment.type;
+  options.kind = kind;
   options.turns = training.max_episode_length.value_or(usual_turns);
   options.attempts = environment.max_attempts;
   options.rounds = environment.rounds;

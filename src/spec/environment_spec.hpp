@@ -6,6 +6,7 @@
 #include <string>
 
 #include "spec/environment_options.hpp"
+#include "spec/environment/evaluation_environments.hpp"
 
 namespace muster::spec {
 
@@ -18,6 +19,7 @@ struct EnvironmentSpec {
   std::string tool_role = "tool";
   double timeout = 5;
   std::string python = "python3";
+  EvaluationEnvironments evaluations;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -37,6 +39,8 @@ struct EnvironmentSpec {
         .above(0)
         .at_most(86400);
     field("python", &EnvironmentSpec::python, "of code and tool: the Python that runs programs, a name or a path");
+    field("evaluations", &EnvironmentSpec::evaluations,
+          "what the model acts in where it is evaluated, whatever it is trained by; what a table leaves out is as above");
   }
 };
 

@@ -18,6 +18,9 @@ constexpr std::array<std::string_view, 6> of_judgements{
 // TRL's names. The last two are the least and the greatest of a step.
 constexpr std::array<std::string_view, 5> of_scores{"mean_reward", "accuracy", "margin", "min_reward", "max_reward"};
 
+// Guide 0's names: the mean losses of the two parts.
+constexpr std::array<std::string_view, 2> of_combined{"bc_loss", "world_model_loss"};
+
 // TRL's names.
 constexpr std::array<std::string_view, 5> of_policies{"kl", "clip_ratio/low_mean", "clip_ratio/high_mean",
                                                       "clip_ratio/region_mean",
@@ -86,6 +89,8 @@ std::span<const std::string_view> metrics_of_round(Algorithm algorithm) {
   if (algorithm == Algorithm::ppo) return of_rounds_with_critics;
   return samples_answers(algorithm) ? std::span<const std::string_view>(of_rounds) : std::span<const std::string_view>();
 }
+
+std::span<const std::string_view> metrics_of_combined() { return of_combined; }
 
 std::span<const std::string_view> metrics_of_earnings() {
   return std::span(of_rounds_with_critics).last<6>();

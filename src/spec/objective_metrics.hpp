@@ -12,6 +12,9 @@ namespace muster::spec {
 // that begin with "eval_".
 std::span<const std::string_view> metrics_beside_loss(Algorithm algorithm);
 
+// Beside the loss, where answers of conversations and replies to them are both learnt.
+std::span<const std::string_view> metrics_of_combined();
+
 // The last of metrics_of_round where a critic is trained: TRL's names.
 std::span<const std::string_view> metrics_of_earnings();
 

@@ -98,6 +98,7 @@ const std::vector<Row>& reader_table() {
       {"reward.bias", {train, collect}},
       {"reward.clip", {train, collect}},
       {"environment.", {train, collect}},
+      {"environment.evaluations", {train}},
       {"training.max_episode_length", {train, collect}},
       {"training.batch_size", plans_of_training},
       {"training.num_rollouts_per_iteration", plans_of_training},
@@ -180,7 +181,7 @@ bool passes_over(Command command, std::string_view key) {
 // Training by a model's own answers draws them as muster generate does.
 bool draws_by(std::string_view key, const RunSpec& spec) {
   return key.starts_with("generation.") && key != "generation.samples" && key != "generation.sequence_length" &&
-         samples_answers(spec.training.algorithm);
+         (samples_answers(spec.training.algorithm) || !spec.environment.evaluations.list.empty());
 }
 
 // A section that is named after an algorithm is that one's alone.

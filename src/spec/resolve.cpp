@@ -104,7 +104,7 @@ class Resolver {
         return;
       }
     for (const NeedlessKey& needless : needless_keys())
-      if (needless.key == key) return pass_over(needless, value, origin);
+      if (needless.key == key && (!needless.others_are_read || fits(needless, value))) return pass_over(needless, value, origin);
     const std::string known(canonical_key(key));
     if (known != key) note_once(fmt::format("{} is read as {}", key, known));
     if (schema_.find(known) == nullptr)
@@ -113,21 +113,28 @@ class Resolver {
       set(known, value, origin);
   }
 
-  void pass_over(const NeedlessKey& needless, const Node& value, const Origin& origin) {
-    const bool says_nothing =
-        value.kind == Node::Kind::null || (value.kind == Node::Kind::scalar && (value.text == "null" || value.text == "None"));
+  static bool says_nothing(const Node& value) {
+    return value.kind == Node::Kind::null || (value.kind == Node::Kind::scalar && (value.text == "null" || value.text == "None")) ||
+           (value.kind == Node::Kind::table && value.entries.empty());
+  }
+  static bool fits(const NeedlessKey& needless, const Node& value) {
     const std::vector<std::string> accepted = split(needless.accepted, '|');
-    const bool fits = needless.accepted.empty() || says_nothing ||
-                      (value.kind == Node::Kind::scalar && std::ranges::find(accepted, to_lower(value.text)) != accepted.end());
-    if (!fits)
+    return needless.accepted.empty() || says_nothing(value) ||
+           (value.kind == Node::Kind::scalar && std::ranges::find(accepted, to_lower(value.text)) != accepted.end());
+  }
+
+  void pass_over(const NeedlessKey& needless, const Node& value, const Origin& origin) {
+    const std::vector<std::string> accepted = split(needless.accepted, '|');
+    if (!fits(needless, value))
       problems_.push_back({origin.where, fmt::format("{} is {}: {}", needless.key, describe(value), needless.reason),
                            fmt::format("leave it out, or write {}", accepted.front())});
-    else if (!says_nothing)
+    else if (!says_nothing(value))
       note_once(fmt::format("{} changes nothing: {}", needless.key, needless.reason));
   }
 
   void set(const std::string& key, const Node& value, const Origin& origin) {
     if (!set_in_this_source_.insert(key).second) {
+      if (says_the_same(key, value)) return;
       problems_.push_back({origin.where,
                            fmt::format("{} is set a second time (first by {})", key, resolved_.origins[key].where),
                            "keep one"});
@@ -136,6 +143,13 @@ class Resolver {
     const auto done = schema_.find(key)->read(resolved_.spec, value);
     if (!done) problems_.push_back({origin.where, fmt::format("{} {}", key, done.error().what), done.error().remedy});
     resolved_.origins[key] = origin;
+  }
+
+  // Guide 0's files name some values in two sections.
+  bool says_the_same(const std::string& key, const Node& value) const {
+    RunSpec other = resolved_.spec;
+    const Field& field = *schema_.find(key);
+    return field.read(other, value) && field.write(other) == field.write(resolved_.spec);
   }
 
   void report_unknown(const std::string& key, const Origin& origin) {

@@ -100,10 +100,9 @@ struct DistributedSpec {
           "hybrid_shard: consecutive ranks that hold one copy together; not set: those of one host")
         .in("ranks")
         .at_least(2);
-    field("zero_stage", &DistributedSpec::zero_stage, "DeepSpeed's stage")
+    field("zero_stage", &DistributedSpec::zero_stage, "DeepSpeed's stage; with another strategy it changes nothing")
         .at_least(0)
-        .at_most(3)
-        .needs(Capability::deepspeed);
+        .at_most(3);
     field("deepspeed_config", &DistributedSpec::deepspeed_config, "DeepSpeed's own configuration file")
         .needs(Capability::deepspeed);
     field("tensor_parallel", &DistributedSpec::tensor_parallel, "GPUs that share each matrix")
@@ -271,6 +270,7 @@ struct TrainingSpec {
   std::optional<std::int64_t> save_every;
   std::optional<std::int64_t> eval_steps;
   std::optional<std::int64_t> eval_every;
+  std::int64_t eval_episodes = 10;
   std::int64_t logging_steps = 1;
   std::int64_t dataloader_num_workers = 2;
   bool dataloader_pin_memory = true;
@@ -354,6 +354,10 @@ struct TrainingSpec {
     field("eval_steps", &TrainingSpec::eval_steps, "steps between evaluations; not set: only at the end").at_least(1);
     field("eval_every", &TrainingSpec::eval_every,
           "the same in rounds of sampling, or, where nothing is sampled, in passes over the data")
+        .at_least(1);
+    field("eval_episodes", &TrainingSpec::eval_episodes,
+          "of environment.evaluations: episodes that are played in each of them")
+        .in("episodes")
         .at_least(1);
     field("logging_steps", &TrainingSpec::logging_steps, "steps between printed lines").at_least(1);
     field("dataloader_num_workers", &TrainingSpec::dataloader_num_workers, "threads that prepare batches").at_least(0);
@@ -516,6 +520,11 @@ struct RunSpec {
   std::optional<RewardOptions> reward_options() const;
   // What the model acts in; absent: environment.type is not set.
   std::optional<EnvironmentOptions> environment_options() const;
+  // Likewise where it is evaluated, and how it answers there.
+  EnvironmentOptions evaluation_environment(const EvaluationEnvironment& one) const;
+  EpisodeDraws episode_draws() const;
+
+  EnvironmentOptions options_of(EnvironmentKind kind) const;
 
   ExperimentSpec experiment;
   DistributedSpec distributed;

@@ -8,4 +8,12 @@ std::vector<Word<SftMode>> words(SftMode) {
           {"combined", SftMode::combined}};
 }
 
+std::optional<CombinedOptions> SftSpec::combined() const {
+  return mode == SftMode::combined ? std::optional(CombinedOptions{bc_weight, world_model_weight}) : std::nullopt;
+}
+
+TrajectoryChoice SftSpec::trajectories() const {
+  return {filter_low_reward ? std::optional(min_reward_threshold) : std::nullopt, max_trajectories};
+}
+
 }  // namespace muster::spec

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spec/adapter_options.hpp"
 #include "spec/computed_types.hpp"
@@ -16,6 +17,7 @@
 #include "spec/preference_options.hpp"
 #include "spec/reward_model_options.hpp"
 #include "spec/reward_options.hpp"
+#include "spec/sft_options.hpp"
 #include "spec/values.hpp"
 #include "spec/weight_options.hpp"
 #include "wire/field_marks.hpp"
@@ -68,6 +70,33 @@ struct OptimizerOptions {
   bool operator==(const OptimizerOptions&) const = default;
 };
 
+// An environment that the model is evaluated in, by the name that its metrics begin with.
+struct EvaluatedEnvironment {
+  std::string name;
+  spec::EnvironmentOptions options;
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("name", self.name);
+    visit("options", self.options);
+  }
+  bool operator==(const EvaluatedEnvironment&) const = default;
+};
+
+struct EpisodeEvaluations {
+  std::vector<EvaluatedEnvironment> environments;
+  std::int64_t episodes = 10;  // in each of them
+  spec::EpisodeDraws draws;
+
+  template <class Self, class Visit>
+  static void describe(Self& self, Visit&& visit) {
+    visit("environments", self.environments);
+    visit("episodes", self.episodes);
+    visit("draws", self.draws);
+  }
+  bool operator==(const EpisodeEvaluations&) const = default;
+};
+
 // What is evaluated during the training, and when.
 struct EvaluationOptions {
   std::optional<std::string> data;       // prepared tokens, for the loss
@@ -75,6 +104,8 @@ struct EvaluationOptions {
   std::optional<std::int64_t> every;     // steps; absent: only at the end
   std::int64_t samples = 3;              // answers that are shown
   std::optional<std::string> reference;  // as TrainTask::reference, of this data
+  std::optional<EpisodeEvaluations> episodes;  // absent: none are played
+  std::vector<std::string> episode_rows;       // for each environment a file of what its rows open with
 
   template <class Self, class Visit>
   static void describe(Self& self, Visit&& visit) {
@@ -83,6 +114,8 @@ struct EvaluationOptions {
     visit("every", self.every, agreed("training.eval_steps"));
     visit("samples", self.samples, own);
     visit("reference", self.reference, own);
+    visit("episodes", self.episodes, agreed("environment.evaluations, training.eval_episodes or generation"));
+    visit("episode_rows", self.episode_rows, own);
   }
   bool operator==(const EvaluationOptions&) const = default;
 };
@@ -107,6 +140,7 @@ struct TrainTask {
   // A head for scores that is trained, and that the model's files do not have: it begins from random numbers.
   std::optional<spec::ScoreHead> fresh_head;
   std::optional<std::string> value_head;  // the file that this head begins from instead (spec/model/value_head_file.hpp)
+  std::optional<spec::CombinedOptions> combined;  // absent: all trained tokens count the same
   std::optional<spec::PreferenceOptions> preferences;  // absent: none are learnt from
   std::optional<spec::RewardModelOptions> reward_model;  // absent: no scores are learnt
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
@@ -157,6 +191,7 @@ struct TrainTask {
     visit("adapter", self.adapter, agreed_presence("model.adapters"));
     visit("fresh_head", self.fresh_head, agreed("training.algorithm"), of_identity_if_there);
     visit("value_head", self.value_head, agreed_presence("value_head.safetensors beside the model"));
+    visit("combined", self.combined, agreed("sft"), of_identity_if_there);
     visit("preferences", self.preferences, agreed("dpo, simpo, orpo or kto"), of_identity_if_there);
     visit("reward_model", self.reward_model, agreed("reward_model"), of_identity_if_there);
     visit("policy", self.policy, agreed("grpo, rloo, ppo or generation"), of_identity_if_there);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "train/objectives/actor_critic.hpp"
+#include "train/objectives/combined.hpp"
 #include "train/objectives/kto.hpp"
 #include "train/objectives/policy_objective.hpp"
 #include "train/objectives/preference_objective.hpp"
@@ -19,8 +20,12 @@ struct ObjectiveRow {
   std::unique_ptr<Objective> (*make)(const ObjectiveOptions&);
 };
 
+std::unique_ptr<Objective> make_imitation(const ObjectiveOptions& options) {
+  return options.combined ? make_combined(*options.combined) : make_supervised();
+}
+
 constexpr std::array objective_table{
-    ObjectiveRow{spec::Algorithm::sft, [](const ObjectiveOptions&) { return make_supervised(); }},
+    ObjectiveRow{spec::Algorithm::sft, make_imitation},
     ObjectiveRow{spec::Algorithm::dpo, make_dpo},
     ObjectiveRow{spec::Algorithm::simpo, make_simpo},
     ObjectiveRow{spec::Algorithm::orpo, make_orpo},

@@ -7,6 +7,7 @@
 #include "spec/policy_options.hpp"
 #include "spec/preference_options.hpp"
 #include "spec/reward_model_options.hpp"
+#include "spec/sft_options.hpp"
 #include "train/objectives/objective.hpp"
 
 namespace muster::train {
@@ -17,6 +18,7 @@ struct ObjectiveOptions {
   std::optional<spec::PolicyOptions> policy = {};
   std::optional<spec::CriticOptions> critic = {};
   std::optional<spec::RewardModelOptions> reward_model = {};
+  std::optional<spec::CombinedOptions> combined = {};
   std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none
 };
 

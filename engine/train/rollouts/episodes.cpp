@@ -70,6 +70,7 @@ Result<void> Episodes::advance(Episode& episode, generate::Completion given) con
   const bool is_whole = given.finish == generate::Finish::stop;
   const environment::Step step = episode.session->step(answer_text(given.tokens));
   rollout.turn_rewards.push_back(step.reward);
+  if (step.done) rollout.solved = step.solved;
   episode.is_live = false;
   rollout.ended = step.done && is_whole;
   if (step.done) return {};
@@ -79,6 +80,7 @@ Result<void> Episodes::advance(Episode& episode, generate::Completion given) con
     episode.is_live = *appended;
     if (episode.is_live) return {};
   }
+  if (options_.kind != spec::EnvironmentKind::debate) rollout.solved = false;
   const auto more = episode.session->end_early();
   std::optional<double>& last = rollout.turn_rewards.back();
   last = last && more ? std::optional(*last + *more) : std::nullopt;

@@ -27,6 +27,7 @@ struct Rollout {
   std::vector<float> values = {};             // that were expected from each of them on; empty: nothing was
   // With an end token, which is its last one; of an episode, with the last answer that the environment waited for.
   bool ended = false;
+  std::optional<bool> solved = {};  // of an episode, where that can be said
   std::vector<std::optional<double>> turn_rewards = {};  // of an episode, by answer
   std::optional<double> reward = {};
   std::vector<std::optional<double>> parts = {};  // of the reward, by function

@@ -38,7 +38,7 @@ Result<CollectPlan> plan_collection(host::Host& host, const CollectRequest& requ
   const auto text = chat::read_model_text(named.tokenizer.value_or(*named.path), spec::model_search_from_environment());
   if (!text) return text.error();
   made.has_template = text->has_chat_template();
-  auto rows = read_episodes(spec, *text);
+  auto rows = read_episodes(spec, source_of_episodes(spec), *text);
   if (!rows) return rows.error();
   for (data::RowPrompt& row : *rows) made.rows.push_back(std::move(row.row));
   return made;

@@ -14,12 +14,14 @@ namespace {
 
 constexpr std::size_t most_bad_rows = 10;
 
-Result<std::vector<data::RowPrompt>> rows_of(const spec::RunSpec& spec, const chat::ModelText& text) {
-  if (*spec.data.path != data::arithmetic_name) return data::whole_rows(*spec.data.path, text);
+Result<std::vector<data::RowPrompt>> rows_of(const spec::RunSpec& spec, const EpisodeSource& source,
+                                             const chat::ModelText& text) {
+  if (source.rows != data::arithmetic_name) return data::whole_rows(source.rows, text);
   const auto made = data::arithmetic_questions(arithmetic_settings(spec));
   if (!made) return made.error();
   std::vector<data::RowPrompt> rows;
-  for (const auto& [prompt, answer] : made->training) {
+  const bool held_out = source.held_out && !made->held_out.empty();
+  for (const auto& [prompt, answer] : held_out ? made->held_out : made->training) {
     data::RowPrompt& row = rows.emplace_back();
     row.row = nlohmann::ordered_json{{"prompt", prompt}, {"answer", answer}}.dump();
   }
@@ -38,13 +40,30 @@ Result<void> check_template(const spec::EnvironmentOptions& options, const chat:
 
 }  // namespace
 
-Result<std::vector<data::RowPrompt>> read_episodes(const spec::RunSpec& spec, const chat::ModelText& text) {
-  const spec::EnvironmentOptions options = *spec.environment_options();
+EpisodeSource source_of_episodes(const spec::RunSpec& spec) { return {*spec.environment_options(), *spec.data.path}; }
+
+Result<void> check_room(const std::vector<data::RowPrompt>& rows, const chat::ModelText& text, std::int64_t most_tokens) {
+  std::vector<Problem> problems;
+  for (const data::RowPrompt& row : rows) {
+    const auto tokens = row.rendered ? text.encode_rendered(row.prompt) : text.encode(row.prompt);
+    if (!tokens) return tokens.error();
+    if (std::ssize(*tokens) >= most_tokens && problems.size() < most_bad_rows)
+      problems.push_back({row.where,
+                          fmt::format("its prompt has {} tokens, and prompt and answer together may have {}",
+                                      std::ssize(*tokens), most_tokens),
+                          "shorten it, or raise training.sequence_length as far as the model allows"});
+  }
+  return problems.empty() ? Result<void>() : to_error(problems);
+}
+
+Result<std::vector<data::RowPrompt>> read_episodes(const spec::RunSpec& spec, const EpisodeSource& source,
+                                                   const chat::ModelText& text) {
+  const spec::EnvironmentOptions& options = source.environment;
   const auto environment = environment::make_environment(options);
   if (!environment) return environment.error();
   if (options.turns > 1)
     if (auto checked = check_template(options, text); !checked) return checked.error();
-  auto rows = rows_of(spec, text);
+  auto rows = rows_of(spec, source, text);
   if (!rows) return rows.error();
   std::vector<Problem> problems;
   for (std::size_t i = 0; i < rows->size() && problems.size() < most_bad_rows; ++i) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_problems = 10;
 
 Result<std::vector<data::RowPrompt>> read_prompts(const spec::RunSpec& spec, const chat::ModelText& text) {
-  if (spec.environment.type) return read_episodes(spec, text);
+  if (spec.environment.type) return read_episodes(spec, source_of_episodes(spec), text);
   if (*spec.data.path != data::arithmetic_name) return data::prompts_of_rows(*spec.data.path, text);
   const auto made = data::arithmetic_questions(arithmetic_settings(spec));
   if (!made) return made.error();
@@ -68,27 +68,21 @@ Result<void> check_code_tests(const std::vector<data::RowPrompt>& prompts, const
 
 Result<data::SampleCounts> count(const std::vector<data::RowPrompt>& prompts, const chat::ModelText& text,
                                  std::int64_t longest) {
+  if (auto fits = check_room(prompts, text, longest); !fits) return fits.error();
   data::SampleCounts counts;
-  std::vector<Problem> problems;
   for (const data::RowPrompt& prompt : prompts) {
     const auto tokens = prompt.rendered ? text.encode_rendered(prompt.prompt) : text.encode(prompt.prompt);
     if (!tokens) return tokens.error();
     ++counts.samples;
     counts.tokens += std::ssize(*tokens);
     counts.longest = std::max(counts.longest, std::ssize(*tokens));
-    if (std::ssize(*tokens) >= longest && problems.size() < most_problems)
-      problems.push_back({prompt.where,
-                          fmt::format("its prompt has {} tokens, and prompt and answer together may have {}",
-                                      std::ssize(*tokens), longest),
-                          "shorten it, or raise training.sequence_length as far as the model allows"});
   }
-  if (!problems.empty()) return to_error(problems);
   return counts;
 }
 
 Result<std::optional<std::filesystem::path>> keep_evaluation(const spec::RunSpec& spec, const chat::ModelText& text,
                                                              const std::filesystem::path& cache) {
-  if (!spec.data.eval_path) return std::optional<std::filesystem::path>();
+  if (!spec.data.eval_path || spec.environment.type) return std::optional<std::filesystem::path>();
   auto prompts = data::prompts_of_rows(*spec.data.eval_path, text);
   if (!prompts) return prompts.error();
   for (data::RowPrompt& prompt : *prompts) {
@@ -110,9 +104,9 @@ Result<PromptData> prepare_prompts(const spec::RunSpec& spec, const std::optiona
                                    std::int64_t longest) {
   const auto prompts = read_prompts(spec, text);
   if (!prompts) return prompts.error();
-  if (spec.environment.type && spec.data.eval_path)
+  if (spec.environment.type && spec.data.eval_path && spec.environment.evaluations.list.empty())
     return bad_input("data.eval_path is evaluated by exact match, and environment.type judges otherwise",
-                     "leave data.eval_path out; muster collect plays episodes of other rows with the trained model");
+                     "leave data.eval_path out, or name what its rows are played in, as in environment.evaluations=[{type: math}]");
   if (const auto rewards = spec.reward_options()) {
     if (auto checked = check_answers(*prompts, *rewards); !checked) return checked.error();
     if (auto checked = check_code_tests(*prompts, *rewards); !checked) return checked.error();

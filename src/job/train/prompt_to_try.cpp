@@ -61,6 +61,7 @@ std::string prompt_of(const data::TrainingRow& row) {
   }
   if (const auto* conversation = std::get_if<data::ConversationRow>(&row))
     return first_question(conversation->conversation.messages);
+  if (const auto* trajectory = std::get_if<data::TrajectoryRow>(&row)) return beginning_of(trajectory->text_before(0));
   return beginning_of(std::get<data::TextRow>(row).text);
 }
 

@@ -211,7 +211,7 @@ Result<Run::Beginning> Run::begin_at(const checkpoint::TrainingCheckpoint& found
 // missing come from there.
 Result<store::RunRecorder> Run::open_recorder(const Beginning& beginning) {
   const auto now = std::chrono::system_clock::now();
-  auto recorder = store::RunRecorder::begin(*folder_, train_columns(plan_.task().algorithm, plan_.task().reward, plan_.task().environment), now,
+  auto recorder = store::RunRecorder::begin(*folder_, train_columns(plan_.task()), now,
                                             beginning.step);
   if (!recorder) return recorder;
   recorder->wait_when_full({plan_.task().disk_patience, listener_.note});

@@ -43,22 +43,28 @@ void add_metrics(const std::optional<std::vector<wire::NamedNumber>>& metrics, s
 
 }  // namespace
 
-std::vector<std::string> train_columns(spec::Algorithm algorithm, const std::optional<spec::RewardOptions>& reward,
-                                       const std::optional<spec::EnvironmentOptions>& environment) {
+std::vector<std::string> train_columns(const wire::TrainTask& task) {
   std::vector<std::string> names{"loss",  "learning_rate",     "gradient_norm", "tokens",     "seconds",
                                  "epoch", "tokens_per_second", "eval_loss",     "exact_match"};
-  for (const std::string_view metric : spec::metrics_of_round(algorithm)) names.emplace_back(metric);
-  if (reward && spec::samples_answers(algorithm))
-    for (const spec::RewardFunction function : reward->functions)
+  for (const std::string_view metric : spec::metrics_of_round(task.algorithm)) names.emplace_back(metric);
+  const bool samples = spec::samples_answers(task.algorithm);
+  if (task.reward && samples)
+    for (const spec::RewardFunction function : task.reward->functions)
       for (const char* number : {"mean", "std"}) names.push_back(fmt::format("rewards/{}/{}", spec::write(function), number));
-  if (environment) {
+  if (task.environment) {
     for (const char* number : {"mean", "std"})
-      names.push_back(fmt::format("rewards/{}/{}", spec::write(environment->kind), number));
+      names.push_back(fmt::format("rewards/{}/{}", spec::write(task.environment->kind), number));
     names.emplace_back(spec::turns_metric);
   }
-  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.emplace_back(metric);
-  if (spec::samples_answers(algorithm)) return names;  // evaluated by exact match alone
-  for (const std::string_view metric : spec::metrics_beside_loss(algorithm)) names.push_back(fmt::format("eval_{}", metric));
+  const auto beside = task.combined ? spec::metrics_of_combined() : spec::metrics_beside_loss(task.algorithm);
+  for (const std::string_view metric : beside) names.emplace_back(metric);
+  if (const auto& episodes = task.evaluation.episodes)
+    for (const wire::EvaluatedEnvironment& environment : episodes->environments) {
+      names.push_back(environment.name + "/reward");
+      if (environment.options.kind != spec::EnvironmentKind::debate) names.push_back(environment.name + "/success");
+    }
+  if (samples) return names;  // there is no loss of evaluations
+  for (const std::string_view metric : beside) names.push_back(fmt::format("eval_{}", metric));
   return names;
 }
 

@@ -13,8 +13,7 @@
 namespace muster::job {
 
 // The columns of a training run's metrics.csv except step.
-std::vector<std::string> train_columns(spec::Algorithm algorithm, const std::optional<spec::RewardOptions>& reward,
-                                       const std::optional<spec::EnvironmentOptions>& environment = {});
+std::vector<std::string> train_columns(const wire::TrainTask& task);
 
 // What is known about a run so far, over all attempts.
 struct TrainRecord {

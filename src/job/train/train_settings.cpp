@@ -17,6 +17,8 @@ class Settling {
   explicit Settling(spec::ResolvedSpec given) : resolved_(std::move(given)), spec_(resolved_.spec) {}
 
   Result<spec::ResolvedSpec> settle() {
+    pass_over_stage();
+    take_environments();
     take_defaults_of_preferences();
     take_defaults_of_policies();
     if (spec::samples_answers(spec_.training.algorithm))
@@ -25,7 +27,7 @@ class Settling {
       take_builtin_job();
     take_mini_batches();
     if (auto taken = take_model_name(spec_.model); !taken) return taken.error();
-    problems_ = missing_capabilities(spec::Schema(), resolved_);
+    for (Problem& problem : missing_capabilities(spec::Schema(), resolved_)) problems_.push_back(std::move(problem));
     check_names();
     check_device_map();
     check_algorithm();
@@ -43,6 +45,60 @@ class Settling {
     const auto found = resolved_.origins.find(key);
     problems_.push_back(
         {found == resolved_.origins.end() ? "" : found->second.where, std::move(what), std::move(remedy)});
+  }
+
+  void note(std::string text) { resolved_.notes.push_back(std::move(text)); }
+
+  void pass_over_stage() {
+    if (spec_.distributed.zero_stage && spec_.distributed.strategy != spec::Strategy::deepspeed)
+      note(fmt::format("distributed.zero_stage changes nothing: it is DeepSpeed's, and distributed.strategy is {}",
+                       spec::write(spec_.distributed.strategy)));
+  }
+
+  // What is said about environments and has no part in this training; guide 0's files have all of it, whatever is trained by.
+  void take_environments() {
+    auto& environment = spec_.environment;
+    for (const std::string& key : environment.evaluations.passed_over)
+      note(fmt::format("environment.evaluations: {} changes nothing: problems are the rows of its data", key));
+    if (spec::samples_answers(spec_.training.algorithm))
+      take_only_environment();
+    else if (environment.type)
+      note(fmt::format("environment.type={} changes nothing: {} learns from data, not from what a model does; "
+                       "environment.evaluations say what it is evaluated in",
+                       spec::write(*environment.type), spec::write(spec_.training.algorithm)));
+    if (spec_.training.max_episode_length && !environment.type && environment.evaluations.list.empty())
+      note("training.max_episode_length changes nothing: there is no environment");
+  }
+
+  // Where nothing judges but the environments of evaluations, as in guide 0's files, they are what is trained in as well.
+  void take_only_environment() {
+    const auto& list = spec_.environment.evaluations.list;
+    if (list.empty() || spec_.environment.type || spec_.reward.functions) return;
+    const auto apart_from_data = [](spec::EvaluationEnvironment one) {
+      one.data.reset();
+      return one;
+    };
+    for (const spec::EvaluationEnvironment& one : list)
+      if (apart_from_data(one) != apart_from_data(list.front())) {
+        report("environment.evaluations", "the environments differ, and nothing says which of them is trained in",
+               "environment.type (policy_env.env_type) names it");
+        return;
+      }
+    const spec::EvaluationEnvironment& first = list.front();
+    const auto take = [](const auto& given, auto& value) {
+      if (given) value = *given;
+    };
+    spec_.environment.type = first.type;
+    take(first.max_attempts, spec_.environment.max_attempts);
+    take(first.rounds, spec_.environment.rounds);
+    take(first.reward_steps, spec_.environment.reward_steps);
+    take(first.timeout, spec_.environment.timeout);
+    take(first.reward_scale, spec_.reward.scale);
+    take(first.reward_bias, spec_.reward.bias);
+    if (first.reward_clip) spec_.reward.clip = first.reward_clip;
+    if (first.max_episode_length) spec_.training.max_episode_length = first.max_episode_length;
+    if (!spec_.data.path) spec_.data.path = first.data;
+    note(fmt::format("trained in {}, the environment of its evaluations: no other is named", spec::write(first.type)));
   }
 
   // TRL's rate, and no dropout: the policy is compared with what its weights say.
@@ -165,9 +221,6 @@ class Settling {
 
   void check_rewards() {
     const auto policy = spec_.policy_options();
-    if (spec_.environment.type && !policy)
-      report("environment.type", fmt::format("{} learns from data, not from what a model does", spec::write(spec_.training.algorithm)),
-             "training.algorithm=grpo or rloo, or leave it out");
     if (!policy) return;
     if (spec_.training.packing)
       report("training.packing", "sampled answers are not packed with others",

@@ -79,9 +79,15 @@ BLOCKS: dict[str, Block] = {
         ("train", "--config", "{blocks}/guide0_dpo.yaml", *SMALL, "training.sequence_length=64", "--dry-run", "--json"), gpus=1,
         plan={"fits": True, "strategy": "single", "gpus": [0]},
     ),  # fmt: skip
-    "0 learning from trajectories": refused(
-        "train", "--config", "{blocks}/guide0_sft.yaml",
-        says=("sft.mode: combined needs learning from trajectories, which this version of muster does not have yet",),
+    "0 learning from trajectories": Block(
+        ("train", "--config", "{blocks}/guide0_sft.yaml", "-m", "{model}", "model.init=random", "data.path=trajectories.jsonl",
+         "training.num_epochs=1", "training.batch_size=2", "training.sequence_length=200", "--device", "cpu"),
+        says=("1 trajectory left out", "sft.collect_every changes nothing"),
+    ),  # fmt: skip
+    # Run for real, by each of its algorithms, in tests/command/train/test_evaluated_environments.py.
+    "0 the whole file of a run": Block(
+        ("train", "--config", "{blocks}/guide0_whole_file.yaml", *SMALL, "environment.evaluations=[{type: math}]", "--dry-run", "--json"),
+        gpus=1, plan={"fits": True, "gpus": [0]},
     ),  # fmt: skip
     "0 distributed PPO": planned(
         "--config", "{blocks}/guide0_ddp_four_gpus.yaml", *SMALL, "training.algorithm=ppo", "reward.functions=exact",

@@ -11,10 +11,10 @@ def test_train_without_settings_is_the_builtin_job(muster, tmp_path):
 
 
 def test_train_names_later_settings_and_never_ignores_them(muster, tmp_path):
-    (tmp_path / "run.yaml").write_text("distributed:\n  zero_stage: 3\nmodel:\n  use_lora: true\n")
+    (tmp_path / "run.yaml").write_text("distributed:\n  deepspeed_config: a.json\nmodel:\n  use_lora: true\n")
     result = muster("train", "--config", "run.yaml", "backend=mpi")
     assert result.returncode == 2
-    for part in ("run.yaml:2:3: distributed.zero_stage: 3 needs DeepSpeed", "distributed.backend: mpi needs MPI"):
+    for part in ("run.yaml:2:3: distributed.deepspeed_config: \"a.json\" needs DeepSpeed", "distributed.backend: mpi needs MPI"):
         assert part in result.stderr
     assert "model.use_lora" not in result.stderr
 

@@ -32,6 +32,7 @@ def desk(muster, small_model, tmp_path):
     shutil.copytree(FIXTURES, tmp_path / "blocks")
     (tmp_path / "prompts.txt").write_text("1+1=\n2+2=\n")
     (tmp_path / "train.py").write_text(SCRIPT)
+    shutil.copy(FIXTURES.parents[4] / "examples/trajectories.jsonl", tmp_path)
     muster.environment["MUSTER_CACHE"] = str(small_model.parents[1])
     muster.environment["MUSTER_STATE"] = str(tmp_path / "state")
     muster.inventory("gpus: []\n")

@@ -106,9 +106,14 @@ def test_mistakes_are_told_before_anything_starts(classroom, rows, settings, wor
     assert run.code == 2 and words in run.text, run.text
 
 
-def test_what_learns_from_data_needs_no_environment(classroom, rows):
-    run = classroom.start(classroom.model("llama-tied"), rows, algorithm="dpo", **{"environment.type": "math"})
-    assert run.code == 2 and "dpo learns from data" in run.text, run.text
+def train_pairs(classroom, data, **settings):
+    return classroom.train(classroom.model("llama-tied"), data, algorithm="dpo", max_steps=1, batch_size=4, sequence_length=64, **settings)
+
+
+def test_what_learns_from_data_needs_no_environment(classroom):
+    data = classroom.data([{"prompt": row["prompt"], "chosen": row["completion"], "rejected": " no"} for row in train_runs.pairs(4)])
+    run = train_pairs(classroom, data, **{"environment.type": "math"})
+    assert "environment.type=math changes nothing: dpo learns from data" in run.text
 
 
 @pytest.mark.parametrize("kind, row, words", [

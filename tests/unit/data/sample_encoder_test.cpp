@@ -22,7 +22,7 @@ EncodedSamples encoded(const chat::ModelText& text, const std::string& json, std
                        spec::TrainedAnswers which = spec::TrainedAnswers::all) {
   EncodedSamples out;
   const auto row = parse_training_row(json).value();
-  EXPECT_TRUE(SampleEncoder::make(text, length, which)->encode(row, out));
+  EXPECT_TRUE(SampleEncoder::make(text, length, {which})->encode(row, out));
   return out;
 }
 

@@ -51,6 +51,8 @@ const Words reward_program{"training.algorithm=grpo", "reward.functions=[program
 const Words mathematics{"training.algorithm=grpo", "environment.type=math"};
 const Words debates{"training.algorithm=grpo", "environment.type=debate"};
 const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/tested.jsonl"};
+const Words played{"data.path={folder}/played.jsonl"}, learnt_twice{"data.path={folder}/played.jsonl", "sft.mode=combined"};
+const Words chosen{"data.path={folder}/played.jsonl", "sft.filter_low_reward=true"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -84,6 +86,12 @@ const std::vector<Sample> samples{
     {"model.use_rslora", "true", adapters},
     {"model.use_dora", "true", adapters},
     {"model.modules_to_save", "[norm]", adapters},
+    {"sft.mode", "world_model", played},
+    {"sft.bc_weight", "0.75", learnt_twice},
+    {"sft.world_model_weight", "0.75", learnt_twice},
+    {"sft.filter_low_reward", "true", played},
+    {"sft.min_reward_threshold", "1", chosen},
+    {"sft.max_trajectories", "1", played},
     {"dpo.beta", "0.5", {"training.algorithm=dpo"}},
     {"dpo.reference_free", "true", {"training.algorithm=dpo"}},
     {"dpo.label_smoothing", "0.1", {"training.algorithm=dpo"}},
@@ -158,6 +166,8 @@ const std::vector<Sample> samples{
     {"environment.timeout", "2", programs},
     {"environment.python", "no-such-python", programs},
     {"training.max_episode_length", "2", debates},
+    {"environment.evaluations", "[{type: math}]"},
+    {"training.eval_episodes", "5", {"environment.evaluations=[{type: math}]"}},
     {"data_collection.reward_batch_size", "8", reward_program},
     {"training.num_epochs", "2"},
     {"training.off_by", "1", rewards},
@@ -188,6 +198,8 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "training.logging_steps", in_cli, shown},
     {Command::train, "environment.tool_role", "command/train/test_environments.py",
      "test_a_template_that_knows_no_tools_gets_their_results_as_the_users"},
+    {Command::train, "distributed.zero_stage", "command/train/test_evaluated_environments.py",
+     "test_the_whole_file_of_guide_0_runs_as_it_stands"},  // that it changes nothing
     {Command::train, "ppo.num_mini_batches", "command/train/test_ppo.py",
      "test_mistakes_are_told_before_anything_starts"},  // the batch size beside it says the same
     {Command::train, "reward.model", "command/train/test_reward_models.py",
@@ -217,6 +229,14 @@ class SettingsWalk : public ::testing::Test {
     write("model", "builtin:llama-0.2m");
     write_adapter();
     folder_.write("rows.jsonl", "{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n");
+    const std::string line = R"("observations": [{"messages": [{"role": "user", "content": "1+1="}]},
+      {"messages": [{"role": "user", "content": "no"}]}], "actions": [{"role": "assistant", "content": "3"}], "rewards": )";
+    const auto trajectory = [&](const char* reward) {
+      std::string row = "{" + line + "[{\"value\": " + reward + "}]}";
+      std::erase(row, '\n');
+      return row + "\n";
+    };
+    folder_.write("played.jsonl", trajectory("-1") + trajectory("0.5") + trajectory("1"));
     folder_.write("tested.jsonl", "{\"prompt\": \"1+1=\", \"tests\": [\"assert f(1) == 2\"]}\n");
     std::filesystem::permissions(folder_.write("python", "#!/bin/sh\nexec python3 \"$@\"\n"),
                                  std::filesystem::perms::owner_all);

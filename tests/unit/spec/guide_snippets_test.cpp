@@ -115,10 +115,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "output.save_dir is read as experiment.output", "output.log_interval is read as training.logging_steps",
                   "output.eval_interval is read as training.eval_every", "output.save_interval is read as training.save_every"}},
         FileCase{"guide0_sft.yaml",
-                 {"sft.bc_weight=0.5", "sft.collect_every=5", "sft.filter_low_reward=true", "sft.max_trajectories=1000",
-                  "sft.min_reward_threshold=0.5", "sft.mode=combined", "sft.world_model_weight=0.5", "training.algorithm=sft",
-                  "training.num_epochs=50"},
-                 {}},
+                 {"sft.bc_weight=0.5", "sft.filter_low_reward=true", "sft.max_trajectories=1000", "sft.min_reward_threshold=0.5",
+                  "sft.mode=combined", "sft.world_model_weight=0.5", "training.algorithm=sft", "training.num_epochs=50"},
+                 {"sft.collect_every changes nothing: nothing is collected while sft trains: muster collect plays episodes, and "
+                  "data.path names its files"}},
         FileCase{"guide0_summary.yaml", {"distributed.gpu_ids=[0, 1, 2, 3]", "distributed.num_gpus=4"}, {}},
         FileCase{"guide2_key_settings.yaml",
                  {"algos.PITA.batch_size=24", "algos.PITA.enabled=true", "algos.PITA.num_workers=4",
@@ -249,6 +249,35 @@ INSTANTIATE_TEST_SUITE_P(
                  ""},
         LineCase{"guide4_timesteps", {"trainer.total_timesteps=1000000"}, {"training.total_timesteps=1000000"}, ""}),
     [](const auto& test) { return test.param.name; });
+
+// It runs, by each of its four algorithms, in tests/command/train/test_evaluated_environments.py.
+TEST(GuideWholeFile, IsReadFromTheFirstKeyToTheLast) {
+  const auto text = read_file(std::string(MUSTER_FIXTURES) + "/guides/guide0_whole_file.yaml");
+  ASSERT_TRUE(text) << text.error().what;
+  const auto resolved = resolve(schema(), {.file = ConfigurationFile{"whole.yaml", *text}});
+  ASSERT_TRUE(resolved) << resolved.error().what;
+  EXPECT_TRUE(missing_capabilities(schema(), *resolved).empty());
+  const RunSpec& spec = resolved->spec;
+  ASSERT_EQ(spec.environment.evaluations.list.size(), 2u);
+  const EvaluationEnvironment& first = spec.environment.evaluations.list[0];
+  EXPECT_EQ(first.data, "questions.jsonl");
+  EXPECT_EQ(spec.evaluation_environment(first).turns, 128);
+  EXPECT_EQ(spec.environment.evaluations.passed_over, std::vector<std::string>{"difficulty_range"});
+  EXPECT_EQ(spec.environment.type, std::nullopt);
+  EXPECT_EQ(spec.training.eval_episodes, 4);
+  EXPECT_EQ(spec.experiment.tags, (std::vector<std::string>{"everything", "guide0"}));
+  EXPECT_EQ(spec.generation.temperature, 1);
+  EXPECT_EQ(spec.sft.trajectories(), (TrajectoryChoice{0.5, 1000}));
+  EXPECT_EQ(spec.sft.combined(), (CombinedOptions{0.5, 0.5}));
+}
+
+TEST(GuideWholeFile, NamesAValueTwiceOnlyWhereBothAreTheSame) {
+  const auto said = [](const char* lines) { return resolve(schema(), {.file = ConfigurationFile{"a.yaml", lines}}); };
+  EXPECT_TRUE(said("grpo: {temperature: 0.9}\nmodel: {temperature: 0.9}\n"));
+  const auto refused = said("grpo: {temperature: 0.9}\nmodel: {temperature: 0.7}\n");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("is set a second time"), std::string::npos) << refused.error().what;
+}
 
 TEST(GuideEnvironment, ReadsGpuListAsTheGpusOfTheRun) {
   const auto resolved = resolve(schema(), {.environment = {{"GPU_LIST", "4,5"}}});

@@ -155,13 +155,13 @@ TEST(Configuration, FindsContradictions) {
 
 TEST(Configuration, RefusesLaterCapabilitiesByNameAndNeverIgnoresThem) {
   const auto resolved = from_file(
-      "distributed: {tensor_parallel: 2, zero_stage: 3, backend: mpi}\n"
+      "distributed: {tensor_parallel: 2, deepspeed_config: a.json, backend: mpi}\n"
       "training: {algorithm: pita}\n");
   ASSERT_TRUE(resolved) << resolved.error().what;
   std::set<std::string> named;
   for (const Problem& problem : missing_capabilities(schema(), *resolved))
     named.insert(problem.what.substr(0, problem.what.find(':')));
-  EXPECT_EQ(named, (std::set<std::string>{"distributed.tensor_parallel", "distributed.zero_stage",
+  EXPECT_EQ(named, (std::set<std::string>{"distributed.tensor_parallel", "distributed.deepspeed_config",
                                           "distributed.backend", "training.algorithm"}));
 
   const auto off = from_file(
