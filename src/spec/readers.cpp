@@ -93,6 +93,7 @@ const std::vector<Row>& reader_table() {
       {"rloo.beta", plans_of_training},
       {"ppo.", {train}},
       {"ppo.kl_coef", plans_of_training},
+      {"ppo.critic", plans_of_training},
       {"reward.", {train}},
       {"reward.scale", {train, collect}},
       {"reward.bias", {train, collect}},

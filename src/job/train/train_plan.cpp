@@ -15,6 +15,7 @@
 #include "job/model_forms.hpp"
 #include "job/model_fingerprint.hpp"
 #include "job/question_file.hpp"
+#include "job/train/critic_plan.hpp"
 #include "job/train/halfway_model.hpp"
 #include "job/train/micro_batch_cache.hpp"
 #include "job/train/prompt_data.hpp"
@@ -141,6 +142,7 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
                                         const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   const bool samples = spec::samples_answers(settings.training.algorithm);
+  if (settings.ppo.critic == settings.model.path) settings.ppo.critic = model.string();
   settings.model.path = model.string();
   if (settings.model.use_lora || !settings.model.adapter_folders.empty()) {
     // Frozen weights are held in the type that is computed in.
@@ -300,6 +302,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
                                        std::filesystem::path(task.data).filename().string());
   if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
   if (task.value_head) text += "\nvalues of " + digest_of(*task.value_head);
+  if (task.critic_model) text += "\ncritic " + model_fingerprint(*task.critic_model).dump();
   if (task.judge) text += "\njudged by " + model_fingerprint(*task.judge).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));
@@ -379,7 +382,13 @@ Result<void> check_head(const spec::RunSpec& spec, const spec::ModelDescription&
 // machine says nothing about this one's disk.
 DiskNeed disk_of(const host::Host& host, const TrainPlan& plan, const std::filesystem::path& output) {
   const spec::ModelShape& shape = plan.question.model->shape;
-  DiskNeed need = disk_need(plan.task(), checkpoint_size(shape, plan.task()), export_size(shape, plan.task()));
+  ByteCount checkpoint = checkpoint_size(shape, plan.task()), exported = export_size(shape, plan.task());
+  if (plan.question.critic) {
+    const wire::TrainTask critic = files_of_critic(plan.task());
+    checkpoint = checkpoint + checkpoint_size(plan.question.critic->shape, critic);
+    exported = exported + export_size(plan.question.critic->shape, critic);
+  }
+  DiskNeed need = disk_need(plan.task(), checkpoint, exported);
   need.folder = plan.resumes.value_or(output);
   if (!host.sources().inventory_file || !plan.job.selection) need.free = free_space(need.folder);
   if (plan.resumes)
@@ -430,7 +439,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, plan.question.model->shape);
   if (!adapters) return adapters.error();
-  if (*adapters && spec.critic_options()) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
+  if (*adapters && spec.critic_options() && !spec.ppo.critic) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
   if (*adapters)
     if (auto counted = count_adapters(plan.question, {&**adapters, 1}); !counted) return counted.error();
   auto made = plan::make_plan(plan.question);
@@ -474,7 +483,8 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   task.adapters = std::move(*adapters);
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(*weights);
-  if (task.critic) {
+  if (auto taken = take_critic(task, spec, plan.question, *text); !taken) return taken.error();
+  if (task.critic && !task.critic_model) {
     auto head = find_value_head(task, *plan.question.model);
     if (!head) return head.error();
     task.value_head = std::move(*head);
