@@ -9,11 +9,11 @@ import sys
 
 import pytest
 import train_runs
-from test_policies import BEHIND, SETTINGS, UNSET, assert_same_run, cut_back, rollouts_of, rows, table_of  # noqa: F401
+from test_policies import BEHIND, SETTINGS, UNSET, assert_same_run, cut_back, rollouts_of, table_of
 from waiting import until
 
-# Rounds begin with the steps 1, 5 and 7; a round's judge may be asked to wait until metrics.csv has so many rows.
-STEPS_BEFORE = {1: 0, 2: 4, 3: 6, 4: 8}
+# Rounds begin with the steps 1, 5 and 9; a round's judge may be asked to wait until metrics.csv has so many rows.
+STEPS_BEFORE = {1: 0, 2: 4, 3: 8, 4: 12}
 JUDGE = """
 import glob, json, sys, time
 output, waits, fails_in, hangs_in = sys.argv[1], sys.argv[2] == "waits", int(sys.argv[3]), int(sys.argv[4])
@@ -33,14 +33,21 @@ for line in sys.stdin:
 """
 
 
+@pytest.fixture(scope="module")
+def rows(classroom):
+    """Two rounds take all of them."""
+    return classroom.data([{"prompt": row["prompt"]} for row in train_runs.pairs(8, seed=4)])
+
+
 @pytest.fixture
-def judged(classroom, rows, tmp_path):  # noqa: F811
+def judged(classroom, tmp_path):
     """Starts a run whose answers a program judges, a round at a time."""
     program = tmp_path / "judge.py"
     program.write_text(JUDGE.format(steps=STEPS_BEFORE))
 
     def settings(how="at once", fails_in=0, hangs_in=0, **more):
-        output = classroom.folder / f"runs-{classroom.count + 1}"
+        needs_folder = how == "waits" or hangs_in
+        output = classroom.folder / f"runs-{classroom.count + 1}" if needs_folder else "nowhere"  # else the same whatever the run
         words = f"{sys.executable} {program} {output} {how.replace(' ', '-')} {fails_in} {hangs_in}"
         return SETTINGS | BEHIND | UNSET | {"reward.functions": "program", "reward.program": words, "reward.program_restarts": 0,
                                             "reward.program_seconds": 100, "data_collection.reward_batch_size": 64} | more
@@ -49,7 +56,7 @@ def judged(classroom, rows, tmp_path):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def start(classroom, rows):  # noqa: F811
+def start(classroom, rows):
     return lambda settings, ranks=1: classroom.start(classroom.model("llama-tied"), rows, ranks, **settings)
 
 
@@ -89,11 +96,11 @@ def test_answers_that_were_drawn_and_not_judged_are_judged_when_the_run_goes_on(
 def test_a_judge_that_fails_beside_a_training_ends_the_run_with_its_own_words(start, judged):
     """After the steps that did not need it, whose numbers stay."""
     run = start(judged(fails_in=2) | {"distributed.max_restarts": 0})
-    assert run.code != 0 and "reward function program" in run.text and "ended after 0 of 8 answers" in run.text, run.text
+    assert run.code != 0 and "reward function program" in run.text and "ended after 0 of 16 answers" in run.text, run.text
     assert len(table_of(run)) == 4
 
 
-def test_a_run_that_is_asked_to_end_does_not_wait_for_its_judge(classroom, rows, judged):  # noqa: F811
+def test_a_run_that_is_asked_to_end_does_not_wait_for_its_judge(classroom, rows, judged):
     """What hangs is the judge of the second round; the run is told to end while it trains on the first one, and goes on later."""
     settings = judged(hangs_in=2) | {"grpo.num_iterations": 2000, "max_steps": 100000, "save_steps": "null", "reward.program_seconds": 5000}
     output = classroom.folder / f"runs-{classroom.count + 1}"
