@@ -50,8 +50,8 @@ std::string lines_of(const json& row, const char* column) {
 
 class CodePart final : public Part {
  public:
-  CodePart(const spec::RewardOptions& options, sandbox::Sandbox sandbox, sandbox::Interpreter interpreter, Report report,
-           std::stop_token stop)
+  CodePart(const spec::RewardOptions& options, sandbox::Sandbox sandbox, sandbox::Interpreter interpreter,
+           Report report, std::stop_token stop)
       : sandbox_(sandbox),
         interpreter_(std::move(interpreter)),
         scoring_(options.code_scoring),
@@ -72,7 +72,8 @@ class CodePart final : public Part {
     std::vector<std::optional<double>> values(tasks.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-      for (std::size_t i = next++; i < tasks.size() && !stop_.stop_requested(); i = next++) values[i] = judge_one(tasks[i]);
+      for (std::size_t i = next++; i < tasks.size() && !stop_.stop_requested(); i = next++)
+        values[i] = judge_one(tasks[i]);
     };
     std::vector<std::jthread> workers;
     const std::size_t count = std::min(tasks.size(), static_cast<std::size_t>(std::max<std::int64_t>(at_once_, 1)));

@@ -60,8 +60,8 @@ class Judge {
   // By function, a value for each answer; absent: it was not asked.
   using Values = std::vector<std::optional<std::vector<std::optional<double>>>>;
 
-  // One for each answer, in their order. known: functions that have judged these answers are not asked again. An Error names
-  // the function that failed and what to do; nothing is judged then.
+  // One for each answer, in their order. known: functions that have judged these answers are not asked again. An Error
+  // names the function that failed and what to do; nothing is judged then.
   Result<std::vector<Judged>> judge(std::span<const Answered> answers, Values known = {});
   // Asks the functions that use the device, and no others.
   Result<Values> judge_on_device(std::span<const Answered> answers);
@@ -82,8 +82,9 @@ using Report = std::function<void(const std::string&)>;
 // What a judge says that was told to stop; nobody needs to read it.
 inline Error stopped_judging() { return {Error::Kind::failed, "it was told to stop", "none of its answers is used"}; }
 
-// model: the function of that name, which has tensors; needed where the settings name it. stop: ends what judges at the next
-// occasion. Refused: settings that contradict each other, an expression that is none. No program is started before it is asked.
+// model: the function of that name, which has tensors; needed where the settings name it. stop: ends what judges at the
+// next occasion. Refused: settings that contradict each other, an expression that is none. No program is started before
+// it is asked.
 Result<Judge> make_judge(const spec::RewardOptions& options, Report report = {}, std::unique_ptr<Part> model = nullptr,
                          std::stop_token stop = {});
 

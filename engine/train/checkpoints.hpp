@@ -28,7 +28,8 @@ struct SavedState {
 
 class Checkpoints {
  public:
-  // What the states refer to must outlive this. They are saved together, and have tensors of different names. One that does not save only hands over what others save for it.
+  // What the states refer to must outlive this. They are saved together, and have tensors of different names. One that
+  // does not save only hands over what others save for it.
   Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, std::vector<SavedState> states);
 
   // All tensors of these states.

@@ -42,7 +42,8 @@ void JointStep::add(StepOutcome& outcome) const {
   const auto of_policy = policy_.objective().metrics(), of_critic = critic_->objective().metrics();
   for (std::size_t i = 0; i < of_critic.size(); ++i) {
     const auto place = std::ranges::find(of_policy, of_critic[i]);
-    if (place != of_policy.end()) outcome.metrics[static_cast<std::size_t>(place - of_policy.begin())] += of_critic_.metrics[i];
+    if (place == of_policy.end()) continue;
+    outcome.metrics[static_cast<std::size_t>(place - of_policy.begin())] += of_critic_.metrics[i];
   }
   outcome.finite = outcome.finite && of_critic_.finite;
   outcome.leaves = outcome.leaves || of_critic_.leaves;

@@ -1,5 +1,5 @@
-// One step of everything that is trained: the model, and beside a policy its critic, where that has weights of its own. Both
-// see the same passes, one after the other; each has gradients, a norm that they are clipped by, and a rate.
+// One step of everything that is trained: the model, and beside a policy its critic, where that has weights of its own.
+// Both see the same passes, one after the other; each has gradients, a norm that they are clipped by, and a rate.
 #pragma once
 
 #include <memory>

@@ -77,7 +77,8 @@ PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint, const st
     for (std::int64_t done = 0; done < piece.count; done += Room::at_once) {
       const std::int64_t count = std::min(Room::at_once, piece.count - done);
       const at::Tensor host = room->take(count, flat.device(), saved_type(state));
-      if (auto read = checkpoint.read(prefix + piece.tensor, state, piece.first + done, bytes_of(host)); !read) return read;
+      auto read = checkpoint.read(prefix + piece.tensor, state, piece.first + done, bytes_of(host));
+      if (!read) return read;
       flat.narrow(0, piece.offset + done, count).copy_(host);
     }
     return {};

@@ -15,7 +15,8 @@ spec::Dimensions dimensions_of(const FlatPiece& piece) {
 
 }  // namespace
 
-StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer, std::string prefix)
+StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer,
+                           std::string prefix)
     : strategy_(strategy),
       optimizer_(optimizer),
       prefix_(std::move(prefix)),
@@ -94,7 +95,8 @@ void StateTensors::copy_unit(std::size_t unit, int part, const std::string& stat
   for (std::size_t i = 0; i < copy.pieces().size(); ++i) {
     const checkpoint::Piece& wanted = copy.pieces()[i];
     if (wanted.state != state || !wanted.tensor.starts_with(prefix_)) continue;
-    const auto piece = std::ranges::find(numbers, std::string_view(wanted.tensor).substr(prefix_.size()), &FlatPiece::tensor);
+    const std::string_view tensor = std::string_view(wanted.tensor).substr(prefix_.size());
+    const auto piece = std::ranges::find(numbers, tensor, &FlatPiece::tensor);
     if (piece == numbers.end() || wanted.first < piece->first ||
         wanted.first + wanted.count > piece->first + piece->count)
       continue;

@@ -16,8 +16,8 @@ namespace muster::train {
 
 class StateTensors {
  public:
-  // Both must outlive this. prefix: what checkpoints put before the names of its tensors, where they have another model's
-  // beside them.
+  // Both must outlive this. prefix: what checkpoints put before the names of its tensors, where they have another
+  // model's beside them.
   StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer, std::string prefix = {});
 
   const std::string& prefix() const { return prefix_; }

@@ -47,9 +47,9 @@ Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::Mod
 }  // namespace
 
 TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& context,
-                           std::shared_ptr<const StateRanks> ranks, Described described, chat::ModelText text, tensor::DeviceOps ops,
-                           std::optional<tensor::DeviceOps> host, const model::WeightForms& forms,
-                           const std::string& prefix)
+                           std::shared_ptr<const StateRanks> ranks, Described described, chat::ModelText text,
+                           tensor::DeviceOps ops, std::optional<tensor::DeviceOps> host,
+                           const model::WeightForms& forms, const std::string& prefix)
     : task_(task),
       context_(context),
       ranks_(std::move(ranks)),
@@ -98,7 +98,9 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
 
 Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
   if (auto frozen = fill_frozen(resumed == nullptr && !task_.adapter); !frozen) return frozen;
-  auto filled = !transfer_.has_files() ? transfer_.fill({}) : resumed ? fill_from(reader_of(*resumed, state_.prefix())) : read_weights();
+  auto filled = !transfer_.has_files() ? transfer_.fill({})
+                : resumed              ? fill_from(reader_of(*resumed, state_.prefix()))
+                                       : read_weights();
   if (filled) strategy_->publish();
   return filled;
 }

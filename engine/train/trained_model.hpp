@@ -17,8 +17,8 @@ namespace muster::train {
 
 class TrainedModel {
  public:
-  // Without numbers: fill() gives them. policy: another model that is trained in the same run, and whose critic this is: its
-  // state lies over the same ranks, and beside that one's in checkpoints.
+  // Without numbers: fill() gives them. policy: another model that is trained in the same run, and whose critic this is:
+  // its state lies over the same ranks, and beside that one's in checkpoints.
   static Result<std::unique_ptr<TrainedModel>> make(const wire::TrainTask& task, const TrainerContext& context,
                                                     const TrainedModel* policy = nullptr);
 

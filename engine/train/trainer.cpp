@@ -199,7 +199,8 @@ Result<void> Loop::fill() {
       return Error{Error::Kind::bad_input,
                    fmt::format("{} is of a run with other settings, model or data", *task_.resume),
                    "resume with what that run was started with, or start a new one"};
-    if (auto same = checkpoint::check_same_tensors(*opened, Checkpoints::tensors_of(saved_states())); !same) return same;
+    const auto tensors = Checkpoints::tensors_of(saved_states());
+    if (auto same = checkpoint::check_same_tensors(*opened, tensors); !same) return same;
     position_ = position_of(opened->state(), task_);
     resumed.emplace(std::move(*opened));
   }

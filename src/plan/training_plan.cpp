@@ -157,11 +157,13 @@ class TrainingPlanner {
 
   DeviceMemory memory(const Layout& where, const Workload& workload) const {
     const auto of = [&](const spec::ModelConfig& config, const ModelWeight& weight, const Workload& work) {
-      return device_memory(config, weight, work, where, whole_model(config, weight), question_.constants, question_.memo.get());
+      return device_memory(config, weight, work, where, whole_model(config, weight), question_.constants,
+                           question_.memo.get());
     };
     const DeviceMemory memory = of(question_.model->config, weight_, workload);
     if (!question_.critic) return memory;
-    return with_critic(memory, of(question_.critic->config, critic_weight_, workload_of_critic(workload)), question_.constants);
+    const Workload beside = workload_of_critic(workload);
+    return with_critic(memory, of(question_.critic->config, critic_weight_, beside), question_.constants);
   }
 
   std::int64_t least_limit() const {

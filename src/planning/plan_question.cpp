@@ -96,7 +96,8 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanReque
   if (!model) return model.error();
   const bool learns_scores = plan_request.work == plan::Work::training && plan_request.spec.reward_model_options();
   if (learns_scores && !model->config.score) *model = spec::with_score_head(std::move(*model), spec::ScoreHead());
-  const bool learns_values = plan_request.work == plan::Work::training && plan_request.spec.critic_options() && !plan_request.spec.ppo.critic;
+  const bool learns_values = plan_request.work == plan::Work::training && plan_request.spec.critic_options() &&
+                             !plan_request.spec.ppo.critic;
   if (learns_values && !model->config.score) *model = spec::with_score_head(std::move(*model), {spec::ScoreUse::values, 1});
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
 }

@@ -10,9 +10,10 @@
 
 namespace muster::spec {
 
-// What ppo.critic names, with the head that gives each token its value: its own (…ForSequenceClassification with one label),
-// or a fresh one in the place of what predicts tokens (ModelDescription::fresh_head). Absent: training.algorithm is not ppo,
-// or none is named. Refused: a model that is not there, one without weights, one with another head.
+// What ppo.critic names, with the head that gives each token its value: its own (…ForSequenceClassification with one
+// label), or a fresh one in the place of what predicts tokens (ModelDescription::fresh_head). Absent:
+// training.algorithm is not ppo, or none is named. Refused: a model that is not there, one without weights, one with
+// another head.
 Result<std::optional<ModelDescription>> choose_critic(const RunSpec& spec, const ModelSearch& search);
 
 }  // namespace muster::spec

@@ -1,9 +1,10 @@
 // Rewards on a thread of their own, so that what judges slowly keeps no device waiting.
 //
 // Note [Judged beside]
-// What a round's answers earn follows from the answers alone, so that it does not matter what is computed meanwhile. Functions
-// that use the device judge at once, on the thread that computes; all others, be they programs, functions in Python, models of
-// other processes or code in a sandbox, on the one thread that this has, which starts the programs and which they end with.
+// What a round's answers earn follows from the answers alone, so that it does not matter what is computed meanwhile.
+// Functions that use the device judge at once, on the thread that computes; all others, be they programs, functions in
+// Python, models of other processes or code in a sandbox, on the one thread that this has, which starts the programs and
+// which they end with.
 #pragma once
 
 #include <condition_variable>

@@ -26,7 +26,8 @@ Result<Prompts> read_prompts(const wire::TrainTask& task, const chat::ModelText&
 }
 
 // Special tokens that end an answer are left out anyway; others that the user named end it before themselves.
-std::string answer_text(const Rollout& rollout, const chat::ModelText& text, const std::vector<std::int64_t>& stop_tokens) {
+std::string answer_text(const Rollout& rollout, const chat::ModelText& text,
+                        const std::vector<std::int64_t>& stop_tokens) {
   std::vector<std::int32_t> tokens = rollout.tokens;
   if (std::ranges::find(stop_tokens, tokens.back()) != stop_tokens.end()) tokens.pop_back();
   return text.tokenizer().decode(tokens, true);

@@ -18,11 +18,12 @@ struct Prompts {
   std::vector<std::vector<std::int32_t>> tokens;
 };
 
-// task.data is a file of them. longest: tokens of prompt and answer together. Refused: a prompt that leaves no room for an
-// answer.
+// task.data is a file of them. longest: tokens of prompt and answer together. Refused: a prompt that leaves no room for
+// an answer.
 Result<Prompts> read_prompts(const wire::TrainTask& task, const chat::ModelText& text, std::int64_t longest);
 
 // As judges and people read it.
-std::string answer_text(const Rollout& rollout, const chat::ModelText& text, const std::vector<std::int64_t>& stop_tokens);
+std::string answer_text(const Rollout& rollout, const chat::ModelText& text,
+                        const std::vector<std::int64_t>& stop_tokens);
 
 }  // namespace muster::train

@@ -9,9 +9,9 @@
 #include "data/batch_schedule.hpp"
 #include "spec/objective_metrics.hpp"
 #include "train/lockstep_sampler.hpp"
+#include "train/objective_pass.hpp"
 #include "train/objectives/objectives.hpp"
 #include "train/objectives/value_objective.hpp"
-#include "train/objective_pass.hpp"
 #include "train/progress_sign.hpp"
 #include "train/rollouts/advantages.hpp"
 #include "train/rollouts/answer_judge.hpp"
@@ -131,8 +131,8 @@ class RolloutSteps final : public StepSource {
   void expect(std::vector<Rollout>& answers);
   void compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const;
   double divergence_weight(const data::BatchCursor& begin) const { return begin.divergence_weight.value_or(policy_.beta); }
-  // Whether answers can be judged while something else is computed: not where an environment does it between their turns, nor
-  // where it follows from rewards how many are drawn.
+  // Whether answers can be judged while something else is computed: not where an environment does it between their
+  // turns, nor where it follows from rewards how many are drawn.
   bool judges_beside() const { return judge_ && policy_.draws == 1; }
   void ask_about(HeldRound& held);
   // Waits; then they have what they earned.
@@ -201,7 +201,8 @@ Result<void> RolloutSteps::begin_round(SourcedStep& step, std::int64_t steps_lef
 data::BatchCursor RolloutSteps::after(const HeldRound& held, const data::BatchCursor& begin) const {
   const auto& answers = held.round.answers;
   data::BatchCursor next{held.taken.end.epoch, held.taken.end.unit, held.round.number + 1, 0};
-  if (!held.round.is_judged) return next;  // what follows from rewards is not known yet, and nothing that is drawn depends on it
+  // What follows from rewards is not known yet, and nothing that is drawn depends on it.
+  if (!held.round.is_judged) return next;
   next.seen = rewards_after(begin.seen, answers);
   if (task_.critic && task_.critic->divergence_target)
     next.divergence_weight = next_divergence_weight(answers, *task_.critic, divergence_weight(begin));
@@ -217,7 +218,8 @@ void RolloutSteps::compare(std::vector<Rollout>& answers, const data::BatchCurso
 
 void RolloutSteps::expect(std::vector<Rollout>& answers) {
   expectation_.run(
-      answers, prompts_.tokens, critic_.model().home(), [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
+      answers, prompts_.tokens, critic_.model().home(),
+      [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
       [](Rollout& answer, std::span<const float> numbers) { answer.values.assign(numbers.begin(), numbers.end()); });
 }
 
@@ -472,7 +474,8 @@ Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& ta
     if (!made) return made.error();
     reference = std::move(*made);
   }
-  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(*prompts), std::move(reference), critic);
+  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(*prompts), std::move(reference),
+                                              critic);
   const auto ready = task.environment ? steps->make_episodes() : judge_by_rewards(*steps, task, context, trained.ops());
   if (!ready) return ready.error();
   return std::unique_ptr<StepSource>(std::move(steps));

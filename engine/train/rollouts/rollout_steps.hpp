@@ -14,10 +14,10 @@
 // are there when one is trained on, and both are written down before that; a round that was drawn by weights that are gone is read.
 // Answers are drawn even for a round after the last step, so that a run may go on to more steps with the same bits.
 //
-// The next round's answers are judged while the present one is trained on, and while the one after is drawn (Note [Judged
-// beside]). They are written down twice: as they were drawn, before anything is trained on that moves the weights on, and with
-// what they earned, before anything is trained on them. Killed in between, a run reads them and has them judged again, which
-// changes nothing, as nothing has learnt from the first judgement.
+// The next round's answers are judged while the present one is trained on, and while the one after is drawn (Note
+// [Judged beside]). They are written down twice: as they were drawn, before anything is trained on that moves the weights
+// on, and with what they earned, before anything is trained on them. Killed in between, a run reads them and has them
+// judged again, which changes nothing, as nothing has learnt from the first judgement.
 #pragma once
 
 #include "train/step_source.hpp"

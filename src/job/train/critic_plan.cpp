@@ -15,8 +15,8 @@ Result<void> check_tokens(const std::string& critic, const chat::ModelText& poli
   for (std::int64_t id = 0; id < given.vocabulary(); ++id) {
     const auto token = static_cast<tokenizer::TokenId>(id);
     if (own.piece(token) == given.piece(token)) continue;
-    return bad_input(fmt::format("ppo.critic: token {} of {} is \"{}\", and of the policy \"{}\"", id, critic, own.piece(token),
-                                 given.piece(token)),
+    return bad_input(fmt::format("ppo.critic: token {} of {} is \"{}\", and of the policy \"{}\"", id, critic,
+                                 own.piece(token), given.piece(token)),
                      "name a model with the policy's tokenizer, as the policy itself");
   }
   return {};
@@ -37,8 +37,8 @@ Result<void> take_critic(wire::TrainTask& task, const spec::RunSpec& spec, const
                                  config.vocabulary, tokens),
                      "name a model with the policy's tokenizer, as the policy itself");
   if (longest > config.positions)
-    return bad_input(fmt::format("ppo.critic: {} has {} positions, and training.sequence_length is {}", *task.critic_model,
-                                 config.positions, longest),
+    return bad_input(fmt::format("ppo.critic: {} has {} positions, and training.sequence_length is {}",
+                                 *task.critic_model, config.positions, longest),
                      fmt::format("training.sequence_length={}", config.positions));
   return *task.critic_model == task.model ? Result<void>() : check_tokens(*task.critic_model, text);
 }

@@ -35,7 +35,7 @@ REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:lla
 WITH_CRITIC = {"training.algorithm": "ppo", "ppo.critic": REWARDED["model.path"], "ppo.critic_learning_rate": 1e-3, "ppo.num_ppo_epochs": 2}
 
 
-def await_(condition, what: str, patience: float = 120):
+def await_(condition, what: str, patience: float = 600):
     """What condition() gives when it gives something."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -201,7 +201,7 @@ class Training:
         await_(lambda: not self.processes(), "the end of every process")
 
 
-def finish(process: subprocess.Popen, patience: float = 120) -> subprocess.CompletedProcess:
+def finish(process: subprocess.Popen, patience: float = 600) -> subprocess.CompletedProcess:
     try:
         out, err = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:

@@ -23,7 +23,9 @@ class Asked final : public reward::Part {
   std::function<Result<Values>(std::size_t)> answer_;
 };
 
-reward::Judge judge_of(std::function<Result<Values>(std::size_t)> on_device, std::function<Result<Values>(std::size_t)> beside) {
+using Answer = std::function<Result<Values>(std::size_t)>;
+
+reward::Judge judge_of(Answer on_device, Answer beside) {
   std::vector<reward::Judge::Weighted> parts;
   parts.push_back({"program", 1, std::make_unique<Asked>(false, std::move(beside))});
   parts.push_back({"model", 10, std::make_unique<Asked>(true, std::move(on_device))});
