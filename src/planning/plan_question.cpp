@@ -9,9 +9,9 @@
 
 #include "host/host_memory.hpp"
 #include "plan/round_phases.hpp"
+#include "planning/critic_choice.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
-#include "spec/critic_choice.hpp"
 #include "spec/reward_model_choice.hpp"
 #include "system/files.hpp"
 
@@ -367,7 +367,7 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.spare = std::move(devices->spare);
   if (auto taken = take_packing(question, plan_request); !taken) return taken.error();
   if (training) {
-    auto critic = spec::choose_critic(spec, spec::model_search_from_environment());
+    auto critic = choose_critic(spec, spec::model_search_from_environment());
     if (!critic) return critic.error();
     if (*critic) question.critic = std::make_shared<const spec::ModelDescription>(std::move(**critic));
     const auto bytes = reward_model_bytes(spec, question.workload);

@@ -2,18 +2,18 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "base/result.hpp"
 #include "spec/model/model_source.hpp"
 #include "spec/run_spec.hpp"
 
-namespace muster::spec {
+namespace muster::planning {
 
 // What ppo.critic names, with the head that gives each token its value: its own (…ForSequenceClassification with one
 // label), or a fresh one in the place of what predicts tokens (ModelDescription::fresh_head). Absent:
 // training.algorithm is not ppo, or none is named. Refused: a model that is not there, one without weights, one with
 // another head.
-Result<std::optional<ModelDescription>> choose_critic(const RunSpec& spec, const ModelSearch& search);
+Result<std::optional<spec::ModelDescription>> choose_critic(const spec::RunSpec& spec,
+                                                            const spec::ModelSearch& search);
 
-}  // namespace muster::spec
+}  // namespace muster::planning
