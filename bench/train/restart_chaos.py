@@ -2,7 +2,7 @@
 """Random kills of ranks and launchers of muster train: does everything stay the same, bit for bit?
 
     python3 bench/train/restart_chaos.py [--kills 200] [--seed 1] [--ranks 2] [--endings 0.5] [--rewards] [--off-by 1]
-        [--other-ranks 1 2 3 4]
+        [--environment math] [--critic] [--other-ranks 1 2 3 4]
 
 The run evaluates, and --endings is the share of kills that wait for its last step, so that they fall into the last evaluation, the
 last checkpoint, the export, or what is written after them. Every run that comes to its end is compared with one that nobody
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/command/restart"))
-from training_runs import EVALUATED, REWARDED, Chaos, Training  # noqa: E402
+from training_runs import EVALUATED, REWARDED, WITH_CRITIC, Chaos, Training  # noqa: E402
 
 
 def main():
@@ -30,6 +30,8 @@ def main():
     parser.add_argument("--endings", type=float, default=0.5, help="share of kills that wait for the last step")
     parser.add_argument("--rewards", action="store_true", help="learning from rewards of sampled answers")
     parser.add_argument("--off-by", type=int, default=0, help="of rewards: training.off_by")
+    parser.add_argument("--environment", help="of rewards: the environment that answers are given in, instead of a reward function")
+    parser.add_argument("--critic", action="store_true", help="of rewards: by ppo, with a critic of its own")
     parser.add_argument("--other-ranks", type=int, nargs="+", default=[], help="numbers of ranks that starts choose from")
     given = parser.parse_args()
     began = time.monotonic()
@@ -41,6 +43,10 @@ def main():
                      for part in ("whole", "killed")]
         for training in trainings:
             training.job |= REWARDED | {"training.off_by": given.off_by} if given.rewards else EVALUATED
+            if given.environment:
+                training.job |= {"environment.type": given.environment}
+            if given.critic:
+                training.job |= WITH_CRITIC
             if given.other_ranks:
                 training.job |= {"training.deterministic": "true"}
         undisturbed, killed = trainings
@@ -48,7 +54,8 @@ def main():
         assert ended.returncode == 0, ended.stderr
         chaos = Chaos(killed, undisturbed.run(), random.Random(given.seed), given.endings, given.other_ranks)
         chaos.carry_out(given.kills)
-    print(json.dumps({"rewards": given.rewards, "seed": given.seed, "ranks": given.other_ranks or given.ranks, "off_by": given.off_by, "kills": chaos.kills, "after_the_last_step": chaos.after_last_step,
+    print(json.dumps({"rewards": given.rewards, "seed": given.seed, "ranks": given.other_ranks or given.ranks, "off_by": given.off_by, "environment": given.environment,
+                      "critic": given.critic, "kills": chaos.kills, "after_the_last_step": chaos.after_last_step,
                       "runs_finished": chaos.finished, "resumed": len(chaos.resumed), "equal": True,
                       "seconds": round(time.monotonic() - began, 1)}))
 

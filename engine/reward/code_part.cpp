@@ -50,8 +50,13 @@ std::string lines_of(const json& row, const char* column) {
 
 class CodePart final : public Part {
  public:
-  CodePart(const spec::RewardOptions& options, sandbox::Sandbox sandbox, sandbox::Interpreter interpreter, Report report)
-      : sandbox_(sandbox), interpreter_(std::move(interpreter)), scoring_(options.code_scoring), report_(std::move(report)) {
+  CodePart(const spec::RewardOptions& options, sandbox::Sandbox sandbox, sandbox::Interpreter interpreter,
+           Report report, std::stop_token stop)
+      : sandbox_(sandbox),
+        interpreter_(std::move(interpreter)),
+        scoring_(options.code_scoring),
+        report_(std::move(report)),
+        stop_(std::move(stop)) {
     limits_.cpu_time = std::chrono::seconds(options.code_seconds);
     limits_.wall_time = 5 * limits_.cpu_time;
     at_once_ = options.code_at_once ? *options.code_at_once : allotted_cores();
@@ -67,12 +72,14 @@ class CodePart final : public Part {
     std::vector<std::optional<double>> values(tasks.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-      for (std::size_t i = next++; i < tasks.size(); i = next++) values[i] = judge_one(tasks[i]);
+      for (std::size_t i = next++; i < tasks.size() && !stop_.stop_requested(); i = next++)
+        values[i] = judge_one(tasks[i]);
     };
     std::vector<std::jthread> workers;
     const std::size_t count = std::min(tasks.size(), static_cast<std::size_t>(std::max<std::int64_t>(at_once_, 1)));
     for (std::size_t i = 0; i < count; ++i) workers.emplace_back(work);
     workers.clear();
+    if (stop_.stop_requested()) return stopped_judging();
     return values;
   }
 
@@ -92,6 +99,7 @@ class CodePart final : public Part {
   spec::CodeScoring scoring_;
   std::int64_t at_once_ = 1;
   Report report_;
+  std::stop_token stop_;
   std::mutex mutex_;
 };
 
@@ -132,12 +140,14 @@ Result<sandbox::Verdict> judge_code(const sandbox::Sandbox& sandbox, const sandb
   }
 }
 
-Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report) {
+Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report,
+                                             std::stop_token stop) {
   const auto sandbox = sandbox::Sandbox::open();
   if (!sandbox) return sandbox.error();
   auto interpreter = sandbox::find_interpreter(options.code_python);
   if (!interpreter) return interpreter.error();
-  return std::unique_ptr<Part>(std::make_unique<CodePart>(options, *sandbox, std::move(*interpreter), std::move(report)));
+  return std::unique_ptr<Part>(
+      std::make_unique<CodePart>(options, *sandbox, std::move(*interpreter), std::move(report), std::move(stop)));
 }
 
 }  // namespace muster::reward

@@ -19,6 +19,7 @@ Result<sandbox::Verdict> judge_code(const sandbox::Sandbox& sandbox, const sandb
                                     const CodeTask& task, const sandbox::Limits& limits);
 
 // Refused where the machine grants no sandbox, or there is no Python.
-Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report);
+Result<std::unique_ptr<Part>> make_code_part(const spec::RewardOptions& options, Report report,
+                                             std::stop_token stop);
 
 }  // namespace muster::reward

@@ -15,15 +15,15 @@
 namespace muster::reward {
 namespace {
 
-using Values = std::vector<std::optional<double>>;
+using OfFunction = std::vector<std::optional<double>>;
 
 // A function that looks at each answer by itself.
 class EachAlone final : public Part {
  public:
   EachAlone(JudgeOne judge, bool needs_answer) : judge_(std::move(judge)), needs_answer_(needs_answer) {}
 
-  Result<Values> judge(std::span<const Answered> answers) override {
-    Values values;
+  Result<OfFunction> judge(std::span<const Answered> answers) override {
+    OfFunction values;
     for (const Answered& answered : answers) {
       if (needs_answer_ && !answered.question->answer)
         return bad_input("compares with the right answer, and the data have none for a prompt",
@@ -84,7 +84,7 @@ std::vector<std::string_view> Judge::names() const {
 }
 
 // A function of weight 0 is only looked at: it makes no unknown reward known.
-std::optional<double> Judge::combine(const Values& parts) const {
+std::optional<double> Judge::combine(const OfFunction& parts) const {
   double sum = 0;
   bool known = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -97,13 +97,30 @@ std::optional<double> Judge::combine(const Values& parts) const {
   return options_.clip ? std::clamp(reward, -*options_.clip, *options_.clip) : reward;
 }
 
-Result<std::vector<Judged>> Judge::judge(std::span<const Answered> answers) {
+Result<OfFunction> Judge::ask(const Weighted& part, std::span<const Answered> answers) const {
+  auto values = part.part->judge(answers);
+  if (values) return values;
+  return Error{values.error().kind, fmt::format("reward function {}: {}", part.name, values.error().what),
+               values.error().remedy};
+}
+
+Result<Judge::Values> Judge::judge_on_device(std::span<const Answered> answers) {
+  Values known(parts_.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (!parts_[part].part->uses_device()) continue;
+    auto values = ask(parts_[part], answers);
+    if (!values) return values.error();
+    known[part] = std::move(*values);
+  }
+  return known;
+}
+
+Result<std::vector<Judged>> Judge::judge(std::span<const Answered> answers, Values known) {
+  known.resize(parts_.size());
   std::vector<Judged> judged(answers.size());
-  for (const Weighted& part : parts_) {
-    const auto values = part.part->judge(answers);
-    if (!values)
-      return Error{values.error().kind, fmt::format("reward function {}: {}", part.name, values.error().what),
-                   values.error().remedy};
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    auto values = known[part] ? Result(std::move(*known[part])) : ask(parts_[part], answers);
+    if (!values) return values.error();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       const bool zero = !(*values)[i] && options_.unknown == spec::UnknownReward::zero;
       judged[i].parts.push_back(zero ? 0 : (*values)[i]);
@@ -113,7 +130,8 @@ Result<std::vector<Judged>> Judge::judge(std::span<const Answered> answers) {
   return judged;
 }
 
-Result<Judge> make_judge(const spec::RewardOptions& options, Report report, std::unique_ptr<Part> model) {
+Result<Judge> make_judge(const spec::RewardOptions& options, Report report, std::unique_ptr<Part> model,
+                         std::stop_token stop) {
   if (options.functions.empty())
     return bad_input("no reward function is named", "reward.functions=[exact], or others of docs/rewards.md");
   if (!options.weights.empty() && options.weights.size() != options.functions.size())
@@ -129,9 +147,9 @@ Result<Judge> make_judge(const spec::RewardOptions& options, Report report, std:
       if (options.program.empty())
         return bad_input("reward.functions has program, and reward.program is not set",
                          "give the command that judges, as in reward.program='python3 judge.py'");
-      part = std::make_unique<ProgramPart>(options, report);
+      part = std::make_unique<ProgramPart>(options, report, stop);
     } else if (function == spec::RewardFunction::code_tests) {
-      auto made = make_code_part(options, report);
+      auto made = make_code_part(options, report, stop);
       if (!made) return made.error();
       part = std::move(*made);
     } else if (function == spec::RewardFunction::model) {

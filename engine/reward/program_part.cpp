@@ -55,13 +55,14 @@ const std::string answers_remedy =
 
 }  // namespace
 
-ProgramPart::ProgramPart(const spec::RewardOptions& options, Report report)
+ProgramPart::ProgramPart(const spec::RewardOptions& options, Report report, std::stop_token stop)
     : command_(command_of(options.program)),
       name_(shown_command(options.program)),
       patience_(std::chrono::milliseconds(std::llround(std::max(1.0, options.program_seconds * 1000)))),
       restarts_(options.program_restarts),
       batch_(static_cast<std::size_t>(std::max<std::int64_t>(1, options.program_batch))),
-      report_(std::move(report)) {}
+      report_(std::move(report)),
+      stop_(std::move(stop)) {}
 
 Result<std::vector<std::optional<double>>> ProgramPart::judge(std::span<const Answered> answers) {
   Values values(answers.size());
@@ -81,6 +82,7 @@ Result<void> ProgramPart::judge_batch(std::span<const Answered> answers, std::sp
     const auto fault = ask(answers, ids, values);
     if (!fault) return fault.error();
     if (!*fault) return {};
+    if (stop_.stop_requested()) return stopped_judging();
     program_->kill();
     program_.reset();
     if (restart == restarts_)
@@ -109,7 +111,7 @@ Result<std::optional<ProgramPart::Fault>> ProgramPart::ask(std::span<const Answe
     program_.emplace(std::move(*started));
   }
   while (!ids.empty()) {
-    auto heard = program_->converse(unsent, deadline);
+    auto heard = program_->converse(unsent, deadline, stop_);
     if (!heard) return std::optional(Fault{"wrote more than 1 MiB without a line's end", answers_remedy});
     if (std::holds_alternative<Coprocess::Late>(*heard))
       return std::optional(late(ids.size(), asked, program_->is_deaf() && !unsent.empty()));

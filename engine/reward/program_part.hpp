@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace muster::reward {
 
 class ProgramPart final : public Part {
  public:
-  ProgramPart(const spec::RewardOptions& options, Report report);
+  ProgramPart(const spec::RewardOptions& options, Report report, std::stop_token stop);
 
   Result<std::vector<std::optional<double>>> judge(std::span<const Answered> answers) override;
 
@@ -42,6 +43,7 @@ class ProgramPart final : public Part {
   std::int64_t restarts_;
   std::size_t batch_;
   Report report_;
+  std::stop_token stop_;
   std::int64_t next_id_ = 0;
   std::optional<Coprocess> program_;
 };

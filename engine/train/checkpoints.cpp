@@ -37,12 +37,23 @@ Result<std::shared_ptr<checkpoint::HostCopy>> room_for_copy(at::Device device, s
 
 }  // namespace
 
-Checkpoints::Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, const StateTensors& state,
-                         const StateTransfer& transfer)
-    : tell_(place.tell), state_(state), transfer_(transfer), device_(state.device()) {
-  auto share = transfer.share();
+std::vector<checkpoint::LogicalTensor> Checkpoints::tensors_of(const std::vector<SavedState>& states) {
+  std::vector<checkpoint::LogicalTensor> all;
+  for (const SavedState& state : states)
+    all.insert(all.end(), state.tensors.tensors().begin(), state.tensors.tensors().end());
+  return all;
+}
+
+Checkpoints::Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, std::vector<SavedState> states)
+    : tell_(place.tell), states_(std::move(states)), device_(states_.front().tensors.device()) {
+  std::optional<std::vector<checkpoint::Piece>> share;  // states lie over the same ranks
+  for (const SavedState& state : states_)
+    if (auto more = state.transfer.share()) {
+      if (!share) share.emplace();
+      share->insert(share->end(), more->begin(), more->end());
+    }
   if (!share) return;
-  saver_.emplace(saver_place(task, place.rank, transfer.savers()), state.tensors());
+  saver_.emplace(saver_place(task, place.rank, states_.front().transfer.savers()), tensors_of(states_));
   // A run that keeps none needs it only where it is asked to leave.
   const bool saves = task.save_every || task.save_at_end == spec::FinalSave::all;
   copy_ = std::async(saves ? std::launch::async : std::launch::deferred, room_for_copy, device_, std::move(*share));
@@ -56,7 +67,7 @@ std::function<void()> Checkpoints::begin_copy() {
         const at::NoGradGuard forward_only;
         const parallel::SideStream beside(device_);
         changed.order_current_stream();
-        state_.copy_to(**copy_.get());
+        for (const SavedState& state : states_) state.tensors.copy_to(**copy_.get());
         return parallel::StreamMark::of_current_stream(device_);
       });
   copied_ = copying->get_future().share();
@@ -74,7 +85,7 @@ Result<void> Checkpoints::save(const checkpoint::TrainingState& facts) {
   begun_ = facts.step;
   since_ = std::chrono::steady_clock::now();
   if (saver_ && !copy_.get()) return copy_.get().error();
-  transfer_.bring_to_savers(saver_ ? copy_.get()->get() : nullptr);
+  for (const SavedState& state : states_) state.transfer.bring_to_savers(saver_ ? copy_.get()->get() : nullptr);
   if (!saver_) return {};
   if (auto started = saver_->begin(facts, *copy_.get(), begin_copy()); !started) return started;
   told_ = false;

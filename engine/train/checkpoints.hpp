@@ -20,11 +20,20 @@ struct CheckpointPlace {
   std::function<void(const wire::EventBody&)> tell;  // that a save is still waited for
 };
 
+// A model's state, and how it comes to those that save it.
+struct SavedState {
+  const StateTensors& tensors;
+  const StateTransfer& transfer;
+};
+
 class Checkpoints {
  public:
-  // State and transfer must outlive this. One that does not save only hands over what others save for it.
-  Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, const StateTensors& state,
-              const StateTransfer& transfer);
+  // What the states refer to must outlive this. They are saved together, and have tensors of different names. One that
+  // does not save only hands over what others save for it.
+  Checkpoints(const wire::TrainTask& task, const CheckpointPlace& place, std::vector<SavedState> states);
+
+  // All tensors of these states.
+  static std::vector<checkpoint::LogicalTensor> tensors_of(const std::vector<SavedState>& states);
 
   // Begins to copy the state and returns; copying and writing continue. Waits for the previous save if that is under
   // way. What ranks without a folder hold has reached those that save it when this returns. All ranks call it.
@@ -42,8 +51,7 @@ class Checkpoints {
   void tell_shortage();
 
   std::function<void(const wire::EventBody&)> tell_;
-  const StateTensors& state_;
-  const StateTransfer& transfer_;
+  std::vector<SavedState> states_;
   at::Device device_;                                                       // where the state lies
   std::shared_future<Result<std::shared_ptr<checkpoint::HostCopy>>> copy_;  // getting its memory takes a while
   std::shared_future<parallel::StreamMark> copied_;

@@ -30,10 +30,6 @@ spec::ElementType exported_type(const wire::TrainTask& task) {
   return task.compute == spec::ElementType::float16 ? spec::ElementType::float32 : task.compute;
 }
 
-std::filesystem::path folder_of(const wire::TrainTask& task) {
-  return std::filesystem::path(task.run_folder) / "model";
-}
-
 // A head for values has a file of its own, which PEFT passes over.
 spec::AdapterOptions exported_adapter(const wire::TrainTask& task) {
   spec::AdapterOptions options = *task.adapters;
@@ -84,7 +80,7 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescri
   checkpoint::ExportRequest request;
   const spec::ModelDescription model = without_value_head(trained);
   std::optional<checkpoint::NamedText> values;
-  if (task.critic) values = bring_value_head(trained.shape, transfer, place.rank);
+  if (task.critic && !task.critic_model) values = bring_value_head(trained.shape, transfer, place.rank);
   auto tensors = exported_tensors(task, model);
   if (!tensors) return tensors.error();
   request.tensors = std::move(*tensors);
@@ -92,7 +88,7 @@ Result<void> export_weights(const wire::TrainTask& task, const spec::ModelDescri
     for (const checkpoint::TensorDeclaration& tensor : request.tensors) transfer.bring_to_first(tensor.name, {});
     return {};
   }
-  request.folder = folder_of(task);
+  request.folder = std::filesystem::path(task.run_folder) / place.folder;
   request.replace = true;
   const auto files = spec::find_model(task.model, spec::model_search_from_environment());
   if (!files) return files.error();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "chat/model_text.hpp"
 #include "spec/model/model_source.hpp"
@@ -14,6 +15,7 @@ namespace muster::train {
 struct ExportContext {
   int rank = 0;
   std::function<void(const wire::EventBody&)> tell;  // reports rank 0's progress
+  std::string folder = "model";                      // in the run's
 };
 
 // Rank 0 writes; all ranks of the first copy call it.

@@ -71,13 +71,14 @@ at::ScalarType saved_type(const std::string& state) {
   return checkpoint::form_of(state).type == spec::ElementType::uint8 ? at::kByte : at::kFloat;
 }
 
-PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint) {
-  return [&checkpoint, room = std::make_shared<Room>()](const FlatPiece& piece, const std::string& state,
+PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint, const std::string& prefix) {
+  return [&checkpoint, prefix, room = std::make_shared<Room>()](const FlatPiece& piece, const std::string& state,
                                                         const at::Tensor& flat) -> Result<void> {
     for (std::int64_t done = 0; done < piece.count; done += Room::at_once) {
       const std::int64_t count = std::min(Room::at_once, piece.count - done);
       const at::Tensor host = room->take(count, flat.device(), saved_type(state));
-      if (auto read = checkpoint.read(piece.tensor, state, piece.first + done, bytes_of(host)); !read) return read;
+      auto read = checkpoint.read(prefix + piece.tensor, state, piece.first + done, bytes_of(host));
+      if (!read) return read;
       flat.narrow(0, piece.offset + done, count).copy_(host);
     }
     return {};

@@ -17,8 +17,8 @@ at::ScalarType saved_type(const std::string& state);
 using PieceReader =
     std::function<Result<void>(const parallel::FlatPiece& piece, const std::string& state, const at::Tensor& flat)>;
 
-// Both must outlive the reader. A checkpoint is of the same model (check_same_tensors).
-PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint);
+// Both must outlive the reader. A checkpoint is of the same model (check_same_tensors), prefix: as of its StateTensors.
+PieceReader reader_of(const checkpoint::TrainingCheckpoint& checkpoint, const std::string& prefix = {});
 // Reads parameters; what other states hold stays as it is. The host has some rows of a piece at a time.
 PieceReader reader_of(const checkpoint::TensorSource& source);
 

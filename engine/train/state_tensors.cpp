@@ -15,14 +15,18 @@ spec::Dimensions dimensions_of(const FlatPiece& piece) {
 
 }  // namespace
 
-StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer)
-    : strategy_(strategy), optimizer_(optimizer), states_{std::string(checkpoint::parameter_state)} {
+StateTensors::StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer,
+                           std::string prefix)
+    : strategy_(strategy),
+      optimizer_(optimizer),
+      prefix_(std::move(prefix)),
+      states_{std::string(checkpoint::parameter_state)} {
   for (const optimizer::OptimizerState& state : optimizer.states()) states_.push_back(state.name);
   const auto layouts = strategy.layouts();
   for (std::size_t unit = 0; unit < layouts.size(); ++unit)
     for (const FlatPiece& piece : layouts[unit].pieces(0, layouts[unit].elements())) {
       units_[piece.tensor] = unit;
-      tensors_.push_back({piece.tensor, dimensions_of(piece), states_of(unit, piece), piece.transposed});
+      tensors_.push_back({prefix_ + piece.tensor, dimensions_of(piece), states_of(unit, piece), piece.transposed});
     }
 }
 
@@ -79,7 +83,7 @@ std::vector<checkpoint::Piece> StateTensors::saved_pieces(int part) const {
   for (std::size_t unit = 0; unit < units(); ++unit)
     for (const std::string& state : states_)
       for (const FlatPiece& piece : numbers(unit, part, state))
-        checkpoint::add_cut(saved, {piece.tensor, state, piece.first, piece.count});
+        checkpoint::add_cut(saved, {prefix_ + piece.tensor, state, piece.first, piece.count});
   return saved;
 }
 
@@ -90,8 +94,9 @@ void StateTensors::copy_unit(std::size_t unit, int part, const std::string& stat
   const std::vector<FlatPiece> numbers = this->numbers(unit, part, state);
   for (std::size_t i = 0; i < copy.pieces().size(); ++i) {
     const checkpoint::Piece& wanted = copy.pieces()[i];
-    if (wanted.state != state) continue;
-    const auto piece = std::ranges::find(numbers, wanted.tensor, &FlatPiece::tensor);
+    if (wanted.state != state || !wanted.tensor.starts_with(prefix_)) continue;
+    const std::string_view tensor = std::string_view(wanted.tensor).substr(prefix_.size());
+    const auto piece = std::ranges::find(numbers, tensor, &FlatPiece::tensor);
     if (piece == numbers.end() || wanted.first < piece->first ||
         wanted.first + wanted.count > piece->first + piece->count)
       continue;

@@ -16,10 +16,12 @@ namespace muster::train {
 
 class StateTensors {
  public:
-  // Both must outlive this.
-  StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer);
+  // Both must outlive this. prefix: what checkpoints put before the names of its tensors, where they have another
+  // model's beside them.
+  StateTensors(const parallel::Strategy& strategy, const optimizer::Optimizer& optimizer, std::string prefix = {});
 
-  // All tensors of the model, in its order, whichever of them lie here.
+  const std::string& prefix() const { return prefix_; }
+  // All tensors of the model, in its order, whichever of them lie here; by the names that checkpoints have for them.
   const std::vector<checkpoint::LogicalTensor>& tensors() const { return tensors_; }
   // "parameter", and what the optimizer remembers, of some tensors or of all.
   const std::vector<std::string>& states() const { return states_; }
@@ -70,6 +72,7 @@ class StateTensors {
 
   const parallel::Strategy& strategy_;
   const optimizer::Optimizer& optimizer_;
+  std::string prefix_;
   std::vector<std::string> states_;
   std::vector<checkpoint::LogicalTensor> tensors_;
   std::map<std::string, std::size_t> units_;  // by tensor

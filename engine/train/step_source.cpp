@@ -17,7 +17,7 @@ class DatasetSteps final : public StepSource {
         ranks_(ranks),
         rank_(rank) {}
 
-  Result<SourcedStep> next() override { return SourcedStep{loader_->next()}; }
+  Result<SourcedStep> next(std::int64_t) override { return SourcedStep{loader_->next()}; }
 
   void seek(data::BatchCursor cursor, std::int64_t micro_batch) override {
     data::BatchSchedule schedule(dataset_.lengths(), order_, batch_size_);

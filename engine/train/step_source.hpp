@@ -25,9 +25,9 @@ class StepSource {
  public:
   virtual ~StepSource() = default;
 
-  // The next step's; waits until they are there. LoadedStep::end is where the one after it begins. An Error is every
-  // rank's.
-  virtual Result<SourcedStep> next() = 0;
+  // The next step's; waits until they are there. steps_left: that the run has, this one among them. LoadedStep::end is
+  // where the one after it begins. An Error is every rank's.
+  virtual Result<SourcedStep> next(std::int64_t steps_left) = 0;
   // Where the run stands after that step, from which the next one continues. metrics: of its objective.
   virtual data::BatchCursor settle(const data::LoadedStep& step, std::span<const double>) { return step.end; }
   // Continues from there, with this many units in a pass of a rank.

@@ -36,6 +36,7 @@ std::int64_t to_number(const Field& field) {
 }
 std::int64_t to_number(double field) { return std::bit_cast<std::int64_t>(field); }
 std::int64_t to_number(const std::optional<std::int64_t>& field) { return field.value_or(0); }
+std::int64_t to_number(const std::optional<double>& field) { return to_number(field.value_or(0)); }
 template <Described Field>
 std::int64_t to_number(const std::optional<Field>& field) {
   return field ? mixed(as_line(to_json(*field))) : 0;

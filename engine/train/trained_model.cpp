@@ -46,9 +46,10 @@ Result<model::WeightForms> forms_of(const wire::TrainTask& task, const spec::Mod
 
 }  // namespace
 
-TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks,
-                           Described described, chat::ModelText text, tensor::DeviceOps ops,
-                           std::optional<tensor::DeviceOps> host, const model::WeightForms& forms)
+TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& context,
+                           std::shared_ptr<const StateRanks> ranks, Described described, chat::ModelText text,
+                           tensor::DeviceOps ops, std::optional<tensor::DeviceOps> host,
+                           const model::WeightForms& forms, const std::string& prefix)
     : task_(task),
       context_(context),
       ranks_(std::move(ranks)),
@@ -58,13 +59,14 @@ TrainedModel::TrainedModel(const wire::TrainTask& task, const TrainerContext& co
       ops_(std::move(ops)),
       host_(std::move(host)),
       model_(model::CausalModel::unfilled(description_.config, ops_, tensor::to_torch(task.compute),
-                                          ranks_.parameter_memory(ops_, tensor::to_torch(task.state)), forms)),
-      strategy_(ranks_.make_strategy(model_, ops_, task.exact, tensor::to_torch(task.state))),
+                                          ranks_->parameter_memory(ops_, tensor::to_torch(task.state)), forms)),
+      strategy_(ranks_->make_strategy(model_, ops_, task.exact, tensor::to_torch(task.state))),
       optimizer_(optimizer::make_optimizer(optimizer_settings(task.optimizer), master_ops(), *strategy_)),
-      state_(*strategy_, *optimizer_),
+      state_(*strategy_, *optimizer_, prefix),
       transfer_(context.ranks, context.device, static_cast<int>(task.saving_ranks), state_) {}
 
-Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& task, const TrainerContext& context) {
+Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& task, const TrainerContext& context,
+                                                         const TrainedModel* policy) {
   const spec::ModelSearch search = spec::model_search_from_environment();
   auto description = spec::read_model(task.model, search, std::nullopt);
   if (!description) return description.error();
@@ -75,8 +77,12 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
   if (!text) return text.error();
   auto ops = tensor::make_device_ops({context.device, context.threads, task.attention, task.deterministic});
   if (!ops) return ops.error();
-  auto ranks = StateRanks::join(task.sharding, context.ranks, context.join_some);
-  if (!ranks) return ranks.error();
+  std::shared_ptr<const StateRanks> ranks = policy != nullptr ? policy->ranks_ : nullptr;
+  if (!ranks) {
+    auto joined = StateRanks::join(task.sharding, context.ranks, context.join_some);
+    if (!joined) return joined.error();
+    ranks = std::make_shared<const StateRanks>(std::move(*joined));
+  }
   std::optional<tensor::DeviceOps> host;
   if (ranks->in_host_memory(context.device)) {
     auto made = tensor::make_device_ops({.threads = context.threads});
@@ -85,13 +91,16 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::make(const wire::TrainTask& 
   }
   const auto forms = forms_of(task, described.model, described.base, context.seed);
   if (!forms) return forms.error();
-  return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(*ranks), std::move(described),
-                                                        std::move(*text), std::move(*ops), std::move(host), *forms));
+  return std::unique_ptr<TrainedModel>(new TrainedModel(task, context, std::move(ranks), std::move(described),
+                                                        std::move(*text), std::move(*ops), std::move(host), *forms,
+                                                        policy != nullptr ? "critic." : ""));
 }
 
 Result<void> TrainedModel::fill(const checkpoint::TrainingCheckpoint* resumed) {
   if (auto frozen = fill_frozen(resumed == nullptr && !task_.adapter); !frozen) return frozen;
-  auto filled = !transfer_.has_files() ? transfer_.fill({}) : resumed ? fill_from(reader_of(*resumed)) : read_weights();
+  auto filled = !transfer_.has_files() ? transfer_.fill({})
+                : resumed              ? fill_from(reader_of(*resumed, state_.prefix()))
+                                       : read_weights();
   if (filled) strategy_->publish();
   return filled;
 }

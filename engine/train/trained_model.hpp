@@ -17,8 +17,10 @@ namespace muster::train {
 
 class TrainedModel {
  public:
-  // Without numbers: fill() gives them.
-  static Result<std::unique_ptr<TrainedModel>> make(const wire::TrainTask& task, const TrainerContext& context);
+  // Without numbers: fill() gives them. policy: another model that is trained in the same run, and whose critic this is:
+  // its state lies over the same ranks, and beside that one's in checkpoints.
+  static Result<std::unique_ptr<TrainedModel>> make(const wire::TrainTask& task, const TrainerContext& context,
+                                                    const TrainedModel* policy = nullptr);
 
   // From the checkpoint that was opened by the ranks that have files, else from the model's own files, or random ones.
   // May be called again, with other numbers. All ranks call it.
@@ -40,9 +42,10 @@ class TrainedModel {
     spec::ModelConfig base;        // as its files have it
     spec::ModelDescription model;  // as it is trained
   };
-  TrainedModel(const wire::TrainTask& task, const TrainerContext& context, StateRanks ranks, Described described,
+  TrainedModel(const wire::TrainTask& task, const TrainerContext& context, std::shared_ptr<const StateRanks> ranks,
+               Described described,
                chat::ModelText text, tensor::DeviceOps ops, std::optional<tensor::DeviceOps> host,
-               const model::WeightForms& forms);
+               const model::WeightForms& forms, const std::string& prefix);
   // The model's own weights, as it begins.
   Result<std::unique_ptr<checkpoint::TensorSource>> open_weights() const;
   // What is not trained. All ranks call it: each unit is read by one of those that have files. fresh: adapters begin
@@ -54,7 +57,7 @@ class TrainedModel {
 
   const wire::TrainTask& task_;
   const TrainerContext& context_;
-  StateRanks ranks_;
+  std::shared_ptr<const StateRanks> ranks_;
   spec::ModelConfig base_;
   spec::ModelDescription description_;
   chat::ModelText text_;

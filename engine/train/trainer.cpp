@@ -10,7 +10,7 @@
 #include "train/export_weights.hpp"
 #include "train/memory_use.hpp"
 #include "train/objectives/objectives.hpp"
-#include "train/optimizer_step.hpp"
+#include "train/joint_step.hpp"
 #include "train/objectives/reference_scores.hpp"
 #include "train/rollouts/rollout_steps.hpp"
 #include "train/step_source.hpp"
@@ -30,14 +30,16 @@ class Loop final : public Trainer {
   Loop(TrainTask task, TrainerContext context)
       : task_(std::move(task)),
         context_(std::move(context)),
-        schedule_{task_.optimizer.schedule, task_.optimizer.rate, task_.optimizer.warmup_steps,
-                  task_.optimizer.decay_steps, task_.steps},
         clock_(context_.device) {}
 
   Result<void> begin();
   Result<Ending> run() override;
 
  private:
+  Result<void> make_critic();
+  // What checkpoints have.
+  std::vector<SavedState> saved_states() const;
+  parallel::CommunicationTime communication_time();
   // Where steps come from, and what is minimised over them.
   Result<std::unique_ptr<Objective>> open_dataset();
   Result<std::unique_ptr<Objective>> open_prompts();
@@ -51,7 +53,7 @@ class Loop final : public Trainer {
   double loss_scale() const { return scales_loss(task_) ? position_.scaler.scale() : 1; }
   // One step of the optimizer, unless memory ran out. Whether a rank was asked to leave.
   Result<bool> step();
-  void update(const StepOutcome& outcome, double rate);
+  void update(const StepOutcome& outcome);
   Result<void> shrink();
   Result<void> after_step(bool leaves);
   // Whether one belongs to every run that comes past this step.
@@ -69,11 +71,12 @@ class Loop final : public Trainer {
   TrainTask task_;
   TrainerContext context_;
   std::unique_ptr<TrainedModel> trained_;
+  std::optional<TrainTask> critic_task_;  // where a policy's critic has weights of its own
+  std::unique_ptr<TrainedModel> critic_;
   std::unique_ptr<StepSource> steps_;
-  std::optional<OptimizerStep> optimizer_step_;
+  std::optional<JointStep> step_;
   std::optional<Evaluation> evaluation_;
   std::optional<Checkpoints> checkpoints_;
-  optimizer::Schedule schedule_;
   RunPosition position_;
   StepClock clock_;
   Clock::time_point told_memory_;
@@ -84,13 +87,15 @@ Result<void> Loop::begin() {
   auto trained = TrainedModel::make(task_, context_);
   if (!trained) return trained.error();
   trained_ = std::move(*trained);
+  if (auto made = make_critic(); !made) return made;
   auto objective = task_.policy ? open_prompts() : open_dataset();
   if (!objective) return objective.error();
   auto evaluated = make_evaluation_objective();
   if (!evaluated) return evaluated.error();
-  optimizer_step_.emplace(task_, context_, *trained_, std::move(*objective));
-  checkpoints_.emplace(task_, CheckpointPlace{context_.ranks.rank(), context_.tell}, trained_->state(),
-                       trained_->transfer());
+  std::optional<Critic> critic;
+  if (critic_) critic.emplace(*critic_task_, *critic_);
+  step_.emplace(task_, context_, *trained_, std::move(*objective), critic);
+  checkpoints_.emplace(task_, CheckpointPlace{context_.ranks.rank(), context_.tell}, saved_states());
   auto evaluation =
       Evaluation::make({.data = task_.evaluation.data,
                         .questions = task_.evaluation.questions,
@@ -115,6 +120,21 @@ Result<void> Loop::add_environments() {
   return {};
 }
 
+Result<void> Loop::make_critic() {
+  if (!task_.critic_model) return {};
+  critic_task_ = task_of_critic(task_);
+  auto made = TrainedModel::make(*critic_task_, context_, trained_.get());
+  if (!made) return made.error();
+  critic_ = std::move(*made);
+  return {};
+}
+
+std::vector<SavedState> Loop::saved_states() const {
+  std::vector<SavedState> states{{trained_->state(), trained_->transfer()}};
+  if (critic_) states.push_back({critic_->state(), critic_->transfer()});
+  return states;
+}
+
 Result<std::unique_ptr<Objective>> Loop::open_dataset() {
   auto dataset = data::Dataset::open(task_.data, data::Verification::structure);
   if (!dataset) return dataset.error();
@@ -126,10 +146,12 @@ Result<std::unique_ptr<Objective>> Loop::open_dataset() {
 }
 
 Result<std::unique_ptr<Objective>> Loop::open_prompts() {
-  auto steps = make_rollout_steps(task_, context_, *trained_);
+  auto steps = make_rollout_steps(task_, context_, *trained_, critic_.get());
   if (!steps) return steps.error();
   steps_ = std::move(*steps);
-  return make_objective(task_.algorithm, {.policy = task_.policy, .critic = task_.critic});
+  return make_objective(task_.algorithm, {.policy = task_.policy,
+                                          .critic = task_.critic,
+                                          .values_are_elsewhere = critic_ != nullptr});
 }
 
 Result<void> Loop::check_data(const data::Dataset& dataset) const {
@@ -192,11 +214,14 @@ Result<void> Loop::fill() {
       return Error{Error::Kind::bad_input,
                    fmt::format("{} is of a run with other settings, model or data", *task_.resume),
                    "resume with what that run was started with, or start a new one"};
-    if (auto same = checkpoint::check_same_tensors(*opened, trained_->state().tensors()); !same) return same;
+    const auto tensors = Checkpoints::tensors_of(saved_states());
+    if (auto same = checkpoint::check_same_tensors(*opened, tensors); !same) return same;
     position_ = position_of(opened->state(), task_);
     resumed.emplace(std::move(*opened));
   }
-  if (auto filled = trained_->fill(resumed ? &*resumed : nullptr); !filled) return filled;
+  for (TrainedModel* model : {trained_.get(), critic_.get()})
+    if (model != nullptr)
+      if (auto filled = model->fill(resumed ? &*resumed : nullptr); !filled) return filled;
   // Ranks of other hosts cannot read the run's folder.
   if (context_.ranks.size() > task_.saving_ranks)
     take_from_first_rank(position_, context_.ranks, context_.device);
@@ -204,7 +229,7 @@ Result<void> Loop::fill() {
 }
 
 Result<Ending> Loop::run() {
-  steps_->seek(position_.cursor, optimizer_step_->pass_size().micro_batch);
+  steps_->seek(position_.cursor, step_->pass_size().micro_batch);
   told_memory_ = Clock::now();
   clock_.begin();
   // A run that was asked to leave did so without the evaluation of its last step, which takes long.
@@ -222,21 +247,21 @@ Result<Ending> Loop::run() {
 
 Result<bool> Loop::step() {
   clock_.loading();
-  const Result<SourcedStep> sourced = steps_->next();
+  const Result<SourcedStep> sourced = steps_->next(task_.steps - position_.step);
   if (!sourced) return sourced.error();
   const data::LoadedStep& loaded = sourced->loaded;
   clock_.loaded(sourced->sampling, sourced->judging);
   const double scale = loss_scale();
-  const StepOutcome found = optimizer_step_->compute(loaded, scale);
-  clock_.computed(trained_->strategy().take_communication_time());
+  const StepOutcome found = step_->compute(loaded, scale);
+  clock_.computed(communication_time());
   if (found.ran_out) {
     if (auto shrunk = shrink(); !shrunk) return shrunk.error();
     return false;
   }
   if (!found.finite && !scales_loss(task_))
-    return optimizer_step_->explain_bad(loaded, found, scale, position_.step + 1);
-  const double rate = schedule_.rate(position_.step + 1);
-  update(found, rate);
+    return step_->explain_bad(loaded, found, scale, position_.step + 1);
+  const double rate = step_->rate(position_.step + 1);
+  update(found);
   ++position_.step;
   position_.cursor = steps_->settle(loaded, found.metrics);
   tell_step(*sourced, found, rate, scale);
@@ -245,17 +270,17 @@ Result<bool> Loop::step() {
   return found.leaves;
 }
 
-void Loop::update(const StepOutcome& outcome, double rate) {
+void Loop::update(const StepOutcome& outcome) {
   if (!outcome.finite) return;
   clock_.updating();
   checkpoints_->before_change();
-  optimizer_step_->update(outcome, rate, ++position_.updates, loss_scale());
+  step_->update(outcome, position_.step + 1, ++position_.updates, loss_scale());
   clock_.updated();
 }
 
 Result<void> Loop::shrink() {
-  if (auto shrunk = optimizer_step_->shrink(position_.step + 1); !shrunk) return shrunk;
-  const std::int64_t micro_batch = optimizer_step_->pass_size().micro_batch;
+  if (auto shrunk = step_->shrink(position_.step + 1); !shrunk) return shrunk;
+  const std::int64_t micro_batch = step_->pass_size().micro_batch;
   evaluation_->take_at_once(micro_batch);
   steps_->seek(position_.cursor, micro_batch);
   return {};
@@ -272,7 +297,7 @@ void Loop::tell_step(const SourcedStep& sourced, const StepOutcome& outcome, dou
   if (std::isfinite(outcome.norm)) told.gradient_norm = outcome.norm;
   told.tokens = loaded.rows;
   told.seconds = time.seconds;
-  const auto names = optimizer_step_->objective().metrics();
+  const auto names = step_->objective().metrics();
   if (!sourced.metrics.empty()) told.metrics = sourced.metrics;
   for (std::size_t i = 1; i < names.size(); ++i) {
     if (!told.metrics) told.metrics.emplace();
@@ -347,7 +372,21 @@ Result<void> Loop::after_step(bool leaves) {
   return {};
 }
 
+parallel::CommunicationTime Loop::communication_time() {
+  parallel::CommunicationTime time = trained_->strategy().take_communication_time();
+  if (!critic_) return time;
+  const parallel::CommunicationTime more = critic_->strategy().take_communication_time();
+  time.exposed += more.exposed;
+  time.busy += more.busy;
+  return time;
+}
+
 Result<void> Loop::export_model() {
+  if (critic_)
+    if (auto written = export_weights(*critic_task_, critic_->description(), critic_->text(), critic_->transfer(),
+                                      {context_.ranks.rank(), context_.tell, "critic"});
+        !written)
+      return written;
   return export_weights(task_, trained_->description(), trained_->text(), trained_->transfer(),
                         {context_.ranks.rank(), context_.tell});
 }

@@ -50,7 +50,7 @@ std::string strategy_words(const Layout& layout) {
 std::string_view name(Component component) {
   constexpr std::array<std::string_view, component_count> names{
       "weights",   "quantization",    "buffers", "master_weights", "gradients", "optimizer",
-      "adapters",  "reference", "reward_model", "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
+      "adapters",  "reference", "reward_model", "critic",    "activations",     "logits",  "kv_cache",       "gathered",  "buckets",
       "workspace", "allocator_slack", "nccl",    "cuda_context"};
   return names[static_cast<std::size_t>(component)];
 }

@@ -23,6 +23,7 @@ enum class Component {
   adapters,  // their weights, gradients and optimizer
   reference,  // weights of what a policy is held to
   reward_model,  // weights of what judges its answers
+  critic,        // states of what is trained beside it
   activations,
   logits,
   kv_cache,
@@ -34,7 +35,7 @@ enum class Component {
   nccl,
   context,
 };
-inline constexpr std::size_t component_count = 18;
+inline constexpr std::size_t component_count = 19;
 std::string_view name(Component component);  // "kv_cache"
 // Whether PyTorch's allocator counts it: max_memory_allocated.
 constexpr bool is_allocated(Component component) { return component < Component::slack; }

@@ -43,6 +43,7 @@ enum class Detail {
 // Everything a plan follows from.
 struct Question {
   std::shared_ptr<const spec::ModelDescription> model;
+  std::shared_ptr<const spec::ModelDescription> critic = {};  // training: what is trained beside it
   Workload workload;
   std::optional<std::int64_t> batch;         // training: sequences per optimizer step, over all ranks
   std::optional<std::int64_t> micro_batch;   // sequences per device and pass; absent: as many as fit

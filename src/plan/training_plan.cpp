@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/byte_count.hpp"
+#include "plan/critic_memory.hpp"
 #include "plan/plan_parts.hpp"
 
 namespace muster::plan {
@@ -26,7 +27,9 @@ class TrainingPlanner {
   explicit TrainingPlanner(const Question& question)
       : question_(question),
         world_(question.hosts * ranks_of_host(question)),
-        weight_(weigh(question.model->shape, question.workload)) {}
+        weight_(weigh(question.model->shape, question.workload)) {
+    if (question.critic) critic_weight_ = weigh(question.critic->shape, workload_of_critic(question.workload));
+  }
 
   Result<Plan> plan() {
     if (auto problem = contradiction()) return *problem;
@@ -153,8 +156,14 @@ class TrainingPlanner {
   }
 
   DeviceMemory memory(const Layout& where, const Workload& workload) const {
-    return device_memory(question_.model->config, weight_, workload, where,
-                         whole_model(question_.model->config, weight_), question_.constants, question_.memo.get());
+    const auto of = [&](const spec::ModelConfig& config, const ModelWeight& weight, const Workload& work) {
+      return device_memory(config, weight, work, where, whole_model(config, weight), question_.constants,
+                           question_.memo.get());
+    };
+    const DeviceMemory memory = of(question_.model->config, weight_, workload);
+    if (!question_.critic) return memory;
+    const Workload beside = workload_of_critic(workload);
+    return with_critic(memory, of(question_.critic->config, critic_weight_, beside), question_.constants);
   }
 
   std::int64_t least_limit() const {
@@ -284,6 +293,7 @@ class TrainingPlanner {
   const Question& question_;
   std::int64_t world_;
   ModelWeight weight_;
+  ModelWeight critic_weight_;
 };
 
 }  // namespace

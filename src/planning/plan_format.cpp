@@ -11,7 +11,8 @@ namespace muster::planning {
 std::string_view spoken(plan::Component component) {
   constexpr std::array<std::string_view, plan::component_count> words{
       "weights",   "scales, 16-bit parts", "buffers", "master weights", "gradients",      "optimizer",
-      "adapters",  "reference",            "reward model", "activations", "logits",     "KV cache",       "gathered units",
+      "adapters",  "reference",            "reward model", "critic",         "activations",    "logits",
+      "KV cache",  "gathered units",
       "gradient buckets", "workspace", "allocator slack", "NCCL", "CUDA context"};
   static_assert(words.back() == "CUDA context", "every component has words");
   return words[static_cast<std::size_t>(component)];

@@ -9,6 +9,7 @@
 
 #include "host/host_memory.hpp"
 #include "plan/round_phases.hpp"
+#include "planning/critic_choice.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
 #include "spec/reward_model_choice.hpp"
@@ -95,7 +96,8 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanReque
   if (!model) return model.error();
   const bool learns_scores = plan_request.work == plan::Work::training && plan_request.spec.reward_model_options();
   if (learns_scores && !model->config.score) *model = spec::with_score_head(std::move(*model), spec::ScoreHead());
-  const bool learns_values = plan_request.work == plan::Work::training && plan_request.spec.critic_options();
+  const bool learns_values = plan_request.work == plan::Work::training && plan_request.spec.critic_options() &&
+                             !plan_request.spec.ppo.critic;
   if (learns_values && !model->config.score) *model = spec::with_score_head(std::move(*model), {spec::ScoreUse::values, 1});
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
 }
@@ -365,6 +367,9 @@ Result<plan::Question> plan_question(host::Host& host, const PlanRequest& plan_r
   question.spare = std::move(devices->spare);
   if (auto taken = take_packing(question, plan_request); !taken) return taken.error();
   if (training) {
+    auto critic = choose_critic(spec, spec::model_search_from_environment());
+    if (!critic) return critic.error();
+    if (*critic) question.critic = std::make_shared<const spec::ModelDescription>(std::move(**critic));
     const auto bytes = reward_model_bytes(spec, question.workload);
     if (!bytes) return bytes.error();
     question.workload.reward_model = *bytes;

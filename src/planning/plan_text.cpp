@@ -32,7 +32,7 @@ const std::vector<BarPart>& bar_parts() {
       {"█",
        "model",
        {Component::weights, Component::quantization, Component::buffers, Component::master, Component::adapters,
-        Component::reference, Component::reward_model}},
+        Component::reference, Component::reward_model, Component::critic}},
       {"▓",
        "gradients and optimizer",
        {Component::gradients, Component::optimizer, Component::buckets, Component::gathered}},

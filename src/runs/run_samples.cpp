@@ -29,6 +29,20 @@ std::set<std::int64_t> rounds_in(const fs::path& folder) {
   return rounds;
 }
 
+fs::path path_of(const fs::path& folder, std::int64_t round) { return folder / fmt::format("round-{:06}.jsonl", round); }
+
+// Answers are written down before they are judged where that is done beside the training on the round before.
+bool is_judged(const std::string& text) {
+  const auto first = parse_ordered_json_object(text.substr(0, text.find('\n')), "the first line");
+  return !first || first->value("judged", Json(true)) != false;
+}
+
+std::int64_t newest_judged(const fs::path& folder, const std::set<std::int64_t>& rounds) {
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round)
+    if (const auto text = read_file(path_of(folder, *round)); text && is_judged(*text)) return *round;
+  return *rounds.rbegin();
+}
+
 std::optional<double> number_of(const Json& line, const char* key) {
   const auto found = line.find(key);
   return found == line.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
@@ -64,12 +78,13 @@ Result<SampledRound> read_samples(const store::RunFolder& run, std::optional<std
     return Error{Error::Kind::bad_input, fmt::format("{} has no sampled answers", run.path().string()),
                  "they come with training.algorithm=grpo, rloo or ppo"};
   SampledRound found;
-  found.round = round.value_or(*rounds.rbegin());
+  found.round = round ? *round : newest_judged(folder, rounds);
   if (!rounds.contains(found.round))
     return Error{Error::Kind::bad_input, fmt::format("{} has no round {}", run.path().string(), found.round),
                  fmt::format("it has rounds {} to {}", *rounds.begin(), *rounds.rbegin())};
-  const auto text = read_file(folder / fmt::format("round-{:06}.jsonl", found.round));
+  const auto text = read_file(path_of(folder, found.round));
   if (!text) return text.error();
+  found.is_judged = is_judged(*text);
   double sum = 0;
   std::int64_t judged = 0, last = -1;
   for (const std::string& line : split(*text, '\n')) {
@@ -97,7 +112,9 @@ Result<SampledRound> read_samples(const store::RunFolder& run, std::optional<std
 std::string samples_text(const SampledRound& round, std::size_t prompts) {
   std::string text = fmt::format("round {}: {} to {}{}\n", round.round, count_of(round.answers, "answer"),
                                  count_of(std::ssize(round.prompts), "prompt"),
-                                 round.reward ? fmt::format(", mean reward {:.3f}", *round.reward) : "");
+                                 !round.is_judged ? ", not judged yet"
+                                 : round.reward   ? fmt::format(", mean reward {:.3f}", *round.reward)
+                                                  : "");
   text += "  reward  advantage  answer\n";
   for (const SampledPrompt& prompt : first_of(round, prompts)) {
     text += in_a_line(prompt.prompt) + "\n";
@@ -123,6 +140,7 @@ std::string samples_json(const SampledRound& round, std::size_t prompts) {
   }
   const Json whole{{"round", round.round},
                    {"answers", round.answers},
+                   {"judged", round.is_judged},
                    {"reward", round.reward ? Json(*round.reward) : Json(nullptr)},
                    {"prompts", std::move(asked)}};
   return whole.dump(2, ' ', false, Json::error_handler_t::replace);

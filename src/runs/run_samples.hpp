@@ -27,10 +27,11 @@ struct SampledRound {
   std::int64_t round = 0;  // from 1
   std::int64_t answers = 0;
   std::optional<double> reward;  // the mean
+  bool is_judged = true;         // else the answers wait for their rewards
   std::vector<SampledPrompt> prompts;
 };
 
-// round: absent: the newest. Refused: a run without sampled answers, a round that it has not.
+// round: absent: the newest that is judged, if any is. Refused: a run without sampled answers, a round that it has not.
 Result<SampledRound> read_samples(const store::RunFolder& run, std::optional<std::int64_t> round);
 
 // The first prompts, each with its answers, the best first.

@@ -113,6 +113,10 @@ void find_critic_contradictions(const RunSpec& spec, const PolicyOptions& policy
       report("ppo.num_mini_batches", fmt::format("is {}, and a round has {} answers", *parts, policy.answers),
              "take fewer, or sample more: training.num_rollouts_per_iteration");
   }
+  if (ppo.critic_learning_rate && !ppo.critic)
+    report("ppo.critic_learning_rate",
+           "is set, and the critic is a head of the policy, which training.learning_rate trains",
+           "leave it out, or name a model of its own: ppo.critic");
   if (ppo.target_kl && !spec.training.max_steps && spec.training.num_epochs)
     report("ppo.target_kl",
            fmt::format("is {}, so that how many steps the prompts give is not known beforehand", *ppo.target_kl),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "spec/policy_options.hpp"
 
@@ -98,6 +99,8 @@ struct PpoSpec {
   std::optional<double> adaptive_kl_target;
   double adaptive_kl_horizon = 10000;
   double missing_eos_penalty = 0;
+  std::optional<std::string> critic;
+  std::optional<double> critic_learning_rate;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -130,6 +133,10 @@ struct PpoSpec {
         .above(0);
     field("adaptive_kl_horizon", &PpoSpec::adaptive_kl_horizon, "over how many answers it adapts").in("answers").above(0);
     field("missing_eos_penalty", &PpoSpec::missing_eos_penalty, "what an answer loses that came to no end").at_least(0);
+    field("critic", &PpoSpec::critic,
+          "a model of its own that values are learnt by: a folder or a name, with a head of one score, or else with a fresh "
+          "one; not set: a head of the policy");
+    field("critic_learning_rate", &PpoSpec::critic_learning_rate, "its peak rate; not set: training.learning_rate").above(0);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "spec/capability_command.hpp"
 #include "spec/codec.hpp"
+#include "spec/policy_options.hpp"
 
 namespace muster::spec {
 namespace {
@@ -93,6 +94,7 @@ const std::vector<Row>& reader_table() {
       {"rloo.beta", plans_of_training},
       {"ppo.", {train}},
       {"ppo.kl_coef", plans_of_training},
+      {"ppo.critic", plans_of_training},
       {"reward.", {train}},
       {"reward.scale", {train, collect}},
       {"reward.bias", {train, collect}},
@@ -184,9 +186,10 @@ bool draws_by(std::string_view key, const RunSpec& spec) {
          (samples_answers(spec.training.algorithm) || !spec.environment.evaluations.list.empty());
 }
 
-// A section that is named after an algorithm is that one's alone.
+// A section that is named after an algorithm is that one's alone. Not so `reward`, which says what sampled answers earn.
 bool is_of_another_algorithm(std::string_view key, const RunSpec& spec) {
   const std::string_view section = key.substr(0, key.find('.'));
+  if (section == "reward") return !samples_answers(spec.training.algorithm);
   return section != write(spec.training.algorithm) &&
          std::ranges::any_of(words(Algorithm{}), [&](const Word<Algorithm>& word) { return word.text == section; });
 }

@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds patience_with_the_deaf(1000);
 // Between the end of its input, SIGTERM and SIGKILL.
 constexpr milliseconds patience_at_the_end(500);
+// After which a wait looks whether a stop was requested.
+constexpr milliseconds between_looks(100);
 
 bool ends_within(pid_t pid, milliseconds longest) {
   const auto deadline = std::chrono::steady_clock::now() + longest;
@@ -78,7 +80,9 @@ void Coprocess::send(std::string& unsent) {
   if (count < 0 && errno != EAGAIN && errno != EINTR) FileDescriptor(std::move(input_));
 }
 
-Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadline) {
+Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadline,
+                                             const std::stop_token& stop) {
+  const milliseconds longest = stop.stop_possible() ? between_looks : milliseconds(60'000);
   bool noticed = false;
   while (true) {
     auto next = lines_.next();
@@ -89,10 +93,10 @@ Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadl
     if (sends && is_deaf() && !std::exchange(noticed, true))
       deadline = std::min(deadline, std::chrono::steady_clock::now() + patience_with_the_deaf);
     const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    if (left <= 0) return Heard(Late{});
+    if (left <= 0 || stop.stop_requested()) return Heard(Late{});
     std::array<pollfd, 2> waiting{pollfd{output_.number(), POLLIN, 0},
                                   pollfd{sends ? input_.number() : -1, POLLOUT, 0}};
-    ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+    ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<std::int64_t>(left, longest.count())));
     if (waiting[1].revents != 0) send(unsent);
   }
 }

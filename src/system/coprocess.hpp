@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <variant>
@@ -32,13 +33,13 @@ class Coprocess {
   // Asks it to end: its input ends, then SIGTERM; what is still there of its group after a second is killed.
   ~Coprocess();
 
-  struct Late {};          // the deadline has passed
+  struct Late {};          // the deadline has passed, or a stop was requested
   struct NoMoreOutput {};  // it has ended, or closed its standard output
   using Heard = std::variant<std::string, Late, NoMoreOutput>;
 
   // Waits for its next line, and meanwhile sends what it takes of unsent, which is removed there: neither waits for the
   // other. An Error: a line that is too long.
-  Result<Heard> converse(std::string& unsent, Deadline deadline);
+  Result<Heard> converse(std::string& unsent, Deadline deadline, const std::stop_token& stop = {});
   // It no longer reads: what is unsent stays so.
   bool is_deaf() const { return !input_; }
 

@@ -145,6 +145,9 @@ struct TrainTask {
   std::optional<spec::RewardModelOptions> reward_model;  // absent: no scores are learnt
   std::optional<spec::PolicyOptions> policy;  // absent: no answers are sampled. Else data is a file of questions
   std::optional<spec::CriticOptions> critic;  // absent: nothing is learnt beside the policy
+  std::optional<std::string> critic_model;      // what learns it with weights of its own; absent: a head of the policy
+  std::optional<spec::ScoreHead> critic_head;   // as fresh_head, of this model
+  std::optional<double> critic_rate;            // as optimizer.rate, of this model; absent: that
   std::optional<spec::RewardOptions> reward;  // how they are judged
   std::optional<std::string> judge;           // the reward model that is one of the functions, in the type of compute
   std::optional<spec::WeightOptions> judge_weights;  // how it holds its weights; absent: plain
@@ -196,6 +199,9 @@ struct TrainTask {
     visit("reward_model", self.reward_model, agreed("reward_model"), of_identity_if_there);
     visit("policy", self.policy, agreed("grpo, rloo, ppo or generation"), of_identity_if_there);
     visit("critic", self.critic, agreed("ppo"), of_identity_if_there);
+    visit("critic_model", self.critic_model, agreed_presence("ppo.critic"));
+    visit("critic_head", self.critic_head, agreed("ppo.critic"), of_identity_if_there);
+    visit("critic_rate", self.critic_rate, agreed("ppo.critic_learning_rate"), of_identity_if_there);
     visit("reward", self.reward, agreed("reward"), of_identity_if_there);
     visit("judge", self.judge, agreed_presence("reward.model"));
     visit("judge_weights", self.judge_weights, agreed("reward.model"), of_identity_if_there);

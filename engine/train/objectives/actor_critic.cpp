@@ -18,14 +18,15 @@ constexpr std::size_t columns = 10;  // the loss, and spec::metrics_beside_loss
 
 class ActorCritic final : public Objective {
  public:
-  ActorCritic(const spec::PolicyOptions& policy, const spec::CriticOptions& critic) : policy_(policy), critic_(critic) {
+  explicit ActorCritic(const ObjectiveOptions& options)
+      : policy_(*options.policy), critic_(*options.critic), has_values_(!options.values_are_elsewhere) {
     names_.emplace_back("loss");
     for (const std::string_view name : spec::metrics_beside_loss(spec::Algorithm::ppo)) names_.push_back(name);
   }
 
   std::span<const std::string_view> metrics() const override { return names_; }
   double temperature() const override { return policy_.temperature; }
-  bool reads_scores() const override { return true; }
+  bool reads_scores() const override { return has_values_; }
   bool weighs_by_probability(const StepFacts& step) const override { return !step.is_fresh; }
 
   // A mean over the tokens of the step.
@@ -110,7 +111,7 @@ class ActorCritic final : public Objective {
         token.difference = of(now, row, drawn) - drawn;
         token.log_ratio = rows.step.is_fresh ? 0 : token.difference;
         token.policy = policy_term(policy_, batch.token_advantages[at], token.log_ratio, drawn + token.difference);
-        token.value = value_loss(of(scores, row, expected), expected, batch.returns[at], critic_.clip);
+        if (has_values_) token.value = value_loss(of(scores, row, expected), expected, batch.returns[at], critic_.clip);
         token.entropy = of(entropies, row, 0);
         use(row, token);
       }
@@ -118,13 +119,14 @@ class ActorCritic final : public Objective {
 
   spec::PolicyOptions policy_;
   spec::CriticOptions critic_;
+  bool has_values_;
   std::vector<std::string_view> names_;
 };
 
 }  // namespace
 
 std::unique_ptr<Objective> make_actor_critic(const ObjectiveOptions& options) {
-  return std::make_unique<ActorCritic>(*options.policy, *options.critic);
+  return std::make_unique<ActorCritic>(options);
 }
 
 }  // namespace muster::train

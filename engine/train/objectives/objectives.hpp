@@ -17,6 +17,7 @@ struct ObjectiveOptions {
   std::optional<spec::PreferenceOptions> preferences = {};
   std::optional<spec::PolicyOptions> policy = {};
   std::optional<spec::CriticOptions> critic = {};
+  bool values_are_elsewhere = false;  // the critic is another model (value_objective.hpp)
   std::optional<spec::RewardModelOptions> reward_model = {};
   std::optional<spec::CombinedOptions> combined = {};
   std::vector<double> reference = {};  // of each sample of the data (ReferenceScores); empty: there is none

@@ -38,6 +38,7 @@ class RewardModel final : public reward::Part {
         at_once_(static_cast<std::size_t>(task.reward->program_batch)),
         passes_(make_reward({.reward_model = spec::RewardModelOptions()}), model_, ops_, task.pinned) {}
 
+  bool uses_device() const override { return true; }
   Result<Values> judge(std::span<const reward::Answered> answers) override {
     std::vector<Tokens> texts;
     std::vector<std::size_t> readable;

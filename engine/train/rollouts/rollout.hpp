@@ -49,6 +49,7 @@ struct Rollout {
 struct Round {
   std::int64_t number = 0;  // from 0
   std::vector<Rollout> answers;
+  bool is_judged = true;  // else no answer has a reward, nor what follows from rewards
 
   bool operator==(const Round&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 
@@ -138,6 +139,24 @@ std::vector<Rollout> gather_rollouts(const std::vector<Rollout>& own, communicat
     for (Rollout& rollout : Unpacking(of_rank).rollouts()) found.push_back(std::move(rollout));
   }
   return found;
+}
+
+void share_rewards(std::vector<Rollout>& answers, const std::vector<std::size_t>& own, communicate::Communicator& ranks,
+                   at::Device device) {
+  const auto name_of = [](const Rollout& answer) { return std::pair(answer.prompt, answer.sample); };
+  std::vector<Rollout> rewards;
+  for (const std::size_t place : own)
+    rewards.push_back({.prompt = answers[place].prompt,
+                       .sample = answers[place].sample,
+                       .reward = answers[place].reward,
+                       .parts = answers[place].parts});
+  std::map<std::pair<std::int64_t, std::int64_t>, Rollout> found;
+  for (Rollout& judged : gather_rollouts(rewards, ranks, device)) found.emplace(name_of(judged), std::move(judged));
+  for (Rollout& answer : answers) {
+    Rollout& judged = found.at(name_of(answer));
+    answer.reward = judged.reward;
+    answer.parts = std::move(judged.parts);
+  }
 }
 
 std::vector<Rollout> rollouts_of_first_rank(const std::vector<Rollout>& own, communicate::Communicator& ranks,

@@ -116,7 +116,8 @@ std::filesystem::path rollout_log_path(const std::filesystem::path& run_folder, 
 Result<void> write_rollouts(const std::filesystem::path& path, const Round& round, const RolloutTexts& texts) {
   std::string lines;
   for (const Rollout& rollout : round.answers) lines += answer_line(rollout, texts);
-  const Line first{{"round", round.number + 1}, {"answers", round.answers.size()}, {"checksum", checksum_words(lines)}};
+  Line first{{"round", round.number + 1}, {"answers", round.answers.size()}, {"checksum", checksum_words(lines)}};
+  if (!round.is_judged) first["judged"] = false;
   std::error_code failed;
   std::filesystem::create_directories(path.parent_path(), failed);
   return write_file_atomically(path, line_of(first) + lines);
@@ -134,7 +135,7 @@ Result<Round> read_rollouts(const std::filesystem::path& path) {
   const std::string_view lines = std::string_view(*text).substr(end + 1);
   if (!first || first->value("checksum", Line()) != checksum_words(lines)) return damaged(path);
   try {
-    Round round{first->at("round").get<std::int64_t>() - 1, {}};
+    Round round{first->at("round").get<std::int64_t>() - 1, {}, first->value("judged", true)};
     for (std::size_t begin = 0; begin < lines.size();) {
       const std::size_t stop = lines.find('\n', begin);
       round.answers.push_back(rollout_of(Line::parse(lines.substr(begin, stop - begin))));

@@ -24,7 +24,8 @@ struct RolloutTexts {
 // FOLDER/rollouts/round-000001.jsonl for the first round.
 std::filesystem::path rollout_log_path(const std::filesystem::path& run_folder, std::int64_t round);
 
-// JSON lines: one of the whole, then one for each answer. Written as a whole or not at all.
+// JSON lines: one of the whole, then one for each answer. Written as a whole or not at all. What is not judged yet says
+// so.
 Result<void> write_rollouts(const std::filesystem::path& path, const Round& round, const RolloutTexts& texts);
 
 // Refused: a file that is not there, is not whole, or was changed.

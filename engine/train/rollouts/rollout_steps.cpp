@@ -7,14 +7,17 @@
 
 #include "base/bit_mix.hpp"
 #include "data/batch_schedule.hpp"
-#include "reward/judge.hpp"
+#include "spec/objective_metrics.hpp"
 #include "train/lockstep_sampler.hpp"
+#include "train/objective_pass.hpp"
 #include "train/objectives/objectives.hpp"
+#include "train/objectives/value_objective.hpp"
 #include "train/progress_sign.hpp"
-#include "train/question_evaluation.hpp"
 #include "train/rollouts/advantages.hpp"
+#include "train/rollouts/answer_judge.hpp"
 #include "train/rollouts/answer_passes.hpp"
 #include "train/rollouts/episodes.hpp"
+#include "train/rollouts/prompts.hpp"
 #include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/returns.hpp"
 #include "train/rollouts/reward_model.hpp"
@@ -31,25 +34,21 @@ double seconds_since(Clock::time_point moment) {
 }
 
 // Whether a step found the policy further from what its answers were drawn by than a round may go on.
-bool is_too_far(const spec::CriticOptions& critic, std::span<const std::string_view> names,
-                std::span<const double> metrics) {
-  const auto found = std::ranges::find(names, "policy/kl_avg");
-  return critic.most_change && metrics[static_cast<std::size_t>(found - names.begin())] > *critic.most_change;
+bool is_too_far(const spec::CriticOptions& critic, std::span<const double> metrics) {
+  const auto names = spec::metrics_beside_loss(spec::Algorithm::ppo);
+  const auto place = std::ranges::find(names, "policy/kl_avg") - names.begin();
+  return critic.most_change && metrics[static_cast<std::size_t>(place) + 1] > *critic.most_change;
 }
 
-// The prompts of a run, as they are sampled from, judged and trained on.
-struct Prompts {
-  std::vector<Question> questions;
-  std::vector<reward::Question> judged;
-  std::vector<std::vector<std::int32_t>> tokens;
-};
-
-// A round with what follows from its answers and from nothing else.
-struct JudgedRound {
+// A round, and once it is settled what follows from its answers and what they earned.
+struct HeldRound {
   Round round;
-  data::StepUnits taken;               // its prompts, of all draws
-  std::vector<std::uint32_t> trained;  // of its answers
-  std::vector<wire::NamedNumber> metrics;
+  data::StepUnits taken = {};  // its prompts, of all draws
+  bool is_asked = false;       // the judge has its answers
+  bool is_written = false;     // with what they earned
+  bool is_settled = false;
+  std::vector<std::uint32_t> trained = {};  // of its answers
+  std::vector<wire::NamedNumber> metrics = {};
 };
 
 // Whether the weights that draw a round are there.
@@ -64,18 +63,19 @@ double mean_turns(const std::vector<Rollout>& answers) {
 class RolloutSteps final : public StepSource {
  public:
   RolloutSteps(const wire::TrainTask& task, const TrainerContext& context, TrainedModel& trained, Prompts prompts,
-               std::optional<reward::Judge> judge, std::unique_ptr<ReferenceModel> reference)
+               std::unique_ptr<ReferenceModel> reference, TrainedModel* critic)
       : task_(task),
         policy_(*task.policy),
         context_(context),
         text_(trained.text()),
         prompts_(std::move(prompts)),
-        judge_(std::move(judge)),
         reference_(std::move(reference)),
         expectation_(context, task.micro_batch),
-        model_(trained.model()),
-        passes_(make_objective(task.algorithm, {.policy = task.policy, .critic = task.critic}), trained.model(), trained.ops(),
-                task.pinned),
+        critic_(critic != nullptr ? *critic : trained),
+        passes_(critic != nullptr
+                    ? make_value_objective(*task.critic)
+                    : make_objective(task.algorithm, {.policy = task.policy, .critic = task.critic}),
+                critic_.model(), critic_.ops(), task.pinned),
         sampler_(trained.model(), trained.ops(), task.sampled_at_once, "answer"),
         schedule_(std::vector<std::uint32_t>(prompts_.questions.size(), 1), {context.seed, true, false, 0, 1},
                   prompts_of_draw()) {
@@ -83,17 +83,17 @@ class RolloutSteps final : public StepSource {
       longest_ = std::max(longest_, std::ssize(question.tokens) + question.most_tokens);
   }
 
-  Result<SourcedStep> next() override {
+  Result<SourcedStep> next(std::int64_t steps_left) override {
     SourcedStep step;
     if (!present_ || present_->round.number != cursor_.round)
-      if (auto begun = begin_round(step); !begun) return begun.error();
+      if (auto begun = begin_round(step, steps_left); !begun) return begun.error();
     fill(step.loaded);
     step.metrics = present_->metrics;
     return step;
   }
 
   data::BatchCursor settle(const data::LoadedStep& step, std::span<const double> metrics) override {
-    const bool ends = task_.critic && is_too_far(*task_.critic, passes_.objective().metrics(), metrics);
+    const bool ends = task_.critic && is_too_far(*task_.critic, metrics);
     return cursor_ = ends ? after(*present_, cursor_) : step.end;
   }
 
@@ -102,7 +102,10 @@ class RolloutSteps final : public StepSource {
     micro_batch_ = micro_batch;
   }
 
-  // Where the task has an environment. Before the first step.
+  // What says what answers earn, one of the two. Before the first step.
+  void judge_by(reward::Judge judge, std::stop_source stop) {
+    judge_.emplace(context_, text_, policy_, prompts_, std::move(judge), std::move(stop));
+  }
   Result<void> make_episodes() {
     auto made = Episodes::make(*task_.environment, text_, prompts_.questions, policy_.stop_tokens, context_.seed);
     if (!made) return made.error();
@@ -111,13 +114,15 @@ class RolloutSteps final : public StepSource {
   }
 
  private:
-  Result<void> begin_round(SourcedStep& step);
+  Result<void> begin_round(SourcedStep& step, std::int64_t steps_left);
   // The round that begins there: read where it must be or may be, else sampled.
-  Result<JudgedRound> round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step);
+  Result<HeldRound> round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step);
+  // Gives it what its answers earned, where they have not got that yet, and what follows; writes it down.
+  Result<void> settle_round(HeldRound& held, const data::BatchCursor& begin, SourcedStep& step);
   // What was written down for it and is still what its weights would draw; absent: nothing. Takes its prompts.
   Result<std::optional<Round>> kept_round(const data::BatchCursor& begin, Weights weights, data::StepUnits& taken);
   Result<Round> sampled_round(const data::BatchCursor& begin, data::StepUnits& taken, SourcedStep& step);
-  // Answers to these prompts, judged.
+  // Answers to these prompts, of all ranks.
   Result<std::vector<Rollout>> sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step);
   // The next prompts of the data's order, as many as a draw has; adds them to those of the round.
   data::StepUnits take(data::StepUnits& of_round);
@@ -126,16 +131,24 @@ class RolloutSteps final : public StepSource {
   void expect(std::vector<Rollout>& answers);
   void compare(std::vector<Rollout>& answers, const data::BatchCursor& begin) const;
   double divergence_weight(const data::BatchCursor& begin) const { return begin.divergence_weight.value_or(policy_.beta); }
-  Result<void> judge(std::vector<Rollout>& answers);
+  // Whether answers can be judged while something else is computed: not where an environment does it between their
+  // turns, nor where it follows from rewards how many are drawn.
+  bool judges_beside() const { return judge_ && policy_.draws == 1; }
+  void ask_about(HeldRound& held);
+  // Waits; then they have what they earned.
+  Result<void> finish_judging(std::vector<Rollout>& answers, SourcedStep& step);
   Result<void> keep(const Round& round) const;
   void fill(data::LoadedStep& step) const;
+  std::int64_t batches_of(const HeldRound& held) const {
+    return (std::ssize(held.trained) + task_.batch_size - 1) / task_.batch_size;
+  }
+  std::int64_t updates_of(const HeldRound& held) const { return batches_of(held) * policy_.iterations; }
   // Where the round after this one begins.
-  data::BatchCursor after(const JudgedRound& round, const data::BatchCursor& begin) const;
+  data::BatchCursor after(const HeldRound& held, const data::BatchCursor& begin) const;
   std::int64_t prompts_of_draw() const { return policy_.answers / policy_.group; }
   std::uint64_t seed_of_round(std::int64_t round) const {
     return mix_bits(context_.seed + static_cast<std::uint64_t>(round + 1) * golden_step);
   }
-  std::string answer_text(const Rollout& rollout) const;
   // As metrics and files call what judged.
   std::vector<std::string_view> names() const {
     return judge_ ? judge_->names() : std::vector{environment::name_of(task_.environment->kind)};
@@ -149,50 +162,48 @@ class RolloutSteps final : public StepSource {
   const TrainerContext& context_;
   const chat::ModelText& text_;
   Prompts prompts_;
-  std::optional<reward::Judge> judge_;   // absent: the environment judges
+  // The one that is trained on, and, where rounds are off by one, the next. They outlive the judge, which reads them.
+  std::optional<HeldRound> present_, next_;
+  std::optional<AnswerJudge> judge_;  // absent: the environment judges
   std::unique_ptr<Episodes> episodes_;  // absent: each answer is judged by itself
   std::unique_ptr<ReferenceModel> reference_;  // absent: the policy is held to nothing
   AnswerScoring expectation_;
-  model::CausalModel& model_;
+  TrainedModel& critic_;  // what says what is expected, where anything is
   ObjectivePass passes_;
   LockstepSampler sampler_;
   data::BatchSchedule schedule_;
   std::int64_t longest_ = 0;  // prompt and answer together
   std::int64_t micro_batch_ = 1;
   data::BatchCursor cursor_;
-  std::optional<JudgedRound> present_, next_;  // the one that is trained on, and, where rounds are off by one, the next
 };
 
-// Special tokens that end an answer are left out anyway; others that the user named end it before themselves.
-std::string RolloutSteps::answer_text(const Rollout& rollout) const {
-  std::vector<std::int32_t> tokens = rollout.tokens;
-  if (std::ranges::find(policy_.stop_tokens, tokens.back()) != policy_.stop_tokens.end())
-    tokens.pop_back();
-  return text_.tokenizer().decode(tokens, true);
-}
-
-Result<void> RolloutSteps::begin_round(SourcedStep& step) {
-  const bool is_inside = cursor_.update > 0;
-  if (next_ && next_->round.number == cursor_.round) {
-    present_ = std::exchange(next_, std::nullopt);
-  } else {
-    const bool is_drawn_before = policy_.off_by > 0 && cursor_.round > 0;
+Result<void> RolloutSteps::begin_round(SourcedStep& step, std::int64_t steps_left) {
+  const bool is_inside = cursor_.update > 0, is_drawn_before = policy_.off_by > 0 && cursor_.round > 0;
+  if (!next_ || next_->round.number != cursor_.round) {
     auto found = round_at(cursor_, is_inside || is_drawn_before ? Weights::gone : Weights::present, step);
     if (!found) return found.error();
-    present_ = std::move(*found);
+    next_ = std::move(*found);
   }
-  next_.reset();
+  present_ = std::exchange(next_, std::nullopt);
+  ask_about(*present_);
+  if (policy_.off_by == 0 || !judges_beside())
+    if (auto settled = settle_round(*present_, cursor_, step); !settled) return settled;
   if (policy_.off_by == 0) return {};
   auto found = round_at(after(*present_, cursor_), is_inside ? Weights::gone : Weights::present, step);
   if (!found) return found.error();
   next_ = std::move(*found);
+  if (auto settled = settle_round(*present_, cursor_, step); !settled) return settled;
+  if (next_->round.is_judged) return settle_round(*next_, after(*present_, cursor_), step);
+  if (cursor_.update + steps_left > updates_of(*present_)) ask_about(*next_);
   return {};
 }
 
-data::BatchCursor RolloutSteps::after(const JudgedRound& round, const data::BatchCursor& begin) const {
-  const auto& answers = round.round.answers;
-  data::BatchCursor next{round.taken.end.epoch, round.taken.end.unit, round.round.number + 1, 0,
-                         rewards_after(begin.seen, answers)};
+data::BatchCursor RolloutSteps::after(const HeldRound& held, const data::BatchCursor& begin) const {
+  const auto& answers = held.round.answers;
+  data::BatchCursor next{held.taken.end.epoch, held.taken.end.unit, held.round.number + 1, 0};
+  // What follows from rewards is not known yet, and nothing that is drawn depends on it.
+  if (!held.round.is_judged) return next;
+  next.seen = rewards_after(begin.seen, answers);
   if (task_.critic && task_.critic->divergence_target)
     next.divergence_weight = next_divergence_weight(answers, *task_.critic, divergence_weight(begin));
   return next;
@@ -207,44 +218,61 @@ void RolloutSteps::compare(std::vector<Rollout>& answers, const data::BatchCurso
 
 void RolloutSteps::expect(std::vector<Rollout>& answers) {
   expectation_.run(
-      answers, prompts_.tokens, model_.home(), [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
+      answers, prompts_.tokens, critic_.model().home(),
+      [&](const data::MicroBatch& batch) { return passes_.scores(batch); },
       [](Rollout& answer, std::span<const float> numbers) { answer.values.assign(numbers.begin(), numbers.end()); });
 }
 
-Result<JudgedRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step) {
-  JudgedRound found;
+Result<HeldRound> RolloutSteps::round_at(const data::BatchCursor& begin, Weights weights, SourcedStep& step) {
+  HeldRound found;
   auto kept = kept_round(begin, weights, found.taken);
   if (!kept) return kept.error();
   if (*kept) {
     found.round = std::move(**kept);
-    compare(found.round.answers, begin);
-  } else {
-    auto sampled = sampled_round(begin, found.taken, step);
-    if (!sampled) return sampled.error();
-    found.round = std::move(*sampled);
+    found.is_written = found.round.is_judged;
+    return found;
   }
-  found.trained = trained_answers(found.round.answers, policy_, prompts_of_draw());
-  std::int64_t prompt_tokens = 0;
-  for (const Rollout& answer : found.round.answers)
-    prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
-  found.metrics = metrics_of(found.round, task_.algorithm, policy_.group, prompt_tokens, names());
-  if (episodes_) found.metrics.push_back({std::string(spec::turns_metric), mean_turns(found.round.answers)});
-  if (task_.critic)
-    std::ranges::move(earnings_of(found.round.answers, *task_.critic, divergence_weight(begin)),
-                      std::back_inserter(found.metrics));
-  if (*kept) return found;
-  const Result<void> written = context_.ranks.rank() == 0 ? keep(found.round) : Result<void>();
-  if (auto agreed = agree_on_failure(written, context_.ranks, context_.device); !agreed) return agreed.error();
+  auto sampled = sampled_round(begin, found.taken, step);
+  if (!sampled) return sampled.error();
+  found.round = std::move(*sampled);
+  // The weights that drew it are soon gone, and its rewards are waited for only then.
+  if (policy_.off_by > 0 && !found.round.is_judged)
+    if (auto written = keep(found.round); !written) return written.error();
   return found;
 }
 
+Result<void> RolloutSteps::settle_round(HeldRound& held, const data::BatchCursor& begin, SourcedStep& step) {
+  if (std::exchange(held.is_settled, true)) return {};
+  Round& round = held.round;
+  if (!round.is_judged) {
+    ask_about(held);
+    if (auto judged = finish_judging(round.answers, step); !judged) return judged;
+    round.is_judged = true;
+  }
+  compare(round.answers, begin);
+  held.trained = trained_answers(round.answers, policy_, prompts_of_draw());
+  std::int64_t prompt_tokens = 0;
+  for (const Rollout& answer : round.answers)
+    prompt_tokens += std::ssize(prompts_.tokens[static_cast<std::size_t>(answer.prompt)]);
+  held.metrics = metrics_of(round, task_.algorithm, policy_.group, prompt_tokens, names());
+  if (episodes_) held.metrics.push_back({std::string(spec::turns_metric), mean_turns(round.answers)});
+  if (task_.critic)
+    std::ranges::move(earnings_of(round.answers, *task_.critic, divergence_weight(begin)),
+                      std::back_inserter(held.metrics));
+  return std::exchange(held.is_written, true) ? Result<void>() : keep(round);
+}
+
 Result<Round> RolloutSteps::sampled_round(const data::BatchCursor& begin, data::StepUnits& taken, SourcedStep& step) {
-  Round round{begin.round, {}};
+  Round round{begin.round, {}, !judges_beside()};
   for (std::int64_t draw = 0; draw < policy_.draws && !is_full(round); ++draw) {
     auto sampled = sample(begin.round, take(taken), step);
     if (!sampled) return sampled.error();
+    if (judge_ && round.is_judged) {
+      judge_->start(*sampled);
+      if (auto judged = finish_judging(*sampled, step); !judged) return judged.error();
+    }
     std::ranges::move(*sampled, std::back_inserter(round.answers));
-    compare(round.answers, begin);
+    if (policy_.draws > 1) compare(round.answers, begin);
   }
   return round;
 }
@@ -282,6 +310,7 @@ Result<std::optional<Round>> RolloutSteps::kept_round(const data::BatchCursor& b
   if (auto agreed = agree_on_failure(read, context_.ranks, context_.device); !agreed) return agreed.error();
   found.answers = rollouts_of_first_rank(found.answers, context_.ranks, context_.device);
   found.number = begin.round;
+  found.is_judged = !is_true_anywhere(!found.is_judged, context_.ranks, context_.device);
   schedule_.seek({begin.epoch, begin.unit});
   if (found.answers.empty() && !must_be_read) return std::optional<Round>();
   std::size_t next = 0;
@@ -353,58 +382,55 @@ Result<std::vector<Rollout>> RolloutSteps::draw(std::int64_t round, const data::
 
 Result<std::vector<Rollout>> RolloutSteps::sample(std::int64_t round, const data::StepUnits& taken, SourcedStep& step) {
   const auto began = Clock::now();
-  Result<void> judged;
-  auto drawn = draw(round, taken, judged);
+  Result<void> failure;
+  auto drawn = draw(round, taken, failure);
   if (!drawn) return drawn.error();  // on every rank
   std::vector<Rollout>& own = *drawn;
   if (reference_) reference_->score(own, prompts_.tokens);
   if (task_.critic) expect(own);
-  step.sampling = step.sampling.value_or(0) + seconds_since(began);
-  const auto began_judging = Clock::now();
-  if (judged && judge_) judged = judge(own);
-  if (auto agreed = agree_on_failure(judged, context_.ranks, context_.device); !agreed) return agreed.error();
+  if (auto agreed = agree_on_failure(failure, context_.ranks, context_.device); !agreed) return agreed.error();
   std::vector<Rollout> all = gather_rollouts(own, context_.ranks, context_.device);
-  step.judging = step.judging.value_or(0) + seconds_since(began_judging);
   std::vector<std::size_t> places(prompts_.questions.size());
   for (std::size_t place = 0; place < taken.units.size(); ++place) places[taken.units[place].front()] = place;
   std::ranges::sort(all, {}, [&](const Rollout& rollout) {
     return std::pair(places[static_cast<std::size_t>(rollout.prompt)], rollout.sample);
   });
+  step.sampling = step.sampling.value_or(0) + seconds_since(began);
   return all;
 }
 
-Result<void> RolloutSteps::judge(std::vector<Rollout>& answers) {
-  std::vector<reward::Answered> asked;
-  for (const Rollout& rollout : answers) {
-    const auto prompt = static_cast<std::size_t>(rollout.prompt);
-    asked.push_back({&prompts_.judged[prompt], answer_text(rollout), rollout.length(), rollout.ended,
-                     prompts_.questions[prompt].most_tokens, rollout.tokens});
-  }
-  const auto judged = judge_->judge(asked);
-  if (!judged) return judged.error();
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    answers[i].reward = (*judged)[i].reward;
-    answers[i].parts = (*judged)[i].parts;
-  }
-  return {};
+void RolloutSteps::ask_about(HeldRound& held) {
+  if (held.round.is_judged || std::exchange(held.is_asked, true)) return;
+  judge_->start(held.round.answers);
 }
 
+Result<void> RolloutSteps::finish_judging(std::vector<Rollout>& answers, SourcedStep& step) {
+  const auto began = Clock::now();
+  auto judged = judge_->finish(answers);
+  step.judging = step.judging.value_or(0) + seconds_since(began);
+  return judged;
+}
+
+// By rank 0; all call it.
 Result<void> RolloutSteps::keep(const Round& round) const {
   const RolloutTexts texts{
       [&](const Rollout& rollout) { return prompts_.questions[static_cast<std::size_t>(rollout.prompt)].prompt; },
-      [&](const Rollout& rollout) { return answer_text(rollout); }, names(),
+      [&](const Rollout& rollout) { return answer_text(rollout, text_, policy_.stop_tokens); }, names(),
       [&](const Rollout& rollout) { return episodes_->turns_of(rollout); }};
-  return write_rollouts(rollout_log_path(task_.run_folder, round.number), round, texts);
+  const Result<void> written = context_.ranks.rank() > 0
+                                   ? Result<void>()
+                                   : write_rollouts(rollout_log_path(task_.run_folder, round.number), round, texts);
+  return agree_on_failure(written, context_.ranks, context_.device);
 }
 
 void RolloutSteps::fill(data::LoadedStep& step) const {
-  const auto& [round, taken, trained, metrics] = *present_;
-  const auto count = static_cast<std::uint32_t>(trained.size());
-  const std::int64_t batches = (count + task_.batch_size - 1) / task_.batch_size;
-  const std::int64_t updates = batches * policy_.iterations;
+  const Round& round = present_->round;
+  const data::StepUnits& taken = present_->taken;
+  const auto count = static_cast<std::uint32_t>(present_->trained.size());
+  const std::int64_t batches = batches_of(*present_), updates = updates_of(*present_);
   const std::int64_t iteration = cursor_.update / batches, batch = cursor_.update % batches;
   std::vector<std::uint32_t> order = data::shuffled_numbers(count, seed_of_round(round.number), iteration);
-  for (std::uint32_t& number : order) number = trained[number];
+  for (std::uint32_t& number : order) number = present_->trained[number];
   const auto first = static_cast<std::size_t>(batch * task_.batch_size);
   const std::size_t size = std::min(order.size() - first, static_cast<std::size_t>(task_.batch_size));
   step.begin = cursor_;
@@ -420,48 +446,38 @@ void RolloutSteps::fill(data::LoadedStep& step) const {
               {context_.ranks.size(), context_.ranks.rank(), micro_batch_});
 }
 
+Result<void> judge_by_rewards(RolloutSteps& steps, const wire::TrainTask& task, const TrainerContext& context,
+                              tensor::DeviceOps& ops) {
+  std::unique_ptr<reward::Part> model;
+  if (task.judge) {
+    auto made = make_reward_model(task, context, ops);
+    if (!made) return made.error();
+    model = std::move(*made);
+  }
+  std::stop_source stop;
+  auto judge = reward::make_judge(*task.reward, {}, std::move(model), stop.get_token());
+  if (!judge) return judge.error();
+  steps.judge_by(std::move(*judge), std::move(stop));
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& task, const TrainerContext& context,
-                                                       TrainedModel& trained) {
-  auto read = read_questions(task.data, trained.text());
-  if (!read) return read.error();
-  std::optional<reward::Judge> judge;
-  if (!task.environment) {
-    std::unique_ptr<reward::Part> model;
-    if (task.judge) {
-      auto made = make_reward_model(task, context, trained.ops());
-      if (!made) return made.error();
-      model = std::move(*made);
-    }
-    auto made = reward::make_judge(*task.reward, {}, std::move(model));
-    if (!made) return made.error();
-    judge.emplace(std::move(*made));
-  }
+                                                       TrainedModel& trained, TrainedModel* critic) {
   const std::int64_t longest = std::min(task.sequence_length, trained.model().config().positions);
-  Prompts prompts;
-  for (Question& question : *read) {
-    const std::int64_t room = longest - std::ssize(question.tokens);
-    if (room < 1 || question.tokens.empty())
-      return Error{Error::Kind::bad_input,
-                   fmt::format("prompt {} has {} tokens, and prompt and answer together may have {}",
-                               prompts.questions.size() + 1, std::ssize(question.tokens), longest),
-                   "shorten it, or raise training.sequence_length"};
-    question.most_tokens = std::min(room, task.policy->most_tokens);
-    prompts.judged.push_back({question.prompt, question.answer, question.row});
-    prompts.tokens.push_back(question.tokens);
-    prompts.questions.push_back(std::move(question));
-  }
+  auto prompts = read_prompts(task, trained.text(), longest);
+  if (!prompts) return prompts.error();
   std::unique_ptr<ReferenceModel> reference;
   if (task.policy->beta > 0) {
     auto made = ReferenceModel::make(task, context, trained);
     if (!made) return made.error();
     reference = std::move(*made);
   }
-  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(prompts), std::move(judge),
-                                              std::move(reference));
-  if (task.environment)
-    if (auto made = steps->make_episodes(); !made) return made.error();
+  auto steps = std::make_unique<RolloutSteps>(task, context, trained, std::move(*prompts), std::move(reference),
+                                              critic);
+  const auto ready = task.environment ? steps->make_episodes() : judge_by_rewards(*steps, task, context, trained.ops());
+  if (!ready) return ready.error();
   return std::unique_ptr<StepSource>(std::move(steps));
 }
 

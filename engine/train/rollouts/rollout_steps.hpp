@@ -13,6 +13,11 @@
 // one begins with, whatever runs at the same time as what. The first round is drawn by the weights it is trained on. So two rounds
 // are there when one is trained on, and both are written down before that; a round that was drawn by weights that are gone is read.
 // Answers are drawn even for a round after the last step, so that a run may go on to more steps with the same bits.
+//
+// The next round's answers are judged while the present one is trained on, and while the one after is drawn (Note
+// [Judged beside]). They are written down twice: as they were drawn, before anything is trained on that moves the weights
+// on, and with what they earned, before anything is trained on them. Killed in between, a run reads them and has them
+// judged again, which changes nothing, as nothing has learnt from the first judgement.
 #pragma once
 
 #include "train/step_source.hpp"
@@ -21,8 +26,8 @@
 namespace muster::train {
 
 // task.data is a file of questions. All must outlive it. Refused: prompts that leave no room for an answer, a judge that
-// cannot be made.
+// cannot be made. critic: what says what is expected of answers; nullptr: a head of the policy does, or nothing.
 Result<std::unique_ptr<StepSource>> make_rollout_steps(const wire::TrainTask& task, const TrainerContext& context,
-                                                       TrainedModel& trained);
+                                                       TrainedModel& trained, TrainedModel* critic);
 
 }  // namespace muster::train

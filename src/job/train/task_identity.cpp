@@ -48,6 +48,7 @@ std::string identity_of(const wire::TrainTask& task, const spec::RunSpec& spec) 
                                        std::filesystem::path(task.data).filename().string());
   if (task.adapter) text += "\n" + model_fingerprint(*task.adapter).dump();
   if (task.value_head) text += "\nvalues of " + digest_of(*task.value_head);
+  if (task.critic_model) text += "\ncritic " + model_fingerprint(*task.critic_model).dump();
   if (task.judge) text += "\njudged by " + model_fingerprint(*task.judge).dump();
   Sha256 digest;
   digest.add(std::as_bytes(std::span(text)));

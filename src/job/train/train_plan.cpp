@@ -11,6 +11,7 @@
 #include "job/model_forms.hpp"
 #include "job/question_file.hpp"
 #include "job/train/batch_sizes.hpp"
+#include "job/train/critic_plan.hpp"
 #include "job/train/data_notes.hpp"
 #include "job/train/evaluated_episodes.hpp"
 #include "job/train/halfway_model.hpp"
@@ -89,7 +90,13 @@ Result<void> check_head(const spec::RunSpec& spec, const spec::ModelDescription&
 // machine says nothing about this one's disk.
 DiskNeed disk_of(const host::Host& host, const TrainPlan& plan, const std::filesystem::path& output) {
   const spec::ModelShape& shape = plan.question.model->shape;
-  DiskNeed need = disk_need(plan.task(), checkpoint_size(shape, plan.task()), export_size(shape, plan.task()));
+  ByteCount checkpoint = checkpoint_size(shape, plan.task()), exported = export_size(shape, plan.task());
+  if (plan.question.critic) {
+    const wire::TrainTask critic = files_of_critic(plan.task());
+    checkpoint = checkpoint + checkpoint_size(plan.question.critic->shape, critic);
+    exported = exported + export_size(plan.question.critic->shape, critic);
+  }
+  DiskNeed need = disk_need(plan.task(), checkpoint, exported);
   need.folder = plan.resumes.value_or(output);
   if (!host.sources().inventory_file || !plan.job.selection) need.free = free_space(need.folder);
   if (plan.resumes)
@@ -130,7 +137,8 @@ Result<TrainedForms> check_forms(const spec::RunSpec& spec, plan::Question& ques
   if (!weights) return weights.error();
   auto adapters = trained_adapters(spec.model, question.model->shape);
   if (!adapters) return adapters.error();
-  if (*adapters && spec.critic_options()) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
+  const bool has_value_head = spec.critic_options() && !spec.ppo.critic;
+  if (*adapters && has_value_head) (*adapters)->saved_modules.emplace_back("v_head");  // it may begin from random numbers
   if (*adapters)
     if (auto counted = count_adapters(question, {&**adapters, 1}); !counted) return counted.error();
   return TrainedForms{std::move(*weights), std::move(*adapters)};
@@ -163,6 +171,7 @@ Result<void> plan_memory(const spec::RunSpec& spec, const TrainedForms& forms, s
 
 // What is trained on, and the questions that evaluations answer.
 struct TrainingData {
+  chat::ModelText text;  // the model's
   data::PreparedData data;
   std::optional<std::filesystem::path> questions;
   EvaluatedEpisodes episodes;
@@ -171,23 +180,23 @@ struct TrainingData {
 Result<TrainingData> read_data(const spec::RunSpec& spec, const std::optional<spec::RewardModelChoice>& judge,
                                const std::filesystem::path& model, const std::filesystem::path& cache,
                                std::int64_t longest, const data::OnPreparation& progress) {
-  const auto text = chat::read_model_text(model.string(), spec::model_search_from_environment());
+  auto text = chat::read_model_text(model.string(), spec::model_search_from_environment());
   if (!text) return text.error();
-  TrainingData found;
+  TrainingData found{std::move(*text), {}, {}, {}};
   if (spec::samples_answers(spec.training.algorithm)) {
-    auto data = prepare_prompts(spec, judge, *text, cache, longest);
+    auto data = prepare_prompts(spec, judge, found.text, cache, longest);
     if (!data) return data.error();
     found.data.training = std::move(data->prompts);
     found.questions = std::move(data->questions);
   } else {
-    auto data = data::prepare_data(data_request_of(spec, longest), *text, cache, allotted_cores(), progress);
+    auto data = data::prepare_data(data_request_of(spec, longest), found.text, cache, allotted_cores(), progress);
     if (!data) return data.error();
     found.data = std::move(*data);
   }
   auto questions = write_questions(spec, cache);
   if (!questions) return questions.error();
   if (*questions) found.questions = std::move(*questions);
-  auto episodes = prepare_episodes(spec, *text, cache, longest);
+  auto episodes = prepare_episodes(spec, found.text, cache, longest);
   if (!episodes) return episodes.error();
   found.episodes = std::move(*episodes);
   return found;
@@ -234,7 +243,7 @@ std::vector<std::string> notes_of(const spec::RunSpec& spec, const TrainPlan& pl
 // What ranks are told that a plan which fits and its data do not say by themselves.
 Result<wire::TrainTask> make_task(const spec::RunSpec& spec, const TrainPlan& plan, const host::ChosenDevices& devices,
                                   const std::filesystem::path& model, std::int64_t batch, TrainedForms forms,
-                                  const std::optional<spec::RewardModelChoice>& judge) {
+                                  const std::optional<spec::RewardModelChoice>& judge, const chat::ModelText& text) {
   const std::int64_t longest = plan.question.workload.sequence;
   const auto steps = step_count(spec, plan.data, batch, longest);
   if (!steps) return steps.error();
@@ -244,7 +253,8 @@ Result<wire::TrainTask> make_task(const spec::RunSpec& spec, const TrainPlan& pl
   task.adapters = std::move(forms.adapters);
   task.adapter = only_adapter(spec.model);
   task.weights = std::move(forms.weights);
-  if (task.critic) {
+  if (auto taken = take_critic(task, spec, plan.question, text); !taken) return taken.error();
+  if (task.critic && !task.critic_model) {
     auto head = find_value_head(task, *plan.question.model);
     if (!head) return head.error();
     task.value_head = std::move(*head);
@@ -293,7 +303,7 @@ Result<TrainPlan> plan_training(host::Host& host, const TrainRequest& request, c
   auto data = read_data(spec, *judge, *model, cache, plan.question.workload.sequence, progress);
   if (!data) return data.error();
   plan.data = std::move(data->data);
-  auto made = make_task(spec, plan, *devices, *model, sizes->all, std::move(*forms), *judge);
+  auto made = make_task(spec, plan, *devices, *model, sizes->all, std::move(*forms), *judge, data->text);
   if (!made) return made.error();
   describe_processes(spec, *devices, plan.job);
   plan.job.assignment.task = std::move(*made);

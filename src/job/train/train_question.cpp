@@ -41,6 +41,7 @@ Result<plan::Question> ask_for_training(host::Host& host, spec::RunSpec settings
                                         const std::filesystem::path& model, spec::ElementType compute, const BatchSizes& sizes) {
   const bool narrow = state_type(settings) == spec::ElementType::bfloat16;
   const bool samples = spec::samples_answers(settings.training.algorithm);
+  if (settings.ppo.critic == settings.model.path) settings.ppo.critic = model.string();
   settings.model.path = model.string();
   if (settings.model.use_lora || !settings.model.adapter_folders.empty()) {
     // Frozen weights are held in the type that is computed in.

@@ -31,8 +31,11 @@ REWARDED = EVALUATED | {"training.algorithm": "grpo", "model.path": "builtin:lla
                         "training.num_rollouts_per_iteration": 48,
                         "training.batch_size": 24, "grpo.num_generations": 8, "grpo.num_iterations": 2, "training.save_steps": 3}
 
+# The same with two models, the second of which learns values.
+WITH_CRITIC = {"training.algorithm": "ppo", "ppo.critic": REWARDED["model.path"], "ppo.critic_learning_rate": 1e-3, "ppo.num_ppo_epochs": 2}
 
-def await_(condition, what: str, patience: float = 120):
+
+def await_(condition, what: str, patience: float = 600):
     """What condition() gives when it gives something."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -79,7 +82,8 @@ class Run:
         return self.folder / f"checkpoints/step-{step}"
 
     def weights(self) -> bytes:
-        return (self.folder / "model/model.safetensors").read_bytes()
+        """Of the model, and of its critic where it has one of its own."""
+        return b"".join(path.read_bytes() for path in (self.folder / name / "model.safetensors" for name in ("model", "critic")) if path.exists())
 
     def rollouts(self) -> dict[str, str]:
         """The answers of each round, where any were sampled."""
@@ -197,7 +201,7 @@ class Training:
         await_(lambda: not self.processes(), "the end of every process")
 
 
-def finish(process: subprocess.Popen, patience: float = 120) -> subprocess.CompletedProcess:
+def finish(process: subprocess.Popen, patience: float = 600) -> subprocess.CompletedProcess:
     try:
         out, err = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:

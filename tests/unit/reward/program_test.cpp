@@ -98,6 +98,22 @@ for line in sys.stdin:
   EXPECT_EQ(starts(), 1u);
 }
 
+TEST_F(RewardProgram, IsNotWaitedForOnceItsJudgeIsToldToStop) {
+  auto asked = options("for line in sys.stdin: open(state + '-reads', 'w').close()");
+  asked.program_seconds = 1e6;
+  std::stop_source stop;
+  auto judge = make_judge(asked, {}, nullptr, stop.get_token());
+  ASSERT_TRUE(judge);
+  const std::jthread stopper([&] {
+    while (!std::filesystem::exists(folder_.path() / "starts-reads")) std::this_thread::yield();
+    stop.request_stop();
+  });
+  const auto judged = judge_by(*judge, 2);
+  ASSERT_FALSE(judged);
+  EXPECT_HAS(judged.error().what, "told to stop");
+  EXPECT_EQ(starts(), 1u);
+}
+
 TEST_F(RewardProgram, CanBeALineForTheShell) {
   auto asked = options("for line in sys.stdin: answer(json.loads(line), 1)");
   asked.program = {"cat | python3 " + asked.program[2] + " " + asked.program[3]};

@@ -47,8 +47,9 @@ class PackedWeights : public testing::TestWithParam<Device> {
     return weight;
   }
   static at::Tensor exact(const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); }
+  // In 16 bits a kernel that reads codes may round what they stand for, too.
   void expect_near(const at::Tensor& found, const at::Tensor& wanted) {
-    const double tolerance = found.scalar_type() == at::kFloat ? 2e-5 : 2e-2;
+    const double tolerance = found.scalar_type() == at::kFloat ? 2e-5 : 4e-2;
     const at::Tensor apart = (exact(found) - wanted).abs() / (1 + wanted.abs());
     EXPECT_LE(apart.max().item<double>(), tolerance) << found.sizes();
   }

@@ -203,6 +203,27 @@ TEST(RolloutExchange, BringsAllAnswersToEveryRankBitForBit) {
   }
 }
 
+TEST(RolloutExchange, BringsWhatEachRankJudgedToTheAnswersOfAll) {
+  const auto ranks = communicate::make_thread_group(2, std::chrono::seconds(60));
+  const std::vector<Rollout> judged{answer(4, 0, 0.1), answer(4, 1, std::nullopt), answer(0, 0, -3)};
+  std::vector<std::vector<Rollout>> found(2, judged);
+  for (auto& answers : found)
+    for (Rollout& one : answers) {
+      one.reward.reset();
+      one.parts.clear();
+    }
+  const std::vector<std::vector<std::size_t>> own{{0, 1}, {2}};
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      for (const std::size_t place : own[rank]) found[rank][place] = judged[place];
+      share_rewards(found[rank], own[rank], *ranks[rank], at::kCPU);
+    });
+  threads.clear();
+  EXPECT_EQ(found[0], judged);
+  EXPECT_EQ(found[1], judged);
+}
+
 TEST(RolloutExchange, MakesTheLowestRanksErrorThatOfAll) {
   const auto ranks = communicate::make_thread_group(3, std::chrono::seconds(60));
   std::vector<Result<void>> found(3);
@@ -248,6 +269,16 @@ TEST_F(RolloutLog, ReadsBackWhatWasWritten) {
   const auto read = read_rollouts(path_);
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(*read, round());
+}
+
+TEST_F(RolloutLog, SaysWhatIsNotJudgedYet) {
+  Round drawn{4, {answer(7, 0, std::nullopt), answer(7, 1, std::nullopt)}, false};
+  for (Rollout& one : drawn.answers) one.parts.clear();
+  const auto text = [](const Rollout&) { return std::string(); };
+  ASSERT_TRUE(write_rollouts(path_, drawn, {.question = text, .answer = text, .functions = {"exact"}}));
+  const auto read = read_rollouts(path_);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(*read, drawn);
 }
 
 TEST_F(RolloutLog, RefusesEveryChangeAndEveryCut) {
