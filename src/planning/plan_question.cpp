@@ -293,22 +293,74 @@ Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
                "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
 }
 
+// Whether weights that a checkpoint has in codes stay so: not where they are trained, or drawn.
+bool keeps_codes(const PlanRequest& plan_request) {
+  const spec::ModelSpec& model = plan_request.spec.model;
+  if (model.init == spec::WeightSource::random) return false;
+  return plan_request.work != plan::Work::training || model.use_lora || !model.adapter_folders.empty();
+}
+
+// Those of a checkpoint that has several kinds count as the widest of them.
+plan::PackedWeights stored_codes(const spec::ModelDescription& model) {
+  plan::PackedWeights packed{model.codes.begin()->second, {}};
+  for (std::size_t i = 0; i < model.shape.tensors.size(); ++i) {
+    const auto found = model.codes.find(model.shape.path(spec::TensorId{i}));
+    if (found == model.codes.end()) continue;
+    packed.tensors.push_back(spec::TensorId{i});
+    const spec::WeightPacking& packing = found->second;
+    if (packing.bits() > packed.packing.bits()) packed.packing = packing;
+    if (packing.bits() < packed.packing.bits()) continue;
+    packed.packing.run = std::min(packed.packing.run, packing.run);
+    packed.packing.double_quantized &= packing.double_quantized;
+  }
+  return packed;
+}
+
+Error has_other_codes(const spec::ModelDescription& model, const std::string& held, const std::string& wish) {
+  return bad_input(fmt::format("{} has its weights in {} already, and {}", model.name, held, wish),
+                   "leave the setting out: codes that are there are used as they are; muster model convert writes other ones");
+}
+
+// Codes that are there are used as they are: what is asked for must be the same.
+Result<void> check_stored_codes(const spec::ModelDescription& model, const spec::ModelSpec& asked) {
+  const spec::WeightOptions options = *asked.weight_options();
+  for (const auto& [name, packing] : model.codes)
+    if (packing.code != options.packing.code)
+      return has_other_codes(model, spec::write(packing.code),
+                             asked.load_in_8bit ? "model.load_in_8bit asks for int8"
+                                                : fmt::format("model.load_in_4bit asks for {} (model.bnb_4bit_quant_type)",
+                                                              spec::write(options.packing.code)));
+  const auto wanted = spec::packable_weights(model.shape, options.skipped);
+  if (!wanted) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
+  const auto all = spec::packable_weights(model.shape, {});
+  for (const spec::TensorId id : *all)
+    if (model.codes.contains(model.shape.path(id)) && std::ranges::find(*wanted, id) == wanted->end())
+      return has_other_codes(model, spec::write(model.codes.begin()->second.code),
+                             fmt::format("model.llm_int8_skip_modules leaves {} as it is", model.shape.path(id)));
+  return {};
+}
+
 // Called when the devices are known.
 Result<void> take_packing(plan::Question& question, const PlanRequest& plan_request) {
   const spec::ModelSpec& model = plan_request.spec.model;
   const bool own = plan_request.implementation == plan::Implementation::muster, on_gpu = !question.devices.empty();
+  const bool stored = keeps_codes(plan_request) && !question.model->codes.empty();
   std::optional<spec::WeightPacking> packing = model.packing();
-  if (packing || (own && question.workload.adapters))
+  if (packing || stored || (own && question.workload.adapters))
     question.workload.weights = frozen_type(plan_request, question.workload.weights, on_gpu);
-  if (!packing) return {};
-  auto tensors = spec::packed_weights(question.model->shape,
-                                      model.llm_int8_skip_modules.value_or(std::vector<std::string>()));
-  if (!tensors)
-    return bad_input(fmt::format("model.llm_int8_skip_modules: {}", tensors.error().what), tensors.error().remedy);
-  if (tensors->empty()) return {};
-  // A CPU keeps what its kernels multiply by.
-  if (own && !on_gpu) packing->double_quantized = false;
-  question.workload.packed = plan::PackedWeights{*packing, std::move(*tensors)};
+  if (stored) {
+    if (packing)
+      if (auto checked = check_stored_codes(*question.model, model); !checked) return checked;
+    question.workload.packed = stored_codes(*question.model);
+  } else if (packing) {
+    auto tensors = spec::packed_weights(question.model->shape,
+                                        model.llm_int8_skip_modules.value_or(std::vector<std::string>()));
+    if (!tensors)
+      return bad_input(fmt::format("model.llm_int8_skip_modules: {}", tensors.error().what), tensors.error().remedy);
+    if (!tensors->empty()) question.workload.packed = plan::PackedWeights{*packing, std::move(*tensors)};
+  }
+  // Our engine holds what its kernels multiply by.
+  if (own && question.workload.packed) question.workload.packed->packing.double_quantized = false;
   return {};
 }
 
