@@ -100,6 +100,47 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanReque
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
 }
 
+// Those of a checkpoint that has several kinds count as the widest of them.
+plan::PackedWeights stored_codes(const spec::ModelDescription& model) {
+  plan::PackedWeights packed{model.codes.begin()->second, {}};
+  for (std::size_t i = 0; i < model.shape.tensors.size(); ++i) {
+    const auto found = model.codes.find(model.shape.path(spec::TensorId{i}));
+    if (found == model.codes.end()) continue;
+    packed.tensors.push_back(spec::TensorId{i});
+    const spec::WeightPacking& packing = found->second;
+    if (packing.bits() > packed.packing.bits()) packed.packing = packing;
+    if (packing.bits() < packed.packing.bits()) continue;
+    packed.packing.run = std::min(packed.packing.run, packing.run);
+    packed.packing.double_quantized &= packing.double_quantized;
+  }
+  return packed;
+}
+
+Error has_other_codes(const spec::ModelDescription& model, const std::string& held, const std::string& wish) {
+  return bad_input(fmt::format("{} has its weights in {} already, and {}", model.name, held, wish),
+                   "leave the setting out: codes that are there are used as they are; muster model convert writes other ones");
+}
+
+// Codes that are there are used as they are: what is asked for must be the same.
+Result<void> check_stored_codes(const spec::ModelDescription& model, const spec::WeightOptions& options) {
+  for (const auto& [name, packing] : model.codes) {
+    if (packing.code == options.packing.code) continue;
+    const bool in_eight = options.packing.bits() == 8;
+    return has_other_codes(model, spec::write(packing.code),
+                           fmt::format("model.load_in_{}bit asks for {}{}", in_eight ? 8 : 4,
+                                       spec::write(options.packing.code),
+                                       in_eight ? "" : " (model.bnb_4bit_quant_type)"));
+  }
+  const auto wanted = spec::packable_weights(model.shape, options.skipped);
+  if (!wanted) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
+  const auto all = spec::packable_weights(model.shape, {});
+  for (const spec::TensorId id : *all)
+    if (model.codes.contains(model.shape.path(id)) && std::ranges::find(*wanted, id) == wanted->end())
+      return has_other_codes(model, spec::write(model.codes.begin()->second.code),
+                             fmt::format("model.llm_int8_skip_modules leaves {} as it is", model.shape.path(id)));
+  return {};
+}
+
 // Bytes of the one that judges answers, in the type that is computed in.
 Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::Workload& work) {
   const auto chosen = spec::choose_reward_model(spec, spec::model_search_from_environment());
@@ -107,7 +148,10 @@ Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::W
   if (!*chosen) return 0;
   plan::Workload held;
   held.weights = work.mixed_precision && work.weights == WeightType::float32 ? WeightType::bfloat16 : work.weights;
-  if (const auto& weights = (*chosen)->weights) {
+  if (!(*chosen)->description.codes.empty()) {
+    held.packed = stored_codes((*chosen)->description);
+    held.packed->packing.double_quantized = false;
+  } else if (const auto& weights = (*chosen)->weights) {
     auto packed = spec::packed_weights((*chosen)->description.shape, weights->skipped);
     if (!packed) return packed.error();
     held.packed = plan::PackedWeights{weights->packing, std::move(*packed)};
@@ -300,46 +344,6 @@ bool keeps_codes(const PlanRequest& plan_request) {
   return plan_request.work != plan::Work::training || model.use_lora || !model.adapter_folders.empty();
 }
 
-// Those of a checkpoint that has several kinds count as the widest of them.
-plan::PackedWeights stored_codes(const spec::ModelDescription& model) {
-  plan::PackedWeights packed{model.codes.begin()->second, {}};
-  for (std::size_t i = 0; i < model.shape.tensors.size(); ++i) {
-    const auto found = model.codes.find(model.shape.path(spec::TensorId{i}));
-    if (found == model.codes.end()) continue;
-    packed.tensors.push_back(spec::TensorId{i});
-    const spec::WeightPacking& packing = found->second;
-    if (packing.bits() > packed.packing.bits()) packed.packing = packing;
-    if (packing.bits() < packed.packing.bits()) continue;
-    packed.packing.run = std::min(packed.packing.run, packing.run);
-    packed.packing.double_quantized &= packing.double_quantized;
-  }
-  return packed;
-}
-
-Error has_other_codes(const spec::ModelDescription& model, const std::string& held, const std::string& wish) {
-  return bad_input(fmt::format("{} has its weights in {} already, and {}", model.name, held, wish),
-                   "leave the setting out: codes that are there are used as they are; muster model convert writes other ones");
-}
-
-// Codes that are there are used as they are: what is asked for must be the same.
-Result<void> check_stored_codes(const spec::ModelDescription& model, const spec::ModelSpec& asked) {
-  const spec::WeightOptions options = *asked.weight_options();
-  for (const auto& [name, packing] : model.codes)
-    if (packing.code != options.packing.code)
-      return has_other_codes(model, spec::write(packing.code),
-                             asked.load_in_8bit ? "model.load_in_8bit asks for int8"
-                                                : fmt::format("model.load_in_4bit asks for {} (model.bnb_4bit_quant_type)",
-                                                              spec::write(options.packing.code)));
-  const auto wanted = spec::packable_weights(model.shape, options.skipped);
-  if (!wanted) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
-  const auto all = spec::packable_weights(model.shape, {});
-  for (const spec::TensorId id : *all)
-    if (model.codes.contains(model.shape.path(id)) && std::ranges::find(*wanted, id) == wanted->end())
-      return has_other_codes(model, spec::write(model.codes.begin()->second.code),
-                             fmt::format("model.llm_int8_skip_modules leaves {} as it is", model.shape.path(id)));
-  return {};
-}
-
 // Called when the devices are known.
 Result<void> take_packing(plan::Question& question, const PlanRequest& plan_request) {
   const spec::ModelSpec& model = plan_request.spec.model;
@@ -350,7 +354,7 @@ Result<void> take_packing(plan::Question& question, const PlanRequest& plan_requ
     question.workload.weights = frozen_type(plan_request, question.workload.weights, on_gpu);
   if (stored) {
     if (packing)
-      if (auto checked = check_stored_codes(*question.model, model); !checked) return checked;
+      if (auto checked = check_stored_codes(*question.model, *model.weight_options()); !checked) return checked;
     question.workload.packed = stored_codes(*question.model);
   } else if (packing) {
     auto tensors = spec::packed_weights(question.model->shape,

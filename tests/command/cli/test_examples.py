@@ -84,20 +84,20 @@ def test_8b_sharded_over_four_gpus_is_what_auto_takes(muster, bare_model):
     ("qlora_70b_2_gpus.yaml", LLAMA3_70B, 2, 68_451_041_280),
     ("qlora_70b_4_gpus.yaml", LLAMA3_70B, 4, 68_451_041_280),
 ])  # fmt: skip
-def test_weights_in_four_bits_with_adapters_fit_cards_of_24_gigabytes(muster, bare_model, example, shape, gpus, linear):
+def test_adapters_over_weights_in_four_bits_fit_cards_of_24_gigabytes(muster, bare_model, example, shape, gpus, linear):
     model = bare_model(shape)
     muster.inventory(RTX_4090.format(gpus))
-    words = ("--config", f"examples/{example}", f"model.path={model}", "model.init=random")
-    plan = plan_of(muster, *words)
+    plan = plan_of(muster, "--config", f"examples/{example}", f"model.path={model}", "model.init=random")
     assert plan["fits"] and len(plan["ranks"]) == gpus and plan["strategy"] == ("fsdp" if gpus > 1 else "single")
+    held = linear * 9 / 16 + 2 * (plan["parameters"] - linear)  # half a byte and a scale for 64; two bytes outside of blocks
     for rank in plan["ranks"]:
         parts = rank["components"]
         assert rank["total_bytes"] <= rank["limit_bytes"]
-        # Half a byte of each parameter, with its scales, and two bytes of each outside of the linear layers.
-        assert (linear * 0.51 + 2 * (plan["parameters"] - linear)) / gpus < parts["weights"] + parts["quantization"] < 0.6 * linear / gpus + 2.2e9
-        assert parts["adapters"] > 0 and parts["master_weights"] == parts["gradients"] == parts["optimizer"] == 0
-    whole = muster("train", *words, "model.load_in_4bit=false", "model.bnb_4bit_use_double_quant=false", "--dry-run")
-    assert whole.returncode == (3 if gpus > 1 else whole.returncode)
+        if plan.get("offload"):
+            assert parts["weights"] == parts["quantization"] == 0 < parts["gathered"]
+        else:
+            assert parts["weights"] + parts["quantization"] == pytest.approx(held / gpus, rel=0.001) and parts["adapters"] > 0
+        assert parts["master_weights"] == parts["gradients"] == parts["optimizer"] == 0
 
 
 def test_word_problems_on_eight_gpus_have_rounds_and_phases(muster, bare_model):
