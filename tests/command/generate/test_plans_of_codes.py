@@ -62,7 +62,7 @@ def held(components: dict) -> int:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("command", [
-    ("generate", "--device", "cpu", "-p", "p.txt", "--dry-run"),
+    ("generate", "--device", "cpu", "-p", "p.txt", "--max-new-tokens", "16", "--dry-run"),
     ("plan", "--gpus-from", "gpus.yaml", "--implementation", "muster"),
     ("plan", "--gpus-from", "gpus.yaml", "--implementation", "transformers"),
     ("train", "--device", "cpu", "--data", "data.jsonl", "--dry-run", *ADAPTERS),
@@ -70,7 +70,7 @@ def held(components: dict) -> int:
 def test_a_folder_of_codes_takes_what_the_model_takes_that_is_quantised_while_it_is_loaded(generate, form, command):
     of_folder = parts(generate, command[0], "-m", f"llama-{form}", *command[1:])
     asked = parts(generate, command[0], "-m", "llama", *command[1:], *FORMS[form][1])
-    plain = parts(generate, command[0], "-m", "llama", *command[1:], "model.dtype=bfloat16")
+    plain = parts(generate, command[0], "-m", "llama", *command[1:])
     assert held(of_folder) == held(asked) < held(plain)
     assert "dequantised" not in of_folder["text"]
 
@@ -119,7 +119,7 @@ def test_codes_that_are_there_are_not_made_anew(generate, model, setting, told):
 
 
 def test_what_is_asked_for_may_be_what_is_there(generate):
-    words = ("generate", "--device", "cpu", "-p", "p.txt", "--dry-run", "-m", "llama-nf4")
+    words = ("generate", "--device", "cpu", "-p", "p.txt", "--max-new-tokens", "16", "--dry-run", "-m", "llama-nf4")
     assert parts(generate, *words, "model.load_in_4bit=true") == parts(generate, *words)
 
 
