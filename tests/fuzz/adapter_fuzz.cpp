@@ -83,7 +83,7 @@ class Fuzzer {
     if (other_config) seed.config = configs_[which].next();
     if (other_header) seed.header = headers_[which].next();
     if (below(8) == 0) seed.data.resize(below(seed.data.size() + 1));
-    if (!try_one(seed, below(8) == 0)) return;
+    if (!try_one(seed, below(16) == 0)) return;
     ++opened_[which];
     if (other_config || other_header) ++damaged_;
   }
@@ -142,5 +142,5 @@ class Fuzzer {
 }  // namespace muster
 
 int main(int count, char** words) {
-  return muster::fuzz::run<muster::Fuzzer>("adapter_fuzz", count, words, 3'000, 2'000);
+  return muster::fuzz::run<muster::Fuzzer>("adapter_fuzz", count, words, 2'000, 1'500);
 }

@@ -204,8 +204,10 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
                "put the model's config.json beside it"};
 }
 
-// The first file in a folder that could be named instead of it.
+// What to name instead of a folder: the model of an adapter, or the first file in it.
 std::string remedy_for(const fs::path& folder) {
+  if (path_exists(folder / "adapter_config.json"))
+    return "it is the folder of an adapter: name its model, and where one is taken the adapter with --adapter";
   std::vector<std::string> names;
   std::error_code failure;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
