@@ -9,6 +9,7 @@
 
 #include "host/host_memory.hpp"
 #include "plan/round_phases.hpp"
+#include "planning/stored_codes.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
 #include "spec/reward_model_choice.hpp"
@@ -100,47 +101,6 @@ Result<std::shared_ptr<const spec::ModelDescription>> read_model(const PlanReque
   return std::make_shared<const spec::ModelDescription>(std::move(*model));
 }
 
-// Those of a checkpoint that has several kinds count as the widest of them.
-plan::PackedWeights stored_codes(const spec::ModelDescription& model) {
-  plan::PackedWeights packed{model.codes.begin()->second, {}};
-  for (std::size_t i = 0; i < model.shape.tensors.size(); ++i) {
-    const auto found = model.codes.find(model.shape.path(spec::TensorId{i}));
-    if (found == model.codes.end()) continue;
-    packed.tensors.push_back(spec::TensorId{i});
-    const spec::WeightPacking& packing = found->second;
-    if (packing.bits() > packed.packing.bits()) packed.packing = packing;
-    if (packing.bits() < packed.packing.bits()) continue;
-    packed.packing.run = std::min(packed.packing.run, packing.run);
-    packed.packing.double_quantized &= packing.double_quantized;
-  }
-  return packed;
-}
-
-Error has_other_codes(const spec::ModelDescription& model, const std::string& held, const std::string& wish) {
-  return bad_input(fmt::format("{} has its weights in {} already, and {}", model.name, held, wish),
-                   "leave the setting out: codes that are there are used as they are; muster model convert writes other ones");
-}
-
-// Codes that are there are used as they are: what is asked for must be the same.
-Result<void> check_stored_codes(const spec::ModelDescription& model, const spec::WeightOptions& options) {
-  for (const auto& [name, packing] : model.codes) {
-    if (packing.code == options.packing.code) continue;
-    const bool in_eight = options.packing.bits() == 8;
-    return has_other_codes(model, spec::write(packing.code),
-                           fmt::format("model.load_in_{}bit asks for {}{}", in_eight ? 8 : 4,
-                                       spec::write(options.packing.code),
-                                       in_eight ? "" : " (model.bnb_4bit_quant_type)"));
-  }
-  const auto wanted = spec::packable_weights(model.shape, options.skipped);
-  if (!wanted) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
-  const auto all = spec::packable_weights(model.shape, {});
-  for (const spec::TensorId id : *all)
-    if (model.codes.contains(model.shape.path(id)) && std::ranges::find(*wanted, id) == wanted->end())
-      return has_other_codes(model, spec::write(model.codes.begin()->second.code),
-                             fmt::format("model.llm_int8_skip_modules leaves {} as it is", model.shape.path(id)));
-  return {};
-}
-
 // Bytes of the one that judges answers, in the type that is computed in.
 Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::Workload& work) {
   const auto chosen = spec::choose_reward_model(spec, spec::model_search_from_environment());
@@ -149,6 +109,9 @@ Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::W
   plan::Workload held;
   held.weights = work.mixed_precision && work.weights == WeightType::float32 ? WeightType::bfloat16 : work.weights;
   if (!(*chosen)->description.codes.empty()) {
+    if ((*chosen)->weights)
+      if (auto checked = check_stored_codes((*chosen)->description, *(*chosen)->weights); !checked)
+        return bad_input("reward.model: " + checked.error().what, checked.error().remedy);
     held.packed = stored_codes((*chosen)->description);
     held.packed->packing.double_quantized = false;
   } else if (const auto& weights = (*chosen)->weights) {
