@@ -159,8 +159,8 @@ int merge(const MergeOptions& options) {
   if (const auto taken = job::take_model_name(model); !taken) return report(taken.error());
   if (const auto packing = model.packing())
     return report(Error{Error::Kind::bad_input,
-                        fmt::format("-m {} asks for weights in {} bits, and a merged model has plain ones", options.model,
-                                    packing->bits()),
+                        fmt::format("{} asks for weights in {} bits, and a merged model has plain ones",
+                                    options.model.empty() ? options.adapter : "-m " + options.model, packing->bits()),
                         fmt::format("-m {} merges over its own weights; to merge over the numbers of codes: muster model "
                                     "convert {} FOLDER --to {}, and -m FOLDER",
                                     *model.path, *model.path, packing->bits() == 8 ? "int8" : "nf4")});

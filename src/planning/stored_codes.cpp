@@ -12,7 +12,8 @@ namespace {
 
 Error has_other_codes(const spec::ModelDescription& model, const std::string& held, const std::string& wish) {
   return bad_input(fmt::format("{} has its weights in {} already, and {}", model.name, held, wish),
-                   "leave the setting out: codes that are there are used as they are; muster model convert writes other ones");
+                   "leave the setting out: codes that are there are used as they are; muster model convert writes other "
+                   "ones");
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ Result<void> check_stored_codes(const spec::ModelDescription& model, const spec:
                                        in_eight ? "" : " (model.bnb_4bit_quant_type)"));
   }
   const auto wanted = spec::packable_weights(model.shape, asked.skipped);
-  if (!wanted) return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
+  if (!wanted)
+    return bad_input(fmt::format("model.llm_int8_skip_modules: {}", wanted.error().what), wanted.error().remedy);
   const auto all = spec::packable_weights(model.shape, {});
   for (const spec::TensorId id : *all)
     if (model.codes.contains(model.shape.path(id)) && std::ranges::find(*wanted, id) == wanted->end())
