@@ -157,6 +157,13 @@ int merge(const MergeOptions& options) {
   spec::ModelSpec model;
   model.path = options.model.empty() ? options.adapter : options.model;
   if (const auto taken = job::take_model_name(model); !taken) return report(taken.error());
+  if (const auto packing = model.packing())
+    return report(Error{Error::Kind::bad_input,
+                        fmt::format("{} asks for weights in {} bits, and a merged model has plain ones",
+                                    options.model.empty() ? options.adapter : "-m " + options.model, packing->bits()),
+                        fmt::format("-m {} merges over its own weights; to merge over the numbers of codes: muster model "
+                                    "convert {} FOLDER --to {}, and -m FOLDER",
+                                    *model.path, *model.path, packing->bits() == 8 ? "int8" : "nf4")});
   checkpoint::MergeRequest request{.model = *model.path, .adapter = options.adapter, .folder = options.folder,
                                    .dtype = *dtype, .threads = allotted_cores(), .progress = {}};
   const auto merged = [&] {

@@ -2,7 +2,8 @@
 
     python bench/generate/generate_peer.py --program build/engine/bench/generate/generate_bench [--device cuda:0]
         [--dtype bfloat16] [--shapes smollm2 llama-110m] [--batches 1 8] [--prompt 128] [--new 128]
-    ... --forms float32 bfloat16 int8 nf4           how weights are held; transformers' by bitsandbytes, or in that type
+    ... --forms float32 bfloat16 int8 nf4 --rounds 3 --table
+                                                    how weights are held; transformers' by bitsandbytes, or in that type
     ... --ragged 2000 --sample 512 --batches 256    prompts and answers of 16 to 512 tokens, transformers on a sample
 
 Prints one JSON line for each shape and batch: answers' tokens per second of both, over everything, and their ratio. Weights are
@@ -34,6 +35,9 @@ SHAPES = {
                        num_attention_heads=28, num_key_value_heads=4, vocab_size=152064, tie_word_embeddings=False,
                        rope_theta=1000000.0, rms_norm_eps=1e-6, max_position_embeddings=32768),
 }
+
+# Tokens a second over those of float32, on two cores.
+BARS = {("smollm2", 1, "bfloat16"): 1.5, ("smollm2", 1, "nf4"): 2.0}
 
 
 def measure_ours(arguments, shape, lengths, batch, form):
@@ -108,25 +112,58 @@ def measure_peer(arguments, model, lengths, batch):
     return sum(new for _, new in lengths) / best
 
 
-def measure(arguments, shape, batch, form):
+def lengths_of(arguments, batch):
+    if not arguments.ragged:
+        return [(arguments.prompt, arguments.new)] * batch
     chance = random.Random(1)
-    lengths = [(arguments.prompt, arguments.new)] * batch
-    if arguments.ragged:
-        lengths = [(chance.randint(16, 512), chance.randint(16, 512)) for _ in range(arguments.ragged)]
-    ours = measure_ours(arguments, shape, lengths, batch, form)
-    line = {"bench": "generate", "shape": shape, "device": arguments.device, "dtype": arguments.dtype, "form": form,
-            "threads": arguments.threads, "batch": batch, "prompts": len(lengths),
-            "deterministic": arguments.deterministic, "muster": round(ours["rate"], 1),
-            "muster_writing": round(ours["writing_rate"], 1), "torch": torch.__version__}
-    if not arguments.alone:
-        model = load_peer(arguments, shape, form)
-        sample = lengths[:arguments.sample]
-        theirs = max(measure_peer(arguments, model, sample, size) for size in (arguments.peer_batches or [batch]))
-        del model
-        if arguments.device.startswith("cuda"):
-            torch.cuda.empty_cache()
-        line |= {"transformers": round(theirs, 1), "ratio": round(ours["rate"] / theirs, 2)}
-    print(json.dumps(line), flush=True)
+    return [(chance.randint(16, 512), chance.randint(16, 512)) for _ in range(arguments.ragged)]
+
+
+def transformers_rate(arguments, shape, form, lengths, batch):
+    model = load_peer(arguments, shape, form)
+    sample = lengths[:arguments.sample]
+    best = max(measure_peer(arguments, model, sample, size) for size in (arguments.peer_batches or [batch]))
+    del model
+    if arguments.device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    return best
+
+
+def measure(arguments, shape, batch):
+    """A line for each form, the best of all rounds; in each the forms take turns."""
+    lengths = lengths_of(arguments, batch)
+    ours, theirs = {}, {}
+    forms = arguments.forms or [arguments.dtype]
+    for _ in range(arguments.rounds):
+        for form in forms:
+            measured = measure_ours(arguments, shape, lengths, batch, form)
+            ours[form] = max(ours.get(form, measured), measured, key=lambda one: one["rate"])
+            if not arguments.alone:
+                theirs[form] = max(theirs.get(form, 0), transformers_rate(arguments, shape, form, lengths, batch))
+    for form in forms:
+        rate = ours[form]["rate"]
+        line = {"bench": "generate", "shape": shape, "device": arguments.device, "dtype": arguments.dtype, "form": form,
+                "threads": arguments.threads, "batch": batch, "prompts": len(lengths),
+                "deterministic": arguments.deterministic, "muster": round(rate, 1),
+                "muster_writing": round(ours[form]["writing_rate"], 1), "torch": torch.__version__}
+        if len(forms) > 1:
+            line["of_first_form"] = round(rate / ours[forms[0]]["rate"], 2)
+        if form in theirs:
+            line |= {"transformers": round(theirs[form], 1), "ratio": round(rate / theirs[form], 2)}
+        print(json.dumps(line), flush=True)
+        yield line
+
+
+def table(lines):
+    """What was measured, as Markdown; bars are of tokens a second over those of the first form."""
+    rows = ["| shape | batch | weights | muster | over the first | bar | transformers | muster over it |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for line in lines:
+        bar = BARS.get((line["shape"], line["batch"], line["form"])) if line["device"] == "cpu" else None
+        cells = [line["shape"], line["batch"], line["form"], line["muster"], line.get("of_first_form", ""), bar or "",
+                 line.get("transformers", ""), line.get("ratio", "")]
+        rows.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(rows)
 
 
 def main():
@@ -146,12 +183,13 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--peer-repeats", type=int, default=2)
     parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1, help="in each all forms take turns; the best of each counts")
+    parser.add_argument("--table", action="store_true", help="a Markdown table at the end")
     parser.add_argument("--alone", action="store_true", help="without transformers")
     arguments = parser.parse_args()
-    for shape in arguments.shapes:
-        for batch in arguments.batches:
-            for form in arguments.forms or [arguments.dtype]:
-                measure(arguments, shape, batch, form)
+    lines = [line for shape in arguments.shapes for batch in arguments.batches for line in measure(arguments, shape, batch)]
+    if arguments.table:
+        print(table(lines))
 
 
 if __name__ == "__main__":

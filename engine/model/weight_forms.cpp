@@ -1,7 +1,5 @@
 #include "model/weight_forms.hpp"
 
-#include <algorithm>
-
 #include "checkpoint/adapters/adapted_source.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
@@ -10,38 +8,23 @@
 namespace muster::model {
 namespace {
 
-using Packed = std::map<std::string, spec::WeightPacking, std::less<>>;
-
-Result<Packed> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
+Result<spec::PackedByName> asked_for(const spec::ModelShape& shape, const spec::WeightOptions& options) {
   const auto weights = spec::packed_weights(shape, options.skipped);
   if (!weights) return weights.error();
-  Packed packed;
+  spec::PackedByName packed;
   for (const spec::TensorId weight : *weights) packed[shape.path(weight)] = options.packing;
   return packed;
 }
 
-bool are_alike(const std::vector<std::string>& names, const Packed& packed) {
-  const auto form = [&](const std::string& name) {
-    const auto found = packed.find(name);
-    return found == packed.end() ? std::nullopt : std::optional(found->second);
-  };
-  return std::ranges::all_of(names, [&](const std::string& name) { return form(name) == form(names.front()); });
-}
-
 // Scales that a file has in 8 bits are known, and held as they are. What cannot be joined as codes is joined as numbers.
-Packed as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& source) {
-  Packed packed;
+spec::PackedByName as_stored(const spec::ModelShape& shape, const checkpoint::TensorSource& source) {
+  spec::PackedByName packed;
   for (const checkpoint::TensorEntry& entry : source.tensors())
     if (const auto stored = source.packed(entry.name)) {
       spec::WeightPacking& held = packed[entry.name] = stored->packing;
       held.double_quantized = false;
     }
-  for (const std::vector<spec::TensorId>& group : spec::read_together(shape)) {
-    std::vector<std::string> names;
-    for (const spec::TensorId weight : group) names.push_back(shape.path(weight));
-    if (!are_alike(names, packed))
-      for (const std::string& name : names) packed.erase(name);
-  }
+  spec::leave_out_parted_groups(shape, packed);
   return packed;
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/tensor_source.hpp"
 #include "spec/adapter_options.hpp"
 #include "spec/model/model_shape.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 #include "spec/weight_options.hpp"
 #include "tensor/torch.hpp"
 
@@ -29,7 +30,7 @@ using AdapterForms = std::map<std::string, AdapterForm, std::less<>>;
 struct WeightForms {
   std::vector<AdapterForms> adapters;  // each one's; where there are any, nothing is trained beside them but
   std::set<std::string, std::less<>> saved;  // what an adapter's file has as a whole: plain, and not the base's
-  std::map<std::string, spec::WeightPacking, std::less<>> packed;
+  spec::PackedByName packed;
   // Weights that a checkpoint has in 16 bits, and that may stay so where they are computed with in float32.
   std::map<std::string, at::ScalarType, std::less<>> narrow;
 };

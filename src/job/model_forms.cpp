@@ -44,6 +44,8 @@ Result<void> take_adapter_folder(spec::ModelSpec& model, const spec::ModelSearch
 Result<void> take_model_name(spec::ModelSpec& model) {
   if (!model.path) return {};
   const spec::ModelSearch search = spec::model_search_from_environment();
+  // The name of an adapter's folder may end in -4bit, and so may that of its model.
+  if (auto taken = spec::take_packed_name(model, search); !taken) return taken;
   if (auto taken = take_adapter_folder(model, search); !taken) return taken;
   return spec::take_packed_name(model, search);
 }

@@ -253,6 +253,7 @@ void add_possible(Family& family, const Question& question, Change change) {
 // The weights in this many bits, instead of as they are; nothing where none can be packed.
 std::optional<PackedWeights> packed_in(const Question& question, int bits) {
   using enum spec::PackedCode;
+  if (!question.model->codes.empty()) return std::nullopt;  // they are used as they are
   PackedWeights packed{{.code = bits == 8 ? int8 : nf4}, {}};
   if (question.workload.packed)
     packed.tensors = question.workload.packed->tensors;

@@ -12,6 +12,8 @@
 #include "base/text.hpp"
 #include "planning/plan_question.hpp"
 #include "spec/alias.hpp"
+#include "spec/model/model_search.hpp"
+#include "spec/packed_name.hpp"
 #include "system/files.hpp"
 
 namespace muster::planning {
@@ -189,6 +191,8 @@ Result<void> add_off_gpu_limit(spec::DeviceLimits& limits, const std::string& de
 Result<PlanRequest> plan_request_of(const PlanOptions& options, spec::RunSpec settings) {
   PlanRequest request;
   request.spec = std::move(settings);
+  if (auto taken = spec::take_packed_name(request.spec.model, spec::model_search_from_environment()); !taken)
+    return taken.error();
   request.work = options.train ? plan::Work::training : plan::Work::inference;
   if (options.parameters) {
     auto count = spec::parse_parameter_count(*options.parameters);

@@ -10,6 +10,7 @@
 #include "host/host_memory.hpp"
 #include "plan/round_phases.hpp"
 #include "planning/critic_choice.hpp"
+#include "planning/stored_codes.hpp"
 #include "spec/model/adapters/adapted_modules.hpp"
 #include "spec/model/quantized/packed_modules.hpp"
 #include "spec/reward_model_choice.hpp"
@@ -109,7 +110,13 @@ Result<std::int64_t> reward_model_bytes(const spec::RunSpec& spec, const plan::W
   if (!*chosen) return 0;
   plan::Workload held;
   held.weights = work.mixed_precision && work.weights == WeightType::float32 ? WeightType::bfloat16 : work.weights;
-  if (const auto& weights = (*chosen)->weights) {
+  if (!(*chosen)->description.codes.empty()) {
+    if ((*chosen)->weights)
+      if (auto checked = check_stored_codes((*chosen)->description, *(*chosen)->weights); !checked)
+        return bad_input("reward.model: " + checked.error().what, checked.error().remedy);
+    held.packed = stored_codes((*chosen)->description);
+    held.packed->packing.double_quantized = false;
+  } else if (const auto& weights = (*chosen)->weights) {
     auto packed = spec::packed_weights((*chosen)->description.shape, weights->skipped);
     if (!packed) return packed.error();
     held.packed = plan::PackedWeights{weights->packing, std::move(*packed)};
@@ -295,22 +302,34 @@ Result<void> check_training_map(const spec::RunSpec& spec, std::size_t gpus) {
                "leave the device map out, or write auto: --strategy fsdp shards a model that does not fit one GPU"};
 }
 
+// Whether weights that a checkpoint has in codes stay so: not where they are trained, or drawn.
+bool keeps_codes(const PlanRequest& plan_request) {
+  const spec::ModelSpec& model = plan_request.spec.model;
+  if (model.init == spec::WeightSource::random) return false;
+  return plan_request.work != plan::Work::training || model.use_lora || !model.adapter_folders.empty();
+}
+
 // Called when the devices are known.
 Result<void> take_packing(plan::Question& question, const PlanRequest& plan_request) {
   const spec::ModelSpec& model = plan_request.spec.model;
   const bool own = plan_request.implementation == plan::Implementation::muster, on_gpu = !question.devices.empty();
+  const bool stored = keeps_codes(plan_request) && !question.model->codes.empty();
   std::optional<spec::WeightPacking> packing = model.packing();
-  if (packing || (own && question.workload.adapters))
+  if (packing || stored || (own && question.workload.adapters))
     question.workload.weights = frozen_type(plan_request, question.workload.weights, on_gpu);
-  if (!packing) return {};
-  auto tensors = spec::packed_weights(question.model->shape,
-                                      model.llm_int8_skip_modules.value_or(std::vector<std::string>()));
-  if (!tensors)
-    return bad_input(fmt::format("model.llm_int8_skip_modules: {}", tensors.error().what), tensors.error().remedy);
-  if (tensors->empty()) return {};
-  // A CPU keeps what its kernels multiply by.
-  if (own && !on_gpu) packing->double_quantized = false;
-  question.workload.packed = plan::PackedWeights{*packing, std::move(*tensors)};
+  if (stored) {
+    if (packing)
+      if (auto checked = check_stored_codes(*question.model, *model.weight_options()); !checked) return checked;
+    question.workload.packed = stored_codes(*question.model);
+  } else if (packing) {
+    auto tensors = spec::packed_weights(question.model->shape,
+                                        model.llm_int8_skip_modules.value_or(std::vector<std::string>()));
+    if (!tensors)
+      return bad_input(fmt::format("model.llm_int8_skip_modules: {}", tensors.error().what), tensors.error().remedy);
+    if (!tensors->empty()) question.workload.packed = plan::PackedWeights{*packing, std::move(*tensors)};
+  }
+  // Our engine holds what its kernels multiply by.
+  if (own && question.workload.packed) question.workload.packed->packing.double_quantized = false;
   return {};
 }
 

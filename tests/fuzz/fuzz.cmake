@@ -49,6 +49,8 @@ add_fuzz(parser_fuzz LAYERS spec gpu sweep TEST ParserFuzz.SurvivesMutatedTexts 
 add_fuzz(checkpoint_fuzz LAYERS convert TEST CheckpointFuzz.ReadsDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
 # Checkpoints of quantised weights, of every method that is read.
 add_fuzz(quantized_fuzz LAYERS checkpoint TEST QuantizedFuzz.DecodesDamagedCheckpointsWithoutHarm --inputs 4000 --seed 1)
+# Low-rank adapters, opened and merged.
+add_fuzz(adapter_fuzz LAYERS checkpoint TEST AdapterFuzz.OpensDamagedAdaptersWithoutHarm --inputs 2000 --seed 1)
 # What listens on the port of a run: right and damaged messages.
 add_fuzz(store_fuzz LAYERS rendezvous TEST StoreFuzz.AnswersRightMessagesAndSurvivesWrongOnes --messages 50000 --seed 1)
 add_fuzz(template_fuzz LAYERS chat TEST TemplateFuzz.SurvivesMutatedTemplates --inputs 5000 --seed 1)

@@ -122,19 +122,40 @@ ModelDescription describe(const std::string& name, const ModelConfig& config, co
   return model;
 }
 
-// The same of a quantised checkpoint. What belongs to its codes has a place.
-Result<std::vector<std::string>> unplaced_quantized_tensors(const ModelDescription& model, const Files& files) {
+// The same of a quantised checkpoint. What belongs to its codes has a place; which weights they are is noted in the model.
+Result<std::vector<std::string>> unplaced_quantized_tensors(ModelDescription& model, const Files& files) {
   auto found = find_quantized_tensors(model.shape, *model.config.quantization, files);
   if (!found) return found.error();
+  for (const QuantizedMatrix& matrix : found->matrices)
+    if (matrix.packing) model.codes.emplace(matrix.name, *matrix.packing);
+  leave_out_parted_groups(model.shape, model.codes);
   std::erase_if(found->extra, [&](const std::string& name) { return is_leftover(name, model.config); });
   return std::move(found->extra);
 }
 
+// Of a configuration alone: what bitsandbytes codes of a model that is quantised so.
+Result<void> expect_codes(ModelDescription& model) {
+  if (!model.config.quantization) return {};
+  const auto* method = std::get_if<BitsAndBytesQuantization>(&*model.config.quantization);
+  if (method == nullptr) return {};
+  const auto weights = packable_weights(model.shape, method->skipped);
+  if (!weights) return weights.error();
+  for (const TensorId id : *weights) {
+    const std::int64_t inputs = model.shape.at(id).dimensions.sizes[model.shape.is_transposed(id) ? 0 : 1];
+    if (method->packing.bits() == 8 || inputs % method->packing.run == 0)
+      model.codes.emplace(model.shape.path(id), method->packing);
+  }
+  leave_out_parted_groups(model.shape, model.codes);
+  return {};
+}
+
 Result<void> note_quantization(ModelDescription& model, const Files& files) {
   const CheckpointQuantization& quantization = *model.config.quantization;
-  model.notes.push_back(fmt::format("the checkpoint's weights are quantised by {}, {}; they are dequantised to {}",
-                                    method_name(quantization), to_string(ByteCount{*model.checkpoint_bytes}),
-                                    spec::name(model.dtype)));
+  model.notes.push_back(fmt::format("the checkpoint's weights are quantised by {}, {}; {}", method_name(quantization),
+                                    to_string(ByteCount{*model.checkpoint_bytes}),
+                                    model.codes.empty()
+                                        ? fmt::format("they are dequantised to {}", spec::name(model.dtype))
+                                        : "they are computed with as they are, unless they are trained themselves"));
   const auto* method = std::get_if<GptqQuantization>(&quantization);
   if (method == nullptr) return {};
   const auto doubtful = has_doubtful_zero_points(*method, files);
@@ -150,7 +171,10 @@ Result<void> note_quantization(ModelDescription& model, const Files& files) {
 Result<ModelDescription> from_config(const std::string& name, const ModelConfig& config, const Files& files,
                                      std::optional<ElementType> dtype) {
   ModelDescription model = describe(name, config, files, dtype);
-  if (files.empty()) return model;
+  if (files.empty()) {
+    if (auto expected = expect_codes(model); !expected) return expected.error();
+    return model;
+  }
   const bool quantized = config.quantization.has_value();
   const auto extra = quantized ? unplaced_quantized_tensors(model, files) : unplaced_tensors(model, files);
   if (!extra) return extra.error();
@@ -180,8 +204,10 @@ Result<ModelDescription> from_tensors(const std::string& name, const Files& file
                "put the model's config.json beside it"};
 }
 
-// The first file in a folder that could be named instead of it.
+// What to name instead of a folder: the model of an adapter, or the first file in it.
 std::string remedy_for(const fs::path& folder) {
+  if (path_exists(folder / "adapter_config.json"))
+    return "it is the folder of an adapter: name its model, and where one is taken the adapter with --adapter";
   std::vector<std::string> names;
   std::error_code failure;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))

@@ -12,6 +12,7 @@
 #include "spec/model/model_config.hpp"
 #include "spec/model/model_search.hpp"
 #include "spec/model/model_shape.hpp"
+#include "spec/model/quantized/packed_modules.hpp"
 
 namespace muster::spec {
 
@@ -23,6 +24,8 @@ struct ModelDescription {
   std::optional<std::int64_t> checkpoint_bytes;  // size of the files' tensors, if there are files
   bool typical = false;                          // derived from a size alone
   std::optional<ScoreHead> fresh_head;           // that its files do not have
+  // Weights that the files have in codes which are computed with as they are, by name. Full training dequantises them.
+  PackedByName codes;
   std::vector<std::string> notes;                // what the user should know
 };
 

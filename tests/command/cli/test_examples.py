@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 
+import pytest
 from bare_models import LLAMA3_8B
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
@@ -18,6 +19,8 @@ QWEN2_7B = dict(
 )  # fmt: skip
 QWEN2_1_5B = QWEN2_7B | dict(hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
                           tie_word_embeddings=True, vocab_size=151936)  # fmt: skip
+LLAMA3_70B = LLAMA3_8B | dict(hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64)
+RTX_4090 = 'gpus:\n  - {{count: {}, name: NVIDIA GeForce RTX 4090, memory_total: 24564MiB, memory_used: 0, compute_capability: "8.9"}}\n'
 H100 = 'gpus:\n  - {count: 4, name: NVIDIA H100, memory_total: 81559MiB, memory_used: 0, compute_capability: "9.0"}\n'
 
 
@@ -74,6 +77,27 @@ def test_8b_sharded_over_four_gpus_is_what_auto_takes(muster, bare_model):
     assert plan["fits"] and (plan["strategy"], plan["sharding"], plan["offload"]) == ("fsdp", "full_shard", False)
     reasons = [answer.pop("reasons") for answer in (plan, chosen)]
     assert plan == chosen and "as asked" in reasons[0][0] and "a shard of it does" in reasons[1][0]
+
+
+@pytest.mark.parametrize("example, shape, gpus, linear", [
+    ("qlora_8b.yaml", LLAMA3_8B, 1, 6_979_321_856),
+    ("qlora_70b_2_gpus.yaml", LLAMA3_70B, 2, 68_451_041_280),
+    ("qlora_70b_4_gpus.yaml", LLAMA3_70B, 4, 68_451_041_280),
+])  # fmt: skip
+def test_adapters_over_weights_in_four_bits_fit_cards_of_24_gigabytes(muster, bare_model, example, shape, gpus, linear):
+    model = bare_model(shape)
+    muster.inventory(RTX_4090.format(gpus))
+    plan = plan_of(muster, "--config", f"examples/{example}", f"model.path={model}", "model.init=random")
+    assert plan["fits"] and len(plan["ranks"]) == gpus and plan["strategy"] == ("fsdp" if gpus > 1 else "single")
+    held = linear * 9 / 16 + 2 * (plan["parameters"] - linear)  # half a byte and a scale for 64; two bytes outside of blocks
+    for rank in plan["ranks"]:
+        parts = rank["components"]
+        assert rank["total_bytes"] <= rank["limit_bytes"]
+        if plan.get("offload"):
+            assert parts["weights"] == parts["quantization"] == 0 < parts["gathered"]
+        else:
+            assert parts["weights"] + parts["quantization"] == pytest.approx(held / gpus, rel=0.001) and parts["adapters"] > 0
+        assert parts["master_weights"] == parts["gradients"] == parts["optimizer"] == 0
 
 
 def test_word_problems_on_eight_gpus_have_rounds_and_phases(muster, bare_model):

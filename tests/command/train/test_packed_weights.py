@@ -156,3 +156,31 @@ def test_weights_in_few_bits_are_not_trained_themselves(classroom, rows, models)
     assert run.code == 2 and "model.use_lora=true" in run.text
     run = classroom.start(models["odd"], rows, max_steps=1, batch_size=2, **QLORA | {"model.llm_int8_skip_modules": "[q_proj]"})
     assert run.code == 2 and "k_proj" in run.text, run.text
+
+
+@pytest.fixture
+def adapter(models, tmp_path):
+    """One for the model whose runs end with its rows, which it names."""
+    adapted_over(model_cases.load(models["even"], torch.float32)).save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+def test_the_end_of_an_adapters_name_says_how_its_model_is_held(classroom, models, adapter, tmp_path):
+    prompts = tmp_path / "pairs.jsonl"
+    prompts.write_text("".join(json.dumps(pair) + "\n" for pair in train_runs.pairs(4)))
+    named = generate(classroom, f"{adapter}-4bit", prompts, "--score")
+    assert named == generate(classroom, models["even"], prompts, "--score", "--adapter", str(adapter), "model.load_in_4bit=true")
+    assert named != generate(classroom, adapter, prompts, "--score")
+
+
+def test_merging_over_codes_is_merging_over_the_numbers_that_they_stand_for(classroom, models, adapter, tmp_path):
+    for words in (("convert", models["even"], tmp_path / "codes", "--to", "nf4"),
+                  ("convert", tmp_path / "codes", tmp_path / "numbers", "--to", "float32"),
+                  ("merge", adapter, tmp_path / "over-codes", "-m", tmp_path / "codes"),
+                  ("merge", adapter, tmp_path / "over-numbers", "-m", tmp_path / "numbers")):  # fmt: skip
+        done = subprocess.run([str(train_runs.PROGRAM), "model", *map(str, words)], env=classroom.environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    ours, theirs = train_runs.read_tensors(tmp_path / "over-codes"), train_runs.read_tensors(tmp_path / "over-numbers")
+    assert train_runs.furthest(ours, theirs) == 0
+    config = json.loads((tmp_path / "over-codes/config.json").read_text())
+    assert "quantization_config" not in config

@@ -75,6 +75,22 @@ TEST(PackedModules, InAFileSomeOfThoseThatReadTheSameInputMayStay) {
   EXPECT_TRUE(contains(in_memory.error().what, "which is read with it"));
 }
 
+TEST(PackedModules, OfAFileAreThoseWhoseGroupHasTheSameCodes) {
+  const ModelShape shape = shape_of(Family::llama, 1);
+  PackedByName codes;
+  for (const std::string& name : packed(shape, {})) codes[name] = {};
+  const std::string block = "model.layers.0.";
+  codes[block + "self_attn.q_proj.weight"].double_quantized = true;  // no difference in memory
+  codes[block + "mlp.up_proj.weight"].code = PackedCode::int8;
+  PackedByName held = codes;
+  leave_out_parted_groups(shape, held);
+  EXPECT_EQ(held.size(), 5U);
+  EXPECT_FALSE(held.contains(block + "mlp.gate_proj.weight") || held.contains(block + "mlp.up_proj.weight"));
+  codes.erase(block + "self_attn.k_proj.weight");
+  leave_out_parted_groups(shape, codes);
+  EXPECT_EQ(codes.size(), 2U);
+}
+
 TEST(PackedModules, WhatIsNoPatternIsRefused) {
   for (const std::string text : {"model.(layers", "a)(b"}) {
     const auto weights = packed_weights(shape_of(Family::llama), {text});

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "spec/weight_packing.hpp"
 
@@ -13,6 +15,7 @@ namespace muster::spec {
 // What most matrices are; the files say it again for each, and theirs counts.
 struct BitsAndBytesQuantization {
   WeightPacking packing;
+  std::vector<std::string> skipped = {};  // modules that were left as they are, beside the head
   bool operator==(const BitsAndBytesQuantization&) const = default;
 };
 

@@ -80,6 +80,21 @@ Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std:
   return packed;
 }
 
+void leave_out_parted_groups(const ModelShape& shape, PackedByName& packed) {
+  const auto form = [&](const TensorId weight) -> std::optional<WeightPacking> {
+    const auto found = packed.find(shape.path(weight));
+    if (found == packed.end()) return std::nullopt;
+    WeightPacking form = found->second;
+    form.double_quantized = false;
+    return form;
+  };
+  for (const std::vector<TensorId>& group : read_together(shape)) {
+    const auto first = form(group.front());
+    if (std::ranges::all_of(group, [&](const TensorId weight) { return form(weight) == first; })) continue;
+    for (const TensorId weight : group) packed.erase(shape.path(weight));
+  }
+}
+
 std::vector<std::vector<TensorId>> read_together(const ModelShape& shape) {
   using enum TensorRole;
   std::vector<std::vector<TensorId>> groups;

@@ -1,11 +1,13 @@
 // Which weights of a model are held in 8 or 4 bits where that is asked for.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "spec/model/model_shape.hpp"
+#include "spec/weight_packing.hpp"
 
 namespace muster::spec {
 
@@ -20,5 +22,12 @@ Result<std::vector<TensorId>> packed_weights(const ModelShape& shape, const std:
 // The weights of linear layers that read the same input, which are held as one: of queries, keys and values, and of the gate
 // and what it opens.
 std::vector<std::vector<TensorId>> read_together(const ModelShape& shape);
+
+// By the names of weights.
+using PackedByName = std::map<std::string, WeightPacking, std::less<>>;
+
+// Of what a checkpoint has in codes, what can be computed with as codes: of weights that are held as one, all that have
+// the same codes, or none. Scales that are quantised themselves are no difference.
+void leave_out_parted_groups(const ModelShape& shape, PackedByName& packed);
 
 }  // namespace muster::spec

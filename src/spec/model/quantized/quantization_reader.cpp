@@ -15,6 +15,16 @@ namespace {
 
 using nlohmann::json;
 
+// What is no list of texts says nothing here: which weights have codes is what the files hold.
+std::vector<std::string> read_skipped(ConfigReader& reader) {
+  std::vector<std::string> names;
+  const json* list = reader.find({"llm_int8_skip_modules"});
+  if (list == nullptr || !list->is_array()) return names;
+  for (const json& name : *list)
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  return names;
+}
+
 CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   const auto is_true = [&](ConfigReader::Keys spellings) {
     const json* value = reader.find(spellings);
@@ -27,14 +37,14 @@ CheckpointQuantization read_bitsandbytes(ConfigReader& reader) {
   WeightPacking packing;
   if (eight) {
     packing.code = PackedCode::int8;
-    return BitsAndBytesQuantization{packing};
+    return BitsAndBytesQuantization{packing, read_skipped(reader)};
   }
   const std::string kind = reader.text("bnb_4bit_quant_type", "fp4");
   packing.code = kind == "nf4" ? PackedCode::nf4 : PackedCode::fp4;
   if (kind != "nf4" && kind != "fp4")
     reader.note("bnb_4bit_quant_type", fmt::format("is {}", shown(json(kind))), "accepted: nf4, fp4");
   packing.double_quantized = reader.flag("bnb_4bit_use_double_quant", false);
-  return BitsAndBytesQuantization{packing};
+  return BitsAndBytesQuantization{packing, read_skipped(reader)};
 }
 
 // Two sizes from 1 on, where the key is there.

@@ -19,6 +19,16 @@ void check_eight_bits(QuantizedParts& parts) {
   parts.require("weight", {ElementType::int8}, {{rows, columns}});
   parts.require("SCB", {ElementType::float32}, {{rows}});
   if (parts.has("weight_format")) parts.require("weight_format", {ElementType::uint8}, {{}, {1}});
+  parts.hold_codes({.code = PackedCode::int8});
+}
+
+// How many elements share a scale is in the state; of so many scales the header tells it. Rows are computed with as codes
+// where they are whole runs.
+std::optional<std::int64_t> run_of(const QuantizedMatrix& matrix, std::int64_t scales) {
+  for (const std::int64_t run : {64, 128, 256, 512, 1024, 2048, 4096, 32, 16, 8, 4, 2})
+    if (divided_up(matrix.rows * matrix.columns, run) == scales)
+      return matrix.columns % run == 0 ? std::optional(run) : std::nullopt;
+  return std::nullopt;
 }
 
 // How many runs there are is said by the state, which the header does not show: only what the bytes are is checked.
@@ -41,7 +51,10 @@ void check_four_bits(QuantizedParts& parts) {
   const bool nf4 = parts.has(state_part(PackedCode::nf4));
   if (nf4 && parts.has(state_part(PackedCode::fp4)))
     parts.note("weight.quant_state", "is there for nf4 and for fp4");
-  static_cast<void>(parts.require(state_part(!nf4 && parts.has(state_part(PackedCode::fp4)) ? PackedCode::fp4 : PackedCode::nf4)));
+  const PackedCode code = !nf4 && parts.has(state_part(PackedCode::fp4)) ? PackedCode::fp4 : PackedCode::nf4;
+  static_cast<void>(parts.require(state_part(code)));
+  if (absmax == nullptr) return;
+  if (const auto run = run_of(parts.matrix(), absmax->dimensions.elements())) parts.hold_codes({code, *run, nested});
 }
 
 void check_small_floats(QuantizedParts& parts) {

@@ -35,6 +35,7 @@ class QuantizedParts {
   // Known, and without a meaning for the weight.
   void ignore(std::string_view word);
   void share_scales(std::int64_t rows, std::int64_t columns);
+  void hold_codes(const WeightPacking& packing) { matrix_.packing = packing; }
   void note(std::string_view word, std::string what);
   // size must be a multiple of part.
   void divides(std::string_view what, std::int64_t part, std::string_view whole, std::int64_t size);

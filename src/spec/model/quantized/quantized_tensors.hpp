@@ -1,6 +1,7 @@
 // Where a quantised checkpoint holds the tensors of a model: as they are, or as codes with what belongs to them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct QuantizedMatrix {
   std::int64_t run_rows = 1;       // a scale is shared by so many of its rows
   std::int64_t run_columns = 1;    // and columns; not of bitsandbytes
   std::uint64_t stored_bytes = 0;  // of all its parts
+  std::optional<WeightPacking> packing;  // of codes that are computed with as they are: bitsandbytes'
 
   std::string part(std::string_view word) const { return stem + std::string(word); }
 };
