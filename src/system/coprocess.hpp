@@ -34,11 +34,12 @@ class Coprocess {
 
   struct Late {};          // the deadline has passed
   struct NoMoreOutput {};  // it has ended, or closed its standard output
-  using Heard = std::variant<std::string, Late, NoMoreOutput>;
+  struct Called {};        // the other descriptor has something to read
+  using Heard = std::variant<std::string, Late, NoMoreOutput, Called>;
 
   // Waits for its next line, and meanwhile sends what it takes of unsent, which is removed there: neither waits for the
-  // other. An Error: a line that is too long.
-  Result<Heard> converse(std::string& unsent, Deadline deadline);
+  // other. call: another descriptor that ends the wait. An Error: a line that is too long.
+  Result<Heard> converse(std::string& unsent, Deadline deadline, const FileDescriptor& call = {});
   // It no longer reads: what is unsent stays so.
   bool is_deaf() const { return !input_; }
 
