@@ -26,15 +26,12 @@ std::string line_of(const nlohmann::ordered_json& message) {
 }  // namespace
 
 EnvironmentProgram::EnvironmentProgram(Options options, Report report)
-    : options_(std::move(options)), report_(std::move(report)), call_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  const BlockedSignals none_for_the_worker;
-  worker_ = std::thread([this] { work(); });
-}
+    : options_(std::move(options)), report_(std::move(report)), call_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 EnvironmentProgram::~EnvironmentProgram() {
   stopped_ = true;
   wake();
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
 }
 
 void EnvironmentProgram::wake() const {
@@ -47,6 +44,10 @@ EnvironmentProgram::Heard EnvironmentProgram::ask(Json request, std::optional<St
   {
     const std::scoped_lock lock(mutex_);
     if (final_) return *final_;
+    if (!worker_.joinable()) {
+      const BlockedSignals none_for_the_worker;
+      worker_ = std::thread([this] { work(); });
+    }
     if (start && (!runs_ || *start != start_)) return Lost{"was started again", ""};
     const std::int64_t id = next_id_++;
     Json message{{"id", id}};

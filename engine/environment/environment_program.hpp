@@ -90,7 +90,8 @@ class EnvironmentProgram {
   std::optional<Lost> final_;
 
   std::atomic<bool> stopped_ = false;
-  std::thread worker_;  // uses all others. The program dies with it
+  // Uses all others. The program dies with it. It begins with the first request: before, this process may fork.
+  std::thread worker_;
 };
 
 }  // namespace muster::environment

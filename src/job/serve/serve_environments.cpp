@@ -22,7 +22,7 @@ namespace {
 
 using spec::EnvironmentKind;
 
-constexpr std::size_t most_bad_rows = 10;
+constexpr std::size_t most_rows_told = 10;
 
 Result<std::vector<EnvironmentKind>> kinds_of(const std::vector<std::string>& names) {
   std::vector<std::string> known;
@@ -71,14 +71,14 @@ Result<spec::RunSpec> settings_of(planning::GivenConfiguration configuration, En
 }
 
 // Each begins an episode here once, so that no client finds one that does not.
-Result<std::vector<std::string>> rows_of(const std::string& file, const spec::EnvironmentOptions& options, std::uint64_t seed) {
+Result<std::vector<std::string>> rows_to_serve(const std::string& file, const spec::EnvironmentOptions& options, std::uint64_t seed) {
   const auto environment = environment::make_environment(options);
   if (!environment) return environment.error();
   auto read = data::whole_rows(file);
   if (!read) return read.error();
   std::vector<std::string> rows;
   std::vector<Problem> problems;
-  for (std::size_t i = 0; i < read->size() && problems.size() < most_bad_rows; ++i) {
+  for (std::size_t i = 0; i < read->size() && problems.size() < most_rows_told; ++i) {
     data::RowPrompt& row = (*read)[i];
     if (const auto session = (*environment)->reset(row.row, environment::seed_of_row(seed, i)); !session)
       problems.push_back({row.where, session.error().what, session.error().remedy});
@@ -88,7 +88,7 @@ Result<std::vector<std::string>> rows_of(const std::string& file, const spec::En
   return rows;
 }
 
-Result<std::string> address_of(const std::string& host, bool has_token) {
+Result<std::string> address_to_serve_at(const std::string& host, bool has_token) {
   const auto endpoint = parse_endpoint(host);
   if (!endpoint) return endpoint.error();
   const auto addresses = resolve(endpoint->host, 0);
@@ -112,7 +112,7 @@ Result<wire::ServeTask> plan_serving(const ServeRequest& request) {
   auto token = environment::read_token(request.token_file);
   if (!token) return token.error();
   task.token = std::move(*token);
-  auto host = address_of(request.host, !task.token.empty());
+  auto host = address_to_serve_at(request.host, !task.token.empty());
   if (!host) return host.error();
   task.host = std::move(*host);
   for (const EnvironmentKind kind : *kinds) {
@@ -122,7 +122,7 @@ Result<wire::ServeTask> plan_serving(const ServeRequest& request) {
     wire::ServedEnvironment& served = task.environments.emplace_back();
     served.options = *settings->environment_options();
     if (const auto file = files->find(kind); file != files->end()) {
-      auto rows = rows_of(file->second, served.options, static_cast<std::uint64_t>(task.seed));
+      auto rows = rows_to_serve(file->second, served.options, static_cast<std::uint64_t>(task.seed));
       if (!rows) return rows.error();
       served.rows = std::move(*rows);
     } else if (auto made = environment::make_environment(served.options); !made) {
