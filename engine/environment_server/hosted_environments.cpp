@@ -57,7 +57,7 @@ Result<std::unique_ptr<HostedEnvironments>> HostedEnvironments::make(const wire:
     hosted->name = environment::name_of(served.options.kind);
     hosted->served = &served;
     hosted->environment = std::move(*environment);
-    hosted->threads = std::make_unique<StepThreads>(environment::steps_at_once(served.options));
+    hosted->threads = std::make_unique<environment::StepThreads>(environment::steps_at_once(served.options));
     made->hosted_.push_back(std::move(hosted));
   }
   return made;
@@ -69,7 +69,7 @@ HostedEnvironments::Hosted* HostedEnvironments::find(const std::string& name) co
   return nullptr;
 }
 
-StepThreads* HostedEnvironments::threads_of(const std::string& environment) const {
+environment::StepThreads* HostedEnvironments::threads_of(const std::string& environment) const {
   const Hosted* hosted = find(environment);
   return hosted == nullptr ? nullptr : hosted->threads.get();
 }

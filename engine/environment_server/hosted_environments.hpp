@@ -9,7 +9,7 @@
 
 #include "environment.pb.h"
 #include "environment/hosted_sessions.hpp"
-#include "environment_server/step_threads.hpp"
+#include "environment/step_threads.hpp"
 #include "wire/serve_task.hpp"
 
 #include <grpcpp/support/status.h>
@@ -24,7 +24,7 @@ class HostedEnvironments {
   static Result<std::unique_ptr<HostedEnvironments>> make(const wire::ServeTask& task);
 
   // Where requests of this environment, or of this session's, are to wait; null: there is no such environment.
-  StepThreads* threads_of(const std::string& environment) const;
+  environment::StepThreads* threads_of(const std::string& environment) const;
 
   // They take the time that the environment takes.
   grpc::Status reset(const mrlm::ResetRequest& request, mrlm::ResetResponse& response);
@@ -44,7 +44,7 @@ class HostedEnvironments {
     const wire::ServedEnvironment* served = nullptr;
     std::unique_ptr<environment::Environment> environment;
     std::atomic<std::uint64_t> next = 0;  // of its rows
-    std::unique_ptr<StepThreads> threads;  // the last one: they use the others
+    std::unique_ptr<environment::StepThreads> threads;  // the last one: they use the others
   };
   struct Beginning {
     std::string row;

@@ -92,7 +92,7 @@ Status EnvironmentService::permission(const grpc::CallbackServerContext& call) c
 grpc::ServerUnaryReactor* EnvironmentService::Reset(grpc::CallbackServerContext* call, const mrlm::ResetRequest* request,
                                                     mrlm::ResetResponse* response) {
   if (const Status status = permission(*call); !status.ok()) return finished(call, status);
-  StepThreads* threads = environments_.threads_of(request->environment_id());
+  environment::StepThreads* threads = environments_.threads_of(request->environment_id());
   if (threads == nullptr) return finished(call, environments_.unknown_environment(request->environment_id()));
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   threads->add([this, call, request, response, reactor] {

@@ -1,4 +1,4 @@
-// Threads that steps of one environment wait in, so that a slow one keeps no other waiting.
+// Threads that steps of one environment wait in, so that a slow one keeps nothing else waiting.
 #pragma once
 
 #include <condition_variable>
@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-namespace muster::environment_server {
+namespace muster::environment {
 
 class StepThreads {
  public:
   explicit StepThreads(std::size_t count);
 
-  // In the order in which they came.
+  // In the order in which they came. What has not begun when these end does not begin.
   void add(std::function<void()> work);
 
  private:
@@ -27,4 +27,4 @@ class StepThreads {
   std::vector<std::jthread> threads_;  // the last member: they use all others
 };
 
-}  // namespace muster::environment_server
+}  // namespace muster::environment

@@ -1,6 +1,6 @@
-#include "environment_server/step_threads.hpp"
+#include "environment/step_threads.hpp"
 
-namespace muster::environment_server {
+namespace muster::environment {
 
 StepThreads::StepThreads(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
@@ -25,4 +25,4 @@ void StepThreads::run(const std::stop_token& stop) {
   }
 }
 
-}  // namespace muster::environment_server
+}  // namespace muster::environment
