@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/count_of.hpp"
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "data/row_questions.hpp"
 #include "environment/environment.hpp"
@@ -104,6 +106,7 @@ Result<std::string> address_to_serve_at(const std::string& host, bool has_token)
 }  // namespace
 
 Result<wire::ServeTask> plan_serving(const ServeRequest& request) {
+  if (const auto program = environment::find_environments_program(); !program) return program.error();
   const auto kinds = kinds_of(request.environments);
   if (!kinds) return kinds.error();
   const auto files = files_of(request.data, *kinds);
@@ -135,6 +138,17 @@ Result<wire::ServeTask> plan_serving(const ServeRequest& request) {
   task.most_message_bytes = request.most_message.value;
   task.json = request.json;
   return task;
+}
+
+std::string serving_text(const wire::ServeTask& task) {
+  std::vector<std::string> served;
+  for (const wire::ServedEnvironment& one : task.environments)
+    served.push_back(fmt::format("{} ({})", environment::name_of(one.options.kind),
+                                 one.rows.empty() ? "clients bring the rows" : count_of(std::ssize(one.rows), "row")));
+  const Endpoint at{task.host, task.port > 0 ? std::optional(static_cast<std::uint16_t>(task.port)) : std::nullopt};
+  return fmt::format("{}\nat {}{}, for {}\nup to {} at a time, each kept for {} without a step", join(served, ", "), to_string(at),
+                     task.port > 0 ? "" : " at a free port", task.token.empty() ? "every program of this machine" : "those with the token",
+                     count_of(task.most_sessions, "session"), to_string(task.session_timeout));
 }
 
 Error serve(const wire::ServeTask& task) {

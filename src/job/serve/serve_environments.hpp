@@ -29,9 +29,12 @@ struct ServeRequest {
   bool json = false;
 };
 
-// Everything that can be refused is refused here: environments and settings, rows that an environment does not take, and an address
-// that others reach without a token.
+// Everything that can be refused is refused here: environments and settings, rows that an environment does not take, an address
+// that others reach without a token, a build without gRPC.
 Result<wire::ServeTask> plan_serving(const ServeRequest& request);
+
+// "math (3 rows), code at 127.0.0.1:50051, …": what would be served, and to whom.
+std::string serving_text(const wire::ServeTask& task);
 
 // This process becomes the server. Returns only an Error.
 Error serve(const wire::ServeTask& task);
