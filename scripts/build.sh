@@ -15,6 +15,13 @@ build_release() { build_program "$1" release "$release_program" "$release_stamp"
 # build_worker ROOT: the same for muster-worker, which needs LibTorch.
 build_worker() { build_program "$1" worker "$worker_program" "$worker_stamp" control engine; }
 
+# build_environments ROOT: the same for muster-environments, in the folder of the release, where most of it is built already. The folder is
+# configured again, as gRPC may have come since.
+build_environments() {
+  rm -f "$1/build/release/.muster-configured"
+  build_program "$1" environments "$environments_program" "$environments_stamp" control environments
+}
+
 # build_program ROOT PRESET PROGRAM STAMP COMPONENT...: COMPONENTs are what scripts/setup.sh brings.
 build_program() {
   local root=$1 preset=$2 program=$3 stamp=$4
@@ -27,16 +34,16 @@ build_program() {
   fi
   "$root/scripts/setup.sh" --quiet "$@" || return $?
 
-  local started=$root/build/$preset/.muster-build-started
+  local started=$root/build/$(folder_of "$preset")/.muster-build-started
   local -a sources
   list_release_sources "$root"
-  mkdir -p "$root/build/$preset" || return 1
+  mkdir -p "${started%/*}" || return 1
   rm -f "$root/$stamp"
   # Edits made from here on are newer than the mark, and so are seen by the next start.
   echo "${sources[*]}" >"$started" || return 1
   build_preset "$root" "$preset" || return 1
   if [[ ! -x $root/$program ]]; then
-    say "the build succeeded, but made no $root/$program; delete $root/build/$preset and run again"
+    say "the build succeeded, but made no $root/$program; delete ${started%/*} and run again"
     return 1
   fi
   mv "$started" "$root/$stamp" || return 1
@@ -59,17 +66,21 @@ lock_builds() {
 
 unlock_builds() { exec 9>&-; }
 
-# build_preset ROOT PRESET: brings build/PRESET up to date. The caller holds the lock.
+# folder_of PRESET: below build/. Two build presets share a folder where one is more of the other.
+folder_of() { if [[ $1 == environments ]]; then echo release; else echo "$1"; fi; }
+
+# build_preset ROOT PRESET: brings the preset's folder up to date. The caller holds the lock.
 build_preset() {
   local root=$1 preset=$2
-  local folder=$root/build/$preset
+  local folder
+  folder=$root/build/$(folder_of "$preset")
   local log=$folder/muster-build.log
   local started=$SECONDS
   mkdir -p "$folder" && : >"$log" || return 1
-  if ! is_configured "$root" "$preset"; then
+  if ! is_configured "$root" "${folder##*/}"; then
     say "configuring $preset (log: $log)"
     rm -f "$folder/.muster-configured"
-    if ! run_stoppable configure_preset "$root" "$preset" "$log"; then
+    if ! run_stoppable configure_preset "$root" "${folder##*/}" "$log"; then
       show_failure "configuring $preset failed" "$log"
       return 1
     fi
@@ -88,6 +99,7 @@ expected_time() {
   local seconds cores
   case $2 in # of one core, measured with g++ 12
     release) seconds=440 ;;
+    environments) seconds=30 ;;
     worker) seconds=260 ;;
     engine) seconds=2300 ;;
     *) return 0 ;;

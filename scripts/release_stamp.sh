@@ -6,6 +6,8 @@ release_program=build/release/apps/cli/muster
 release_stamp=build/release/.muster-built
 worker_program=build/worker/apps/worker/muster-worker
 worker_stamp=build/worker/.muster-built
+environments_program=build/release/apps/environments/muster-environments
+environments_stamp=build/release/.muster-environments-built
 
 # Sets `sources` to the files and folders that the programs are made from.
 list_release_sources() {
@@ -18,6 +20,7 @@ list_release_sources() {
 
 release_is_current() { program_is_current "$1" "$release_program" "$release_stamp"; }
 worker_is_current() { program_is_current "$1" "$worker_program" "$worker_stamp"; }
+environments_are_current() { program_is_current "$1" "$environments_program" "$environments_stamp"; }
 
 # program_is_current ROOT PROGRAM STAMP. The stamp's time is the moment before the build began; its text is the list of
 # sources there were, so that one that comes or goes as a whole counts as a change. Folders are compared too: a deleted
@@ -56,9 +59,28 @@ worker_is_needed() {
     case $argument in -h | --help | --dry-run | --print-config) return 1 ;; esac
   done
   case ${1:-} in
-    evaluate | generate | run | train) return 0 ;;
+    collect | evaluate | generate | run | train) return 0 ;;
     sweep | sweep-multi) [[ ${2:-} != best && ${2:-} != serve ]] && sweep_trains "$@" ;;
     doctor) [[ -f $root/.muster/torch-location ]] ;;
     *) return 1 ;;
   esac
+}
+
+# environments_are_needed COMMAND...: whether a command serves environments over gRPC, or asks a server for one: a word says so, or a file
+# that is named.
+environments_are_needed() {
+  local argument file
+  for argument; do
+    case $argument in
+      -h | --help | --print-config) return 1 ;;
+    esac
+  done
+  [[ ${1:-} != serve-environments ]] || return 0
+  for argument; do
+    if [[ $argument == *environment.server=* ]]; then return 0; fi
+    file=${argument#--config=}
+    if [[ $file != *.y*ml && $file != *.json || ! -f $file ]]; then continue; fi
+    if [[ $(<"$file") == *server* ]]; then return 0; fi
+  done
+  [[ -n ${MUSTER_ENVIRONMENT_SERVER:-} ]]
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Gets what muster is built from. Does nothing where all of it is there.
 #
-#   scripts/setup.sh [--quiet] [control] [tests] [engine]
+#   scripts/setup.sh [--quiet] [control] [tests] [engine] [environments]
 #
 #   control  compiler, cmake, ninja and the libraries of the control plane (the default)
-#   tests    control and engine, GoogleTest, Google Benchmark, and a virtual environment for the Python tests
+#   tests    all the others, GoogleTest, Google Benchmark, and a virtual environment for the Python tests
 #   engine   LibTorch, from the torch of python3 where that is new enough
+#   environments  gRPC, for muster serve-environments
 #
 # MUSTER_SETUP=never      only check; say what is missing and how to get it
 # MUSTER_SETUP_VERBOSE=1  show the output of every step (otherwise it goes to .muster/setup.log alone)
@@ -60,24 +61,25 @@ begin_changes() {
 
 read_arguments() {
   local argument
-  quiet="" control="" tests="" engine=""
+  quiet="" control="" tests="" engine="" environments=""
   for argument; do
     case $argument in
       --quiet) quiet=yes ;;
       control) control=yes ;;
       tests) control=yes tests=yes engine=yes ;;
       engine) engine=yes ;;
+      environments) environments=yes ;;
       -h | --help)
         sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$root/scripts/setup.sh"
         exit 0
         ;;
       *)
-        say "unknown component '$argument'; known are: control, tests, engine"
+        say "unknown component '$argument'; known are: control, tests, engine, environments"
         exit 2
         ;;
     esac
   done
-  if [[ -z $control$tests$engine ]]; then control=yes; fi
+  if [[ -z $control$tests$engine$environments ]]; then control=yes; fi
   case ${MUSTER_SETUP:-} in
     "" | never) ;;
     *)
@@ -96,7 +98,7 @@ main() {
   if [[ -n ${changing:-} ]]; then
     say "done in $SECONDS s"
   elif [[ -z $quiet ]]; then
-    say "everything is there (${control:+control }${tests:+tests }${engine:+engine }checked in $SECONDS s)"
+    say "everything is there (${control:+control }${tests:+tests }${engine:+engine }${environments:+environments }checked in $SECONDS s)"
   fi
 }
 

@@ -12,6 +12,7 @@ find_missing() {
   descriptions=() packages=()
   if [[ -n $control ]]; then find_missing_for_control; fi
   if [[ -n $tests ]]; then find_missing_for_tests; fi
+  if [[ -n $tests$environments ]]; then find_missing_for_environments; fi
 }
 
 find_missing_for_control() {
@@ -37,6 +38,15 @@ find_missing_for_tests() {
   [[ $(tool_version readelf) != none ]] || need "readelf" binutils
   command -v tmux >/dev/null || need "tmux" tmux
   find_missing_python_parts
+}
+
+# gRPC, for muster serve-environments alone.
+find_missing_for_environments() {
+  local compiler
+  compiler=$(find_compiler) || compiler=""
+  find_missing_headers "$compiler" grpcpp/grpcpp.h=libgrpc++-dev google/protobuf/message_lite.h=libprotobuf-dev
+  command -v protoc >/dev/null || need "protoc" protobuf-compiler
+  command -v grpc_cpp_plugin >/dev/null || need "protoc's plugin for gRPC (grpc_cpp_plugin)" protobuf-compiler-grpc
 }
 
 # find_missing_headers COMPILER HEADER=PACKAGE...: asks the preprocessor, which knows the include path. Without a compiler

@@ -104,7 +104,7 @@ int run_collect(const CollectCommand& given) {
 void add_collect_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("collect", "let a model play episodes of an environment, and write down its trajectories");
   auto given = std::make_shared<CollectCommand>();
-  command->add_option("-e,--environment", given->environment, "code, math, tool or debate (environment.type)");
+  command->add_option("-e,--environment", given->environment, "code, math, tool, debate or program (environment.type)");
   command->add_option("--data", given->data, "file or folder of JSON lines, an episode each (data.path)");
   command->add_option("-n", given->episodes, "episodes to play; more than there are rows begin with the first one again")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))

@@ -52,6 +52,7 @@ void add_runs_command(CLI::App& program, Action& action);
 void add_train_command(CLI::App& program, Action& action);
 void add_evaluate_command(CLI::App& program, Action& action);
 void add_collect_command(CLI::App& program, Action& action);
+void add_serve_environments_command(CLI::App& program, Action& action);
 void add_run_command(CLI::App& program, Action& action);
 void add_submit_command(CLI::App& program, Action& action);
 void add_queue_command(CLI::App& program, Action& action);

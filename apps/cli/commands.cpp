@@ -15,6 +15,7 @@ constexpr std::array command_table{
     Command{"generate", models, add_generate_command},
     Command{"evaluate", models, add_evaluate_command},
     Command{"collect", models, add_collect_command},
+    Command{"serve-environments", models, add_serve_environments_command},
     Command{"runs", models, add_runs_command},
     Command{"model", models, add_model_command},
     Command{"tokenize", models, add_tokenize_command},

@@ -37,6 +37,8 @@ constexpr std::array example_table{
     Example{"muster train", "muster train -m smollm2 --data examples/conversations.jsonl", "your model, your data"},
     Example{"muster evaluate", "muster evaluate -m smollm2 --data examples/conversations.jsonl", "loss and perplexity"},
     Example{"muster collect", "muster collect -m smollm2 -e tool --data examples/tools.jsonl -n 4", "four trajectories"},
+    Example{"muster serve-environments", "muster serve-environments -e tool --data examples/tools.jsonl --dry-run",
+            "what would be served, and to whom"},
     Example{"muster run", "muster run examples/experiment.yaml --dry-run", "what would run when"},
     Example{"muster run", "muster run experiment.name=first", "a small built-in experiment"},
     Example{"muster runs", "muster runs", "a table of all runs"},

@@ -109,7 +109,7 @@ Result<RowPrompt> row_prompt(std::string_view line, const chat::ModelText& text)
   return found;
 }
 
-Result<RowPrompt> whole_row(std::string_view line, const chat::ModelText&) {
+Result<RowPrompt> whole_row(std::string_view line) {
   const auto row = parse_ordered_json_object(line, "the row");
   if (!row) return row.error();
   RowPrompt found;
@@ -118,9 +118,8 @@ Result<RowPrompt> whole_row(std::string_view line, const chat::ModelText&) {
 }
 
 // read: from a line to a row. Up to ten rows that are refused are told at once.
-template <class Row>
-Result<void> read_into(std::vector<Row>& rows, const std::filesystem::path& path, const chat::ModelText& text,
-                       Result<Row> (*read)(std::string_view line, const chat::ModelText& text)) {
+template <class Row, class Read>
+Result<void> read_into(std::vector<Row>& rows, const std::filesystem::path& path, Read&& read) {
   const auto content = read_file(path);
   if (!content) return content.error();
   std::vector<Problem> problems;
@@ -128,7 +127,7 @@ Result<void> read_into(std::vector<Row>& rows, const std::filesystem::path& path
   for (const std::string_view line : lines_of(*content)) {
     ++number;
     if (trim(line).empty()) continue;
-    auto row = read(line, text);
+    Result<Row> row = read(line);
     const std::string where = fmt::format("{}:{}", path.string(), number);
     if constexpr (requires(Row one) { one.where; })
       if (row) row->where = where;
@@ -152,7 +151,7 @@ Result<std::vector<RowQuestion>> questions_of_rows(const std::filesystem::path& 
     if (file.kind == RowFileKind::text)
       return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()),
                        "rows with prompt and completion, or with messages; or leave --exact-match out");
-    if (auto read = read_into(questions, file.path, text, row_question); !read) return read.error();
+    if (auto read = read_into(questions, file.path, [&](std::string_view line) { return row_question(line, text); }); !read) return read.error();
   }
   return questions;
 }
@@ -164,21 +163,21 @@ Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path
   for (const RowFile& file : *files) {
     if (file.kind == RowFileKind::text)
       return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()), std::string(prompt_row));
-    if (auto read = read_into(prompts, file.path, text, row_prompt); !read) return read.error();
+    if (auto read = read_into(prompts, file.path, [&](std::string_view line) { return row_prompt(line, text); }); !read) return read.error();
   }
   if (prompts.empty())
     return bad_input(fmt::format("{} has no rows to answer", path.string()), std::string(prompt_row));
   return prompts;
 }
 
-Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path, const chat::ModelText& text) {
+Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path) {
   const auto files = find_row_files(path);
   if (!files) return files.error();
   std::vector<RowPrompt> rows;
   for (const RowFile& file : *files) {
     if (file.kind == RowFileKind::text)
       return bad_input(fmt::format("{} is a text, which asks nothing", file.path.string()), std::string(prompt_row));
-    if (auto read = read_into(rows, file.path, text, whole_row); !read) return read.error();
+    if (auto read = read_into(rows, file.path, whole_row); !read) return read.error();
   }
   if (rows.empty()) return bad_input(fmt::format("{} has no rows", path.string()), std::string(prompt_row));
   return rows;
@@ -186,7 +185,7 @@ Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path, con
 
 Result<std::vector<RowQuestion>> questions_of_file(const std::filesystem::path& path, const chat::ModelText& text) {
   std::vector<RowQuestion> questions;
-  if (auto read = read_into(questions, path, text, asked_question); !read) return read.error();
+  if (auto read = read_into(questions, path, [&](std::string_view line) { return asked_question(line, text); }); !read) return read.error();
   if (questions.empty())
     return bad_input(fmt::format("{} has no questions", path.string()), R"({"prompt": "12+34=", "answer": "46"})");
   return questions;

@@ -43,7 +43,7 @@ struct RowPrompt {
 Result<std::vector<RowPrompt>> prompts_of_rows(const std::filesystem::path& path, const chat::ModelText& text);
 
 // A file or folder of rows, as they are: with row and where alone.
-Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path, const chat::ModelText& text);
+Result<std::vector<RowPrompt>> whole_rows(const std::filesystem::path& path);
 
 // The most tokens to wait for: twice those of the right answer, which may be tokenised differently, and two more, so
 // that a longer answer is seen to be wrong.

@@ -55,11 +55,13 @@ class Environment {
   virtual Result<std::unique_ptr<Session>> reset(const std::string& row, std::uint64_t seed) const = 0;
 };
 
-// Refused: programs where the machine grants no sandbox, or has no such Python.
+// Refused: programs where the machine grants no sandbox, or has no such Python; a server where nothing speaks gRPC.
 Result<std::unique_ptr<Environment>> make_environment(const spec::EnvironmentOptions& options);
 
 // "code", as users write it.
 std::string_view name_of(spec::EnvironmentKind kind);
+// Steps that are worth being under way at a time.
+std::size_t steps_at_once(const spec::EnvironmentOptions& options);
 // What is worked on where a row is its own problem: of the run's seed and the row's number.
 std::uint64_t seed_of_row(std::uint64_t seed, std::uint64_t row);
 // What an episode is worth; absent where one of its steps is.

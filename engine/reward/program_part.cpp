@@ -7,27 +7,14 @@
 
 #include "base/duration.hpp"
 #include "base/one_line.hpp"
-#include "base/shell_word.hpp"
 #include "base/text.hpp"
 #include "json/fields.hpp"
+#include "reward/program_command.hpp"
 
 namespace muster::reward {
 namespace {
 
 constexpr std::size_t longest_answer_line = std::size_t{1} << 20;
-
-// A line is for the shell, which becomes the program where that is one command alone.
-std::vector<std::string> command_of(const std::vector<std::string>& program) {
-  if (program.size() != 1) return program;
-  return {"/bin/sh", "-c", program.front()};
-}
-
-std::string shown_command(const std::vector<std::string>& program) {
-  if (program.size() == 1) return on_one_line(program.front(), 120);
-  std::vector<std::string> words;
-  for (const std::string& word : program) words.push_back(shell_word(word));
-  return on_one_line(join(words, " "), 120);
-}
 
 Result<std::string> request_line(std::int64_t id, const Answered& answered, std::size_t left) {
   const Question& question = *answered.question;

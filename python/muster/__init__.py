@@ -5,13 +5,14 @@ muster.multi_gpu; what fits where is plan() and muster.device_maps; training is 
 too.
 """
 
-from . import collectives, device_maps, distributed, multi_gpu, process_group, ranks, training
+from . import collectives, device_maps, distributed, environments, multi_gpu, process_group, ranks, training
 from ._native import RefusedError, __version__
 from ._plan import Plan, plan
 from ._roll_call import CollectiveError, CollectiveTimeoutError
 from .collectives import *  # noqa: F403
 from .device_maps import *  # noqa: F403
 from .distributed import *  # noqa: F403
+from .environments import *  # noqa: F403
 from .lease import HeldGpus, lease_gpus
 from .multi_gpu import *  # noqa: F403
 from .process_group import *  # noqa: F403
@@ -34,6 +35,7 @@ __all__ = [
     *collectives.__all__,
     *device_maps.__all__,
     *distributed.__all__,
+    *environments.__all__,
     *multi_gpu.__all__,
     *process_group.__all__,
     *ranks.__all__,

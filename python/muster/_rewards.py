@@ -2,21 +2,18 @@
 
 import inspect
 import json
-import os
-import socket
-import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TextIO
+
+from ._relay_server import RelayServer
 
 RewardFunction = Callable[..., Sequence[Optional[float]]]
 _OWN = {"prompt", "completion", "answer", "row", "id", "tokens", "ids", "finish", "left"}
 
 
-class RewardServer:
-    """Answers for as long as it is open. Functions are called one at a time, from threads of its own."""
+class RewardServer(RelayServer):
+    """Functions are called one at a time."""
 
     def __init__(self, functions: Iterable[RewardFunction], weights: Optional[Sequence[float]] = None) -> None:
         self._functions = list(functions)
@@ -28,54 +25,22 @@ class RewardServer:
                 f"reward_weights has {len(self._weights)} weights, and rewards {len(self._functions)} functions\n"
                 "  try: one weight for each function"
             )
-        self.failure: Optional[BaseException] = None  # of a function
         self._one_at_a_time = threading.Lock()
-        self._folder = tempfile.TemporaryDirectory(prefix="muster-rewards-")
-        self._path = os.path.join(self._folder.name, "socket")
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self._path)
-        self._listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
     def settings(self) -> dict[str, Any]:
-        """What makes muster train ask this server."""
-        relay = str(Path(__file__).with_name("_reward_relay.py"))
-        return {"reward.functions": ["program"], "reward.program": [sys.executable, relay, self._path]}
+        return {"reward.functions": ["program"], "reward.program": self._command()}
 
-    def close(self) -> None:
-        self._listener.close()
-        self._folder.cleanup()
-
-    def __enter__(self) -> "RewardServer":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return  # closed
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rw", encoding="utf-8", newline="\n") as stream:
-            batch: list[dict[str, Any]] = []
-            try:
-                for line in stream:
-                    batch.append(json.loads(line))
-                    if batch[-1]["left"] > 0:
-                        continue
-                    for asked, reward in zip(batch, self._judge(batch)):
-                        stream.write(json.dumps({"id": asked["id"], "reward": reward}) + "\n")
-                    stream.flush()
-                    batch = []
-            except (BrokenPipeError, ConnectionResetError):
-                return  # the run has ended
-            except Exception as failure:  # of a function: train() raises it
-                self.failure = self.failure or failure
+    def _serve(self, stream: TextIO, hang_up: Callable[[], None]) -> None:
+        batch: list[dict[str, Any]] = []
+        for line in stream:
+            batch.append(json.loads(line))
+            if batch[-1]["left"] > 0:
+                continue
+            for asked, reward in zip(batch, self._judge(batch)):
+                stream.write(json.dumps({"id": asked["id"], "reward": reward}) + "\n")
+            stream.flush()
+            batch = []
 
     def _judge(self, batch: list[dict[str, Any]]) -> list[Optional[float]]:
         columns: dict[str, list[Any]] = {}

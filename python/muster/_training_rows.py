@@ -1,5 +1,6 @@
 """A dataset as a file that muster train reads."""
 
+import enum
 import hashlib
 import json
 import os
@@ -16,10 +17,20 @@ _FORMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 
 
-def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]]], folder: Path, name: str, whole: bool = False) -> str:
-    """The path of a dataset: itself where it is one, else a file in folder, named after its content.
+class RowUse(enum.Enum):
+    """What rows are for. All but the first keep all their columns."""
 
-    whole: rows are prompts for answers that are judged, and keep all their columns."""
+    learnt = "learnt"
+    judged = "prompts, whose answers are judged"
+    acted_in = "what episodes of an environment begin with"
+
+
+Dataset = Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]]]
+
+
+def data_path(dataset: Dataset, folder: Path, name: str, use: RowUse = RowUse.learnt) -> str:
+    """The path of a dataset: itself where it is one, else a file in folder, named after its content."""
+    written = {RowUse.learnt: _row, RowUse.judged: _prompt, RowUse.acted_in: _whole}[use]
     if isinstance(dataset, (str, os.PathLike)):
         return os.fspath(dataset)
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +40,7 @@ def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]
     try:
         with part.open("w", encoding="utf-8") as file:
             for number, row in enumerate(dataset):
-                line = json.dumps(_prompt(row, number) if whole else _row(row, number), ensure_ascii=False) + "\n"
+                line = json.dumps(written(row, number), ensure_ascii=False) + "\n"
                 digest.update(line.encode())
                 file.write(line)
                 rows += 1
@@ -45,6 +56,12 @@ def data_path(dataset: Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]
 def _prompt(row: Any, number: int) -> dict[str, Any]:
     if not isinstance(row, Mapping) or not any(row.get(key) for key in ("prompt", "question", "messages")):
         raise ValueError(f"row {number} of the dataset asks nothing: {row!r}\n  try: {{'prompt': …}}")
+    return dict(row)
+
+
+def _whole(row: Any, number: int) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        raise TypeError(f"row {number} of the dataset is {row!r}, and no dict\n  try: what reset(row, seed) is to get")
     return dict(row)
 
 

@@ -15,13 +15,13 @@ from ._main_rank import by_main_rank
 from ._program import find_program, run_program
 from ._rank_facts import rank_from
 from ._rewards import RewardFunction, RewardServer
+from .environments import EnvironmentServer
 from ._training_arguments import checkpointing_word, flat_to_tree, settings_of, whole_minutes
-from ._training_rows import data_path
+from ._training_rows import Dataset, RowUse, data_path
 from .multi_gpu import MultiGPUConfig
 
 __all__ = ["DistributedTrainer", "FastLanguageModel", "LanguageModel", "ModelTokenizer", "TrainOutput"]
 
-Dataset = Union[str, "os.PathLike[str]", Iterable[Mapping[str, Any]]]
 _GIB = float(1 << 30)
 _DTYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "auto": "auto"}
 
@@ -179,6 +179,9 @@ class DistributedTrainer:
     rewards: functions that judge what the model answers while it is trained (training.algorithm "grpo" or "rloo"), in
     this process: f(prompts, completions, **columns of the dataset), lists of one length, gives a number for each, or
     None where it cannot tell. reward_weights: one for each function.
+
+    environment: what the model acts in while it is trained, in this process, in the place of rewards: a class whose
+    sessions have reset(row, seed) and step(answer) (muster.environments), or an environment of the verifiers package.
     """
 
     def __init__(
@@ -191,8 +194,12 @@ class DistributedTrainer:
         multi_gpu_config: Optional[MultiGPUConfig] = None,
         rewards: Optional[Sequence[RewardFunction]] = None,
         reward_weights: Optional[Sequence[float]] = None,
+        environment: Any = None,
     ) -> None:
+        if rewards is not None and environment is not None:
+            raise ValueError("both rewards and an environment are given, and an environment judges by itself\n  try: keep one of the two")
         self.rewards = rewards
+        self.environment = environment
         self.reward_weights = reward_weights
         self.model = model if isinstance(model, LanguageModel) else LanguageModel(model, {"model.path": model})
         if tokenizer is not None and getattr(tokenizer, "name_or_path", tokenizer) != self.model.path:
@@ -259,7 +266,7 @@ class DistributedTrainer:
         program = find_program()
         settings = dict(self._settings)
         output = Path(settings.setdefault("experiment.output", "runs"))
-        settings["data.path"] = data_path(self.train_dataset, output / "data", "train_dataset", self.rewards is not None)
+        settings["data.path"] = data_path(self.train_dataset, output / "data", "train_dataset", RowUse.acted_in if self.environment is not None else RowUse.judged if self.rewards is not None else RowUse.learnt)
         if self.eval_dataset is not None:
             settings["data.eval_path"] = data_path(self.eval_dataset, output / "data", "eval_dataset")
         if resume:
@@ -269,7 +276,7 @@ class DistributedTrainer:
             settings.setdefault("distributed.ranks", launched.world_size)
         output.mkdir(parents=True, exist_ok=True)
         file = output / "settings.json"
-        with nullcontext() if self.rewards is None else RewardServer(self.rewards, self.reward_weights) as judge:
+        with self._judge() as judge:
             if judge is not None:
                 settings = {"training.algorithm": "grpo"} | settings | judge.settings()
             file.write_text(json.dumps(flat_to_tree(settings), indent=2) + "\n")
@@ -281,6 +288,12 @@ class DistributedTrainer:
         if code < 0:
             raise RuntimeError(f"muster train was killed by {signal.Signals(-code).name}\n  try: resume_from_checkpoint=True")
         return {"result": json.loads(text.splitlines()[-1]), "exit_code": code}
+
+    def _judge(self) -> Any:
+        """What answers the program's questions meanwhile, if it asks any."""
+        if self.environment is not None:
+            return EnvironmentServer(self.environment)
+        return nullcontext() if self.rewards is None else RewardServer(self.rewards, self.reward_weights)
 
     def _events(self) -> list[dict[str, Any]]:
         if self._output is None:

@@ -77,6 +77,7 @@ std::string_view spelling_of(spec::Command command, const Spelling& spelling) {
       return spelling.generate;
     case spec::Command::evaluate:
       return spelling.evaluate;
+    case spec::Command::serve_environments:
     case spec::Command::run:
     case spec::Command::sweep:
       break;

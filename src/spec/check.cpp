@@ -9,6 +9,7 @@
 #include "spec/check_model.hpp"
 #include "spec/codec.hpp"
 #include "spec/model/adapters/path_pattern.hpp"
+#include "system/socket.hpp"
 
 namespace muster::spec {
 namespace {
@@ -215,33 +216,34 @@ void find_reward_contradictions(const Schema& schema, const RunSpec& spec, const
 // Settings of an environment that is not asked for change nothing; an environment judges by itself.
 void find_environment_contradictions(const Schema& schema, const RunSpec& spec, const auto& report) {
   using enum EnvironmentKind;
-  struct Needed {
-    const char* key;
-    std::vector<EnvironmentKind> kinds;
-  };
-  const std::vector<Needed> settings{{"environment.max_attempts", {code}},
-                                     {"environment.rounds", {debate}},
-                                     {"environment.reward_steps", {math}},
-                                     {"environment.max_result_tokens", {code, tool, debate}},
-                                     {"environment.tool_role", {tool}},
-                                     {"environment.timeout", {code, tool}},
-                                     {"environment.python", {code, tool}}};
+  const EnvironmentSpec& given = spec.environment;
   std::vector<EnvironmentKind> played;
-  if (spec.environment.type) played.push_back(*spec.environment.type);
-  for (const EvaluationEnvironment& one : spec.environment.evaluations.list) played.push_back(one.type);
-  for (const auto& [key, kinds] : settings) {
-    const Field& field = *schema.find(key);
-    if (field.write(spec) == field.fallback) continue;
+  if (given.type) played.push_back(*given.type);
+  for (const EvaluationEnvironment& one : given.evaluations.list) played.push_back(one.type);
+  for (const Field& field : schema.fields()) {
+    if (!is_setting_of_environments(field.key) || field.write(spec) == field.fallback) continue;
+    const std::string& key = field.key;
+    const bool is_read = std::ranges::any_of(played, [&](EnvironmentKind kind) { return is_setting_of(kind, key); });
     if (played.empty())
-      report(key, "is set, and environment.type is not", "environment.type=code, math, tool or debate, or leave it out");
-    else if (std::ranges::find_first_of(kinds, played) == kinds.end())
+      report(key, "is set, and environment.type is not",
+             "environment.type=code, math, tool, debate or program, or leave it out");
+    else if (given.server && !is_read_of_servers(key))
+      report(key, "is set, and environment.server has the environment", "leave it out, and give it to muster serve-environments");
+    else if (!given.server && key == "environment.token_file")
+      report(key, "is set, and environment.server is not", "leave it out, or name the server");
+    else if (!given.server && !is_read)
       report(key, fmt::format("is set, and environment.type is {}", write(played.front())), "leave it out");
   }
-  if (spec.environment.type && spec.reward.functions)
-    report("reward.functions", fmt::format("is set, and environment.type={} judges by itself", write(*spec.environment.type)),
+  if (given.type && spec.reward.functions)
+    report("reward.functions", fmt::format("is set, and environment.type={} judges by itself", write(*given.type)),
            "keep one of the two");
-  if (spec.environment.type == tool && trim(spec.environment.tool_role).empty())
-    report("environment.tool_role", "is empty", "tool, or user");
+  if (given.type == tool && trim(given.tool_role).empty()) report("environment.tool_role", "is empty", "tool, or user");
+  if (given.type == program && given.program.texts.empty() && !given.server)
+    report("environment.type", "is program, and environment.program is not set",
+           "give the command of the environment, as in environment.program='python3 environment.py'");
+  if (!given.server) return;
+  if (const auto endpoint = parse_endpoint(*given.server); !endpoint)
+    report("environment.server", "is not an address: " + endpoint.error().what, endpoint.error().remedy);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace muster::spec {
 
-enum class EnvironmentKind { code, math, tool, debate };
+enum class EnvironmentKind { code, math, tool, debate, program };
 std::vector<Word<EnvironmentKind>> words(EnvironmentKind);
 
 // The answers that an episode may have, where nothing is said.
@@ -26,6 +26,12 @@ struct EnvironmentOptions {
   std::string tool_role = "tool";     // whose message the result of a tool is
   std::int64_t code_seconds = 5;      // on the CPU, for one program
   std::string code_python = "python3";
+  std::vector<std::string> program = {};     // of `program`: its command
+  double program_seconds = 60;               // that it, or a server, has for an answer
+  std::int64_t program_restarts = 3;         // of it, and how often an answer is asked for again
+  std::optional<std::string> server = {};    // where muster serve-environments is; absent: the environment is here
+  std::optional<std::string> token_file = {};  // of that server
+  std::optional<std::int64_t> at_once = {};  // steps that are under way at a time; absent: see steps_at_once()
   double scale = 1;  // an episode is worth clip(scale · sum of its rewards + bias)
   double bias = 0;
   std::optional<double> clip = {};  // to ± this
@@ -41,6 +47,12 @@ struct EnvironmentOptions {
     visit("tool_role", self.tool_role);
     visit("code_seconds", self.code_seconds);
     visit("code_python", self.code_python);
+    visit("program", self.program);
+    visit("program_seconds", self.program_seconds);
+    visit("program_restarts", self.program_restarts);
+    visit("server", self.server);
+    visit("token_file", self.token_file);
+    visit("at_once", self.at_once);
     visit("scale", self.scale);
     visit("bias", self.bias);
     visit("clip", self.clip);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "spec/environment_options.hpp"
 #include "spec/environment/evaluation_environments.hpp"
@@ -20,6 +21,12 @@ struct EnvironmentSpec {
   double timeout = 5;
   std::string python = "python3";
   EvaluationEnvironments evaluations;
+  ExactTexts program;
+  double program_seconds = 60;
+  std::int64_t program_restarts = 3;
+  std::optional<std::string> server;
+  std::optional<std::string> token_file;
+  std::optional<std::int64_t> at_once;
 
   template <class Visitor>
   static void describe(Visitor& field) {
@@ -41,7 +48,32 @@ struct EnvironmentSpec {
     field("python", &EnvironmentSpec::python, "of code and tool: the Python that runs programs, a name or a path");
     field("evaluations", &EnvironmentSpec::evaluations,
           "what the model acts in where it is evaluated, whatever it is trained by; what a table leaves out is as above");
+    field("program", &EnvironmentSpec::program,
+          "of program: what acts over JSON lines, a line for the shell, or a list of a program and its arguments");
+    field("program_seconds", &EnvironmentSpec::program_seconds, "of program, and of a server: how long it has for a step")
+        .in("seconds")
+        .above(0)
+        .at_most(1e6);
+    field("program_restarts", &EnvironmentSpec::program_restarts,
+          "of program, and of a server: how often a step is tried again before its episode's worth is unknown")
+        .at_least(0);
+    field("server", &EnvironmentSpec::server,
+          "HOST:PORT of muster serve-environments, which has this environment; not set: it is here");
+    field("token_file", &EnvironmentSpec::token_file,
+          "of a server: the file with its token, for the owner's eyes alone; not set: MUSTER_ENVIRONMENT_TOKEN");
+    field("at_once", &EnvironmentSpec::at_once,
+          "steps that a rank has under way at a time; not set: as many as there are cores, 32 of a program or a server")
+        .in("steps")
+        .at_least(1)
+        .at_most(4096);
   }
 };
+
+// What a setting says is about an environment, of whatever kind, and so makes no sense without one.
+bool is_setting_of_environments(std::string_view key);
+// Of them: whether environments of this kind read it.
+bool is_setting_of(EnvironmentKind kind, std::string_view key);
+// Of them: whether it is read where the environment is a server's, which reads the others.
+bool is_read_of_servers(std::string_view key);
 
 }  // namespace muster::spec

@@ -24,6 +24,7 @@ constexpr std::array command_names{
     CommandName{generate, "muster generate"},
     CommandName{evaluate, "muster evaluate"},
     CommandName{collect, "muster collect"},
+    CommandName{serve_environments, "muster serve-environments"},
     CommandName{plan_training, "muster plan --train"},
     CommandName{plan_inference, "muster plan --infer"},
     CommandName{run, "muster run"},
@@ -42,7 +43,7 @@ const std::vector<Row>& reader_table() {
   static const std::vector<Command> plans_of_training{train, plan_training};
   static const std::vector<Row> rows{
       {"experiment.", {train}},
-      {"experiment.seed", jobs},
+      {"experiment.seed", {train, generate, evaluate, collect, serve_environments}},
       {"experiment.resume", {train, generate}},
       {"experiment.rounds_of_training", {run}},
 
@@ -99,9 +100,12 @@ const std::vector<Row>& reader_table() {
       {"reward.scale", {train, collect}},
       {"reward.bias", {train, collect}},
       {"reward.clip", {train, collect}},
-      {"environment.", {train, collect}},
+      {"environment.", {train, collect, serve_environments}},
       {"environment.evaluations", {train}},
-      {"training.max_episode_length", {train, collect}},
+      {"environment.max_result_tokens", {train, collect}},
+      {"environment.server", {train, collect}},
+      {"environment.token_file", {train, collect}},
+      {"training.max_episode_length", {train, collect, serve_environments}},
       {"training.batch_size", plans_of_training},
       {"training.num_rollouts_per_iteration", plans_of_training},
       {"training.micro_batch_size", plans_of_training},

@@ -12,7 +12,7 @@
 
 namespace muster::spec {
 
-enum class Command { train, generate, evaluate, collect, plan_training, plan_inference, run, sweep };
+enum class Command { train, generate, evaluate, collect, serve_environments, plan_training, plan_inference, run, sweep };
 
 // "muster train"
 std::string_view name(Command command);

@@ -80,8 +80,8 @@ void Coprocess::send(std::string& unsent) {
   if (count < 0 && errno != EAGAIN && errno != EINTR) FileDescriptor(std::move(input_));
 }
 
-Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadline,
-                                             const std::stop_token& stop) {
+Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadline, const std::stop_token& stop,
+                                             const FileDescriptor& call) {
   const milliseconds longest = stop.stop_possible() ? between_looks : milliseconds(60'000);
   bool noticed = false;
   while (true) {
@@ -94,10 +94,11 @@ Result<Coprocess::Heard> Coprocess::converse(std::string& unsent, Deadline deadl
       deadline = std::min(deadline, std::chrono::steady_clock::now() + patience_with_the_deaf);
     const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0 || stop.stop_requested()) return Heard(Late{});
-    std::array<pollfd, 2> waiting{pollfd{output_.number(), POLLIN, 0},
-                                  pollfd{sends ? input_.number() : -1, POLLOUT, 0}};
+    std::array<pollfd, 3> waiting{pollfd{output_.number(), POLLIN, 0},
+                                  pollfd{sends ? input_.number() : -1, POLLOUT, 0}, pollfd{call.number(), POLLIN, 0}};
     ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<std::int64_t>(left, longest.count())));
     if (waiting[1].revents != 0) send(unsent);
+    if (waiting[2].revents != 0) return Heard(Called{});
   }
 }
 

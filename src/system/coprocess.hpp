@@ -35,11 +35,13 @@ class Coprocess {
 
   struct Late {};          // the deadline has passed, or a stop was requested
   struct NoMoreOutput {};  // it has ended, or closed its standard output
-  using Heard = std::variant<std::string, Late, NoMoreOutput>;
+  struct Called {};        // the other descriptor has something to read
+  using Heard = std::variant<std::string, Late, NoMoreOutput, Called>;
 
   // Waits for its next line, and meanwhile sends what it takes of unsent, which is removed there: neither waits for the
-  // other. An Error: a line that is too long.
-  Result<Heard> converse(std::string& unsent, Deadline deadline, const std::stop_token& stop = {});
+  // other. call: another descriptor that ends the wait. An Error: a line that is too long.
+  Result<Heard> converse(std::string& unsent, Deadline deadline, const std::stop_token& stop = {},
+                         const FileDescriptor& call = {});
   // It no longer reads: what is unsent stays so.
   bool is_deaf() const { return !input_; }
 

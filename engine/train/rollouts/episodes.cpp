@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "chat/appended_turn.hpp"
-#include "system/allotted_cores.hpp"
 #include "train/rollouts/rollout_exchange.hpp"
 
 namespace muster::train {
@@ -96,7 +95,7 @@ Result<void> Episodes::advance_all(const std::vector<Episode*>& episodes, std::v
   };
   {
     std::vector<std::jthread> workers;
-    const auto count = std::min(episodes.size(), static_cast<std::size_t>(std::max(allotted_cores(), 1)));
+    const auto count = std::min(episodes.size(), environment::steps_at_once(options_));
     for (std::size_t i = 1; i < count; ++i) workers.emplace_back(work);
     work();
   }

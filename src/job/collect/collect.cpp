@@ -17,7 +17,7 @@ Result<CollectPlan> plan_collection(host::Host& host, const CollectRequest& requ
   std::vector<Problem> problems;
   if (!spec.model.path) problems.push_back({"", "no model is named", "-m MODEL: a folder, or a name that muster model list shows"});
   if (!spec.data.path) problems.push_back({"", "no data is named", "--data FILE: JSON lines, an episode each (docs/environments.md)"});
-  if (!spec.environment.type) problems.push_back({"", "no environment is named", "-e code, math, tool or debate"});
+  if (!spec.environment.type) problems.push_back({"", "no environment is named", "-e code, math, tool, debate or program"});
   if (spec.generation.samples != 1)
     problems.push_back({"", fmt::format("generation.samples is {}, and an episode has one answer a turn", spec.generation.samples),
                         "leave it out; -n N plays more episodes than there are rows, each with other answers"});

@@ -1,6 +1,7 @@
 #include "job/collect/collect_job.hpp"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 
@@ -22,7 +23,8 @@ CollectJob::CollectJob(const CollectRequest& request, const CollectPlan& plan, c
       environment_(environment),
       options_(*request.settings.spec.environment_options()),
       output_(std::move(output)),
-      listener_(std::move(listener)) {}
+      listener_(std::move(listener)),
+      stepped_call_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 // Absent: all that is left waits for answers, or nothing is left.
 Result<std::optional<std::int64_t>> CollectJob::next_episode() {
@@ -44,6 +46,7 @@ Result<std::optional<std::int64_t>> CollectJob::next_episode() {
 
 // No rank gets more than its share of what is under way, so that none is idle at the end.
 Result<wire::NextRequest> CollectJob::next_request(int rank) {
+  if (auto taken = take_stepped(); !taken) return taken.error();
   const std::int64_t replicas = std::max(plan_.generation.job.ranks / plan_.generation.stages(), 1);
   const std::int64_t left = std::ssize(live_) + request_.episodes - begun_;
   if (left == 0) return wire::NextRequest(wire::EndOfRequests{});
@@ -74,9 +77,34 @@ Result<void> CollectJob::take(const wire::TaskResult& result) {
   summary_.tokens += std::ssize(answer.tokens);
   ++summary_.answers;
   // A conversation whose beginning the model no longer sees is over as well.
-  found->second.answer(answer.text, answer.finish != "stop" || answers->dropped_tokens > 0);
-  if (found->second.is_over()) return end(episode);
-  waiting_.push_back(episode);
+  const bool is_last = answer.finish != "stop" || answers->dropped_tokens > 0;
+  if (!threads_) threads_.emplace(environment::steps_at_once(options_));
+  threads_->add([this, episode, &trajectory = found->second, text = answer.text, is_last] {
+    trajectory.answer(text, is_last);
+    {
+      const std::scoped_lock lock(stepped_mutex_);
+      stepped_.push_back(episode);
+    }
+    ::eventfd_write(stepped_call_.number(), 1);
+  });
+  return {};
+}
+
+Result<void> CollectJob::take_stepped() {
+  eventfd_t count = 0;
+  ::eventfd_read(stepped_call_.number(), &count);
+  std::vector<std::int64_t> stepped;
+  {
+    const std::scoped_lock lock(stepped_mutex_);
+    stepped = std::exchange(stepped_, {});
+  }
+  for (const std::int64_t episode : stepped) {
+    if (!live_.at(episode).is_over())
+      waiting_.push_back(episode);
+    else if (auto ended = end(episode); !ended)
+      return ended;
+  }
+  if (!stepped.empty()) tell_progress();
   return {};
 }
 

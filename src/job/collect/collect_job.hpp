@@ -3,11 +3,14 @@
 
 #include <deque>
 #include <map>
+#include <mutex>
 
+#include "environment/step_threads.hpp"
 #include "job/collect/collect.hpp"
 #include "job/collect/trajectory.hpp"
 #include "job/generate/line_output.hpp"
 #include "job/generate/ordered_results.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace muster::job {
 
@@ -18,13 +21,15 @@ class CollectJob final : public WorkerListener {
 
   Result<void> on_event(const wire::Event& event) override;
   Result<wire::NextRequest> next_request(int rank) override;
-  std::optional<int> input() override { return std::nullopt; }
+  std::optional<int> input() override { return stepped_call_.number(); }
 
   CollectSummary summary() const { return summary_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   Result<void> take(const wire::TaskResult& result);
+  // What threads have stepped since.
+  Result<void> take_stepped();
   Result<void> end(std::int64_t episode);
   Result<std::optional<std::int64_t>> next_episode();
   void tell_progress();
@@ -36,7 +41,7 @@ class CollectJob final : public WorkerListener {
   spec::EnvironmentOptions options_;
   LineOutput output_;
   CollectListener listener_;
-  std::map<std::int64_t, Trajectory> live_;     // by episode
+  std::map<std::int64_t, Trajectory> live_;     // by episode; a thread's alone while it steps it
   std::deque<std::int64_t> waiting_;            // episodes with an answer, whose next request nobody has yet
   std::map<std::int64_t, int> holders_;         // by request: the rank that answers it
   std::int64_t begun_ = 0;                      // episodes
@@ -45,6 +50,10 @@ class CollectJob final : public WorkerListener {
   CollectSummary summary_;
   bool ready_ = false;
   Clock::time_point started_ = Clock::now();
+  FileDescriptor stepped_call_;  // readable where there is something in stepped_
+  std::mutex stepped_mutex_;
+  std::vector<std::int64_t> stepped_;  // episodes whose last answer the environment has taken
+  std::optional<environment::StepThreads> threads_;  // the last member: they use others. From the first answer on: before, this process forks
 };
 
 }  // namespace muster::job

@@ -14,9 +14,8 @@ namespace {
 
 constexpr std::size_t most_bad_rows = 10;
 
-Result<std::vector<data::RowPrompt>> rows_of(const spec::RunSpec& spec, const EpisodeSource& source,
-                                             const chat::ModelText& text) {
-  if (source.rows != data::arithmetic_name) return data::whole_rows(source.rows, text);
+Result<std::vector<data::RowPrompt>> rows_of(const spec::RunSpec& spec, const EpisodeSource& source) {
+  if (source.rows != data::arithmetic_name) return data::whole_rows(source.rows);
   const auto made = data::arithmetic_questions(arithmetic_settings(spec));
   if (!made) return made.error();
   std::vector<data::RowPrompt> rows;
@@ -63,7 +62,7 @@ Result<std::vector<data::RowPrompt>> read_episodes(const spec::RunSpec& spec, co
   if (!environment) return environment.error();
   if (options.turns > 1)
     if (auto checked = check_template(options, text); !checked) return checked.error();
-  auto rows = rows_of(spec, source, text);
+  auto rows = rows_of(spec, source);
   if (!rows) return rows.error();
   std::vector<Problem> problems;
   for (std::size_t i = 0; i < rows->size() && problems.size() < most_bad_rows; ++i) {

@@ -9,7 +9,7 @@ import pytest
 
 COMMANDS = [
     "", "train", "generate", "evaluate", "collect", "runs", "runs list", "runs show", "runs compare", "model", "model get", "model list",
-    "model convert", "model merge", "tokenize", "plan", "gpus", "gpus pick", "gpus hold", "top", "doctor", "launch", "submit", "queue",
+    "serve-environments", "model convert", "model merge", "tokenize", "plan", "gpus", "gpus pick", "gpus hold", "top", "doctor", "launch", "submit", "queue",
     "queue why", "queue forget", "queue repair", "logs", "stop", "wait", "run", "sweep", "sweep best", "sweep serve", "sweep-multi", "config",
     "completion", "man",
 ]

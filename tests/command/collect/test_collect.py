@@ -66,7 +66,7 @@ def test_what_earned_too_little_is_left_out(classroom, alone, tmp_path):
 
 
 @pytest.mark.parametrize("words, remedy", [
-    ((), "-e code, math, tool or debate"),
+    ((), "-e code, math, tool, debate or program"),
     (("-e", "chess"), "environment.type"),
     (("-e", "debate", "-n", 0), "-n"),
     (("-e", "math", "environment.rounds=2"), "environment.rounds is set"),

@@ -470,6 +470,59 @@ def test_a_function_that_raises_ends_the_run_and_is_raised(real):
         judged(real, [broken]).train()
 
 
+class Adding:
+    """Two sums in a row; prints, which must disturb nobody."""
+
+    seen: list = []
+
+    def reset(self, row, seed):
+        self.sum, self.turn = row["sum"], 0
+        print("an episode begins")
+        return f"{self.sum // 2}+{self.sum // 2}="
+
+    def step(self, answer):
+        self.turn += 1
+        self.seen.append((self.sum, self.turn, answer))
+        return "again:", None if self.sum == 6 else float(len(answer)), self.turn == 2, {"sum": self.sum}
+
+
+def acted(muster_home, environment, **changes):
+    made = judged(muster_home, None, environment=environment)
+    made.train_dataset = [{"sum": 2 * a} for a in range(8)]
+    made._settings |= {"generation.max_new_tokens": 24, "training.sequence_length": 64, "generation.stop_tokens": [32, 101, 116]} | changes
+    return made
+
+
+def test_environments_of_the_caller_are_what_the_model_acts_in(real):
+    Adding.seen.clear()
+    output = acted(real, Adding).train()
+    assert output.exit_code == 0
+    lines = (output.folder / "rollouts/round-000001.jsonl").read_text().splitlines()[1:]
+    answers = [json.loads(line) for line in lines]
+    assert len(answers) == 16 and any(len(answer["turns"]) == 2 for answer in answers)
+    for answer in answers:
+        rewards = [turn["reward"] for turn in answer["turns"]]
+        assert rewards == [None if answer["question"] == "3+3=" else float(len(turn["answer"])) for turn in answer["turns"]]
+        assert answer["reward"] == (None if None in rewards else sum(rewards))
+    assert {turn for _, turn, _ in Adding.seen} == {1, 2}
+
+
+def test_a_session_that_raises_ends_the_run_and_is_raised(real):
+    class Broken(Adding):
+        def step(self, answer):
+            raise LookupError("no such key")
+
+    with pytest.raises(LookupError, match="no such key"):
+        acted(real, Broken, **{"environment.program_restarts": 0}).train()
+
+
+def test_an_environment_is_one_and_stands_in_the_place_of_rewards(real):
+    with pytest.raises(TypeError, match="begins no sessions"):
+        acted(real, 3).train()
+    with pytest.raises(ValueError, match="keep one of the two"):
+        judged(real, [len], environment=Adding)
+
+
 @pytest.mark.parametrize("rewards, words", [([], "not a function"), ([3], "not a function")])
 def test_rewards_that_are_no_functions_are_refused(real, rewards, words):
     with pytest.raises(TypeError, match=words):

@@ -53,6 +53,8 @@ const Words debates{"training.algorithm=grpo", "environment.type=debate"};
 const Words programs{"training.algorithm=grpo", "environment.type=code", "data.path={folder}/tested.jsonl"};
 const Words played{"data.path={folder}/played.jsonl"}, learnt_twice{"data.path={folder}/played.jsonl", "sft.mode=combined"};
 const Words chosen{"data.path={folder}/played.jsonl", "sft.filter_low_reward=true"};
+const Words acting{"training.algorithm=grpo", "environment.type=program", "environment.program={folder}/acts",
+                   "data.path={folder}/tested.jsonl"};
 const std::vector<Sample> samples{
     {"experiment.resume", "auto"},
     {"distributed.gpu_ids", "[1]"},
@@ -165,6 +167,10 @@ const std::vector<Sample> samples{
     {"environment.max_result_tokens", "32", debates},
     {"environment.timeout", "2", programs},
     {"environment.python", "no-such-python", programs},
+    {"environment.program", "exec {folder}/acts", acting},
+    {"environment.program_seconds", "30", acting},
+    {"environment.program_restarts", "1", acting},
+    {"environment.at_once", "7", debates},
     {"training.max_episode_length", "2", debates},
     {"environment.evaluations", "[{type: math}]"},
     {"training.eval_episodes", "5", {"environment.evaluations=[{type: math}]"}},
@@ -200,6 +206,10 @@ const std::vector<SeenLater> seen_later{
      "test_a_template_that_knows_no_tools_gets_their_results_as_the_users"},
     {Command::train, "distributed.zero_stage", "command/train/test_evaluated_environments.py",
      "test_the_whole_file_of_guide_0_runs_as_it_stands"},  // that it changes nothing
+    {Command::train, "environment.server", "command/environments/test_asking.py",
+     "test_training_with_a_server_has_the_bits_of_training_here"},
+    {Command::train, "environment.token_file", "command/environments/test_asking.py",
+     "test_collected_trajectories_are_those_of_the_environment_here"},
     {Command::train, "ppo.num_mini_batches", "command/train/test_ppo.py",
      "test_mistakes_are_told_before_anything_starts"},  // the batch size beside it says the same
     {Command::train, "ppo.critic", "command/train/test_own_critic.py", "test_the_plan_has_the_critic_s_states"},
@@ -243,6 +253,10 @@ class SettingsWalk : public ::testing::Test {
     folder_.write("tested.jsonl", "{\"prompt\": \"1+1=\", \"tests\": [\"assert f(1) == 2\"]}\n");
     std::filesystem::permissions(folder_.write("python", "#!/bin/sh\nexec python3 \"$@\"\n"),
                                  std::filesystem::perms::owner_all);
+    std::filesystem::permissions(
+        folder_.write("acts", "#!/bin/sh\nwhile read -r line; do case $line in *reset*) id=${line#*'\"id\":'}; id=${id%%,*}\n"
+                              "echo '{\"id\": '$id', \"messages\": [{\"role\": \"user\", \"content\": \"?\"}]}';; esac; done\n"),
+        std::filesystem::perms::owner_all);
     folder_.write("prompts.txt", "1+1=\n2+2=\n");
     folder_.write("gpus.yaml",
                   "gpus: [{count: 4, memory_total: 40GiB, memory_used: 0, compute_capability: \"9.0\"}]\n");

@@ -1,4 +1,4 @@
-"""Between muster train, which starts this, and the process whose functions judge: lines there, lines back."""
+"""Between a program of muster, which starts this, and the process that it asks: lines there, lines back."""
 
 import socket
 import sys
