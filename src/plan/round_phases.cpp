@@ -9,7 +9,7 @@
 namespace muster::plan {
 namespace {
 
-constexpr std::int64_t usual_most_side_by_side = 256;
+constexpr std::int64_t usual_most_side_by_side = 512;
 
 class Phases {
  public:

@@ -34,8 +34,12 @@ std::optional<RoundSeconds> seconds_of(const TrainPlan& plan) {
   const double read = 2.0 * static_cast<double>(plan.plan.parameters) + side_by_side * of_token * (prompt + most / 2);
   RoundSeconds seconds;
   seconds.sampling = std::max(own / side_by_side, 1.0) * most * read / (speed->bandwidth * usual_share_of_bandwidth);
-  const double flops = flops_per_token(config, plan.plan.parameters, plan.task().sequence_length) * own * (prompt + most);
-  seconds.training = flops * static_cast<double>(policy.iterations) / (speed->flops * usual_share_of_flops);
+  const std::int64_t longest = plan.task().sequence_length;
+  double flops = flops_per_token(config, plan.plan.parameters, longest);
+  if (const auto& critic = plan.question.critic)
+    flops += flops_per_token(critic->config, critic->shape.parameter_count(), longest);
+  const double tokens = own * (prompt + most) * static_cast<double>(policy.iterations);
+  seconds.training = flops * tokens / (speed->flops * usual_share_of_flops);
   return seconds;
 }
 

@@ -101,7 +101,7 @@ def test_a_judge_that_fails_beside_a_training_ends_the_run_with_its_own_words(st
 
 
 def test_a_run_that_is_asked_to_end_does_not_wait_for_its_judge(classroom, rows, judged):
-    """What hangs is the judge of the second round; the run is told to end while it trains on the first one, and goes on later."""
+    """What hangs is the judge of the second round; the run is told to end while it trains on the first one."""
     settings = judged(hangs_in=2) | {"grpo.num_iterations": 2000, "max_steps": 100000, "save_steps": "null", "reward.program_seconds": 5000}
     output = classroom.folder / f"runs-{classroom.count + 1}"
     words = [f"{name if '.' in name else 'training.' + name}={value}" for name, value in settings.items()]

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <latch>
+#include <stdexcept>
+#include <thread>
 
 #include "train/rollouts/background_judge.hpp"
 
@@ -74,7 +77,7 @@ TEST(BackgroundJudge, HandsOverErrorsAndThrownOnesAlike) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().what, "reward function program: no judgement");
   judge.start(std::vector<reward::Answered>(1));
-  EXPECT_THROW(judge.finish(), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(judge.finish()), std::runtime_error);
 }
 
 TEST(BackgroundJudge, IsToldToStopWhereNobodyWaitsForItAnyMore) {
