@@ -106,7 +106,7 @@ class Check:
                                        f"{rate / plain[batch]:.2f} of plain (bar {bar:.0f})", "slow")
 
     def training(self) -> None:
-        adapters = ["model.use_lora=true", "model.lora_r=16", "model.lora_target_modules=all-linear"]
+        adapters = ["model.use_lora=true", "model.lora_r=16", "model.lora_dropout=0", "model.lora_target_modules=all-linear"]
         packed = ["model.load_in_4bit=true", "model.bnb_4bit_quant_type=nf4"]
         for shape, batch, bar in (("qwen2.5-0.5b", 8, 150_000), (SHAPE, 1, 13_000)):
             plain = 0.0
