@@ -5,6 +5,9 @@ summarize_tests.py [--filtered] [NAME STATUS JUNIT_FILE]...
 STATUS is the exit status of the suite's runner. A skipped or disabled test counts as neither. A suite that could not run (no
 file, no test in it, a failed status that no test explains) counts as one failure and is named. --filtered: only some tests were
 asked for, so a suite may hold none. Exit status 0 only where something passed and nothing failed.
+
+A test that ctest has labelled "part" is a process of many tests; build/engine/test-parts/NAME.xml says what became of each. Where it
+failed without saying which of them did, or wrote nothing, it counts as one failure itself.
 """
 
 import sys
@@ -14,6 +17,7 @@ from pathlib import Path
 
 # What pytest returns when it found no test.
 PYTEST_FOUND_NONE = 5
+PARTS = Path("build/engine/test-parts")
 
 
 @dataclass
@@ -29,6 +33,8 @@ def outcome(case: ElementTree.Element) -> str:
         return "failed"
     if case.get("status") == "disabled":
         return "skipped"
+    if case.get("result") == "suppressed":  # what GoogleTest says of a disabled test
+        return "skipped"
     skipped = case.find("skipped")
     if skipped is not None:
         # ctest writes a test whose program is missing as skipped as well; only SKIP_... messages are the test's own choice.
@@ -36,6 +42,22 @@ def outcome(case: ElementTree.Element) -> str:
             return "failed"
         return "skipped"
     return "passed"
+
+
+def is_part(case: ElementTree.Element) -> bool:
+    return any(one.get("name") == "cmake_labels" and one.get("value") == "part" for one in case.iter("property"))
+
+
+def verdicts(case: ElementTree.Element) -> list[str]:
+    """Of a test, or of the tests that ran in one process with it."""
+    own = outcome(case)
+    if not is_part(case):
+        return [own]
+    try:
+        found = [outcome(one) for one in ElementTree.parse(PARTS / f"{case.get('name')}.xml").getroot().iter("testcase")]
+    except (OSError, ElementTree.ParseError):
+        return ["failed"]
+    return found if found and (own == "passed" or "failed" in found) else [*found, "failed"]
 
 
 def read_suite(name: str, status: int, file: Path, filtered: bool) -> Totals:
@@ -51,9 +73,9 @@ def read_suite(name: str, status: int, file: Path, filtered: bool) -> Totals:
         add_problem(f"did not run (exit status {status}, no readable results: {problem})")
         return totals
     for case in cases:
-        verdict = outcome(case)
-        totals.passed += verdict == "passed"
-        totals.failed += verdict == "failed"
+        found = verdicts(case)
+        totals.passed += found.count("passed")
+        totals.failed += found.count("failed")
     if not cases and not filtered:
         add_problem(f"did not run (exit status {status}, no test in {file})")
     elif status != 0 and totals.failed == 0 and not (not cases and status == PYTEST_FOUND_NONE):

@@ -12,7 +12,6 @@ import faulthandler
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +32,9 @@ def pytest_addoption(parser):
 
 # Oracles compute as they are written: compiling them takes longer than the little that they compute.
 os.environ["TORCH_COMPILE_DISABLE"] = "1"
+# In torch and in the programs that tests start: threads of models as small as theirs mostly wait for each other, and keep processors
+# from the tests beside them.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_configure(config):
@@ -66,13 +68,6 @@ def set_usual_signals():
     for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     # Python ignores SIGPIPE itself, and gives it back to the programs that it starts.
-
-
-def keep_torch_to_one_thread():
-    """In the tests' own process: several run at once, and more threads of one would only wait for those of the others."""
-    torch = sys.modules.get("torch")
-    if hasattr(torch, "set_num_threads"):
-        torch.set_num_threads(1)
 
 
 def mark_of(config, test: str) -> str:
@@ -154,7 +149,6 @@ def limited(item, phase: str):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
     set_usual_signals()  # whatever the last test made of them
-    keep_torch_to_one_thread()
     if begun_file(item).exists():
         pytest.skip("it has ended a process already, which counts as its failure")  # pytest-xdist tries it again
     begun_file(item).touch()

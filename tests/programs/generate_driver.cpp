@@ -1,7 +1,8 @@
 // Generates and scores with a model, scheduled as asked, for tests that compare answers.
 //
-//   generate_driver MODEL DTYPE THREADS
+//   generate_driver [MODEL DTYPE THREADS]
 //
+// {"open": [such words]} takes another model in the place of the last: loading LibTorch takes longer than most models of tests do.
 // Reads one JSON object a line: {"requests": [{"prompt": [ids], "branches": [{"index", "sample", "most_tokens",
 // "given", "unscored"}]}], "rules": {"temperature", "top_k", …}, "end_tokens": [ids], "seed", "most_sequences",
 // "most_prompt_rows", "patience", "blocks"}; or, instead of requests, "texts": [{"index", "tokens", "context"}], which
@@ -172,12 +173,10 @@ json lessons(const json& asked, model::CausalModel& model, tensor::DeviceOps& op
           {"measured", train::loss_of(passes.measure(batch, {})).value}};
 }
 
-}  // namespace
+using Words = std::vector<std::string>;
 
-int main(int argc, char** argv) {
-  const at::NoGradGuard forward_only;
-  at::set_num_threads(1);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+// Computes with one model; returns the words of the next, or none at the end of the input.
+Words serve(const Words& words) {
   const std::map<std::string, spec::ElementType> types{{"float32", spec::ElementType::float32},
                                                        {"bfloat16", spec::ElementType::bfloat16}};
   const spec::ElementType type = types.at(words.at(1));
@@ -191,7 +190,20 @@ int main(int argc, char** argv) {
   std::string line;
   while (std::getline(std::cin, line)) {
     const json asked = json::parse(line);
+    if (asked.contains("open")) return asked["open"];
     fmt::print("{}\n", (asked.contains("lessons") ? lessons : answer)(asked, model, ops).dump());
     std::fflush(stdout);
   }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const at::NoGradGuard forward_only;
+  at::set_num_threads(1);
+  Words words(argv + 1, argv + argc);
+  std::string line;
+  if (words.empty() && std::getline(std::cin, line)) words = json::parse(line)["open"].get<Words>();
+  while (!words.empty()) words = serve(words);
 }

@@ -1,7 +1,8 @@
 // Computes logits, and gradients of a loss, for tests that compare them with other implementations.
 //
-//   logits_driver MODEL DTYPE DEVICE THREADS [deterministic | in-host-memory | on-disk | FIRST LAST]
+//   logits_driver [MODEL DTYPE DEVICE THREADS [deterministic | in-host-memory | on-disk | FIRST LAST]]
 //
+// Loading LibTorch takes longer than most models of tests do: {"open": [such words]} takes another model in the place of the last.
 // With FIRST and LAST it loads those layers alone, and only tells how many bytes of the checkpoint it read.
 // in-host-memory and on-disk: no parameter stays on the device, but for the norms at its ends.
 //
@@ -170,11 +171,10 @@ T need(Result<T> result) {
   std::exit(2);
 }
 
-}  // namespace
+using Words = std::vector<std::string>;
 
-int main(int argc, char** argv) {
-  const at::NoGradGuard forward_only;
-  const std::vector<std::string> words(argv + 1, argv + argc);
+// Computes with one model; returns the words of the next, or none at the end of the input.
+Words serve(const Words& words) {
   const std::map<std::string, spec::ElementType> types{{"float32", spec::ElementType::float32},
                                                        {"bfloat16", spec::ElementType::bfloat16},
                                                        {"float16", spec::ElementType::float16}};
@@ -197,11 +197,12 @@ int main(int argc, char** argv) {
                                              {tensor::to_torch(type), layers, options.threads, {}, offloaded}));
   if (layers) {
     fmt::print("{}\n", json{{"bytes_read", source->bytes_read()}}.dump());
-    return 0;
+    return {};
   }
   std::string line;
   while (std::getline(std::cin, line)) {
     const json request = json::parse(line);
+    if (request.contains("open")) return request["open"];
     const auto sequences = request["sequences"].get<Sequences>();
     if (request.contains("weights")) take_weights(model, request["weights"]);
     const at::Tensor logits =
@@ -212,4 +213,15 @@ int main(int argc, char** argv) {
         json{{"rows", logits.size(0)}, {"vocabulary", logits.size(1)}, {"bytes_read", source->bytes_read()}}.dump());
     std::fflush(stdout);
   }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const at::NoGradGuard forward_only;
+  Words words(argv + 1, argv + argc);
+  std::string line;
+  if (words.empty() && std::getline(std::cin, line)) words = json::parse(line)["open"].get<Words>();
+  while (!words.empty()) words = serve(words);
 }

@@ -28,6 +28,19 @@ GOOD_REPORT = '<testsuite><testcase name="one" status="run"/><testcase name="two
 EMPTY_REPORT = '<testsuite tests="0"/>'
 
 
+PART_OF_CTEST = """<testsuite><testcase name="some_tests.Part1Of2" status="{}">
+  <properties><property name="cmake_labels" value="part"/></properties>{}</testcase></testsuite>"""
+PART_PASSED, PART_FAILED = PART_OF_CTEST.format("run", ""), PART_OF_CTEST.format("fail", '<failure message="Failed"/>')
+
+TESTS_OF_PART = """<testsuites><testsuite name="Selection">
+  <testcase name="Good" status="run" result="completed"/>
+  <testcase name="Better" status="run" result="completed"/>
+  <testcase name="Skipped" status="run" result="skipped"><skipped message="no GPU"/></testcase>
+  <testcase name="DISABLED_Test" status="notrun" result="suppressed"/>
+  <testcase name="Bad" status="run" result="completed">{}</testcase>
+</testsuite></testsuites>"""
+
+
 @pytest.fixture
 def summarize(tmp_path, capsys):
     """Writes each (name, status, report or None) to a file, and returns the exit status and the printed lines."""
@@ -78,6 +91,24 @@ def test_a_filter_that_matches_nothing_is_no_success(summarize):
     status, lines = summarize(("native", 0, EMPTY_REPORT), ("python", 5, EMPTY_REPORT), filtered=True)
     assert status == 1
     assert lines[-1] == "0 passed, 0 failed"
+
+
+@pytest.mark.parametrize(("of_ctest", "of_part", "totals"), [
+    (PART_PASSED, TESTS_OF_PART.format(""), (3, 0)),
+    (PART_FAILED, TESTS_OF_PART.format('<failure message="Expected equality"/>'), (2, 1)),
+    (PART_FAILED, TESTS_OF_PART.format(""), (3, 1)),  # it crashed after its last test
+    (PART_FAILED, None, (0, 1)),
+    (PART_PASSED, None, (0, 1)),
+    (PART_PASSED, "<testsuites/>", (0, 1)),
+    (PART_FAILED, "<testsuites><testca", (0, 1)),
+])  # fmt: skip
+def test_tests_that_shared_a_process_are_counted_one_by_one(tmp_path, monkeypatch, summarize, of_ctest, of_part, totals):
+    monkeypatch.setattr(summarize_tests, "PARTS", tmp_path)
+    if of_part is not None:
+        (tmp_path / "some_tests.Part1Of2.xml").write_text(of_part)
+    status, lines = summarize(("native", totals[1], of_ctest))
+    assert lines[-1] == f"{totals[0]} passed, {totals[1]} failed"
+    assert status == (totals[1] > 0)
 
 
 def test_no_suite_at_all_is_no_success(summarize):

@@ -1,5 +1,7 @@
 """What tests of training share: a conftest.py names these fixtures, and they are there."""
 
+import fcntl
+import os
 import sys
 from pathlib import Path
 
@@ -23,3 +25,21 @@ def data_program(tmp_path_factory):
 @pytest.fixture(scope="session")
 def classroom(tmp_path_factory, data_program):
     return Classroom(tmp_path_factory.mktemp("classroom"), data_program)
+
+
+@pytest.fixture(scope="session")
+def halfway(tmp_path_factory, data_program):
+    """A classroom with builtin:llama-0.6m-halfway in its cache, which takes half a minute: made once for all processes of the tests.
+    said.txt is what muster said of that."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all of them
+    folder /= "halfway"
+    folder.mkdir(exist_ok=True)
+    classroom = Classroom(folder, data_program)
+    said = folder / "said.txt"
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            said.write_text(classroom.train("builtin:llama-0.6m-halfway", "builtin:arithmetic", max_steps=1, **{"data.held_out": 0}).text)
+    return classroom

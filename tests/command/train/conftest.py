@@ -1,1 +1,1 @@
-from classroom_fixtures import classroom, data_program  # noqa: F401
+from classroom_fixtures import classroom, data_program, halfway  # noqa: F401

@@ -350,15 +350,16 @@ def test_code_without_tests_or_python_is_refused_before_anything_starts(classroo
     assert not run.folder.joinpath("metrics.csv").exists()
 
 
-def test_the_example_learns_from_rewards(classroom, tmp_path):
+def test_the_example_learns_from_rewards(halfway, tmp_path):
     """Cut short: the model it begins with is made, gets most sums right, and then more of them."""
     output = tmp_path / "runs"
     command = [str(train_runs.PROGRAM), "train", "--config", str(train_runs.ROOT / "examples/grpo_arithmetic.yaml"), "--device", "cpu",
                "--ranks", "2", "training.max_steps=25", "training.num_rollouts_per_iteration=1024", f"experiment.output={output}"]
-    done = subprocess.run(command, env=classroom.environment, cwd=classroom.folder, stdin=subprocess.DEVNULL, capture_output=True,
+    done = subprocess.run(command, env=halfway.environment, cwd=halfway.folder, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "made first, once" in done.stderr and "reward 0." in done.stderr
+    assert "made first, once" in (halfway.folder / "said.txt").read_text()
+    assert "made first" not in done.stderr and "reward 0." in done.stderr
     (folder,) = output.iterdir()
     table = table_of(train_runs.Run(0, done.stderr, folder))
     rewards = [float(row["reward"]) for row in table]

@@ -215,12 +215,12 @@ def test_a_bad_row_is_refused_with_its_file_and_line(classroom, row, words):
     assert run.code == 2 and f"{data}:2: " in run.text and words in run.text, run.text
 
 
-def test_the_example_learns_to_tell_right_sums_from_wrong_ones(classroom):
+def test_the_example_learns_to_tell_right_sums_from_wrong_ones(halfway, tmp_path):
     """Cut short."""
-    output = classroom.folder / "example"
+    output = tmp_path / "runs"
     command = [str(train_runs.PROGRAM), "train", "--config", str(train_runs.ROOT / "examples/reward_arithmetic.yaml"), "--device", "cpu",
                "--ranks", "2", "training.max_steps=60", f"experiment.output={output}"]
-    done = subprocess.run(command, env=classroom.environment, cwd=classroom.folder, stdin=subprocess.DEVNULL, capture_output=True,
+    done = subprocess.run(command, env=halfway.environment, cwd=halfway.folder, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     (folder,) = output.iterdir()

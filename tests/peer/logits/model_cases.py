@@ -1,10 +1,9 @@
 """Tiny random checkpoints of every family, made with transformers, and a driver that computes with them."""
 
 import dataclasses
-import json
 import pathlib
-import subprocess
 
+import json_lines
 import numpy
 import torch
 import transformers
@@ -110,31 +109,18 @@ def oracle_logits(model, sequences):
         return torch.cat([model(torch.tensor([ids])).logits[0].float() for ids in sequences]).numpy()
 
 
-class Driver:
-    """A logits_driver process."""
+class Driver(json_lines.ModelProgram):
+    """logits_driver with one model."""
 
     def __init__(self, model, dtype, folder, device="cpu", threads=2, deterministic=False, offloaded=None):
-        words = [str(PROGRAMS / "logits_driver"), str(model), dtype, device, str(threads)]
-        words += ["deterministic"] if deterministic else []
+        words = ["deterministic"] if deterministic else []
         words += [offloaded] if offloaded else []
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__init__(PROGRAMS / "logits_driver", model, dtype, device, threads, *words)
         self.output = str(folder / f"logits-{dtype}-{threads}.bin")
 
     def ask(self, sequences, **settings):
-        request = {"sequences": sequences, "output": self.output, **settings}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        assert line, f"logits_driver ended with {self.process.wait()}"
-        self.answer = json.loads(line)
+        self.answer = super().ask(sequences=sequences, output=self.output, **settings)
         return numpy.fromfile(self.output, dtype=numpy.float32).reshape(self.answer["rows"], self.answer["vocabulary"])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
 
 
 def oracle_gradients(oracle, sequences):

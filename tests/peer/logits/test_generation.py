@@ -4,7 +4,7 @@ import model_cases
 import numpy
 import pytest
 import torch
-from json_lines import JsonLines
+from json_lines import ModelProgram
 
 FIXED = ("llama", "mistral", "qwen2", "qwen3", "gpt2", "arcee", "mistral-window")
 # Rotary embeddings that depend on how long a sequence may become: transformers changes those of earlier tokens as it
@@ -21,9 +21,9 @@ SCHEDULES = [
 ]
 
 
-class Driver(JsonLines):
+class Driver(ModelProgram):
     def __init__(self, model, threads=2):
-        super().__init__([str(model_cases.PROGRAMS / "generate_driver"), str(model), "float32", str(threads)])
+        super().__init__(model_cases.PROGRAMS / "generate_driver", model, "float32", threads)
 
 
 @pytest.fixture(scope="module")
