@@ -76,8 +76,13 @@ void settle_model_precedence(const Schema& schema, const ResolvedSpec& resolved,
     if (is_on(detail.part, model) || is_built_in(schema, resolved, detail.key)) continue;
     std::vector<std::string> off = switches(detail.part);
     if (winner && detail.part == Part::four_bits) off = {*winner};
-    const auto higher = std::ranges::find_if(
-        off, [&](const std::string& key) { return kind_of(resolved, key) > kind_of(resolved, detail.key); });
+    // A file that switches adapters off keeps what they would be like: guide 0's do.
+    const auto overrules = [&](const std::string& key) {
+      const Origin::Kind kind = kind_of(resolved, key);
+      const bool same_file = key == lora && kind == Origin::Kind::file && kind == kind_of(resolved, detail.key);
+      return kind > kind_of(resolved, detail.key) || same_file;
+    };
+    const auto higher = std::ranges::find_if(off, overrules);
     if (higher != off.end()) overrule(detail.key, *higher);
   }
 }

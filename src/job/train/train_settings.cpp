@@ -74,12 +74,9 @@ class Settling {
   void take_only_environment() {
     const auto& list = spec_.environment.evaluations.list;
     if (list.empty() || spec_.environment.type || spec_.reward.functions) return;
-    const auto apart_from_data = [](spec::EvaluationEnvironment one) {
-      one.data.reset();
-      return one;
-    };
+    const spec::EnvironmentOptions options = spec_.evaluation_environment(list.front());
     for (const spec::EvaluationEnvironment& one : list)
-      if (apart_from_data(one) != apart_from_data(list.front())) {
+      if (spec_.evaluation_environment(one) != options) {
         report("environment.evaluations", "the environments differ, and nothing says which of them is trained in",
                "environment.type (policy_env.env_type) names it");
         return;
