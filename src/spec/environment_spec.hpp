@@ -71,9 +71,9 @@ struct EnvironmentSpec {
 
 // What a setting says is about an environment, of whatever kind, and so makes no sense without one.
 bool is_setting_of_environments(std::string_view key);
-// Of them: whether environments of this kind read it.
+// Whether environments of this kind read such a setting.
 bool is_setting_of(EnvironmentKind kind, std::string_view key);
-// Of them: whether it is read where the environment is a server's, which reads the others.
+// Whether such a setting is read where the environment is a server's, which reads the others.
 bool is_read_of_servers(std::string_view key);
 
 }  // namespace muster::spec

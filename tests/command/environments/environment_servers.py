@@ -64,7 +64,8 @@ class Client:
 
 
 def start(protocol, *words, **environment):
-    command = [str(PROGRAM), "serve-environments", "-p", "0", "--json", *map(str, words)]
+    port = () if "-p" in words else ("-p", "0")
+    command = [str(PROGRAM), "serve-environments", "--json", *port, *map(str, words)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, **environment})
     line = process.stdout.readline()

@@ -29,7 +29,9 @@ def test_collected_trajectories_are_those_of_the_environment_here(classroom, ser
     here = collect(classroom, data, "environment.rounds=2")
     there = collect(classroom, data, f"environment.server={server.address}", f"environment.token_file={token}")
     assert (here.returncode, there.returncode) == (0, 0), there.stderr
-    assert there.stdout == here.stdout and len(here.stdout.splitlines()) == 8
+    # The order of facts is not the protocol's to keep.
+    ours, theirs = ([json.loads(line) for line in done.stdout.splitlines()] for done in (here, there))
+    assert ours == theirs and len(ours) == 8
     without = collect(classroom, data, f"environment.server={server.address}")
     assert without.returncode == 2 and "a token is wanted" in without.stderr, without.stderr
     assert "rows-" in without.stderr, "the row that it was asked for"
@@ -65,10 +67,11 @@ for line in sys.stdin:
     if "id" in asked: print(json.dumps({"id": asked["id"], "messages": [{"role": "user", "content": "?"}], "reward": 1, "done": "answer" in asked}), flush=True)
 """)
     server = serve("-e", "program", f'environment.program=["python3", "-S", "{program}"]')
-    words = {"environment.type": "program", "environment.server": server.address, "environment.program_seconds": 1, "environment.program_restarts": 1}
+    words = {"environment.type": "program", "environment.server": server.address, "environment.program_seconds": 1, "environment.program_restarts": 1,
+             "distributed.max_restarts": 0}
     run = classroom.start(classroom.model("llama-tied"), classroom.data(ROWS), **settings_of(**words))
     assert run.code == 1 and "gave no answer within 1 s" in run.text, run.text
-    assert "what an episode is worth is unknown" in run.text + (run.folder / "logs/rank-0.log").read_text()
+    assert any("what an episode is worth is unknown" in log.read_text() for log in run.folder.rglob("stderr.log"))
     answers = [json.loads(line) for line in (run.folder / "rollouts/round-000001.jsonl").read_text().splitlines()[1:]]
     rewards = [answer["reward"] for answer in answers]
     assert rewards.count(1) == 2 and rewards.count(None) == 6, rewards

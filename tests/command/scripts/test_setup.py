@@ -133,7 +133,8 @@ def test_parts_of_python_that_apt_get_brings_are_seen_at_once(tree, tmp_path):
     permit_apt_get(tree)
     write_command(tmp_path / "python", BARE_PYTHON)
     write_command(tree.commands / "readelf", "#!/usr/bin/env bash\necho 2.40\n")
-    write_command(tree.commands / "tmux", "#!/usr/bin/env bash\n")
+    for name in ("tmux", "protoc", "grpc_cpp_plugin"):
+        write_command(tree.commands / name, "#!/usr/bin/env bash\n")
     result = tree.setup(
         "tests",
         MUSTER_PYTHON=str(tmp_path / "python"),
