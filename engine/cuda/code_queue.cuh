@@ -1,7 +1,7 @@
 // Chunks of a packed weight's codes on their way from the device's memory to a warp, some of them under way at once.
 //
-// A queue has slots. `ask` says which chunk is to come into a slot, or `ask_nothing` that there is none left; the chunks
-// are taken in the order in which they were asked for, each when as many others have been asked for as there are slots.
+// A queue has slots. `ask` says which chunk is to come into a slot, or `ask_nothing` that there is none left. Chunks are
+// taken in the order in which they were asked for, each before its slot is asked for again.
 #pragma once
 
 #include "cuda/async_copy.cuh"

@@ -342,7 +342,8 @@ int device_attribute(cudaDeviceAttr attribute) {
 }
 
 // Tiles side by side in as many blocks as there are multiprocessors, and as many warps for each as there is room for.
-// table_bytes: what a block needs of its shared memory for the values of codes; queue_bytes: a warp for what is under way.
+// table_bytes: what a block needs of its shared memory for the values of codes; queue_bytes: what a warp needs for
+// chunks that are under way.
 Spread spread_of(std::int64_t tiles, int chunks, int row_tiles, std::size_t table_bytes, std::size_t queue_bytes) {
   const std::int64_t multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   const auto room = static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - table_bytes;

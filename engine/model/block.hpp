@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/pass.hpp"
+#include "model/linear.hpp"
 #include "model/parameter_access.hpp"
 #include "tensor/device_ops.hpp"
 
@@ -14,6 +15,7 @@ namespace muster::model {
 // What a block's backward needs of its forward.
 struct Tape {
   std::vector<at::Tensor> tensors;
+  std::vector<NarrowRows> narrow;  // of each of its linear layers
 };
 
 class Block {

@@ -99,7 +99,7 @@ at::Tensor CausalModel::forward(const Pass& pass, ModelTape& tape, ParameterAcce
     Tape& kept = tape.blocks[i];
     at::Tensor output = blocks_[i]->forward(*ops_, pass, hidden, &kept);
     if (tape.recompute == Recompute::cheap) blocks_[i]->thin(kept);
-    if (tape.recompute == Recompute::blocks) kept.tensors = {hidden};
+    if (tape.recompute == Recompute::blocks) kept = {{hidden}, {}};
     hidden = std::move(output);
   }
   tape.last_hidden = hidden;

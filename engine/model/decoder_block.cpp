@@ -25,6 +25,9 @@ enum Saved : std::size_t {
   saved_count,
 };
 
+// And of what adapters made.
+enum Layer : std::size_t { layer_joined, layer_output, layer_up, layer_down, layer_count };
+
 std::pair<at::Tensor, at::Tensor> halves(const at::Tensor& joined) {
   const std::int64_t width = joined.size(1) / 2;
   return {joined.narrow(1, 0, width), joined.narrow(1, width, width)};
@@ -73,13 +76,17 @@ at::Tensor DecoderBlock::activated(DeviceOps& ops, const at::Tensor& up) const {
 at::Tensor DecoderBlock::forward(DeviceOps& ops, const Pass& pass, const at::Tensor& hidden, Tape* tape) const {
   auto& primitives = *ops.primitives;
   const tensor::LayerCache cache = pass.layer_cache(parts_.layer);
+  if (tape != nullptr) tape->narrow.assign(layer_count, {});
+  const auto narrow = [&](Layer layer) { return tape == nullptr ? nullptr : &tape->narrow[layer]; };
   const at::Tensor normed = parts_.attention_norm.forward(ops, hidden, parts_.epsilon);
-  const at::Tensor joined = parts_.joined.forward(ops, pass, normed);  // [rows, (heads + 2 kv_heads) * head_size]
+  // [rows, (heads + 2 kv_heads) * head_size]
+  const at::Tensor joined = parts_.joined.forward(ops, pass, normed, narrow(layer_joined));
   const tensor::HeadRows heads = ops.rows->split_heads(head_split(pass), joined, pass.tables.slots, cache);
   at::Tensor log_sums;
   const at::Tensor attended =
       primitives.attention(parts_.shape, pass.tables, heads, cache, tape == nullptr ? nullptr : &log_sums);
-  const at::Tensor middle = parts_.output.forward_add(ops, pass, attended, hidden, tape == nullptr);
+  const at::Tensor middle =
+      parts_.output.forward_add(ops, pass, attended, hidden, tape == nullptr, narrow(layer_output));
 
   const at::Tensor middle_normed = parts_.feed_forward_norm.forward(ops, middle, parts_.epsilon);
   at::Tensor up;  // [rows, intermediate]; gated: [rows, 2 * intermediate]
@@ -87,10 +94,10 @@ at::Tensor DecoderBlock::forward(DeviceOps& ops, const Pass& pass, const at::Ten
   if (tape == nullptr && parts_.gated)
     active = parts_.up.forward_gated(ops, parts_.activation, middle_normed);
   if (!active.defined()) {
-    up = parts_.up.forward(ops, pass, middle_normed);
+    up = parts_.up.forward(ops, pass, middle_normed, narrow(layer_up));
     active = activated(ops, up);
   }
-  const at::Tensor output = parts_.down.forward_add(ops, pass, active, middle, tape == nullptr);
+  const at::Tensor output = parts_.down.forward_add(ops, pass, active, middle, tape == nullptr, narrow(layer_down));
   if (tape != nullptr)
     tape->tensors = {hidden,   normed,   joined, heads.queries, heads.keys, heads.values,
                      attended, log_sums, middle, middle_normed, up};
@@ -129,10 +136,10 @@ at::Tensor DecoderBlock::feed_forward_backward(DeviceOps& ops, const Pass& pass,
   const OutputGradient down = parts_.down.output_gradient(ops, gradient);
   tensor::GatedGradient gated = ops.rows->activate_gradient(
       parts_.activation, gate, up, parts_.down.input_gradient(ops, pass, down));
-  parts_.down.add_gradients(ops, pass, gated.activated, down, access);
+  parts_.down.add_gradients(ops, pass, gated.activated, tape.narrow[layer_down], down, access);
   gated.activated.reset();
   const at::Tensor normed =
-      parts_.up.backward(ops, pass, saved[saved_middle_normed],
+      parts_.up.backward(ops, pass, saved[saved_middle_normed], tape.narrow[layer_up],
                          parts_.gated ? tensor::side_by_side({gated.gate, gated.up}) : gated.gate, access);
   return parts_.feed_forward_norm.backward(ops, saved[saved_middle], parts_.epsilon, normed, gradient, access);
 }
@@ -159,12 +166,13 @@ at::Tensor DecoderBlock::attention_backward(DeviceOps& ops, const Pass& pass, co
                                            const at::Tensor& gradient, ParameterAccess& access) const {
   auto& primitives = *ops.primitives;
   const auto& saved = tape.tensors;
-  const at::Tensor attended = parts_.output.backward(ops, pass, saved[saved_attended], gradient, access);
+  const at::Tensor attended =
+      parts_.output.backward(ops, pass, saved[saved_attended], tape.narrow[layer_output], gradient, access);
   const tensor::AttentionShape& shape = parts_.shape;
   const tensor::HeadRows heads{saved[saved_queries], saved[saved_keys], saved[saved_values]};
   const tensor::AttentionGradient found =
       primitives.attention_gradient(shape, pass.tables, heads, saved[saved_attended], saved[saved_log_sums], attended);
-  const at::Tensor normed = parts_.joined.backward(ops, pass, saved[saved_normed],
+  const at::Tensor normed = parts_.joined.backward(ops, pass, saved[saved_normed], tape.narrow[layer_joined],
                                                    heads_backward(ops, pass, tape, found, access), access);
   return parts_.attention_norm.backward(ops, saved[saved_input], parts_.epsilon, normed, gradient, access);
 }

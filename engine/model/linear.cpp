@@ -30,10 +30,12 @@ at::Tensor scaled(at::Tensor narrow, const Adapter& adapter) {
 }
 
 // [rows, rank]: nothing for rows that have another adapter.
-at::Tensor narrow_rows(tensor::DeviceOps& ops, const Pass& pass, const Adapter& adapter, const at::Tensor& read) {
+at::Tensor narrow_rows(tensor::DeviceOps& ops, const Pass& pass, const Adapter& adapter, const at::Tensor& read,
+                       NarrowRows* kept) {
   at::Tensor narrow = scaled(ops.primitives->linear(adapter.down, {}, read), adapter);
   if (!pass.without_adapter.empty())
     narrow.masked_fill_(pass.without_adapter[static_cast<std::size_t>(adapter.number)], 0);
+  if (kept != nullptr) kept->push_back(narrow);
   return narrow;
 }
 
@@ -87,26 +89,26 @@ void add_magnitude_gradient(tensor::DeviceOps& ops, const Linear& layer, const A
 
 }  // namespace
 
-at::Tensor Linear::forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const {
+at::Tensor Linear::forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, NarrowRows* kept) const {
   at::Tensor output = ops.primitives->linear(weight, bias, input);
   if (is_decomposed(adapters))
-    add_decomposed(ops, pass, input, output);
+    add_decomposed(ops, pass, input, output, kept);
   else
-    add_adapters(ops, pass, input, output);
+    add_adapters(ops, pass, input, output, kept);
   return output;
 }
 
-void Linear::add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                          at::Tensor& output) const {
+void Linear::add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output,
+                          NarrowRows* kept) const {
   for (const Adapter& adapter : adapters) {
-    const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter.down_id, input));
+    const at::Tensor narrow = narrow_rows(ops, pass, adapter, adapter_input(ops, pass, adapter.down_id, input), kept);
     at::Tensor part = part_of(adapter, output);
     ops.primitives->linear_add(adapter.up, {}, narrow, part, part);
   }
 }
 
-void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                            at::Tensor& output) const {
+void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output,
+                            NarrowRows* kept) const {
   const at::Tensor read = adapter_input(ops, pass, adapters.front().down_id, input);
   at::Tensor product;  // W·x'
   if (pass.dropout)
@@ -116,7 +118,7 @@ void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::
   else
     product = pass.without_adapter.empty() ? output : output.clone();  // several adapters add to the same outputs
   for (const Adapter& adapter : adapters) {
-    at::Tensor added = ops.primitives->linear(adapter.up, {}, narrow_rows(ops, pass, adapter, read));
+    at::Tensor added = ops.primitives->linear(adapter.up, {}, narrow_rows(ops, pass, adapter, read, kept));
     if (adapter.decomposition) {
       const at::Tensor factors = factors_of(ops, weight, adapter);
       added = added.mul(factors).add_(part_of(adapter, product).mul(factors.sub(1)));
@@ -128,13 +130,13 @@ void Linear::add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::
 }
 
 at::Tensor Linear::forward_add(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
-                               const at::Tensor& base, bool overwrites) const {
+                               const at::Tensor& base, bool overwrites, NarrowRows* kept) const {
   at::Tensor sum = overwrites ? base : at::empty_like(base);
   if (is_decomposed(adapters)) {
-    at::add_out(sum, base, forward(ops, pass, input));
+    at::add_out(sum, base, forward(ops, pass, input, kept));
   } else {
     ops.primitives->linear_add(weight, bias, input, base, sum);
-    add_adapters(ops, pass, input, sum);
+    add_adapters(ops, pass, input, sum, kept);
   }
   return sum;
 }
@@ -171,7 +173,7 @@ at::Tensor Linear::input_gradient(tensor::DeviceOps& ops, const Pass& pass, cons
   return sum;
 }
 
-void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const NarrowRows& narrow,
                            const OutputGradient& gradient, ParameterAccess& access) const {
   tensor::TrainingOps& training = *ops.training;
   if (const auto sum = access.gradient(weight_id); sum.wanted())
@@ -186,12 +188,11 @@ void Linear::add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::T
     if (!down_sum.wanted() && !up_sum.wanted()) continue;
     const at::Tensor read =
         adapter_input(ops, pass, decomposed ? adapters.front().down_id : adapter.down_id, input);
-    const at::Tensor narrow = narrow_rows(ops, pass, adapter, read);
-    if (up_sum.wanted()) training.add_product(up_sum, gradient.adapters[i].part, narrow, pass.sequence_rows);
+    if (up_sum.wanted()) training.add_product(up_sum, gradient.adapters[i].part, narrow[i], pass.sequence_rows);
     if (down_sum.wanted()) training.add_product(down_sum, gradient.adapters[i].narrow, read, pass.sequence_rows);
     if (!decomposed) continue;
     if (!product.defined()) product = ops.primitives->linear(weight, {}, read);
-    add_magnitude_gradient(ops, *this, adapter, product, narrow, gradient.rows,
+    add_magnitude_gradient(ops, *this, adapter, product, narrow[i], gradient.rows,
                            access.gradient(adapter.decomposition->magnitude_id));
   }
 }

@@ -44,6 +44,9 @@ struct Adapter {
   std::int64_t outputs() const { return up.outputs; }
 };
 
+// What each adapter makes of an input: scale · A·x, [rows, rank].
+using NarrowRows = std::vector<at::Tensor>;
+
 // The gradient of a layer's outputs, and what it is to the adapters.
 struct OutputGradient {
   at::Tensor rows;
@@ -61,29 +64,33 @@ struct Linear {
   ParameterId weight_id{};
   ParameterId bias_id{};
 
-  at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input) const;
+  // kept: for the gradient.
+  at::Tensor forward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+                     NarrowRows* kept = nullptr) const;
   // base + the output. overwrites: in the place of base.
   at::Tensor forward_add(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const at::Tensor& base,
-                         bool overwrites) const;
+                         bool overwrites, NarrowRows* kept = nullptr) const;
   // activation(first half of the outputs) * the second, in one; undefined where that is no faster than by itself.
   at::Tensor forward_gated(tensor::DeviceOps& ops, spec::Activation activation, const at::Tensor& input) const;
   OutputGradient output_gradient(tensor::DeviceOps& ops, const at::Tensor& rows) const;
   at::Tensor input_gradient(tensor::DeviceOps& ops, const Pass& pass, const OutputGradient& gradient) const;
   // Adds the gradients of what is trained to their sums.
-  void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const OutputGradient& gradient,
-                     ParameterAccess& access) const;
+  void add_gradients(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const NarrowRows& narrow,
+                     const OutputGradient& gradient, ParameterAccess& access) const;
   // Both; returns the gradient of the input.
-  at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input,
+  at::Tensor backward(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, const NarrowRows& narrow,
                       const at::Tensor& gradient_rows, ParameterAccess& access) const {
     const OutputGradient gradient = output_gradient(ops, gradient_rows);
-    add_gradients(ops, pass, input, gradient, access);
+    add_gradients(ops, pass, input, narrow, gradient, access);
     return input_gradient(ops, pass, gradient);
   }
 
  private:
   // Adds what the adapters give to the layer's output.
-  void add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output) const;
-  void add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output) const;
+  void add_adapters(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output,
+                    NarrowRows* kept) const;
+  void add_decomposed(tensor::DeviceOps& ops, const Pass& pass, const at::Tensor& input, at::Tensor& output,
+                      NarrowRows* kept) const;
 };
 
 }  // namespace muster::model

@@ -40,13 +40,13 @@ class StepBytes {
 
   // All that the backward pass of a block reads, its input included.
   std::int64_t tape() const {
-    return tokens_ * (numbers(4, 3, 4, gated_ ? 2 : 1) * width_ + request_.heads * float_width);
+    return tokens_ * ((numbers(4, 3, 4, gated_ ? 2 : 1) + narrow()) * width_ + request_.heads * float_width);
   }
   // The part of it that stays until then.
   std::int64_t kept() const {
     if (request_.recomputation == spec::Recomputation::full) return stream();
     if (request_.recomputation == spec::Recomputation::none) return tape();
-    return tokens_ * (numbers(2, 2, 2, gated_ ? 2 : 1) * width_ + request_.heads * float_width);
+    return tokens_ * ((numbers(2, 2, 2, gated_ ? 2 : 1) + narrow()) * width_ + request_.heads * float_width);
   }
   // Rotary tables, float32, and what a pass knows about each token.
   std::int64_t tables() const {
@@ -99,6 +99,11 @@ class StepBytes {
   // A GPU multiplies many rows by a packed matrix after it has unpacked it; a CPU's kernels read it as it is.
   std::int64_t unpacked() const { return request_.on_cpu ? 0 : request_.unpacked; }
 
+  // What adapters make of a token's inputs.
+  std::int64_t narrow() const {
+    const AdapterRanks of = ranks();
+    return of.query + of.key + of.value + of.output + of.gate + of.up + of.down;
+  }
   AdapterRanks ranks() const { return request_.adapters ? request_.adapters->ranks : AdapterRanks{}; }
   // Numbers of a row that dropout copies, in each pass again.
   std::int64_t dropped(std::int64_t width) const {
