@@ -8,6 +8,7 @@
 #include "train/extremes.hpp"
 #include "train/memory_use.hpp"
 #include "train/progress_sign.hpp"
+#include "train/rollouts/episode_evaluation.hpp"
 
 namespace muster::train {
 namespace {
@@ -15,6 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 }  // namespace
+
+Evaluation::Evaluation(EvaluationContext place) : place_(std::move(place)) {}
+Evaluation::Evaluation(Evaluation&&) noexcept = default;
+Evaluation::~Evaluation() = default;
 
 Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationContext place,
                                     std::unique_ptr<Objective> objective) {

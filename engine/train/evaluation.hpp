@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
@@ -11,7 +12,6 @@
 #include "train/dataset_visit.hpp"
 #include "train/objective_pass.hpp"
 #include "train/question_evaluation.hpp"
-#include "train/rollouts/episode_evaluation.hpp"
 #include "wire/event.hpp"
 
 namespace muster::train {
@@ -39,15 +39,20 @@ struct EvaluationResult {
   std::int64_t bad = 0;              // losses that are not numbers
 };
 
+class EpisodeEvaluation;
+
 class Evaluation {
  public:
+  Evaluation(Evaluation&&) noexcept;
+  ~Evaluation();
+
   // objective: whose loss and metrics are measured on the data. Refused: what does not fit the model.
   static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place,
                                  std::unique_ptr<Objective> objective);
 
   // Neither data nor questions nor environments.
   bool empty() const { return !dataset_ && !questions_ && environments_.empty(); }
-  void add(std::unique_ptr<EpisodeEvaluation> environment) { environments_.push_back(std::move(environment)); }
+  void add(std::unique_ptr<EpisodeEvaluation> environment);
   const std::vector<Question>& questions() const { return questions_->questions(); }
   wire::AnsweredQuestion answered(const GivenAnswer& answer) const;
   // Passes take this many units from now on.
@@ -58,7 +63,7 @@ class Evaluation {
   Result<std::vector<wire::NamedNumber>> play();
 
  private:
-  explicit Evaluation(EvaluationContext place) : place_(std::move(place)) {}
+  explicit Evaluation(EvaluationContext place);
   // Over all ranks: parts of the exact sums of all metrics.
   at::Tensor measure_sums();
   using PassMeasure = std::function<at::Tensor(const data::MicroBatch&)>;

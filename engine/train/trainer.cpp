@@ -7,6 +7,7 @@
 
 #include "checkpoint/training_parameters.hpp"
 #include "train/evaluation.hpp"
+#include "train/rollouts/episode_evaluation.hpp"
 #include "train/export_weights.hpp"
 #include "train/memory_use.hpp"
 #include "train/objectives/objectives.hpp"
