@@ -7,12 +7,12 @@
 
 #include "checkpoint/training_parameters.hpp"
 #include "train/evaluation.hpp"
-#include "train/rollouts/episode_evaluation.hpp"
 #include "train/export_weights.hpp"
 #include "train/memory_use.hpp"
 #include "train/objectives/objectives.hpp"
 #include "train/optimizer_step.hpp"
 #include "train/objectives/reference_scores.hpp"
+#include "train/rollouts/episode_evaluation.hpp"
 #include "train/rollouts/rollout_steps.hpp"
 #include "train/step_source.hpp"
 #include "train/objectives/supervised.hpp"
