@@ -147,6 +147,10 @@ EvaluationResult Evaluation::measure() {
   return result;
 }
 
+void Evaluation::add(std::unique_ptr<EpisodeEvaluation> environment) {
+  environments_.push_back(std::move(environment));
+}
+
 Result<std::vector<wire::NamedNumber>> Evaluation::play() {
   std::vector<wire::NamedNumber> numbers;
   for (const auto& environment : environments_) {
