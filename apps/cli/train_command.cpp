@@ -180,8 +180,10 @@ int run_train(const TrainCommand& given) {
   auto resolved = planning::resolve_configuration(spec::Schema(), configuration);
   if (!resolved) return report(resolved.error());
   for (const std::string& text : resolved->notes) note(text);
+  const std::size_t told = resolved->notes.size();
   auto settled = job::settle_training_settings(std::move(*resolved));
   if (!settled) return report(settled.error());
+  for (std::size_t i = told; i < settled->notes.size(); ++i) note(settled->notes[i]);
   if (given.configuration->print) {
     print_resolved(spec::Schema(), *settled, given.json);
     return 0;

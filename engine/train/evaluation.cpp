@@ -21,8 +21,6 @@ Evaluation::Evaluation(EvaluationContext place) : place_(std::move(place)) {}
 Evaluation::Evaluation(Evaluation&&) noexcept = default;
 Evaluation::~Evaluation() = default;
 
-void Evaluation::add(std::unique_ptr<EpisodeEvaluation> environment) { environments_.push_back(std::move(environment)); }
-
 Result<Evaluation> Evaluation::make(const EvaluationSource& source, EvaluationContext place,
                                     std::unique_ptr<Objective> objective) {
   Evaluation made(std::move(place));
@@ -147,6 +145,10 @@ EvaluationResult Evaluation::measure() {
   }
   result.all.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return result;
+}
+
+void Evaluation::add(std::unique_ptr<EpisodeEvaluation> environment) {
+  environments_.push_back(std::move(environment));
 }
 
 Result<std::vector<wire::NamedNumber>> Evaluation::play() {

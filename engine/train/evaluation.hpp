@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/result.hpp"
 #include "communicate/communicator.hpp"
@@ -38,12 +39,12 @@ struct EvaluationResult {
   std::int64_t bad = 0;              // losses that are not numbers
 };
 
-class EpisodeEvaluation;  // in rollouts
+class EpisodeEvaluation;
 
 class Evaluation {
  public:
-  ~Evaluation();
   Evaluation(Evaluation&&) noexcept;
+  ~Evaluation();
 
   // objective: whose loss and metrics are measured on the data. Refused: what does not fit the model.
   static Result<Evaluation> make(const EvaluationSource& source, EvaluationContext place,

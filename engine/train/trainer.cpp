@@ -13,6 +13,7 @@
 #include "train/objectives/objectives.hpp"
 #include "train/joint_step.hpp"
 #include "train/objectives/reference_scores.hpp"
+#include "train/rollouts/episode_evaluation.hpp"
 #include "train/rollouts/rollout_steps.hpp"
 #include "train/step_source.hpp"
 #include "train/objectives/supervised.hpp"

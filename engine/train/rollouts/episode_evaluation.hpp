@@ -9,6 +9,7 @@
 
 #include "train/lockstep_sampler.hpp"
 #include "train/rollouts/episodes.hpp"
+#include "wire/step_record.hpp"
 #include "wire/train_task.hpp"
 
 namespace muster::train {

@@ -68,7 +68,8 @@ def test_episodes_are_those_that_collecting_plays_with_the_exported_model(classr
 
 
 def test_answers_that_are_drawn_are_drawn_alike_in_every_evaluation_and_layout(classroom, files):
-    words = {"max_steps": 2, "eval_steps": 1, "learning_rate": 1e-12, "generation.temperature": 1,
+    words = {"max_steps": 2, "eval_steps": 1, "learning_rate": 1e-12, "generation.temperature": 1, "sequence_length": 400,
+             "generation.max_new_tokens": 60, "generation.stop_tokens": "[32,101,116,97,111]",
              "environment.evaluations": f"[{{type: debate, data: {classroom.data([{'topic': 'rivers'}, {'topic': 'stones'}])}}}]"}
     one, two = train(classroom, files, **words), train(classroom, files, 2, **words)
     found = one.column("eval_debate/reward")
