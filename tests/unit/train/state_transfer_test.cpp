@@ -56,7 +56,7 @@ fs::path save(const fs::path& folder, int parts, int copies, int saving_ranks, M
   const auto work = [&](communicate::Communicator& ranks, CutState& state) {
     state.fill();
     const StateTransfer transfer(ranks, at::kCPU, saving_ranks, state.tensors);
-    Checkpoints checkpoints(task_in(folder, saving_ranks), {ranks.rank(), {}}, state.tensors, transfer);
+    Checkpoints checkpoints(task_in(folder, saving_ranks), {ranks.rank(), {}}, {{state.tensors, transfer}});
     // What was saved before is no part of the next save.
     EXPECT_TRUE(checkpoints.save(step(1)));
     EXPECT_TRUE(checkpoints.save(step(1)));
