@@ -11,7 +11,7 @@ import pytest
 from plan_questions import FIXTURES as MODELS
 from plan_questions import HOSTS, Question, inventory
 
-COMPONENTS = {"weights", "quantization", "buffers", "master_weights", "gradients", "optimizer", "adapters", "reference", "reward_model", "activations",
+COMPONENTS = {"weights", "quantization", "buffers", "master_weights", "gradients", "optimizer", "adapters", "reference", "reward_model", "critic", "activations",
               "logits", "kv_cache", "gathered", "buckets", "workspace", "allocator_slack", "nccl", "cuda_context"}
 BEYOND_THE_PEAK = {"allocator_slack", "nccl", "cuda_context"}
 

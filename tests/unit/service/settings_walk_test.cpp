@@ -213,6 +213,7 @@ const std::vector<SeenLater> seen_later{
     {Command::train, "ppo.num_mini_batches", "command/train/test_ppo.py",
      "test_mistakes_are_told_before_anything_starts"},  // the batch size beside it says the same
     {Command::train, "ppo.critic", "command/train/test_own_critic.py", "test_the_plan_has_the_critic_s_states"},
+    {Command::plan_training, "ppo.critic", "command/train/test_own_critic.py", "test_the_plan_has_the_critic_s_states"},
     {Command::train, "ppo.critic_learning_rate", "peer/policies/test_own_critic_against_verl.py",
      "test_two_updates_give_both_models_the_weights_of_verls_losses"},
     {Command::train, "reward.model", "command/train/test_reward_models.py",
