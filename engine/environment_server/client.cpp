@@ -84,13 +84,13 @@ class Client {
 
   void prepare(grpc::ClientContext& context) const {
     context.set_deadline(std::chrono::system_clock::now() + options_.patience);
-    context.set_wait_for_ready(true);
     if (!options_.token.empty()) context.AddMetadata("authorization", "Bearer " + options_.token);
   }
 
   void reset(std::int64_t id, std::int64_t session, const std::string& row, std::uint64_t seed) {
     auto call = std::make_shared<Call<mrlm::ResetRequest, mrlm::ResetResponse>>();
     prepare(call->context);
+    call->context.set_wait_for_ready(true);  // a server that is gone has forgotten its sessions, but may come back for others
     call->request.set_environment_id(options_.environment);
     (*call->request.mutable_config())["row"] = row;
     (*call->request.mutable_config())["seed"] = std::to_string(seed);
@@ -143,9 +143,10 @@ class Client {
   }
 
   std::string what(const Status& status) const {
-    if (status.error_code() == StatusCode::DEADLINE_EXCEEDED || status.error_code() == StatusCode::UNAVAILABLE)
-      return fmt::format("the server at {} gave no answer within {}: {}", options_.address, to_string(options_.patience),
-                         status.error_message());
+    if (status.error_code() == StatusCode::DEADLINE_EXCEEDED)
+      return fmt::format("the server at {} gave no answer within {}", options_.address, to_string(options_.patience));
+    if (status.error_code() == StatusCode::UNAVAILABLE)
+      return fmt::format("the server at {} cannot be asked: {}", options_.address, status.error_message());
     return fmt::format("the server at {} says: {}", options_.address, status.error_message());
   }
 

@@ -82,3 +82,38 @@ def test_a_bad_row_is_refused_with_its_file_and_line(classroom):
     data = classroom.data([ROWS[0], {"answer": "1"}])
     done = run(classroom, "-e", "debate", "--data", data)
     assert done.returncode == 2 and f"{data}:2: " in done.stderr and "topic" in done.stderr, done.stderr
+
+
+def test_a_program_is_an_environment(classroom):
+    examples = train_runs.ROOT / "examples"
+    done = run(classroom, "-e", "program", f'environment.program=["python3", "-S", "{examples}/guess_environment.py"]', "--data", examples / "guess.jsonl",
+               "-n", 6, "--max-new-tokens", 8, "--stop-tokens", STOP, "--json", "-o", classroom.folder / "guesses.jsonl")
+    assert done.returncode == 0, done.stderr
+    trajectories = [json.loads(line) for line in (classroom.folder / "guesses.jsonl").read_text().splitlines()]
+    assert len(trajectories) == 6 and json.loads(done.stdout)["unknown"] == 0
+    for one in trajectories:
+        assert one["observations"][0]["messages"][0]["content"].startswith("Guess my number, from 1 to 50.")
+        assert all(seen["messages"][0]["content"] in ("That was no number.", "It is higher.", "It is lower.") for seen in one["observations"][1:-1])
+        assert one["metadata"]["reward"] in (0, 1) and len(one["actions"]) <= 4
+
+
+BARRIER = """
+import json, sys
+held = []
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "reset" in asked: print(json.dumps({"id": asked["id"], "messages": [{"role": "user", "content": "?"}]}), flush=True)
+    if "answer" in asked: held.append(asked["id"])
+    if len(held) == 3:
+        for id in held: print(json.dumps({"id": id, "reward": 1, "done": True}), flush=True)
+        held = []
+"""
+
+
+def test_episodes_of_a_slow_program_are_stepped_at_the_same_time(classroom, tmp_path):
+    """It answers no step before it has three to answer."""
+    (tmp_path / "barrier.py").write_text(BARRIER)
+    done = run(classroom, "-e", "program", f'environment.program=["python3", "-S", "{tmp_path}/barrier.py"]', "--data", classroom.data(ROWS), "-n", 9,
+               "--max-new-tokens", 8, "--batch-size", 3, "--json", "-o", tmp_path / "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["mean_reward"] == 1

@@ -67,14 +67,14 @@ for line in sys.stdin:
     if "id" in asked: print(json.dumps({"id": asked["id"], "messages": [{"role": "user", "content": "?"}], "reward": 1, "done": "answer" in asked}), flush=True)
 """)
     server = serve("-e", "program", f'environment.program=["python3", "-S", "{program}"]')
-    words = {"environment.type": "program", "environment.server": server.address, "environment.program_seconds": 1, "environment.program_restarts": 1,
+    words = {"environment.type": "program", "environment.server": server.address, "environment.program_seconds": 3, "environment.program_restarts": 0,
              "distributed.max_restarts": 0}
     run = classroom.start(classroom.model("llama-tied"), classroom.data(ROWS), **settings_of(**words))
-    assert run.code == 1 and "gave no answer within 1 s" in run.text, run.text
+    assert run.code == 1 and "gave no answer within 3 s" in run.text, run.text
     assert any("what an episode is worth is unknown" in log.read_text() for log in run.folder.rglob("stderr.log"))
     answers = [json.loads(line) for line in (run.folder / "rollouts/round-000001.jsonl").read_text().splitlines()[1:]]
     rewards = [answer["reward"] for answer in answers]
-    assert rewards.count(1) == 2 and rewards.count(None) == 6, rewards
+    assert rewards.count(None) >= 6 and set(rewards) <= {1, None}, rewards
 
 
 def test_a_server_that_comes_back_is_told_the_episodes_again(classroom, serve, protocol):
@@ -93,7 +93,7 @@ def test_a_server_that_comes_back_is_told_the_episodes_again(classroom, serve, p
     assert first.end(signal.SIGKILL)[0] == -signal.SIGKILL
     restarted = threading.Timer(1, lambda: serve("-e", "debate", "-p", first.told["port"], "environment.rounds=2"))
     restarted.start()
-    assert "no session" in say(id=2, session=0, answer="Second.")["failed"]
+    assert first.address in say(id=2, session=0, answer="Second.")["failed"]
     assert say(id=3, session=1, reset=ROWS[0], seed=1)["messages"] == begun["messages"]
     restarted.join()
     client.stdin.close()
