@@ -1,5 +1,5 @@
-// muster-environments: environments over gRPC, which no other program of muster speaks. Started by muster serve-environments, and by
-// whatever has environment.server set; never by hand.
+// muster-environments: environments over gRPC, which no other program of muster speaks. Started by muster
+// serve-environments, and by whatever has environment.server set; never by hand.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -23,7 +23,8 @@ int report(const Error& error) {
   return exit_code(error.kind);
 }
 
-// The task is on the standard input. Threads that begin later have these signals blocked as well: the main one waits for them.
+// The task is on the standard input. Threads that begin later have these signals blocked as well: the main one waits
+// for them.
 int serve() {
   sigset_t ends;
   ::sigemptyset(&ends);

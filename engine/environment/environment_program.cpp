@@ -162,7 +162,8 @@ void EnvironmentProgram::lose(Lost why) {
     why.is_final = ++losses_ > options_.restarts;
     is_told = !lost.empty();
     if (why.is_final) {
-      why.what += losses_ == 1 ? "; it was started once" : fmt::format("; it was started {} times without an answer between", losses_);
+      why.what += losses_ == 1 ? "; it was started once"
+                               : fmt::format("; it was started {} times without an answer between", losses_);
       final_ = why;
     }
   }

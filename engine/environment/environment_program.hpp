@@ -1,6 +1,6 @@
-// A program that is asked in lines of JSON, by any number of threads at a time: each request has an id, and its answer the same
-// one. It is started when it is first needed, and again when it ends, hangs or writes anything else; whoever waits for an answer
-// is told what happened.
+// A program that is asked in lines of JSON, by any number of threads at a time: each request has an id, and its answer
+// the same one. It is started when it is first needed, and again when it ends, hangs or writes anything else; whoever
+// waits for an answer is told what happened.
 #pragma once
 
 #include <atomic>
@@ -77,7 +77,7 @@ class EnvironmentProgram {
 
   const Options options_;
   const Report report_;
-  FileDescriptor call_;  // readable where the worker has something to do
+  FileDescriptor call_;               // readable where the worker has something to do
   std::optional<Coprocess> program_;  // the worker's alone
 
   std::mutex mutex_;

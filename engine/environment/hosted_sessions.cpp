@@ -15,7 +15,8 @@ std::string new_id() {
   std::random_device device;
   const auto word = [&] { return static_cast<std::uint32_t>(device()); };
   const std::uint32_t a = word(), b = word(), c = word(), d = word();
-  return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:04x}{:08x}", a, b >> 16, b & 0xfff, 0x8000 | (c >> 18), c & 0xffff, d);
+  return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:04x}{:08x}", a, b >> 16, b & 0xfff, 0x8000 | (c >> 18), c & 0xffff,
+                     d);
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ std::unique_ptr<HostedSessions::Place> HostedSessions::reserve() {
   return std::make_unique<Place>(*this);
 }
 
-std::string HostedSessions::begin(std::unique_ptr<Place> place, std::string environment, std::unique_ptr<Session> session) {
+std::string HostedSessions::begin(std::unique_ptr<Place> place, std::string environment,
+                                  std::unique_ptr<Session> session) {
   std::string id = new_id();
   {
     const std::scoped_lock lock(mutex_);
@@ -46,7 +48,8 @@ std::string HostedSessions::begin(std::unique_ptr<Place> place, std::string envi
   return id;
 }
 
-std::variant<std::unique_ptr<HostedSessions::Claim>, HostedSessions::Absence> HostedSessions::claim(const std::string& id) {
+std::variant<std::unique_ptr<HostedSessions::Claim>, HostedSessions::Absence> HostedSessions::claim(
+    const std::string& id) {
   remove_expired();
   const std::scoped_lock lock(mutex_);
   const auto found = entries_.find(id);

@@ -1,5 +1,5 @@
-// Sessions that others play from outside: each has an id that nobody guesses, they are bounded in number, and one that nobody
-// steps for a while is gone.
+// Sessions that others play from outside: each has an id that nobody guesses, they are bounded in number, and one that
+// nobody steps for a while is gone.
 #pragma once
 
 #include <chrono>

@@ -46,7 +46,8 @@ std::variant<Step, Lost> read_step(const Json& answer) {
   if (auto wrong = read_messages(answer, step.messages)) return lost("answered a step, and " + *wrong);
   if (auto wrong = read_reward(answer, step.reward)) return lost("answered a step, and " + *wrong);
   const auto done = answer.find("done"), info = answer.find("info");
-  if (done == answer.end() || !done->is_boolean()) return lost("answered a step, and \"done\" is neither true nor false");
+  if (done == answer.end() || !done->is_boolean())
+    return lost("answered a step, and \"done\" is neither true nor false");
   step.done = done->get<bool>();
   if (info != answer.end() && info->is_object()) step.info = *info;
   if (step.done) step.messages.clear();
@@ -63,8 +64,8 @@ std::optional<std::string> failure_of(const Json& answer) {
 
 class ProgramSession final : public Session {
  public:
-  ProgramSession(EnvironmentProgram& program, std::atomic<std::int64_t>& numbers, std::int64_t attempts, const Report& report, Json row,
-                 std::uint64_t seed)
+  ProgramSession(EnvironmentProgram& program, std::atomic<std::int64_t>& numbers, std::int64_t attempts,
+                 const Report& report, Json row, std::uint64_t seed)
       : program_(program), numbers_(numbers), attempts_(attempts), report_(report), row_(std::move(row)), seed_(seed) {}
   ~ProgramSession() override { close(); }
 
@@ -138,12 +139,14 @@ class ProgramSession final : public Session {
     if (const auto refused = answer.object.find("refused"); refused != answer.object.end()) {
       const auto remedy = answer.object.find("remedy");
       return bad_input(refused->is_string() ? refused->get<std::string>() : refused->dump(),
-                       remedy != answer.object.end() && remedy->is_string() ? remedy->get<std::string>()
-                                                                            : "give the row what the environment needs");
+                       remedy != answer.object.end() && remedy->is_string()
+                           ? remedy->get<std::string>()
+                           : "give the row what the environment needs");
     }
     if (auto failure = failure_of(answer.object)) return std::optional(lost("failed: " + *failure));
     std::vector<Message> messages;
-    if (auto wrong = read_messages(answer.object, messages)) return std::optional(lost("answered a reset, and " + *wrong));
+    if (auto wrong = read_messages(answer.object, messages))
+      return std::optional(lost("answered a reset, and " + *wrong));
     if (messages.empty()) return std::optional(lost("answered a reset without messages"));
     is_open_ = true;
     if (!messages_.empty() && messages_ != messages) return is_other();
@@ -160,7 +163,8 @@ class ProgramSession final : public Session {
       auto again = try_step(answer);
       if (auto* none = std::get_if<Lost>(&again)) return std::move(*none);
       const Step& step = std::get<Step>(again);
-      if (step.messages != before.messages || step.reward != before.reward || step.done != before.done) return *is_other();
+      if (step.messages != before.messages || step.reward != before.reward || step.done != before.done)
+        return *is_other();
     }
     return std::nullopt;
   }

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Relative to the folder of the program: installed together; in one build tree; from ./muster's worker to its other tree.
+// Relative to the folder of the program: installed together; in one build tree; from ./muster's worker to its other
+// tree.
 constexpr std::array places{"muster-environments", "../environments/muster-environments",
                             "../../../release/apps/environments/muster-environments"};
 
@@ -41,7 +42,8 @@ Result<fs::path> find_environments_program() {
   return Error{Error::Kind::refused,
                fmt::format("muster-environments, the program that speaks gRPC, is not built: there is none beside {}",
                            program->parent_path().string()),
-               "install gRPC (Debian: apt-get install libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc) and let "
+               "install gRPC (Debian: apt-get install libgrpc++-dev libprotobuf-dev protobuf-compiler "
+               "protobuf-compiler-grpc) and let "
                "./muster serve-environments build it; elsewhere: set MUSTER_ENVIRONMENTS to its path"};
 }
 
@@ -50,18 +52,22 @@ Result<std::string> read_token(const std::optional<std::string>& file) {
   if (file) {
     struct stat facts = {};
     if (::stat(file->c_str(), &facts) == 0 && (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-      return bad_input(fmt::format("{} holds a token, and others than its owner may open it (mode {:04o})", *file, facts.st_mode & 07777),
+      return bad_input(fmt::format("{} holds a token, and others than its owner may open it (mode {:04o})", *file,
+                                   facts.st_mode & 07777),
                        fmt::format("chmod 600 {}", *file));
     auto text = read_file(*file);
     if (!text) return text.error();
     token = trim(*text);
-    if (token.empty()) return bad_input(fmt::format("{} is empty, and a token is expected", *file), "write one into it: openssl rand -hex 32");
+    if (token.empty())
+      return bad_input(fmt::format("{} is empty, and a token is expected", *file),
+                       "write one into it: openssl rand -hex 32");
   } else if (const char* given = std::getenv(token_variable); given != nullptr) {
     token = trim(given);
   }
   for (const char letter : token)
     if (letter <= ' ' || letter > '~')
-      return bad_input("a token has a character that is not a visible one of ASCII", "openssl rand -hex 32 makes one that can be used");
+      return bad_input("a token has a character that is not a visible one of ASCII",
+                       "openssl rand -hex 32 makes one that can be used");
   return token;
 }
 

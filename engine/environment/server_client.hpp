@@ -12,7 +12,8 @@ namespace muster::environment {
 
 inline constexpr const char* token_variable = "MUSTER_ENVIRONMENT_TOKEN";
 
-// muster-environments: what MUSTER_ENVIRONMENTS names, else next to this program, else in the build tree that this program is in.
+// muster-environments: what MUSTER_ENVIRONMENTS names, else next to this program, else in the build tree that this
+// program is in.
 Result<std::filesystem::path> find_environments_program();
 
 // Asks options.server as a program would be asked that is the environment. Refused: a token file that others may read.

@@ -63,7 +63,8 @@ class Client {
     const auto session = request["session"].get<std::int64_t>();
     if (request.contains("close")) return step(std::nullopt, session, "", true);
     const auto id = request["id"].get<std::int64_t>();
-    if (request.contains("reset")) return reset(id, session, request["reset"].dump(), request["seed"].get<std::uint64_t>());
+    if (request.contains("reset"))
+      return reset(id, session, request["reset"].dump(), request["seed"].get<std::uint64_t>());
     step(id, session, request.value("answer", std::string()), request.contains("end"));
   }
 
@@ -90,22 +91,24 @@ class Client {
   void reset(std::int64_t id, std::int64_t session, const std::string& row, std::uint64_t seed) {
     auto call = std::make_shared<Call<mrlm::ResetRequest, mrlm::ResetResponse>>();
     prepare(call->context);
-    call->context.set_wait_for_ready(true);  // a server that is gone has forgotten its sessions, but may come back for others
+    call->context.set_wait_for_ready(
+        true);  // a server that is gone has forgotten its sessions, but may come back for others
     call->request.set_environment_id(options_.environment);
     (*call->request.mutable_config())["row"] = row;
     (*call->request.mutable_config())["seed"] = std::to_string(seed);
-    stub_->async()->Reset(&call->context, &call->request, &call->response, [this, call, id, session](const Status& status) {
-      if (!status.ok()) {
-        if (is_lasting(status))
-          return say({{"id", id}, {"refused", what(status)}, {"remedy", "see docs/environments.md, \"Serving\""}});
-        return say({{"id", id}, {"failed", what(status)}});
-      }
-      {
-        const std::scoped_lock lock(mutex_);
-        sessions_[session] = call->response.session_id();
-      }
-      say({{"id", id}, {"messages", messages_of(call->response.observation())}});
-    });
+    stub_->async()->Reset(
+        &call->context, &call->request, &call->response, [this, call, id, session](const Status& status) {
+          if (!status.ok()) {
+            if (is_lasting(status))
+              return say({{"id", id}, {"refused", what(status)}, {"remedy", "see docs/environments.md, \"Serving\""}});
+            return say({{"id", id}, {"failed", what(status)}});
+          }
+          {
+            const std::scoped_lock lock(mutex_);
+            sessions_[session] = call->response.session_id();
+          }
+          say({{"id", id}, {"messages", messages_of(call->response.observation())}});
+        });
   }
 
   // id: of the request that it answers; absent: nobody waits.
@@ -125,21 +128,22 @@ class Client {
     call->request.mutable_action()->set_role("assistant");
     call->request.mutable_action()->set_content(answer);
     if (ends) (*call->request.mutable_action()->mutable_metadata())["end"] = "true";
-    stub_->async()->Step(&call->context, &call->request, &call->response, [this, call, id, session](const Status& status) {
-      if (!id) return;
-      if (!status.ok()) return say({{"id", *id}, {"failed", what(status)}});
-      const mrlm::ObservationProto& observation = call->response.observation();
-      const double reward = call->response.reward().value();
-      if (observation.done()) {
-        const std::scoped_lock lock(mutex_);
-        sessions_.erase(session);
-      }
-      say({{"id", *id},
-           {"messages", messages_of(observation)},
-           {"reward", std::isfinite(reward) ? Json(reward) : Json()},
-           {"done", observation.done()},
-           {"info", info_of(observation)}});
-    });
+    stub_->async()->Step(&call->context, &call->request, &call->response,
+                         [this, call, id, session](const Status& status) {
+                           if (!id) return;
+                           if (!status.ok()) return say({{"id", *id}, {"failed", what(status)}});
+                           const mrlm::ObservationProto& observation = call->response.observation();
+                           const double reward = call->response.reward().value();
+                           if (observation.done()) {
+                             const std::scoped_lock lock(mutex_);
+                             sessions_.erase(session);
+                           }
+                           say({{"id", *id},
+                                {"messages", messages_of(observation)},
+                                {"reward", std::isfinite(reward) ? Json(reward) : Json()},
+                                {"done", observation.done()},
+                                {"info", info_of(observation)}});
+                         });
   }
 
   std::string what(const Status& status) const {

@@ -1,4 +1,5 @@
-// Asks a server of environments for a program that speaks lines of JSON (docs/environments.md), as if this were the environment.
+// Asks a server of environments for a program that speaks lines of JSON (docs/environments.md), as if this were the
+// environment.
 #pragma once
 
 #include <chrono>

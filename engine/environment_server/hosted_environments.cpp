@@ -91,9 +91,11 @@ Status HostedEnvironments::beginning_of(Hosted& hosted, const mrlm::ResetRequest
       continue;
     }
     if (key != "index" && key != "seed")
-      return invalid(fmt::format("config has \"{}\", which is not known: there are row, index and seed", on_one_line(key, 80)));
+      return invalid(
+          fmt::format("config has \"{}\", which is not known: there are row, index and seed", on_one_line(key, 80)));
     const auto number = parse_number<std::uint64_t>(value);
-    if (!number) return invalid(fmt::format("config's \"{}\" is \"{}\", and must be a whole number", key, on_one_line(value, 80)));
+    if (!number)
+      return invalid(fmt::format("config's \"{}\" is \"{}\", and must be a whole number", key, on_one_line(value, 80)));
     (key == "index" ? index : given_seed) = number;
   }
   if (!beginning.row.empty() && index) return invalid("config has both \"row\" and \"index\": keep one of the two");
@@ -102,10 +104,12 @@ Status HostedEnvironments::beginning_of(Hosted& hosted, const mrlm::ResetRequest
     return Status::OK;
   }
   if (rows.empty())
-    return invalid(fmt::format("the server has no data for {}: give config a \"row\", a JSON object, or start it with --data {}=FILE",
-                               hosted.name, hosted.name));
+    return invalid(fmt::format(
+        "the server has no data for {}: give config a \"row\", a JSON object, or start it with --data {}=FILE",
+        hosted.name, hosted.name));
   if (index && *index >= rows.size())
-    return {StatusCode::OUT_OF_RANGE, fmt::format("config's \"index\" is {}, and there are {} rows, from 0", *index, rows.size())};
+    return {StatusCode::OUT_OF_RANGE,
+            fmt::format("config's \"index\" is {}, and there are {} rows, from 0", *index, rows.size())};
   const std::uint64_t number = index ? *index : hosted.next++;
   beginning.row = rows[number % rows.size()];
   beginning.seed = given_seed.value_or(environment::seed_of_row(seed, number));
@@ -117,10 +121,12 @@ Status HostedEnvironments::reset(const mrlm::ResetRequest& request, mrlm::ResetR
   if (hosted == nullptr) return unknown_environment(request.environment_id());
   auto place = sessions_.reserve();
   if (!place)
-    return {StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("{} sessions are open, as many as there may be: end some, wait until they expire ({}), or start the server "
-                        "with more (--sessions)",
-                        task_.most_sessions, to_string(task_.session_timeout))};
+    return {
+        StatusCode::RESOURCE_EXHAUSTED,
+        fmt::format(
+            "{} sessions are open, as many as there may be: end some, wait until they expire ({}), or start the server "
+            "with more (--sessions)",
+            task_.most_sessions, to_string(task_.session_timeout))};
   Beginning beginning;
   if (Status status = beginning_of(*hosted, request, beginning); !status.ok()) return status;
   auto session = hosted->environment->reset(beginning.row, beginning.seed);
@@ -144,12 +150,15 @@ Status HostedEnvironments::claim(const mrlm::StepRequest& request, Claim& claim)
   }
   switch (std::get<Absence>(claimed)) {
     case Absence::expired:
-      return {StatusCode::NOT_FOUND, fmt::format("session \"{}\" has expired: nobody stepped it for {} (--session-timeout)", shown_id,
-                                                 to_string(task_.session_timeout))};
+      return {StatusCode::NOT_FOUND,
+              fmt::format("session \"{}\" has expired: nobody stepped it for {} (--session-timeout)", shown_id,
+                          to_string(task_.session_timeout))};
     case Absence::over:
-      return {StatusCode::FAILED_PRECONDITION, fmt::format("the episode of session \"{}\" is over: Reset begins another", shown_id)};
+      return {StatusCode::FAILED_PRECONDITION,
+              fmt::format("the episode of session \"{}\" is over: Reset begins another", shown_id)};
     case Absence::busy:
-      return {StatusCode::ABORTED, fmt::format("another step of session \"{}\" is under way: a session takes one at a time", shown_id)};
+      return {StatusCode::ABORTED,
+              fmt::format("another step of session \"{}\" is under way: a session takes one at a time", shown_id)};
     case Absence::unknown:
       break;
   }

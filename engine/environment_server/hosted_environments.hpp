@@ -43,7 +43,7 @@ class HostedEnvironments {
     std::string name;
     const wire::ServedEnvironment* served = nullptr;
     std::unique_ptr<environment::Environment> environment;
-    std::atomic<std::uint64_t> next = 0;  // of its rows
+    std::atomic<std::uint64_t> next = 0;                // of its rows
     std::unique_ptr<environment::StepThreads> threads;  // the last one: they use the others
   };
   struct Beginning {

@@ -27,7 +27,11 @@ void tell(const wire::ServeTask& task, int port) {
     names.emplace_back(environment::name_of(served.options.kind));
   const std::string address = address_of(task.host, port);
   if (task.json)
-    fmt::print("{}\n", Json{{"address", address}, {"host", task.host}, {"port", port}, {"environments", names}, {"token", !task.token.empty()},
+    fmt::print("{}\n", Json{{"address", address},
+                            {"host", task.host},
+                            {"port", port},
+                            {"environments", names},
+                            {"token", !task.token.empty()},
                             {"pid", ::getpid()}}
                            .dump());
   else
@@ -54,7 +58,8 @@ void end_anyway(const std::stop_token& stop, int signal) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
-  if (!never.wait_for(lock, stop, 2 * patience_at_the_end, [] { return false; }) && !stop.stop_requested()) ::_exit(128 + signal);
+  if (!never.wait_for(lock, stop, 2 * patience_at_the_end, [] { return false; }) && !stop.stop_requested())
+    ::_exit(128 + signal);
 }
 
 }  // namespace
@@ -68,14 +73,17 @@ Result<int> serve(const wire::ServeTask& task) {
   const auto most = static_cast<int>(task.most_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second server would take every other client
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
-  builder.AddListeningPort(address_of(task.host, static_cast<int>(task.port)), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address_of(task.host, static_cast<int>(task.port)), grpc::InsecureServerCredentials(),
+                           &port);
   builder.SetMaxReceiveMessageSize(most);
   builder.SetMaxSendMessageSize(most);
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server || port == 0)
-    return Error{Error::Kind::refused, fmt::format("cannot listen at {}: the port may be taken", address_of(task.host, static_cast<int>(task.port))),
-                 "give another one: -p PORT, or -p 0 for a free one"};
+    return Error{
+        Error::Kind::refused,
+        fmt::format("cannot listen at {}: the port may be taken", address_of(task.host, static_cast<int>(task.port))),
+        "give another one: -p PORT, or -p 0 for a free one"};
   tell(task, port);
   const int signal = wait_for_signal(**environments);
   const std::jthread impatience([signal](const std::stop_token& stop) { end_anyway(stop, signal); });

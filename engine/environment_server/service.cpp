@@ -85,12 +85,13 @@ Status EnvironmentService::permission(const grpc::CallbackServerContext& call) c
   if (found == metadata.end())
     return {StatusCode::UNAUTHENTICATED, "a token is wanted: send the metadata \"authorization: Bearer TOKEN\""};
   if (!is_same({found->second.data(), found->second.size()}, "Bearer " + token_))
-    return {StatusCode::UNAUTHENTICATED, "the token is not this server's: send its own as \"authorization: Bearer TOKEN\""};
+    return {StatusCode::UNAUTHENTICATED,
+            "the token is not this server's: send its own as \"authorization: Bearer TOKEN\""};
   return Status::OK;
 }
 
-grpc::ServerUnaryReactor* EnvironmentService::Reset(grpc::CallbackServerContext* call, const mrlm::ResetRequest* request,
-                                                    mrlm::ResetResponse* response) {
+grpc::ServerUnaryReactor* EnvironmentService::Reset(grpc::CallbackServerContext* call,
+                                                    const mrlm::ResetRequest* request, mrlm::ResetResponse* response) {
   if (const Status status = permission(*call); !status.ok()) return finished(call, status);
   environment::StepThreads* threads = environments_.threads_of(request->environment_id());
   if (threads == nullptr) return finished(call, environments_.unknown_environment(request->environment_id()));
@@ -118,15 +119,16 @@ grpc::ServerUnaryReactor* EnvironmentService::Step(grpc::CallbackServerContext* 
   return reactor;
 }
 
-grpc::ServerUnaryReactor* EnvironmentService::BatchStep(grpc::CallbackServerContext* call, const mrlm::BatchStepRequest* request,
+grpc::ServerUnaryReactor* EnvironmentService::BatchStep(grpc::CallbackServerContext* call,
+                                                        const mrlm::BatchStepRequest* request,
                                                         mrlm::BatchStepResponse* response) {
   if (const Status status = permission(*call); !status.ok()) return finished(call, status);
   std::vector<std::shared_ptr<Claim>> claims;
   for (int i = 0; i < request->requests_size(); ++i) {
     const Status status = environments_.claim(request->requests(i), *claims.emplace_back(std::make_shared<Claim>()));
     if (!status.ok())
-      return finished(call, {status.error_code(),
-                             fmt::format("requests[{}]: {}; none of the {} was stepped", i, status.error_message(), request->requests_size())});
+      return finished(call, {status.error_code(), fmt::format("requests[{}]: {}; none of the {} was stepped", i,
+                                                              status.error_message(), request->requests_size())});
     response->add_responses();
   }
   if (claims.empty()) return finished(call, Status::OK);
@@ -135,19 +137,21 @@ grpc::ServerUnaryReactor* EnvironmentService::BatchStep(grpc::CallbackServerCont
   batch->left = request->requests_size();
   for (int i = 0; i < request->requests_size(); ++i) {
     const auto& claim = claims[static_cast<std::size_t>(i)];
-    environments_.threads_of((*claim)->environment())->add([this, batch, claim, one = &request->requests(i), answer = response->mutable_responses(i)] {
-      const Status status = guarded([&] { return environments_.step(std::move(*claim), *one, *answer); });
-      if (!status.ok()) {
-        const std::scoped_lock lock(batch->mutex);
-        if (batch->status.ok()) batch->status = status;
-      }
-      if (--batch->left == 0) batch->reactor->Finish(batch->status);
-    });
+    environments_.threads_of((*claim)->environment())
+        ->add([this, batch, claim, one = &request->requests(i), answer = response->mutable_responses(i)] {
+          const Status status = guarded([&] { return environments_.step(std::move(*claim), *one, *answer); });
+          if (!status.ok()) {
+            const std::scoped_lock lock(batch->mutex);
+            if (batch->status.ok()) batch->status = status;
+          }
+          if (--batch->left == 0) batch->reactor->Finish(batch->status);
+        });
   }
   return batch->reactor;
 }
 
-grpc::ServerBidiReactor<mrlm::StepRequest, mrlm::StepResponse>* EnvironmentService::StreamStep(grpc::CallbackServerContext* call) {
+grpc::ServerBidiReactor<mrlm::StepRequest, mrlm::StepResponse>* EnvironmentService::StreamStep(
+    grpc::CallbackServerContext* call) {
   return new StepStream(environments_, permission(*call));
 }
 
@@ -159,10 +163,12 @@ grpc::ServerUnaryReactor* EnvironmentService::ListEnvironments(grpc::CallbackSer
   return finished(call, Status::OK);
 }
 
-grpc::ServerUnaryReactor* EnvironmentService::HealthCheck(grpc::CallbackServerContext* call, const mrlm::HealthCheckRequest* request,
+grpc::ServerUnaryReactor* EnvironmentService::HealthCheck(grpc::CallbackServerContext* call,
+                                                          const mrlm::HealthCheckRequest* request,
                                                           mrlm::HealthCheckResponse* response) {
   if (const Status status = permission(*call); !status.ok()) return finished(call, status);
-  const bool is_ours = request->service().empty() || request->service() == mrlm::EnvironmentService::service_full_name();
+  const bool is_ours =
+      request->service().empty() || request->service() == mrlm::EnvironmentService::service_full_name();
   response->set_status(is_ours ? "healthy" : "unknown");
   environments_.sessions().remove_expired();
   (*response->mutable_info())["num_environments"] = std::to_string(environments_.count());

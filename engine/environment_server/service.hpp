@@ -24,8 +24,10 @@ class EnvironmentService final : public mrlm::EnvironmentService::CallbackServic
   grpc::ServerUnaryReactor* BatchStep(grpc::CallbackServerContext* call, const mrlm::BatchStepRequest* request,
                                       mrlm::BatchStepResponse* response) override;
   // One after the other; the first that is refused ends the stream.
-  grpc::ServerBidiReactor<mrlm::StepRequest, mrlm::StepResponse>* StreamStep(grpc::CallbackServerContext* call) override;
-  grpc::ServerUnaryReactor* ListEnvironments(grpc::CallbackServerContext* call, const mrlm::ListEnvironmentsRequest* request,
+  grpc::ServerBidiReactor<mrlm::StepRequest, mrlm::StepResponse>* StreamStep(
+      grpc::CallbackServerContext* call) override;
+  grpc::ServerUnaryReactor* ListEnvironments(grpc::CallbackServerContext* call,
+                                             const mrlm::ListEnvironmentsRequest* request,
                                              mrlm::ListEnvironmentsResponse* response) override;
   grpc::ServerUnaryReactor* HealthCheck(grpc::CallbackServerContext* call, const mrlm::HealthCheckRequest* request,
                                         mrlm::HealthCheckResponse* response) override;

@@ -1,4 +1,5 @@
-// The command of a program that users name in a setting: a line for the shell, or a list of a program and its arguments.
+// The command of a program that users name in a setting: a line for the shell, or a list of a program and its
+// arguments.
 #pragma once
 
 #include <string>

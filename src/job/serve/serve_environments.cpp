@@ -33,7 +33,8 @@ Result<std::vector<EnvironmentKind>> kinds_of(const std::vector<std::string>& na
   for (const std::string& name : names) {
     const auto found = std::ranges::find(known, name);
     if (found == known.end())
-      return bad_input(fmt::format("there is no environment \"{}\"", name), fmt::format("-e with some of {}", join(known, ",")));
+      return bad_input(fmt::format("there is no environment \"{}\"", name),
+                       fmt::format("-e with some of {}", join(known, ",")));
     kinds.push_back(spec::words(EnvironmentKind{})[static_cast<std::size_t>(found - known.begin())].value);
     if (std::ranges::count(kinds, kinds.back()) > 1)
       return bad_input(fmt::format("-e names {} twice", name), "name each environment once");
@@ -42,24 +43,27 @@ Result<std::vector<EnvironmentKind>> kinds_of(const std::vector<std::string>& na
 }
 
 // The file of each.
-Result<std::map<EnvironmentKind, std::string>> files_of(const std::vector<std::string>& data, const std::vector<EnvironmentKind>& kinds) {
+Result<std::map<EnvironmentKind, std::string>> files_of(const std::vector<std::string>& data,
+                                                        const std::vector<EnvironmentKind>& kinds) {
   std::map<EnvironmentKind, std::string> files;
   for (const std::string& word : data) {
-    const auto named = std::ranges::find_if(kinds, [&](EnvironmentKind kind) { return word.starts_with(std::string(environment::name_of(kind)) + "="); });
+    const auto named = std::ranges::find_if(
+        kinds, [&](EnvironmentKind kind) { return word.starts_with(std::string(environment::name_of(kind)) + "="); });
     if (named == kinds.end() && kinds.size() > 1)
       return bad_input(fmt::format("--data {} names none of the environments that are served", word),
                        fmt::format("--data {}=FILE, and so on for each", environment::name_of(kinds.front())));
     const EnvironmentKind kind = named == kinds.end() ? kinds.front() : *named;
     const std::string file = named == kinds.end() ? word : word.substr(word.find('=') + 1);
     if (!files.emplace(kind, file).second)
-      return bad_input(fmt::format("--data names two files for {}", environment::name_of(kind)), "put them into one folder, and name that");
+      return bad_input(fmt::format("--data names two files for {}", environment::name_of(kind)),
+                       "put them into one folder, and name that");
   }
   return files;
 }
 
 // Settings that are another served environment's alone are left to that.
 Result<spec::RunSpec> settings_of(planning::GivenConfiguration configuration, EnvironmentKind kind,
-                                            const std::vector<EnvironmentKind>& served) {
+                                  const std::vector<EnvironmentKind>& served) {
   std::erase_if(configuration.settings, [&](const std::string& setting) {
     const std::string key = setting.substr(0, setting.find('='));
     return spec::is_setting_of_environments(key) && !spec::is_setting_of(kind, key) &&
@@ -73,7 +77,8 @@ Result<spec::RunSpec> settings_of(planning::GivenConfiguration configuration, En
 }
 
 // Each begins an episode here once, so that no client finds one that does not.
-Result<std::vector<std::string>> rows_to_serve(const std::string& file, const spec::EnvironmentOptions& options, std::uint64_t seed) {
+Result<std::vector<std::string>> rows_to_serve(const std::string& file, const spec::EnvironmentOptions& options,
+                                               std::uint64_t seed) {
   const auto environment = environment::make_environment(options);
   if (!environment) return environment.error();
   auto read = data::whole_rows(file);
@@ -97,9 +102,10 @@ Result<std::string> address_to_serve_at(const std::string& host, bool has_token)
   if (!addresses) return addresses.error();
   const SocketAddress& first = addresses->front();
   if (!first.is_loopback() && !has_token)
-    return bad_input(fmt::format("--host {} can be reached from other machines, and there is no token", host),
-                     fmt::format("--token-file FILE, or {}; or leave --host out: this machine's programs alone reach it then",
-                                 environment::token_variable));
+    return bad_input(
+        fmt::format("--host {} can be reached from other machines, and there is no token", host),
+        fmt::format("--token-file FILE, or {}; or leave --host out: this machine's programs alone reach it then",
+                    environment::token_variable));
   return first.host();
 }
 
@@ -146,8 +152,9 @@ std::string serving_text(const wire::ServeTask& task) {
     served.push_back(fmt::format("{} ({})", environment::name_of(one.options.kind),
                                  one.rows.empty() ? "clients bring the rows" : count_of(std::ssize(one.rows), "row")));
   const Endpoint at{task.host, task.port > 0 ? std::optional(static_cast<std::uint16_t>(task.port)) : std::nullopt};
-  return fmt::format("{}\nat {}{}, for {}\nup to {} at a time, each kept for {} without a step", join(served, ", "), to_string(at),
-                     task.port > 0 ? "" : " at a free port", task.token.empty() ? "every program of this machine" : "those with the token",
+  return fmt::format("{}\nat {}{}, for {}\nup to {} at a time, each kept for {} without a step", join(served, ", "),
+                     to_string(at), task.port > 0 ? "" : " at a free port",
+                     task.token.empty() ? "every program of this machine" : "those with the token",
                      count_of(task.most_sessions, "session"), to_string(task.session_timeout));
 }
 
@@ -166,7 +173,8 @@ Error serve(const wire::ServeTask& task) {
     return {Error::Kind::failed, "cannot tell muster-environments what to serve: " + system_reason(), ""};
   std::vector<std::string> words{program->string(), "serve"};
   ::execv(program->c_str(), pointers_for_exec(words).data());
-  return {Error::Kind::failed, fmt::format("cannot run {}: {}", program->string(), system_reason()), "build it again: ./muster serve-environments"};
+  return {Error::Kind::failed, fmt::format("cannot run {}: {}", program->string(), system_reason()),
+          "build it again: ./muster serve-environments"};
 }
 
 }  // namespace muster::job

@@ -1,5 +1,5 @@
-// muster serve-environments: which environments, with which rows, for whom. The serving itself is another program's, which alone
-// speaks gRPC.
+// muster serve-environments: which environments, with which rows, for whom. The serving itself is another program's,
+// which alone speaks gRPC.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ struct ServeRequest {
   bool json = false;
 };
 
-// Everything that can be refused is refused here: environments and settings, rows that an environment does not take, an address
-// that others reach without a token, a build without gRPC.
+// Everything that can be refused is refused here: environments and settings, rows that an environment does not take, an
+// address that others reach without a token, a build without gRPC.
 Result<wire::ServeTask> plan_serving(const ServeRequest& request);
 
 // "math (3 rows), code at 127.0.0.1:50051, …": what would be served, and to whom.

@@ -10,8 +10,8 @@
 namespace muster::environment {
 namespace {
 
-// A counter: an answer is added to the row's number, and the episode ends at 10 or more, worth what it came to. `fault(row, session,
-// asked)` may do something else; True: it has answered.
+// A counter: an answer is added to the row's number, and the episode ends at 10 or more, worth what it came to.
+// `fault(row, session, asked)` may do something else; True: it has answered.
 constexpr std::string_view counter = R"(
 import json, os, sys, time
 starts = sys.argv[1]
@@ -44,8 +44,8 @@ class ProgramEpisodes : public ::testing::Test {
   std::unique_ptr<Environment> environment(std::string_view fault, double seconds = 60, std::int64_t restarts = 3) {
     spec::EnvironmentOptions options;
     options.kind = spec::EnvironmentKind::program;
-    options.program = {"python3", "-S", folder_.write("counter.py", std::string(counter)).string(), (folder_.path() / "starts").string(),
-                       folder_.write("fault.py", std::string(fault)).string()};
+    options.program = {"python3", "-S", folder_.write("counter.py", std::string(counter)).string(),
+                       (folder_.path() / "starts").string(), folder_.write("fault.py", std::string(fault)).string()};
     options.program_seconds = seconds;
     options.program_restarts = restarts;
     auto made = make_program_environment(options, [this](const std::string& text) {
@@ -118,12 +118,15 @@ TEST_F(ProgramEpisodes, ArePlayedAgainAfterADeath) {
 }
 
 TEST_F(ProgramEpisodes, ArePlayedAgainAfterLinesThatAreNoAnswers) {
-  for (const std::string line : {"print('nonsense', flush=True)", "say(id=999, reward=0)", "say(reward=0)", "print('{\"id\": NaN}', flush=True)"})
+  for (const std::string line : {"print('nonsense', flush=True)", "say(id=999, reward=0)", "say(reward=0)",
+                                 "print('{\"id\": NaN}', flush=True)"})
     play("def fault(asked, state):\n  if start == 1 and asked.get('answer') == '5': " + line + "; return True");
 }
 
 TEST_F(ProgramEpisodes, ArePlayedAgainAfterAFailureThatTheProgramTells) {
-  play("n = 0\ndef fault(asked, state):\n  global n\n  if asked.get('answer') == '5' and n == 0: n = 1; say(id=asked['id'], failed='busy'); return True");
+  play(
+      "n = 0\ndef fault(asked, state):\n  global n\n  if asked.get('answer') == '5' and n == 0: n = 1; "
+      "say(id=asked['id'], failed='busy'); return True");
 }
 
 TEST_F(ProgramEpisodes, ArePlayedAgainAfterAHangingProgram) {
@@ -136,13 +139,16 @@ TEST_F(ProgramEpisodes, AreUnknownWhereTheProgramKeepsFailing) {
 }
 
 TEST_F(ProgramEpisodes, AreUnknownWhereTheProgramGivesNoNumber) {
-  expect_unknown("def fault(asked, state):\n  if asked.get('answer') == '5': say(id=asked['id'], reward='much', done=True); return True",
-                 "\\\"reward\\\" is \\\"much\\\"");
+  expect_unknown(
+      "def fault(asked, state):\n  if asked.get('answer') == '5': say(id=asked['id'], reward='much', done=True); "
+      "return True",
+      "\\\"reward\\\" is \\\"much\\\"");
 }
 
 TEST_F(ProgramEpisodes, AreUnknownWhereTheProgramSaysSo) {
   const auto counts = environment(
-      "def fault(asked, state):\n  if asked.get('answer') == '5': say(id=asked['id'], reward=None, done=True); return True");
+      "def fault(asked, state):\n  if asked.get('answer') == '5': say(id=asked['id'], reward=None, done=True); return "
+      "True");
   const Step step = begin(*counts)->step("5");
   EXPECT_TRUE(step.done);
   EXPECT_EQ(step.reward, std::nullopt);
@@ -151,7 +157,8 @@ TEST_F(ProgramEpisodes, AreUnknownWhereTheProgramSaysSo) {
 
 TEST_F(ProgramEpisodes, AreUnknownWhereTheyDoNotComeOutTheSameAgain) {
   expect_unknown(
-      "def fault(asked, state):\n  if asked.get('answer') == '5': os._exit(3)\n  if asked.get('answer') == '4': state['number'] += start",
+      "def fault(asked, state):\n  if asked.get('answer') == '5': os._exit(3)\n  if asked.get('answer') == '4': "
+      "state['number'] += start",
       "went differently");
 }
 
@@ -165,7 +172,8 @@ TEST_F(ProgramEpisodes, AreNotBegunByAProgramThatCannotAnswer) {
 }
 
 TEST_F(ProgramEpisodes, AreSteppedInManyThreadsWhileTheProgramDies) {
-  const auto counts = environment("n = 0\ndef fault(asked, state):\n  global n\n  n += 1\n  if start < 4 and n == 30: os._exit(3)", 60, 20);
+  const auto counts = environment(
+      "n = 0\ndef fault(asked, state):\n  global n\n  n += 1\n  if start < 4 and n == 30: os._exit(3)", 60, 20);
   std::vector<std::optional<double>> worth(40);
   {
     std::vector<std::jthread> threads;
@@ -176,7 +184,8 @@ TEST_F(ProgramEpisodes, AreSteppedInManyThreadsWhileTheProgramDies) {
         worth[i] = session->step("6").reward;
       });
   }
-  for (std::size_t i = 0; i < worth.size(); ++i) EXPECT_EQ(worth[i], std::optional(10.0 + static_cast<double>(i % 5))) << i;
+  for (std::size_t i = 0; i < worth.size(); ++i)
+    EXPECT_EQ(worth[i], std::optional(10.0 + static_cast<double>(i % 5))) << i;
 }
 
 }  // namespace
