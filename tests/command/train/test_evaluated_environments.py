@@ -84,7 +84,7 @@ def test_answers_that_are_drawn_are_drawn_alike_in_every_evaluation_and_layout(c
     ("[{type: math, colour: red}]", "which environments do not have"),
     ("[{type: math, remote: true}]", "environments are played by the ranks themselves"),
     ("math", "a list of tables"),
-    ("[{type: code}]", "it has no tests"),
+    ("[{type: code}]", "a row has no tests"),
 ])
 def test_mistakes_are_told_before_anything_starts(classroom, files, environments, words):
     run = classroom.start(classroom.model("llama"), files[0], **SETTINGS | {"environment.evaluations": environments})
