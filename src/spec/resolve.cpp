@@ -65,6 +65,9 @@ class Resolver {
 
   Result<ResolvedSpec> finish() {
     enable_mentioned_algorithms();
+    if (remote_environment_ && !resolved_.spec.environment.server)
+      problems_.push_back({remote_environment_->where, "policy_env.remote is true, and policy_env.server_address names no server",
+                           "server_address: HOST:PORT of muster serve-environments, or remote: false"});
     if (problems_.empty()) {
       settle_precedence(schema_, resolved_);
       problems_ = find_contradictions(schema_, resolved_);
@@ -125,6 +128,7 @@ class Resolver {
 
   void pass_over(const NeedlessKey& needless, const Node& value, const Origin& origin) {
     const std::vector<std::string> accepted = split(needless.accepted, '|');
+    if (needless.key == "policy_env.remote" && to_lower(value.text) == "true") remote_environment_ = origin;
     if (!fits(needless, value))
       problems_.push_back({origin.where, fmt::format("{} is {}: {}", needless.key, describe(value), needless.reason),
                            fmt::format("leave it out, or write {}", accepted.front())});
@@ -222,6 +226,7 @@ class Resolver {
   ResolvedSpec resolved_;
   std::vector<Problem> problems_;
   std::set<std::string> set_in_this_source_;
+  std::optional<Origin> remote_environment_;  // where guide 0 says that the environment is elsewhere
 };
 
 }  // namespace
