@@ -45,14 +45,15 @@ TEST(FieldMarks, EveryFieldOfATrainingTaskSaysWhatItIsToTheOtherRanks) {
 
 TEST(FieldMarks, WhatDecidesTheExchangesBetweenRanksIsAgreed) {
   EXPECT_EQ(fields_of_training().agreed,
-            (std::vector<std::string>{"algorithm", "random_weights", "compute", "state", "exact", "sharding.kind", "sharding.group",
-                                      "sharding.offload", "weights", "adapters", "adapter", "fresh_head", "value_head", "preferences", "reward_model", "policy", "critic", "reward", "judge",
-                                      "judge_weights", "environment", "data", "packing", "sequence_length", "steps", "batch_size",
-                                      "optimizer.kind", "optimizer.rate", "optimizer.schedule",
-                                      "optimizer.warmup_steps", "optimizer.decay_steps", "optimizer.weight_decay",
-                                      "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
-                                      "optimizer.max_gradient_norm", "evaluation.data", "evaluation.questions",
-                                      "evaluation.every", "save_every", "save_at_end"}));
+            (std::vector<std::string>{
+                "algorithm", "random_weights", "compute", "state", "exact", "sharding.kind", "sharding.group",
+                "sharding.offload", "weights", "adapters", "adapter", "fresh_head", "value_head", "combined", "preferences",
+                "reward_model", "policy", "critic", "critic_model", "critic_head", "critic_rate", "reward", "judge",
+                "judge_weights", "environment", "data", "packing", "sequence_length", "steps", "batch_size",
+                "optimizer.kind", "optimizer.rate", "optimizer.schedule", "optimizer.warmup_steps", "optimizer.decay_steps",
+                "optimizer.weight_decay", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
+                "optimizer.max_gradient_norm", "evaluation.data", "evaluation.questions", "evaluation.every",
+                "evaluation.episodes", "save_every", "save_at_end"}));
   EXPECT_EQ(fields_of_training().from_rank_zero, (std::vector<std::string>{"recompute", "micro_batch"}));
 }
 
