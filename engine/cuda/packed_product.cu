@@ -259,7 +259,7 @@ class PackedBlock {
     }
   }
 
-  // Of 8 bits, outputs have one scale for all inputs.
+  // With 8 bits an output has one scale for all inputs.
   __device__ void scale_sums(const TileCodes& codes) {
     const float4 scales = (row_ / quads == 0 ? codes.scales[0] : codes.scales[1])[row_ % quads];
 #pragma unroll

@@ -35,7 +35,7 @@ class JointStep {
   // step: its number, from 1, which both rates follow from.
   void update(const StepOutcome& outcome, std::int64_t step, std::int64_t updates, double loss_scale);
   Error explain_bad(const data::LoadedStep& loaded, const StepOutcome& outcome, double loss_scale, std::int64_t step);
-  // Of the policy.
+  // The policy's.
   double rate(std::int64_t step) const { return policy_schedule_.rate(step); }
 
  private:

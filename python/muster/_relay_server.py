@@ -27,7 +27,7 @@ class RelayServer(ABC):
         """What makes muster train ask this server."""
 
     @abstractmethod
-    def _serve(self, stream: TextIO, hang_up: Callable[[], None]) -> None:
+    def _serve(self, lines: TextIO, answers: TextIO, hang_up: Callable[[], None]) -> None:
         """Answers lines until they end, or until it hangs up. What it raises ends the run."""
 
     def _command(self) -> list[str]:
@@ -52,10 +52,12 @@ class RelayServer(ABC):
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rw", encoding="utf-8", newline="\n") as stream:
+        # Two streams: one for both would forget what it has read ahead whenever it writes.
+        text = {"encoding": "utf-8", "newline": "\n"}
+        with connection, connection.makefile("r", **text) as lines, connection.makefile("w", **text) as answers:
             try:
                 if self.failure is None:
-                    self._serve(stream, lambda: connection.shutdown(socket.SHUT_RDWR))
+                    self._serve(lines, answers, lambda: connection.shutdown(socket.SHUT_RDWR))
             except (BrokenPipeError, ConnectionResetError):
                 return  # the run has ended
             except Exception as failure:

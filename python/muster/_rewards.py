@@ -31,15 +31,15 @@ class RewardServer(RelayServer):
     def settings(self) -> dict[str, Any]:
         return {"reward.functions": ["program"], "reward.program": self._command()}
 
-    def _serve(self, stream: TextIO, hang_up: Callable[[], None]) -> None:
+    def _serve(self, lines: TextIO, answers: TextIO, hang_up: Callable[[], None]) -> None:
         batch: list[dict[str, Any]] = []
-        for line in stream:
+        for line in lines:
             batch.append(json.loads(line))
             if batch[-1]["left"] > 0:
                 continue
             for asked, reward in zip(batch, self._judge(batch)):
-                stream.write(json.dumps({"id": asked["id"], "reward": reward}) + "\n")
-            stream.flush()
+                answers.write(json.dumps({"id": asked["id"], "reward": reward}) + "\n")
+            answers.flush()
             batch = []
 
     def _judge(self, batch: list[dict[str, Any]]) -> list[Optional[float]]:

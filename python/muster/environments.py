@@ -51,8 +51,8 @@ class EnvironmentServer(RelayServer):
     def settings(self) -> dict[str, Any]:
         return {"environment.type": "program", "environment.program": self._command()}
 
-    def _serve(self, stream: TextIO, hang_up: Callable[[], None]) -> None:
-        _Sessions(self._begin, hang_up).answer(stream, stream)
+    def _serve(self, lines: TextIO, answers: TextIO, hang_up: Callable[[], None]) -> None:
+        _Sessions(self._begin, hang_up).answer(lines, answers)
 
 
 def _beginner(environment: Any) -> Callable[[], Any]:

@@ -5,7 +5,7 @@
 
 namespace muster::train {
 
-// Of a model that gives each row one score. Its metrics have the names of the policy's own (spec::metrics_beside_loss).
+// For a model that gives each row one score. Its metrics have the names of the policy's own (spec::metrics_beside_loss).
 std::unique_ptr<Objective> make_value_objective(const spec::CriticOptions& critic);
 
 }  // namespace muster::train

@@ -133,7 +133,7 @@ Result<std::vector<std::string>> unplaced_quantized_tensors(ModelDescription& mo
   return std::move(found->extra);
 }
 
-// Of a configuration alone: what bitsandbytes codes of a model that is quantised so.
+// What bitsandbytes codes of a model that is quantised so, where there is a configuration alone.
 Result<void> expect_codes(ModelDescription& model) {
   if (!model.config.quantization) return {};
   const auto* method = std::get_if<BitsAndBytesQuantization>(&*model.config.quantization);

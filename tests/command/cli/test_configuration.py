@@ -14,7 +14,7 @@ def test_train_names_later_settings_and_never_ignores_them(muster, tmp_path):
     (tmp_path / "run.yaml").write_text("distributed:\n  deepspeed_config: a.json\nmodel:\n  use_lora: true\n")
     result = muster("train", "--config", "run.yaml", "backend=mpi")
     assert result.returncode == 2
-    for part in ("run.yaml:2:3: distributed.deepspeed_config: \"a.json\" needs DeepSpeed", "distributed.backend: mpi needs MPI"):
+    for part in ("run.yaml:2:3: distributed.deepspeed_config: a.json needs DeepSpeed", "distributed.backend: mpi needs MPI"):
         assert part in result.stderr
     assert "model.use_lora" not in result.stderr
 

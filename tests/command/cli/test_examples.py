@@ -125,4 +125,4 @@ def test_word_problems_on_eight_gpus_have_rounds_and_phases(muster, bare_model):
     crowded = muster("train", *words, "training.num_rollouts_per_iteration=64000", "generation.batch_size=4000", "--dry-run")
     assert crowded.returncode == 3, crowded.stderr
     assert "sampling 4000 answers side by side takes" in crowded.stdout + crowded.stderr
-    assert "generation.batch_size=256" in crowded.stdout + crowded.stderr
+    assert "generation.batch_size=512" in crowded.stdout + crowded.stderr

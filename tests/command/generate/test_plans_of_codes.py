@@ -9,7 +9,7 @@ import torch
 import transformers
 from generate_runs import PROGRAM, Generate
 
-# Of each kind: what convert is asked for, and what says the same of loading.
+# For each kind: what convert is asked for, and what says the same of loading.
 FORMS = {
     "nf4": (("--to", "nf4"), ("model.load_in_4bit=true",)),
     "double": (("--to", "nf4", "--double-quant"), ("model.load_in_4bit=true", "model.bnb_4bit_use_double_quant=true")),

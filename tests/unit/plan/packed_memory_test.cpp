@@ -256,7 +256,7 @@ TEST(PackedMemory, WhatShardedAdaptersReservedLiesBetweenThePeakAndTheNeed) {
   }
 }
 
-// Of two cells it is published what was handed out at once. That script's adapters, their gradients and moments are in
+// For two cells it is published what was handed out at once. That script's adapters, their gradients and moments are in
 // bfloat16, half of what peft's take otherwise.
 TEST(PackedMemory, WhatShardedAdaptersTookIsWithinFivePercent) {
   for (const auto& [tokens, taken] : {std::pair{512, 8.28}, {2048, 9.16}}) {

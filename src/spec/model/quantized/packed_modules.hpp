@@ -26,7 +26,7 @@ std::vector<std::vector<TensorId>> read_together(const ModelShape& shape);
 // By the names of weights.
 using PackedByName = std::map<std::string, WeightPacking, std::less<>>;
 
-// Of what a checkpoint has in codes, what can be computed with as codes: of weights that are held as one, all that have
+// What can be computed with as codes, among what a checkpoint has in codes: of weights that are held as one, all that have
 // the same codes, or none. Scales that are quantised themselves are no difference.
 void leave_out_parted_groups(const ModelShape& shape, PackedByName& packed);
 
